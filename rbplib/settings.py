@@ -1,0 +1,256 @@
+"""Where things are, what families and corpora there are, and how bad input is told.
+
+Imports nothing of rbplib; everything else may import it.
+"""
+
+import difflib
+import os
+import re
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import yaml
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or folder name
+REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+PROTOCOLS = ("paper", "full")
+
+
+class InputError(ValueError):
+    """Bad input from a person: one sentence that names what is wrong and the mend."""
+
+
+def find_root(start=None):
+    """The folder that holds `families/` and `corpora/`: RBP_ROOT, a parent of the current folder, or the checkout."""
+    if env := os.environ.get("RBP_ROOT"):
+        return Path(env).resolve()
+    here = Path(start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "families").is_dir() and (folder / "corpora").is_dir():
+            return folder
+    return Path(__file__).resolve().parent.parent
+
+
+def root():
+    return find_root()
+
+
+def results_dir():
+    """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
+    env = os.environ.get("RBP_RESULTS")
+    return Path(env).resolve() if env else root() / "results"
+
+
+def check_name(name, what):
+    """Refuse a name that could leave its folder once it becomes a path."""
+    if not isinstance(name, str) or not NAME.match(name) or ".." in name:
+        raise InputError(f"{what} {name!r} is not a usable name: use letters, digits, '.', '_' and '-' only.")
+    return name
+
+
+def check_choice(value, choices, what):
+    if value not in choices:
+        raise InputError(f"{what} {value!r} is not known: {nearest(value, choices)}")
+    return value
+
+
+def nearest(name, names):
+    """A hint for an unknown name: the nearest known one, or the list."""
+    close = difflib.get_close_matches(str(name), [str(n) for n in names], n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(str, names))}."
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of a family. `id` is a hub id, or a folder relative to the YAML file's root (or absolute)."""
+
+    name: str
+    id: str
+    revision: str | None = None
+    dtype: str = "auto"
+    context: int | None = None
+    nonembedding_params: int | None = None
+    local: Path | None = None  # set when `id` is a folder on this machine
+
+    @property
+    def source(self):
+        return str(self.local) if self.local else self.id
+
+
+@dataclass(frozen=True)
+class Family:
+    """A ladder of models measured on the same tokens."""
+
+    name: str
+    models: tuple[Model, ...]
+    title: str = ""
+    note: str = ""
+    embedded: bool = False
+    published: dict = field(default_factory=dict)
+    path: Path | None = None
+
+    def model(self, name):
+        for m in self.models:
+            if m.name == name:
+                return m
+        raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, [m.name for m in self.models])}")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One corpus: where its text comes from and how its sample is drawn.
+
+    source: "embedded" (text of the installed packages), "hub" (a dataset of the hub) or "file" (a file or folder).
+    template: how a row becomes a document, e.g. "{prompt}\\n{canonical_solution}".
+    """
+
+    name: str
+    title: str = ""
+    source: str = "file"
+    id: str | None = None
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+    data_files: str | None = None
+    where: dict = field(default_factory=dict)
+    template: str = "{text}"
+    documents: int = 1000
+    seed: int = 42
+    streaming: bool = False
+    default: bool = True  # measured when no corpus is named
+    path: str | None = None
+    kind: str | None = None
+    digest: str | None = None
+    licence: str = ""
+    note: str = ""
+    file: Path | None = None
+
+
+SOURCES = ("embedded", "hub", "file")
+TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".parquet")
+
+
+def family_names():
+    return sorted(p.stem for p in (root() / "families").glob("*.yml"))
+
+
+def corpus_names():
+    return sorted(p.stem for p in (root() / "corpora").glob("*.yml"))
+
+
+def read_yaml(path):
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(f"{path} is not readable YAML ({first}): correct it and run again.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check the path and its permissions.") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
+    return data
+
+
+def _known_keys(data, allowed, path, what):
+    for key in data:
+        if key not in allowed:
+            raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, allowed)}")
+
+
+def _typed(data, key, kind, path, what):
+    value = data.get(key)
+    if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise InputError(f"{path}: {key!r} of {what} must be of type {kind.__name__}, not {value!r}.")
+    return value
+
+
+def _model(entry, path, folder, default_dtype, default_context):
+    if isinstance(entry, str):
+        entry = {"id": entry}
+    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
+        raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
+    _known_keys(entry, ("name", "id", "revision", "dtype", "context", "nonembedding_params"), path, "a model")
+    ident = entry["id"]
+    name = check_name(str(entry.get("name", Path(ident).name)), f"{path}: model name")
+    local = next((p.resolve() for p in (Path(ident).expanduser(), folder / ident, root() / ident) if p.is_dir()), None)
+    if local is None and not REPO_ID.match(ident):
+        raise InputError(f"{path}: model id {ident!r} is neither a folder that exists nor a hub id like 'owner/name'.")
+    dtype = check_choice(entry.get("dtype", default_dtype), DTYPES, f"{path}: dtype")
+    context = _typed(entry, "context", int, path, name) or default_context
+    if context is not None and context < 2:
+        raise InputError(f"{path}: context of {name} must be at least 2 tokens, got {context}.")
+    params = _typed(entry, "nonembedding_params", int, path, name)
+    revision = _typed(entry, "revision", str, path, name)
+    return Model(name, ident, revision, dtype, context, params, local)
+
+
+def load_family(name_or_path):
+    """A family by its name in `families/`, or by the path of a YAML file of the user's."""
+    if isinstance(name_or_path, Family):
+        return name_or_path
+    text = str(name_or_path)
+    if text.endswith((".yml", ".yaml")):
+        path = Path(text).expanduser()
+        if not path.is_file():
+            raise InputError(f"there is no family file {text!r}: check the path, or give a name of `rbp families`.")
+    else:
+        path = root() / "families" / f"{text}.yml"
+        if text not in family_names():
+            raise InputError(f"there is no family {text!r}: {nearest(text, family_names())}")
+    data = read_yaml(path)
+    keys = ("name", "title", "note", "embedded", "published", "dtype", "context", "models")
+    _known_keys(data, keys, path, "the family")
+    name = check_name(str(data.get("name", path.stem)), f"{path}: family name")
+    entries = data.get("models")
+    if not isinstance(entries, list) or not entries:
+        raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
+    dtype, context = data.get("dtype", "auto"), _typed(data, "context", int, path, "the family")
+    models = tuple(_model(e, path, path.resolve().parent, dtype, context) for e in entries)
+    names = [m.name for m in models]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
+    return Family(
+        name=name,
+        models=models,
+        title=str(data.get("title", name)),
+        note=str(data.get("note", "")),
+        embedded=bool(data.get("embedded", False)),
+        published=data.get("published") or {},
+        path=path.resolve(),
+    )
+
+
+def load_corpus(name_or_path):
+    """A corpus by its name in `corpora/`, or by the path of a corpus YAML, a text file or a folder of text files."""
+    if isinstance(name_or_path, Corpus):
+        return name_or_path
+    text = str(name_or_path)
+    path = Path(text).expanduser()
+    if text in corpus_names():
+        path = root() / "corpora" / f"{text}.yml"
+    elif path.is_dir() or (path.is_file() and path.suffix in TEXT_SUFFIXES):
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem).strip("-.") or "text"
+        return Corpus(name=name, title=path.name, source="file", path=str(path.resolve()))
+    elif not (path.suffix in (".yml", ".yaml") and path.is_file()):
+        raise InputError(f"there is no corpus {text!r}: {nearest(text, corpus_names())} A file or folder also does.")
+    data = read_yaml(path)
+    allowed = tuple(f.name for f in fields(Corpus) if f.name != "file")
+    _known_keys(data, allowed, path, "the corpus")
+    data.setdefault("name", path.stem)
+    check_name(str(data["name"]), f"{path}: corpus name")
+    check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
+    for key, kind in (("documents", int), ("seed", int), ("where", dict), ("template", str), ("streaming", bool), ("default", bool)):
+        _typed(data, key, kind, path, data["name"])
+    if data.get("documents", 1) < 1:
+        raise InputError(f"{path}: 'documents' must be at least 1, got {data['documents']}.")
+    if data.get("source") == "hub" and not REPO_ID.match(str(data.get("id", ""))):
+        raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {data.get('id')!r}.")
+    return Corpus(**{**data, "name": str(data["name"]), "file": path.resolve()})
+
+
+def default_corpora(family):
+    """Corpora a family is measured on when none are named: embedded ones for embedded families, the paper's else."""
+    wanted = "embedded" if family.embedded else "hub"
+    known = [load_corpus(name) for name in corpus_names()]
+    return [c.name for c in known if c.source == wanted and c.default]
