@@ -1,0 +1,179 @@
+"""From a causal language model to what its ranks need: final hidden states, and the head that reads them.
+
+The head is the model's output embedding and whatever the model does to its scores afterwards. Few shapes cover the
+known architectures (`recipes`). None is believed: each is compared, bit for bit, with the model's own logits on
+a few rows before it is used, and a model that none fits is asked for its own logits, a slice at a time.
+"""
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+PROBE_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Head:
+    """Scores = after(hidden @ weight.T + bias), where `after` multiplies, divides or soft-caps, in this order."""
+
+    weight: Tensor  # (V, d)
+    bias: Tensor | None = None  # (V,)
+    multiply: float = 1.0
+    divide: float = 1.0
+    softcap: float | None = None
+
+    def after(self, scores: Tensor) -> Tensor:
+        """The model's own operations on the product, in place and in the model's order."""
+        if self.multiply != 1.0:
+            scores.mul_(self.multiply)
+        if self.divide != 1.0:
+            scores.div_(self.divide)
+        if self.softcap is not None:
+            scores.div_(self.softcap).tanh_().mul_(self.softcap)
+        return scores
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        return self.after(F.linear(hidden, self.weight, self.bias))
+
+
+class _BodyDone(Exception):
+    """Ends a model's forward pass once its body has returned."""
+
+
+def bodies(model: nn.Module) -> list[nn.Module]:
+    """The modules whose output the head may read: the base model, or the decoder inside it (OPT calls that)."""
+    found = [getattr(model, "base_model", None)]
+    if hasattr(model, "get_decoder"):
+        found.append(model.get_decoder())
+    return [m for i, m in enumerate(found) if m is not None and m is not model and m not in found[:i]]
+
+
+def run_body(model: nn.Module, input_ids: Tensor, **inputs) -> tuple[nn.Module, object]:
+    """Run the model up to its final hidden states, without its head.
+
+    Args:
+        model: a causal language model.
+        input_ids: int64 (B, T).
+        inputs: what else its forward takes, such as attention_mask.
+    Returns:
+        the body module that ran, and what it returned.
+    Raises:
+        LookupError: the model called none of the modules that could be its body.
+    """
+    entered, result, hooks = [], [], []
+
+    def enter(module, args, kwargs):
+        entered.append(module)
+
+    def leave(module, args, kwargs, output):
+        if module is entered[0]:  # the outermost: an inner decoder's output may still be worked on
+            result.append(output)
+            raise _BodyDone
+
+    for module in bodies(model):
+        hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+        hooks.append(module.register_forward_hook(leave, with_kwargs=True))
+    if not hooks:
+        raise LookupError("the model has no body apart from its head")
+    try:
+        model(input_ids, use_cache=False, **inputs)
+    except _BodyDone:
+        return entered[0], result[0]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    raise LookupError("the model's forward pass called no module that could be its body")
+
+
+def hidden_of(output) -> Tensor:
+    """The final hidden states (B, T, d) in a body's output."""
+    states = output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", None)
+    if not isinstance(states, Tensor) or states.dim() != 3:
+        raise LookupError("the model's body returns no final hidden states")
+    return states
+
+
+@contextlib.contextmanager
+def _forward_replaced(module: nn.Module, forward: Callable) -> Iterator[None]:
+    own = module.__dict__.get("forward")
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own
+
+
+def own_logits(model: nn.Module, body: nn.Module, output, hidden: Tensor, input_ids: Tensor) -> Tensor:
+    """The model's own logits for given final hidden states: its forward pass with the body's work already done.
+
+    Args:
+        hidden: (n, d) any rows of the body's output.
+        input_ids: int64 (1, 1), on the model's device; only its presence matters.
+    Returns:
+        (n, V) logits.
+    """
+    states = hidden[None]  # (1, n, d)
+    ready = (states,) if isinstance(output, tuple) else type(output)(last_hidden_state=states)
+    with _forward_replaced(body, lambda *args, **kwargs: ready):
+        return model(input_ids, use_cache=False).logits[0]
+
+
+def recipes(model: nn.Module) -> Iterator[Head]:
+    """Heads this model may have, from its output embedding and the names known configurations use."""
+    module = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    weight = getattr(module, "weight", None)
+    if weight is None or weight.dim() != 2:
+        return
+    bias = getattr(module, "bias", None)
+    config = getattr(model, "config", None)
+
+    def setting(*names):
+        values = (getattr(config, name, None) for name in names)
+        return next((float(v) for v in values if isinstance(v, int | float) and v), None)
+
+    multiply = setting("logit_scale", "lm_head_multiplier")  # Cohere; Falcon-H1
+    divide = setting("logits_scaling")  # Granite
+    softcap = setting("final_logit_softcapping", "logits_soft_cap")  # Gemma 2; RecurrentGemma
+    yield Head(weight, bias, multiply or 1.0, divide or 1.0, softcap)
+    if (multiply or 1.0) != 1.0 or (divide or 1.0) != 1.0 or softcap is not None:
+        yield Head(weight, bias)  # a setting that this model's forward pass ignores
+
+
+_heads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_warned: weakref.WeakSet = weakref.WeakSet()
+
+
+def known_head(model: nn.Module, body: nn.Module, output, input_ids: Tensor) -> Head | None:
+    """The recipe that reproduces this model's own logits bit for bit on some of its hidden states, if one does."""
+    rows = hidden_of(output).flatten(0, 1)[:PROBE_ROWS]
+    candidates = list(recipes(model))
+    cached = _heads.get(model)
+    if cached in [_key(head) for head in candidates]:
+        return candidates[[_key(head) for head in candidates].index(cached)]
+    truth = own_logits(model, body, output, rows, input_ids[:1, :1])
+    for head in candidates:
+        scores = head(rows.to(head.weight.dtype))
+        if scores.shape == truth.shape and torch.equal(scores.to(truth.dtype), truth):
+            _heads[model] = _key(head)
+            return head
+    return None
+
+
+def _key(head: Head) -> tuple:
+    return (id(head.weight), head.weight.data_ptr(), id(head.bias), head.multiply, head.divide, head.softcap)
+
+
+def say_once(model: nn.Module, what: str) -> None:
+    """One warning per model, however many batches it is asked for."""
+    if model not in _warned:
+        _warned.add(model)
+        warnings.warn(f"{type(model).__name__}: {what}", RuntimeWarning, stacklevel=4)
