@@ -1,0 +1,337 @@
+"""Measure: every model of a family over its corpora, each model loaded once, into rank tables.
+
+A measurement killed at any instant leaves no table or a whole one, and finished parts; run again, it goes on from the
+parts and gives the same bytes in the data columns.
+"""
+
+import platform
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+import rbplib
+from rbplib import corpora as corpora_module
+from rbplib import loading
+from rbplib.ranks import sequence_ranks
+from rbplib.settings import (
+    PROTOCOLS,
+    InputError,
+    check_choice,
+    check_name,
+    default_corpora,
+    load_corpus,
+    load_family,
+)
+from rbplib.tables import (
+    COLUMNS,
+    MissingTable,
+    atomic_path,
+    columns_digest,
+    mismatches,
+    ranks_path,
+    read_ranks,
+    read_record,
+    write_ranks,
+    write_text,
+)
+from rbplib.windows import batches, encode, make_windows, scored_rows, window_length
+
+PART_TOKENS = 65_536  # tokens a part holds: what a killed run loses at most
+LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One table to measure: its corpus, where it goes, and what its record must say."""
+
+    corpus: object
+    documents: object
+    path: Path
+    expect: dict
+
+
+def measure(
+    family,
+    models=None,
+    corpora=None,
+    protocol="paper",
+    *,
+    device=None,
+    dtype=None,
+    results=None,
+    trust_remote_code=False,
+    progress=True,
+    batch_tokens=None,
+):
+    """Measure what is missing and return the paths of all tables asked for.
+
+    Args:
+        family: a name, a YAML path, or a settings.Family.
+        models: names of some of its models; all when None.
+        corpora: names, paths or settings.Corpus; the family's default ones when None.
+        protocol: "paper" or "full", see windows.
+        device, dtype: chosen by loading.load_model when None.
+        batch_tokens: tokens of one forward pass; found against memory when None.
+    Returns:
+        list of paths, one per (model, corpus).
+    Raises:
+        InputError: unknown names, an empty corpus, a model that cannot be had, or a folder that cannot be written.
+    Cost: one forward pass over every window; the head is walked in chunks, so logits are never held.
+    """
+    family = load_family(family)
+    check_choice(protocol, PROTOCOLS, "protocol")
+    chosen = [family.model(m) for m in models] if models else family.models
+    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
+    if not corpora:
+        raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
+    documents = [corpora_module.load_documents(c) for c in corpora]
+    for corpus, docs in zip(corpora, documents, strict=True):
+        if not any(t.strip() for t in docs.texts):
+            raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
+    paths = []
+    for model in chosen:
+        tasks = [
+            Task(c, d, ranks_path(family.name, model.name, c.name, protocol, results), {})
+            for c, d in zip(corpora, documents, strict=True)
+        ]
+        tasks = [replace(t, expect=expected(family, model, t.corpus, t.documents, protocol, dtype)) for t in tasks]
+        paths += [t.path for t in tasks]
+        if todo := [t for t in tasks if not is_measured(t.path, t.expect)]:
+            _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
+    return paths
+
+
+def expected(family, model, corpus, documents, protocol, dtype=None):
+    """Record entries that make a table the one asked for."""
+    return {
+        "family": check_name(family.name, "family name"),
+        "model": model.name,
+        **loading.identity(model),
+        "requested_dtype": str(dtype or model.dtype).replace("torch.", ""),
+        "corpus": corpus.name,
+        "corpus_digest": documents.digest,
+        "seed": corpus.seed,
+        "protocol": protocol,
+        "window": window_length(family),
+    }
+
+
+def is_measured(path, expect):
+    """Whether a whole table with a matching record is there; a damaged or other one is removed, with a word why."""
+    try:
+        record = read_record(path)
+        if differ := mismatches(record, expect):
+            _say(f"{path} was measured with another {' and '.join(differ)}: measuring again")
+            return False
+        read_ranks(path)
+    except MissingTable:
+        return False
+    except InputError as error:
+        _say(f"{error} Measuring again.")
+        return False
+    return True
+
+
+def _say(text):
+    tqdm.write(text, file=sys.stderr)
+
+
+def _measure_model(family, model, tasks, protocol, device, dtype, trust_remote_code, progress, batch_tokens):
+    """All tables of one model in one load; the next corpus is tokenised while this one is measured."""
+    for task in tasks:
+        probe_writable(task.path)
+    loaded = loading.load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    length = min(window_length(family), loaded.record.get("context") or 1 << 30)
+
+    def prepare(task):
+        ids = encode(loaded.tokenizer, task.documents.texts)
+        return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol)
+
+    with ThreadPoolExecutor(1) as pool:
+        ahead = iter([pool.submit(prepare, t) for t in tasks])
+        for task, future in zip(tasks, ahead, strict=True):
+            _measure_table(loaded, task, future.result(), family, progress, batch_tokens)
+
+
+def probe_writable(path):
+    """Fail before the model is loaded where the result could not be written."""
+    probe = path.parent / f".{path.name}.probe"
+    write_text(probe, "")
+    probe.unlink()
+
+
+def _measure_table(loaded, task, windows, family, progress, batch_tokens):
+    start = time.perf_counter()
+    vocab = int(loaded.record["vocab_size"])
+    largest = max((int(w.ids.max()) for w in windows.windows), default=0)
+    if largest >= vocab:
+        raise InputError(
+            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {task.expect['model']} ({vocab}): "
+            "its tokenizer does not belong to it."
+        )
+    parts = Parts(task, windows, batch_tokens or choose_batch_tokens(loaded, windows.length))
+    total = windows.tokens
+    label = f"{family.name}/{task.expect['model']} on {task.corpus.name}"
+    with tqdm(total=total, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
+        for number, group in enumerate(parts.groups):
+            if not parts.is_done(number):
+                parts.write(number, measure_windows(loaded, group, windows.special, parts, bar))
+            else:
+                bar.update(sum(len(w.ids) for w in group))
+    columns = parts.gather()
+    record = {
+        **task.expect,
+        **loaded.record,
+        "corpus_source": {k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "file"},
+        "documents": windows.documents,
+        "empty_documents": windows.empty,
+        "single_token_documents": windows.single,
+        "read_tokens": total,
+        "batch_tokens": parts.batch_tokens,
+        "code_version": rbplib.__version__,
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "wall_time_s": round(time.perf_counter() - start, 3),
+        "threads": torch.get_num_threads(),
+    }
+    record["corpus_source"].pop("path", None)
+    write_ranks(task.path, columns, record)
+    parts.remove()
+
+
+def measure_windows(loaded, windows, special, parts, bar=None):
+    """Columns of the rank table for some windows, in the order of (document, position).
+
+    Halves the batch when memory runs out, without losing what is done.
+    """
+    queue = [[windows[i] for i in group] for group in batches(windows, parts.batch_tokens)]
+    rows = {name: [] for name in COLUMNS}
+    while queue:
+        group = queue.pop(0)
+        try:
+            found = _batch_ranks(loaded, group, special)
+        except torch.OutOfMemoryError:
+            if len(group) == 1:
+                raise InputError(
+                    f"one window of {len(group[0].ids)} tokens does not fit the memory of {loaded.device}: "
+                    "use a larger device, a smaller dtype or a smaller model."
+                ) from None
+            torch.cuda.empty_cache()
+            half = len(group) // 2
+            parts.batch_tokens = max(1, parts.batch_tokens // 2)
+            queue[:0] = [group[:half], group[half:]]
+            continue
+        for name, values in found.items():
+            rows[name].append(values)
+        if bar is not None:
+            bar.update(sum(len(w.ids) for w in group))
+    return {name: np.concatenate(v) if v else np.empty(0, COLUMNS[name]) for name, v in rows.items()}
+
+
+def _batch_ranks(loaded, group, special):
+    """Columns for one batch of windows, padded on the right: a causal model never sees the padding."""
+    longest = max(len(w.ids) for w in group)
+    ids = np.zeros((len(group), longest), dtype=np.int64)
+    scored = np.zeros((len(group), longest - 1), dtype=bool)
+    for row, w in enumerate(group):
+        ids[row, : len(w.ids)] = w.ids
+        scored[row, scored_rows(w, special) - 1] = True
+    if not scored.any():
+        return {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
+    found = sequence_ranks(
+        loaded.model,
+        torch.from_numpy(ids).to(loaded.device),
+        scored=torch.from_numpy(scored).to(loaded.device),
+    )
+    row, column = np.nonzero(scored)
+    return {
+        "document": np.array([w.document for w in group])[row],
+        "position": np.array([w.start for w in group])[row] + column + 1,
+        "token": ids[row, column + 1],
+        "greater": found.greater.cpu().numpy()[row, column],
+        "ties": found.ties.cpu().numpy()[row, column],
+        "logprob": found.logprob.float().cpu().numpy()[row, column],
+    }
+
+
+def choose_batch_tokens(loaded, length):
+    """Tokens of one forward pass: large on a GPU against its free memory, cache-sized on a CPU."""
+    if loaded.device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(loaded.device)
+        config = loaded.model.config
+        width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
+        per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
+        return int(max(length, min(1 << 17, free * 0.5 / per_token)))
+    return max(length, 4096)
+
+
+class Parts:
+    """Finished pieces of one table, in a folder beside it whose name says what they belong to."""
+
+    def __init__(self, task, windows, batch_tokens):
+        key = sha256(repr(sorted(task.expect.items())).encode()).hexdigest()[:16]
+        self.folder = task.path.parent / f".{task.path.stem}.parts-{key}"
+        for other in task.path.parent.glob(f".{task.path.stem}.parts-*"):
+            if other != self.folder:
+                shutil.rmtree(other, ignore_errors=True)
+        plan = self.folder / "batch_tokens"  # a resumed run must cut batches as the first one did
+        if plan.is_file():
+            batch_tokens = int(plan.read_text())
+        else:
+            write_text(plan, str(batch_tokens))
+        self.batch_tokens = batch_tokens
+        self.groups = list(_groups(windows.windows, PART_TOKENS))
+
+    def file(self, number):
+        return self.folder / f"{number:05d}.npz"
+
+    def is_done(self, number):
+        return self._load(number) is not None
+
+    def _load(self, number):
+        try:
+            with np.load(self.file(number), allow_pickle=False) as data:
+                columns = {name: data[name] for name in COLUMNS}
+                return columns if str(data["sha256"]) == columns_digest(columns) else None
+        except (OSError, KeyError, ValueError, EOFError):
+            return None
+        except Exception as error:  # a cut zip file raises zipfile.BadZipFile or zlib.error
+            _say(f"{self.file(number)} is damaged ({error}): measuring that part again")
+            return None
+
+    def write(self, number, columns):
+        columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
+        with atomic_path(self.file(number)) as temporary, open(temporary, "wb") as f:
+            np.savez(f, sha256=columns_digest(columns), **columns)
+
+    def gather(self):
+        """All parts as one table, sorted by (document, position)."""
+        loaded = [self._load(i) for i in range(len(self.groups))]
+        columns = {n: np.concatenate([np.empty(0, d), *(part[n] for part in loaded)]) for n, d in COLUMNS.items()}
+        order = np.lexsort((columns["position"], columns["document"]))
+        return {name: values[order] for name, values in columns.items()}
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _groups(windows, tokens):
+    """Windows in order, cut into runs of about `tokens` tokens."""
+    group, size = [], 0
+    for w in windows:
+        group.append(w)
+        size += len(w.ids)
+        if size >= tokens:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
