@@ -1,0 +1,124 @@
+"""Drawing functions. Each takes an axis and returns it; none writes a file, fits anything or sets the style.
+
+The sole exception is `show`, which hands a finished figure to the page as SVG together with its alternative text.
+"""
+
+from io import StringIO
+
+import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
+
+BAND = 0.18  # opacity of an interval drawn as a band
+
+
+def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
+    """Points with their interval, if one is given, as bars.
+
+    Args:
+        x, y: arrays (M,). lo, hi: arrays (M,), the ends of the interval of y.
+        hollow: open marks, for numbers that are not ours.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    bars = None if lo is None else np.clip([y - np.asarray(lo), np.asarray(hi) - y], 0, None)
+    face = "white" if hollow else style.get("color")
+    style = {"marker": "o", **style, "linestyle": "none"}
+    ax.errorbar(x, y, yerr=bars, label=label, markerfacecolor=face, elinewidth=1.1, **style)
+    return ax
+
+
+def draw_power_line(ax, S, alpha, log_c, label=None, reach=1.25, **style):
+    """The law -log RBP_k = c S^-alpha as a line over the sizes S, a little beyond both ends.
+
+    Args:
+        S: non-embedding parameters (M,). alpha: exponent, positive when larger models do better. log_c: natural log.
+    """
+    grid = np.geomspace(np.min(S) / reach, np.max(S) * reach, 100)
+    style.pop("marker", None)
+    ax.plot(grid, np.exp(log_c - alpha * np.log(grid)), label=label, **style)
+    return ax
+
+
+def draw_law(ax, S, y, alpha, log_c, lo=None, hi=None, label=None, hollow=False, **style):
+    """Fig. 3 of the paper for one family: measured points with intervals and the fitted line, on logarithmic axes."""
+    draw_points(ax, S, y, lo, hi, label=label, hollow=hollow, **style)
+    draw_power_line(ax, S, alpha, log_c, **{k: v for k, v in style.items() if k in ("color", "linestyle")})
+    return law_axes(ax)
+
+
+def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
+    """Logarithmic axes with labels that name the quantity; minor ticks are labelled when they span under a decade."""
+    ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
+    low, high = ax.get_ylim()
+    if low > 0 and high / low < 20:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    return ax
+
+
+def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):
+    """A curve with its interval as a band (R² or exponent against k)."""
+    marker = style.pop("marker", None)
+    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=max(1, len(x) // 8), **style)
+    if lo is not None:
+        ax.fill_between(x, lo, hi, color=line.get_color(), alpha=BAND, linewidth=0)
+    return ax
+
+
+def k_axis(ax, ylabel, vocab_size=None):
+    """k on a logarithmic axis; the end of the vocabulary, where RBP_k is 1 for every model, is marked."""
+    ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
+    if vocab_size:
+        ax.axvline(vocab_size, color="#888888", linewidth=1, linestyle=":")
+        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), xycoords=("data", "axes fraction"), textcoords="offset points")
+    return ax
+
+
+def draw_intervals(ax, labels, values, intervals, names=None, **style):
+    """One row per label: the value and one or more intervals beside each other (tokens, models).
+
+    Args:
+        labels: (n,) row names. values: (n,). intervals: list of arrays (n, 2). names: one legend entry per interval.
+    """
+    rows = np.arange(len(labels))[::-1]
+    for i, ends in enumerate(intervals):
+        shift = 0.16 * (i - (len(intervals) - 1) / 2)
+        ends = np.asarray(ends, float)
+        ax.hlines(rows - shift, ends[:, 0], ends[:, 1], color=f"C{i}", linewidth=2.2, label=names[i] if names else None)
+    ax.plot(values, rows, linestyle="none", **{"marker": "o", "color": "black", "markersize": 4, **style})
+    ax.set_yticks(rows, labels)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def draw_map(ax, x, y, values, label, cmap="cividis", **kwargs):
+    """A coloured map of values (len(y), len(x)) with its bar."""
+    mesh = ax.pcolormesh(x, y, values, cmap=cmap, shading="nearest", rasterized=True, **kwargs)
+    ax.grid(visible=False)
+    ax.figure.colorbar(mesh, ax=ax, label=label)
+    return ax
+
+
+def svg_of(figure):
+    """The figure as SVG text, without a date, so that a rerun gives the same bytes."""
+    out = StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def show(figure, alt):
+    """Put a figure on the page with its alternative text, and close it.
+
+    Args:
+        figure: a matplotlib figure, or an axis of one.
+        alt: one sentence for readers who cannot see the figure: what is drawn and what it shows.
+    """
+    from IPython.display import display
+    from matplotlib import pyplot as plt
+
+    figure = getattr(figure, "figure", figure)
+    if not str(alt).strip():
+        raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
+    bundle = {"image/svg+xml": svg_of(figure), "text/plain": alt}
+    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}})
+    plt.close(figure)

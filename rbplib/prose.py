@@ -1,0 +1,125 @@
+"""Numbers, tokens, tables and sliders on a page: sentences that carry a run's own numbers, and text made harmless.
+
+Everything here returns or displays Markdown or HTML. Text that came from a corpus or a tokenizer goes through `token`
+or `plain`, so that it can never become markup or script.
+"""
+
+import html
+import json
+import math
+import unicodedata
+
+_VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
+
+
+def plain(text):
+    """Any text as harmless inline text: everything but letters and digits becomes a character reference.
+
+    Neither Markdown nor HTML gives a meaning to a character reference, so the result is safe in both. Control and
+    direction characters are shown by their code point.
+    """
+    out = []
+    for ch in str(text):
+        if ch.isascii() and ch.isalnum():
+            out.append(ch)
+        elif unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Cn"):
+            out.append(f"&#60;U+{ord(ch):04X}&#62;")
+        else:
+            out.append(f"&#{ord(ch)};")
+    return "".join(out)
+
+
+def token(text):
+    """A token as it stands in the text, with its spaces and line ends made visible, as safe HTML."""
+    return f'<code class="token">{plain("".join(_VISIBLE.get(ch, ch) for ch in str(text)))}</code>'
+
+
+def number(x, digits=3):
+    """A number for a sentence: significant digits, thousands apart, never a bare exponent for everyday sizes."""
+    if x is None or (isinstance(x, float) and math.isnan(x)):
+        return "–"
+    if isinstance(x, bool) or not hasattr(x, "__float__"):
+        return str(x)
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    if float(x).is_integer() and abs(x) < 1e15:
+        return f"{int(x):,}".replace("-", "−")
+    if 1e-4 <= abs(x) < 1e6:
+        places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
+        return f"{x:,.{places}f}".replace("-", "−")
+    mantissa, power = f"{x:.{digits - 1}e}".split("e")
+    return f"{mantissa}e{int(power)}".replace("-", "−")
+
+
+def interval(ends, digits=3):
+    """[lo, hi] with both ends to the same digits."""
+    lo, hi = ends
+    return f"[{number(lo, digits)}, {number(hi, digits)}]"
+
+
+def say(markdown):
+    """Display a sentence built by the run, as Markdown: `say(f"The exponent is {number(law.alpha)}.")`."""
+    from IPython.display import Markdown, display
+
+    display(Markdown(markdown))
+
+
+def table(frame, caption="", download=None, digits=3, safe=()):
+    """Display a data frame as a table that sorts by a click on a heading; numbers sort as numbers.
+
+    Args:
+        frame: a pandas data frame; its index is not shown.
+        caption: one sentence above the table.
+        download: a file name; the whole frame is then offered beside the table as CSV, made from the page itself.
+        digits: significant digits shown. The CSV keeps them all.
+        safe: columns that already hold safe HTML, such as `token(...)`.
+    """
+    from IPython.display import HTML, display
+
+    display(HTML(table_html(frame, caption, download, digits, safe)))
+
+
+def table_html(frame, caption="", download=None, digits=3, safe=()):
+    rows = []
+    for record in frame.itertuples(index=False):
+        cells = []
+        for name, value in zip(frame.columns, record, strict=True):
+            numeric = hasattr(value, "__float__") and not isinstance(value, (bool, str))
+            text = number(value, digits) if numeric else (value if name in safe else html.escape(str(value)))
+            key = f' data-sort="{float(value)!r}"' if numeric else ""
+            cells.append(f'<td class="{"num" if numeric else "text"}"{key}>{text}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
+    link = ""
+    if download:
+        data = html.escape(json.dumps(frame.to_csv(index=False)), quote=True)
+        name = html.escape(download)
+        link = f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV</a></p>'
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return (
+        f'<div class="rbp-table-wrap"><table class="rbp-table">{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>{link}</div>"
+    )
+
+
+def slider(ks, values, labels, ylabel, alt, start=0, log=False):
+    """Display bars, one per label, that follow a slider over k; drawn by a few lines of the book's own script.
+
+    Args:
+        ks: (K,) the slider's stops. values: (K, M) heights. labels: (M,) names under the bars.
+        alt: one sentence for readers without the picture; it also stands where no script runs.
+        log: heights on a logarithmic scale.
+    """
+    from IPython.display import HTML, display
+
+    data = {
+        "k": [int(k) for k in ks],
+        "v": [[None if not math.isfinite(float(x)) else round(float(x), 6) for x in row] for row in values],
+        "labels": [str(x) for x in labels],
+        "ylabel": str(ylabel),
+        "start": int(start),
+        "log": bool(log),
+    }
+    spec = html.escape(json.dumps(data), quote=True)
+    text = html.escape(str(alt))
+    display(HTML(f'<div class="rbp-slider" data-spec="{spec}" role="group" aria-label="{text}">{text}</div>'))

@@ -1,0 +1,93 @@
+"""One look for the whole book: a colour and a marker per family, a shade and a marker per model or k.
+
+Colours are the eight of Okabe and Ito, which stay apart for colour-blind readers; markers and line styles repeat the
+distinction for readers in grey. Figures are SVG on a white plate, so that they read the same in a dark page.
+"""
+
+import zlib
+
+import matplotlib as mpl
+from matplotlib import colormaps
+
+COLOURS = {
+    "blue": "#0072B2",
+    "vermilion": "#D55E00",
+    "green": "#009E73",
+    "purple": "#CC79A7",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "black": "#000000",
+    "grey": "#6B6B6B",
+}
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
+
+# An embedded ladder and the family it is modelled on share their colour.
+FAMILIES = {
+    "pythia": ("blue", "o"),
+    "gpt2": ("vermilion", "s"),
+    "opt": ("green", "^"),
+    "qwen2.5": ("purple", "D"),
+    "mamba": ("orange", "v"),
+    "cerebras-gpt": ("sky", "P"),
+    "bloom": ("black", "X"),
+}
+_SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("sky", "black", "grey", "blue", "vermilion"))
+
+WIDTH = 6.6  # inches; 700 px on a page at the size below
+RC = {
+    "figure.figsize": (WIDTH, 3.9),
+    "figure.dpi": 106,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "savefig.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.5,
+    "errorbar.capsize": 2.5,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "rbp",  # the same figure gives the same bytes
+    "axes.prop_cycle": mpl.cycler(color=list(COLOURS.values())[:7]),
+}
+
+
+def use():
+    """Set the look for this process; called once at the top of a notebook."""
+    mpl.rcParams.update(RC)
+
+
+def family_style(name):
+    """Colour and marker of a family: {"color", "marker"}. A family not known here gets a fixed one by its name."""
+    base = name.removeprefix("nano-").removesuffix("-deduped")
+    colour, marker = FAMILIES.get(base) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
+    return {"color": COLOURS[colour], "marker": marker}
+
+
+def series(n, cmap="viridis"):
+    """n styles in order (models by size, or k): [{"color", "marker"}], dark to light, none too pale for white."""
+    shades = colormaps[cmap]([0.82 * i / max(n - 1, 1) for i in range(n)])
+    return [{"color": tuple(shade), "marker": MARKERS[i % len(MARKERS)]} for i, shade in enumerate(shades)]
+
+
+def corpus_styles(names):
+    """{corpus: {"color", "linestyle", "marker"}} in the order given."""
+    colours = list(COLOURS.values())
+    return {
+        name: {
+            "color": colours[i % 7],
+            "linestyle": LINES[i % len(LINES)],
+            "marker": MARKERS[i % len(MARKERS)],
+        }
+        for i, name in enumerate(names)
+    }
