@@ -1,0 +1,87 @@
+"""YAML of families and corpora: what is accepted, and one sentence for what is not."""
+
+import pytest
+
+from rbplib import settings
+from rbplib.settings import InputError, load_corpus, load_family
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    for folder in ("families", "corpora", "models/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    (tmp_path / "families" / "tiny.yml").write_text("models:\n  - models/a\n  - {id: owner/b, dtype: float32}\n")
+    (tmp_path / "corpora" / "prose.yml").write_text("source: hub\nid: owner/text\ndocuments: 10\n")
+    return tmp_path
+
+
+def test_five_lines_make_a_family(root):
+    family = load_family("tiny")
+    assert [m.name for m in family.models] == ["a", "b"]
+    assert family.models[0].local == root / "models" / "a" and family.models[1].local is None
+    mine = root / "mine.yml"
+    mine.write_text("name: mine\nmodels:\n  - owner/x\n  - owner/y\n  - owner/z\n")
+    assert load_family(mine).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("models:\n  - a/b\nmodel: 3\n", "did you mean 'models'"),
+        ("models:\n  - {id: a/b, dtpye: float32}\n", "did you mean 'dtype'"),
+        ("models:\n  - {id: a/b, dtype: float23}\n", "did you mean 'float32'"),
+        ("models: []\n", "no models"),
+        ("models:\n  - a/b\n  - c/b\n", "twice"),
+        ("models:\n  - {name: x}\n", "needs an 'id'"),
+        ("models:\n  - ../../no-such-folder\n", "id"),
+        ("models:\n  - {id: a/b, name: ../x}\n", "usable name"),
+        ("models:\n  - {id: a/b, context: 1}\n", "context"),
+        ("models: [\n", "YAML"),
+        ("- a\n", "mapping"),
+    ],
+)
+def test_bad_family_files(root, text, word):
+    path = root / "families" / "bad.yml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=word) as error:
+        load_family("bad")
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_names_suggest_the_nearest(root):
+    with pytest.raises(InputError, match="did you mean 'tiny'"):
+        load_family("tniy")
+    with pytest.raises(InputError, match="did you mean 'prose'"):
+        load_corpus("porse")
+    with pytest.raises(InputError, match="no family file"):
+        load_family("absent.yml")
+    with pytest.raises(InputError, match="did you mean 'a'"):
+        load_family("tiny").model("aa")
+
+
+def test_files_and_folders_are_corpora(root):
+    (root / "my text.txt").write_text("hello")
+    corpus = load_corpus(root / "my text.txt")
+    assert (corpus.name, corpus.source) == ("my-text", "file")
+    assert load_corpus(root / "models").source == "file"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("source: hubb\nid: a/b\n", "did you mean 'hub'"),
+        ("source: hub\n", "needs an 'id'"),
+        ("source: hub\nid: a/b\ndocuments: 0\n", "at least 1"),
+        ("source: hub\nid: a/b\ndocuments: many\n", "type int"),
+        ("source: hub\nid: a/b\nsplits: test\n", "did you mean 'split'"),
+    ],
+)
+def test_bad_corpus_files(root, text, word):
+    (root / "corpora" / "bad.yml").write_text(text)
+    with pytest.raises(InputError, match=word):
+        load_corpus("bad")
+
+
+def test_default_corpora(root):
+    assert settings.default_corpora(load_family("tiny")) == ["prose"]
