@@ -1,0 +1,152 @@
+"""Four ways to put a law through the losses of a family, each for one set of losses or thousands of resamples at once.
+
+The loss L is -log RBP_k or the cross-entropy, the law is log L = log_c - alpha log S, and each estimator is three
+functions on arrays whose last axis is the models: `solve` (parameters from losses), `curve` (log L from parameters)
+and `jacobian` (of that curve). NumPy only; `laws.py` turns them into records with intervals and a status.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; an end of this range is a bound
+IRLS_STEPS = 30
+
+
+@dataclass(frozen=True)
+class Estimator:
+    name: str
+    parameters: tuple[str, ...]  # the first two are always alpha and log_c
+    solve: Callable  # (loss (..., M), x (M,), total (...,)) -> (..., P)
+    curve: Callable  # (params (..., P), x (M,), centre) -> (..., M)
+    jacobian: Callable  # (params (P,), x (M,), centre) -> (M, P)
+
+
+def _solve_line(loss, x, total=None):
+    """Least squares of log L on log S; NaN where a loss is 0 or infinite."""
+    y = _log(loss)
+    centred = x - x.mean()
+    slope = y @ centred / (centred @ centred)
+    return np.stack([-slope, y.mean(axis=-1) - slope * x.mean()], axis=-1)
+
+
+def _curve_line(params, x, centre=None):
+    return params[..., 1:2] - params[..., 0:1] * x
+
+
+def _jacobian_line(params, x, centre=None):
+    return np.column_stack([-x, np.ones_like(x)])
+
+
+def _solve_quadratic(loss, x, total=None):
+    """Least squares of log L on log S and its square about the mean log S, so alpha is the exponent there."""
+    z = x - x.mean()
+    columns = np.column_stack([np.ones_like(z), z, z**2])  # (M, 3)
+    level, slope, curvature = np.moveaxis(_log(loss) @ np.linalg.pinv(columns).T, -1, 0)
+    return np.stack([-slope, level - slope * x.mean(), curvature], axis=-1)
+
+
+def _curve_quadratic(params, x, centre):
+    return _curve_line(params, x) + params[..., 2:3] * (x - centre) ** 2
+
+
+def _jacobian_quadratic(params, x, centre):
+    return np.column_stack([_jacobian_line(params, x), (x - centre) ** 2])
+
+
+def _solve_floor(loss, x, total=None):
+    """L = floor + C S^-alpha by relative least squares, floor >= 0.
+
+    For one alpha the best floor and C are a closed form (two unknowns, linear), so the search runs over alpha alone:
+    a grid, then zooms around its best value. Every resample is searched at once and always ends.
+    """
+    with np.errstate(divide="ignore"):
+        u = np.where((loss > 0) & np.isfinite(loss), 1 / loss, np.nan)  # (..., M)
+    shape, u = u.shape[:-1], u.reshape(-1, len(x))
+    z = x - x.mean()
+    grid = np.broadcast_to(EXPONENTS, (len(u), len(EXPONENTS)))  # (B, G)
+    width = np.log(EXPONENTS[1] / EXPONENTS[0])
+    for _ in range(6):
+        floor, scale, misfit = _floor_and_scale(u, grid, z)
+        best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)[:, None]
+        alpha, floor, scale = (np.take_along_axis(a, best, axis=1) for a in (grid, floor, scale))
+        zoom = alpha * np.exp(np.linspace(-width, width, 17))
+        grid, width = np.clip(zoom, EXPONENTS[0], EXPONENTS[-1]), width / 8
+    found = np.concatenate([alpha, np.log(scale) + alpha * x.mean(), floor], axis=1)
+    found[np.isnan(u).any(axis=1)] = np.nan
+    return found.reshape(*shape, 3)
+
+
+def _floor_and_scale(u, grid, z):
+    """Best floor >= 0 and C > 0 for each alpha of a grid, and the sum of squared relative residuals: all (B, G)."""
+    power = np.exp(-grid[:1, :, None] * z) if np.ptp(grid, axis=0).max() == 0 else np.exp(-grid[:, :, None] * z)
+    uu, one_u = (u * u).sum(axis=1)[:, None], u.sum(axis=1)[:, None]  # (B, 1)
+    v = u[:, None, :] * power  # (B, G, M)
+    uv, vv, one_v = (v * u[:, None, :]).sum(axis=2), (v * v).sum(axis=2), v.sum(axis=2)
+    determinant = uu * vv - uv**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        floor = (vv * one_u - uv * one_v) / determinant
+    floor = np.where(np.isfinite(floor), np.maximum(floor, 0.0), 0.0)
+    scale = np.maximum((one_v - floor * uv) / vv, 1e-300)
+    misfit = u.shape[1] - 2 * (floor * one_u + scale * one_v) + floor**2 * uu + 2 * floor * scale * uv + scale**2 * vv
+    return floor, scale, misfit
+
+
+def _curve_floor(params, x, centre=None):
+    return np.log(params[..., 2:3] + np.exp(_curve_line(params, x)))
+
+
+def _jacobian_floor(params, x, centre=None):
+    total = np.exp(_curve_floor(params, x))
+    share = np.exp(_curve_line(params, x)) / total
+    return np.column_stack([-x * share, share, 1 / total])
+
+
+def _solve_binomial(loss, x, total):
+    """Maximum likelihood of misses ~ Binomial(total, 1 - exp(-C S^-alpha)): a complementary log-log link.
+
+    Fisher scoring. A model without a miss counts here, where a logarithm would lose it. NaN where it does not settle.
+    """
+    observed = -np.expm1(-np.asarray(loss, dtype=np.float64))  # share of misses, (..., M)
+    total = np.asarray(total, dtype=np.float64)[..., None]
+    safe = np.clip(observed, 0.5 / total, 1 - 0.5 / total)
+    start = _solve_line(-np.log1p(-safe), x)
+    z = x - x.mean()
+    slope, level = -start[..., 0:1], start[..., 1:2] - start[..., 0:1] * x.mean()
+    for _ in range(IRLS_STEPS):
+        eta = np.clip(level + slope * z, -40, 3.5)
+        expected = -np.expm1(-np.exp(eta))
+        rate = np.exp(eta - np.exp(eta))  # d expected / d eta
+        weight = total * rate**2 / np.maximum(expected * (1 - expected), 1e-300)
+        step = weight * (observed - expected) / np.maximum(rate, 1e-300)
+        w0, w1, w2 = (np.sum(weight * z**p, axis=-1, keepdims=True) for p in (0, 1, 2))
+        g0, g1 = step.sum(axis=-1, keepdims=True), (step * z).sum(axis=-1, keepdims=True)
+        determinant = w0 * w2 - w1**2
+        change = np.clip((w0 * g1 - w1 * g0) / determinant, -1, 1)
+        rise = np.clip((w2 * g0 - w1 * g1) / determinant, -2, 2)
+        slope, level = slope + change, level + rise
+        moved = np.maximum(np.abs(change), np.abs(rise))[..., 0]
+        if np.nanmax(moved, initial=0.0) < 1e-10:
+            break
+    params = np.concatenate([-slope, level - slope * x.mean()], axis=-1)
+    params[~(moved < 1e-6)] = np.nan
+    return params
+
+
+def _log(loss):
+    with np.errstate(divide="ignore"):
+        y = np.log(loss)
+    return np.where(np.isfinite(y), y, np.nan)
+
+
+_LINE = (("alpha", "log_c"), _solve_line, _curve_line, _jacobian_line)
+ESTIMATORS = {
+    "least_squares": Estimator("least_squares", *_LINE),
+    "binomial": Estimator("binomial", ("alpha", "log_c"), _solve_binomial, _curve_line, _jacobian_line),
+    "irreducible": Estimator("irreducible", ("alpha", "log_c", "floor"), _solve_floor, _curve_floor, _jacobian_floor),
+    "quadratic": Estimator(
+        "quadratic", ("alpha", "log_c", "curvature"), _solve_quadratic, _curve_quadratic, _jacobian_quadratic
+    ),
+    "cross_entropy": Estimator("cross_entropy", *_LINE),
+}
