@@ -200,7 +200,9 @@ def number(value):
 
 
 def interval(pair):
-    return [number(v) for v in pair] if pair is not None else None
+    """Both ends, or None where there is no interval."""
+    ends = [number(v) for v in pair] if pair is not None else [None]
+    return None if None in ends else ends
 
 
 def show(value):

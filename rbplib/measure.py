@@ -115,7 +115,7 @@ def expected(family, model, corpus, documents, protocol, dtype=None):
     return {
         "family": check_name(family.name, "family name"),
         "model": model.name,
-        **loading.identity(model),
+        **identity(model),
         "requested_dtype": str(dtype or model.dtype).replace("torch.", ""),
         "corpus": corpus.name,
         "corpus_digest": documents.digest,
@@ -123,6 +123,23 @@ def expected(family, model, corpus, documents, protocol, dtype=None):
         "protocol": protocol,
         "window": window_length(family),
     }
+
+
+def identity(model):
+    """What says which model is asked for: the digest of a local folder, or a hub id with its revision."""
+    if model.local:
+        return {"model_id": model.id, "model_digest": loading.folder_digest(model.local)}
+    return {"model_id": model.id, "requested_revision": model.revision}
+
+
+def check_context(loaded, model, length):
+    """Refuse a window the model cannot read whole: cutting it for one model would unpair the family's tokens."""
+    most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
+    if most is not None and most < length:
+        raise InputError(
+            f"{model.name} reads at most {most} tokens, not the window of {length}: "
+            f"write 'context: {most}' into its family file."
+        )
 
 
 def is_measured(path, expect):
@@ -150,7 +167,8 @@ def _measure_model(family, model, tasks, protocol, device, dtype, trust_remote_c
     for task in tasks:
         probe_writable(task.path)
     loaded = loading.load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-    length = min(window_length(family), loaded.record.get("context") or 1 << 30)
+    length = window_length(family)
+    check_context(loaded, model, length)
 
     def prepare(task):
         ids = encode(loaded.tokenizer, task.documents.texts)
