@@ -1,0 +1,104 @@
+// The book's own script: tables that sort, tables as CSV, and bars that follow a slider over k. No library, no network.
+(function () {
+  "use strict";
+
+  function sortTable(table, column, heading) {
+    const body = table.tBodies[0];
+    const up = heading.getAttribute("aria-sort") !== "ascending";
+    const key = (row) => {
+      const cell = row.cells[column];
+      return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort);
+    };
+    const compare = (a, b) => {
+      const x = key(a), y = key(b);
+      if (typeof x === "number" && typeof y === "number") {
+        // NaN goes last whichever way the column is sorted
+        if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
+        return up ? x - y : y - x;
+      }
+      return up ? String(x).localeCompare(String(y)) : String(y).localeCompare(String(x));
+    };
+    [...body.rows].sort(compare).forEach((row) => body.append(row));
+    table.querySelectorAll("th").forEach((th) => th.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+  }
+
+  function sortable(table) {
+    table.querySelectorAll("thead th").forEach((heading, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = heading.textContent;
+      heading.replaceChildren(button);
+      button.addEventListener("click", () => sortTable(table, column, heading));
+    });
+  }
+
+  function csv(link) {
+    link.href = "data:text/csv;charset=utf-8," + encodeURIComponent(JSON.parse(link.dataset.csv));
+    link.download = link.dataset.name;
+  }
+
+  const NS = "http://www.w3.org/2000/svg";
+
+  function shape(parent, name, attributes, text) {
+    const node = document.createElementNS(NS, name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    parent.append(node);
+    return node;
+  }
+
+  function slider(box) {
+    const spec = JSON.parse(box.dataset.spec);
+    const alt = box.textContent;
+    const label = document.createElement("label");
+    const out = document.createElement("output");
+    const input = document.createElement("input");
+    Object.assign(input, { type: "range", min: 0, max: spec.k.length - 1, value: spec.start });
+    input.setAttribute("aria-label", "k");
+    label.append(out, input);
+    const W = 640, H = 260, top = 18, bottom = 34;
+    const svg = document.createElementNS(NS, "svg");
+    svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", alt);
+    box.replaceChildren(label, svg);
+
+    const all = spec.v.flat().filter((x) => x !== null && (!spec.log || x > 0));
+    const most = Math.max(...all), least = Math.min(...all);
+    const height = (x) => {
+      if (x === null || (spec.log && x <= 0)) return 0;
+      const part = spec.log ? (Math.log(x) - Math.log(least)) / (Math.log(most) - Math.log(least) || 1) : x / most;
+      return (spec.log ? 0.05 + 0.95 * part : part) * (H - top - bottom);
+    };
+    const digits = (x) => (x === null ? "–" : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(1) : x.toFixed(3));
+
+    function draw() {
+      const i = Number(input.value), n = spec.labels.length, w = (W - 20) / n;
+      out.textContent = "k = " + spec.k[i].toLocaleString("en");
+      input.setAttribute("aria-valuetext", "k = " + spec.k[i]);
+      svg.replaceChildren();
+      shape(svg, "text", { x: 10, y: 11, "font-size": 11, fill: "currentColor" }, spec.ylabel);
+      spec.labels.forEach((name, j) => {
+        const x = 10 + j * w, h = height(spec.v[i][j]), y = H - bottom - h, mid = x + w / 2;
+        shape(svg, "rect", { x: x + 0.14 * w, y, width: 0.72 * w, height: h });
+        shape(svg, "text", { x: mid, y: y - 4, "text-anchor": "middle", "font-size": 11, fill: "currentColor" },
+          digits(spec.v[i][j]));
+        shape(svg, "text", { x: mid, y: H - bottom + 15, "text-anchor": "middle", "font-size": 11, fill: "currentColor" },
+          name);
+      });
+    }
+    input.addEventListener("input", draw);
+    draw();
+    box.dataset.done = "1";
+  }
+
+  function start() {
+    document.querySelectorAll("table.rbp-table").forEach(sortable);
+    document.querySelectorAll("a.rbp-csv").forEach(csv);
+    document.querySelectorAll(".rbp-slider").forEach(slider);
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();
