@@ -1,4 +1,4 @@
-"""The lognormal rank law against 30-digit arithmetic, Appendix B by computer algebra, emergence and noise by simulation."""
+"""The lognormal rank law against high-precision sums, Appendix B by computer algebra, emergence and noise simulated."""
 
 import functools
 
@@ -35,7 +35,7 @@ def reference(mu, sigma):
         decay = (1 + (top - mu) / sigma**2) / K  # minus the log-derivative at K
         head = [psi(k) for k in range(1, K)]
         logs = [mp.log(k) for k in range(1, K)]
-        sums = [mp.fsum(h * t**j for h, t in zip(head, logs)) for j in range(3)]
+        sums = [mp.fsum(h * t**j for h, t in zip(head, logs, strict=True)) for j in range(3)]
         if not (decay > 0.3 and psi(K) < mp.mpf(10) ** -60 * head[1]):
             a = (top - mu) / sigma
             phi, Q = mp.npdf(a), mp.erfc(a / mp.sqrt(2)) / 2  # the tail of the density and its two moments
@@ -59,7 +59,7 @@ def test_sums_agree_with_thirty_digits(sigma):
         neg, mean, entropy, c = reference(mu, sigma)
         law = theory.natural(mu, sigma)
         got = (theory.log_z(*law), theory.log_moments(*law, 1)[0], theory.rank_entropy(*law), theory.exact_c(mu, sigma))
-        for name, ours, true in zip(("-log p1", "E ln R", "entropy", "c"), got, (neg, mean, entropy, c)):
+        for name, ours, true in zip(("-log p1", "E ln R", "entropy", "c"), got, (neg, mean, entropy, c), strict=True):
             assert abs(mp.mpf(float(ours)) / true - 1) < 1e-10, (name, ratio, sigma)
 
 
