@@ -354,3 +354,26 @@ class _Fit:
             "no token interval": undefined > 0 and not np.isfinite(token_intervals["alpha"]).all(),
         }
         return tuple(name for name, holds in doubts.items() if holds)
+
+
+def exponent_difference(curve, low, high, n_bootstrap=10_000, seed=42, level=0.95):
+    """alpha at k = high less alpha at k = low, by least squares, with a token interval of the difference itself.
+
+    Both exponents come from the same resampled documents, so what they share cancels.
+
+    Args:
+        curve: Curve that counts both k. low, high: values of k.
+    Returns:
+        (difference, (low end, high end)); NaN ends where the documents are too few to resample.
+    Raises:
+        InputError: fewer than three sizes, or a k not counted.
+    """
+    _check_models(curve)
+    columns, x = [curve.index(low), curve.index(high)], np.log(curve.S)
+    alphas = ESTIMATORS["least_squares"].solve(np.moveaxis(-np.log(curve.rbp[:, columns]), 0, -1), x, None)[..., 0]
+    resamples = resampled_losses(curve, n_bootstrap, seed, ks=[low, high])
+    if resamples is None:
+        return float(alphas[1] - alphas[0]), NONE
+    draws = ESTIMATORS["least_squares"].solve(np.moveaxis(resamples.loss[:, :, :2], 1, -1), x, None)[..., 0]
+    ends = percentile_interval((draws[:, 1] - draws[:, 0])[:, None], level)
+    return float(alphas[1] - alphas[0]), (float(ends[0][0]), float(ends[1][0]))

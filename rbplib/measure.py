@@ -353,3 +353,29 @@ def _groups(windows, tokens):
             group, size = [], 0
     if group:
         yield group
+
+
+def best_candidates(family, model, corpus, places, n=5):
+    """What a model would have said at some places of a corpus.
+
+    Args:
+        places: list of (document, position), position as in the rank table.
+    Returns:
+        list of (context: token texts before the place, id and text of the true token, [(text, probability), ...]).
+    """
+    loaded = loading.load_model(model)
+    texts = corpora_module.load_documents(corpus).texts
+    length, out = window_length(family), []
+
+    def text(ident):
+        return loaded.tokenizer.decode([int(ident)])
+
+    for document, position in places:
+        (ids,) = encode(loaded.tokenizer, [texts[document]])
+        start = max(0, position + 1 - length)
+        with torch.inference_mode():
+            logits = loaded.model(torch.from_numpy(ids[start:position])[None].to(loaded.device)).logits[0, -1].float()
+        p, best = logits.softmax(-1).topk(n)
+        pairs = [(text(i), float(x)) for i, x in zip(best.tolist(), p.tolist(), strict=True)]
+        out.append(([text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs))
+    return out

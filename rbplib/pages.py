@@ -37,13 +37,25 @@ def ensure_measured(family, corpora=None, protocol="paper"):
     return [c.name for c in corpora]
 
 
+def k_grid(vocab_size, per_decade=8):
+    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
+    import numpy as np
+
+    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
+    return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
+
+
 def family_curves(family, corpora=None, ks=KS, protocol="paper", definition="greater+ties"):
-    """{corpus name: Curve} of a family, measured where missing; ks above the vocabulary are an error."""
+    """{corpus name: Curve} of a family, measured where missing; ks above the vocabulary are an error.
+
+    Empty ks stand for a grid over the whole vocabulary, see k_grid.
+    """
     family = load_family(family)
     curves = {}
     for name in ensure_measured(family, corpora, protocol):
         tables, missing = family_tables(family, name, protocol)
-        curves[name] = rbp_curve(tables, ks, definition, missing)
+        grid = list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in tables))
+        curves[name] = rbp_curve(tables, grid, definition, missing)
     return curves
 
 
@@ -57,3 +69,66 @@ def family_rank_tables(family, corpus, protocol="paper"):
 def corpus_title(name):
     """A corpus name as pages show it."""
     return load_corpus(name).title or name
+
+
+def size_frame(curves, ks=(1,)):
+    """One row per corpus and model: size, tokens scored, RBP_k per k, cross-entropy. For tables on pages."""
+    import pandas as pd
+
+    rows = []
+    for name, c in curves.items():
+        for i, model in enumerate(c.models):
+            row = {"corpus": corpus_title(name), "model": model, "S": int(c.S[i]), "tokens scored": c.scored_tokens}
+            row |= {f"RBP_{k}": c.rbp[i, c.index(k)] for k in ks}
+            rows.append(row | {"cross-entropy (nats)": c.cross_entropy[i]})
+    return pd.DataFrame(rows)
+
+
+def law_frame(laws):
+    """One row per fitted law: exponent, both 95% intervals, R^2, scatter, lack of fit, status. For tables on pages."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "corpus": corpus_title(w.corpus),
+            "k": w.k if w.k else "–",
+            "alpha": w.alpha,
+            "tokens: low": w.ci_tokens[0],
+            "tokens: high": w.ci_tokens[1],
+            "models: low": w.ci_models[0],
+            "models: high": w.ci_models[1],
+            "R²": w.r2,
+            "residual sd": w.residual_sd,
+            "noise sd": w.noise_sd,
+            "lack of fit p": w.lack_of_fit_p,
+            "models": w.n_models,
+            "misses at the largest": w.misses,
+            "status": w.status,
+        }
+        for w in laws
+    )
+
+
+def extrapolation_frame(tests):
+    """One row per held-out model: predicted and measured loss, the error, and whether the interval held."""
+    import numpy as np
+    import pandas as pd
+
+    rows = []
+    for t in tests:
+        for i, model in enumerate(t.models):
+            rows.append(
+                {
+                    "corpus": corpus_title(t.law.corpus),
+                    "k": t.law.k or "–",
+                    "held out": model,
+                    "S": int(t.S[i]),
+                    "predicted": np.exp(t.predicted[i]),
+                    "interval: low": np.exp(t.interval[0, i]),
+                    "interval: high": np.exp(t.interval[1, i]),
+                    "measured": np.exp(t.observed[i]),
+                    "error": t.error[i],
+                    "inside": "yes" if t.inside[i] else "no",
+                }
+            )
+    return pd.DataFrame(rows)
