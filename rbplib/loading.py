@@ -256,8 +256,7 @@ def weights_error(error, model_id):
     text = " ".join(str(e) for e in fetch.chain(error))
     if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:
         return InputError(
-            f"the weights of {model_id!r} hold more than tensors and are refused: "
-            "use a copy in the safetensors format."
+            f"the weights of {model_id!r} hold more than tensors and are refused: use a copy in the safetensors format."
         )
     if "SafetensorError" in names or "PytorchStreamReader" in text or "EOFError" in names:
         return InputError(f"a weight file of {model_id!r} is damaged: delete that file and run again.")
@@ -283,7 +282,7 @@ def choose_device(device=None):
         if kind == "mps" and not torch.backends.mps.is_available():
             raise InputError("there is no MPS device here: leave --device out, or use --device cpu.")
         if number and not (number.isdigit() and (kind != "cuda" or int(number) < torch.cuda.device_count())):
-            raise InputError(f"there is no device {device!r}: this machine has {torch.cuda.device_count()} CUDA devices.")
+            raise InputError(f"there is no device {device!r}: this machine has {torch.cuda.device_count()} of CUDA.")
         return str(device)
     if torch.cuda.is_available():
         free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]

@@ -4,10 +4,12 @@ S, the paper's size, is every parameter but the token and position embedding tab
 """
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from rbplib.settings import InputError
+from rbplib import fetch
+from rbplib.settings import InputError, load_family, root
 
 
 class Sizes(NamedTuple):
@@ -38,7 +40,7 @@ def model_sizes(config, trust_remote_code=False):
     try:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
-    except (ValueError, TypeError, AttributeError, KeyError, RuntimeError, ImportError) as error:
+    except Exception as error:  # a wrong field may raise anything
         kind = getattr(config, "model_type", "?")
         raise InputError(
             f"a configuration of type {kind!r} describes no causal language model that can be built: "
@@ -94,7 +96,80 @@ def as_config(config):
         kind = fields.pop("model_type", None)
         try:
             return AutoConfig.for_model(kind, **fields)
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except Exception as error:
             reason = str(error).strip().splitlines()[0][:160]
             raise InputError(f"a configuration of type {kind!r} is not known to this transformers: {reason}") from None
     return config
+
+
+def family_sizes(family):
+    """Sizes of every model of a family, from configurations, without the network wherever one is known here.
+
+    Args:
+        family: a settings.Family, a name or a YAML path.
+    Returns:
+        list of dicts: family, model, id, nonembedding_params, total_params, vocab_size. The last two are None for a
+        model whose configuration cannot be had but whose S stands in the family file.
+    Raises:
+        InputError: a size cannot be had, or the one in the family file differs from the configuration's.
+    """
+    family = load_family(family)
+    rows = []
+    for model in family.models:
+        sizes = sizes_of(model, family.name)
+        rows.append(
+            {
+                "family": family.name,
+                "model": model.name,
+                "id": model.id,
+                "nonembedding_params": sizes.nonembedding,
+                "total_params": sizes.total,
+                "vocab_size": sizes.vocab,
+            }
+        )
+    return rows
+
+
+def sizes_of(model, family=""):
+    """Sizes of one settings.Model."""
+    published = model.nonembedding_params
+    try:
+        config = config_of(model)
+    except InputError:
+        if published is None:
+            raise
+        return Sizes(published, None, None)
+    sizes = _sizes_of_fields(json.dumps(config)) if isinstance(config, dict) else model_sizes(config)
+    if published not in (None, sizes.nonembedding):
+        raise InputError(
+            f"family {family!r} gives {published:,} non-embedding parameters for {model.name}, but its configuration "
+            f"has {sizes.nonembedding:,}: correct the family file."
+        )
+    return sizes
+
+
+@cache
+def _sizes_of_fields(fields):
+    return model_sizes(json.loads(fields))
+
+
+def config_of(model):
+    """The configuration of a settings.Model: its folder's, one kept in families/configs/, or the hub's."""
+    if model.local:
+        return Path(model.local) / "config.json"
+    if model.revision in (None, "main") and model.id in known_configs(root()):
+        return known_configs(root())[model.id]
+    repo = fetch.open_repo(model.id, model.revision)
+    return fetch.fetch(repo, "config.json")
+
+
+@cache
+def known_configs(folder):
+    """Hub id -> the sizes-giving fields of its configuration, from families/configs/*.json."""
+    found = {}
+    for path in sorted((Path(folder) / "families" / "configs").glob("*.json")):
+        try:
+            found.update(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise InputError(f"{path} is not readable JSON ({error}): restore it.") from None
+    return found
