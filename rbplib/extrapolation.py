@@ -1,4 +1,4 @@
-"""Model choice by held-out extrapolation: fit the smaller models, predict the largest, compare with what was measured."""
+"""Held-out extrapolation: fit the smaller models, predict the largest, compare with what was measured."""
 
 from dataclasses import dataclass
 
