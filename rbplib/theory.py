@@ -5,7 +5,7 @@ The lognormal law of ranks, p_k = psi(k)/c for k = 1, 2, ..., is used here in it
     lam = -mu / sigma^2,   beta = 1 / (2 sigma^2),   s = 1 + lam,   p_k = k^-s exp(-beta ln^2 k) / Z(lam, beta),
 
 because the term mu^2/(2 sigma^2) then never appears (it cancels in every quantity below). Sums over all ranks are exact
-to rounding: the first ranks are added one by one and the rest by Euler-Maclaurin. Derived in book/derivations/lognormal.
+to rounding: the first ranks are added one by one, the rest by Euler-Maclaurin. Derived in book/derivations/lognormal.
 All functions broadcast over their parameters.
 """
 
