@@ -44,15 +44,11 @@ def same_probability(table, low=0.15, high=0.3):
     if not len(worse) or not len(first):
         return None
     order = first[np.argsort(table.logprob[first], kind="stable")]
-    at = np.clip(np.searchsorted(table.logprob[order], table.logprob[worse]), 1, len(order) - 1) if len(order) > 1 else None
-    near = order[np.zeros(len(worse), int)] if at is None else _nearer(table.logprob, order, at, worse)
-    best = int(np.argmin(np.abs(table.logprob[near] - table.logprob[worse])))
-    return int(worse[best]), int(near[best])
-
-
-def _nearer(values, order, at, rows):
-    left, right = order[at - 1], order[at]
-    return np.where(np.abs(values[left] - values[rows]) <= np.abs(values[right] - values[rows]), left, right)
+    at = np.searchsorted(table.logprob[order], table.logprob[worse])
+    sides = np.stack([order[np.maximum(at - 1, 0)], order[np.minimum(at, len(order) - 1)]])  # (2, worse): both neighbours
+    gaps = np.abs(table.logprob[sides] - table.logprob[worse])
+    side, best = np.unravel_index(np.argmin(gaps), gaps.shape)
+    return int(worse[best]), int(sides[side, best])
 
 
 def three_predictions(table, k=3):

@@ -99,6 +99,25 @@ def draw_map(ax, x, y, values, label, cmap="cividis", **kwargs):
     return ax
 
 
+def draw_candidates(ax, example):
+    """Fig. 1 of the paper for one real prediction: the best candidates as bars, the true token's bar in another colour.
+
+    Args:
+        example: rbplib.examples.Example.
+    """
+    pairs = list(example.candidates)
+    if example.target not in [text for text, _ in pairs]:
+        pairs.append((example.target, example.probability))
+    labels = [ascii(text).replace("$", r"\$") for text, _ in pairs]
+    colours = ["#D55E00" if text == example.target else "#9AA5B1" for text, _ in pairs]
+    rows = np.arange(len(pairs))[::-1]
+    ax.barh(rows, [p for _, p in pairs], color=colours, hatch=["//" if c == "#D55E00" else "" for c in colours])
+    ax.set_yticks(rows, labels)
+    ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
 def svg_of(figure):
     """The figure as SVG text, without a date, so that a rerun gives the same bytes."""
     out = StringIO()
