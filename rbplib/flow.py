@@ -12,23 +12,23 @@ from tqdm import tqdm
 
 from rbplib.settings import InputError, load_family, root
 
-STARTED = re.compile(r"^(?:local)?rule (\w+):|^Job \d+: (.*)")
-FINISHED = re.compile(r"^Finished jobid: \d+ \(Rule: (\w+)\)")
+STARTED = re.compile(r"^(?:Job (\d+): (.*)|\s+jobid: (\d+))")
+FINISHED = re.compile(r"^Finished jobid: (\d+) \(Rule: (\w+)\)")
 STEPS = re.compile(r"^(\d+) of (\d+) steps")
-QUIET = {"all"}  # rules that do nothing themselves
+STAGES = {"measure": "measure", "fits": "fits", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 
 
 def follow(command, log, show=True):
-    """Run the command to its end.
+    """Run Snakemake to its end, with a bar over its steps and its words in a log.
 
     Returns:
-        {stage: (steps, seconds)}; seconds from the first start to the last end.
+        {stage: (steps, seconds)}; seconds from the stage's first start to its last end.
     Raises:
         RuntimeError: a step failed; the message holds what the step itself said.
     """
     log = Path(log)
     log.parent.mkdir(parents=True, exist_ok=True)
-    first, last, steps = {}, {}, {}
+    started, spans = {}, {}
     tail = deque(maxlen=400)
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     bar = tqdm(total=None, unit="step", disable=not show, desc="book", mininterval=0.2, dynamic_ncols=True)
@@ -40,32 +40,35 @@ def follow(command, log, show=True):
                 tail.append(line)
                 now = time.monotonic()
                 if m := STARTED.match(line):
-                    if m[1]:
-                        first.setdefault(m[1], now)
-                    else:
-                        bar.set_postfix_str(m[2], refresh=True)
+                    started.setdefault(m[1] or m[3], now)
+                    if m[2]:
+                        bar.set_postfix_str(m[2])
                 elif m := FINISHED.match(line):
-                    last[m[1]] = now
-                    steps[m[1]] = steps.get(m[1], 0) + 1
+                    stage = STAGES.get(m[2].split("__")[0])
+                    first, _, steps = spans.get(stage, (started.get(m[1], now), now, 0))
+                    spans[stage] = min(first, started.get(m[1], now)), now, steps + 1
                 elif m := STEPS.match(line):
                     bar.total = int(m[2])
                     bar.update(int(m[1]) - bar.n)
         code = run.wait()
     except BaseException:
-        run.terminate()
+        run.terminate()  # Snakemake lets the steps that run come to their end
         run.wait()
         raise
     finally:
         bar.close()
     if code:
-        raise RuntimeError(f"{reason(tail)}\nThe whole log is {log}")
-    return {n: (steps[n], last[n] - first.get(n, last[n])) for n in last if n not in QUIET}
+        raise RuntimeError(f"{reason(list(tail))}\nThe whole log is {log}")
+    return {stage: (steps, last - first) for stage, (first, last, steps) in spans.items() if stage}
 
 
 def reason(lines):
     """The lines that say why: those a step printed itself, else Snakemake's last words."""
-    said = [line.rstrip() for line in lines if re.match(r"\s*(rbp: |\S*Error|\S*Exception)", line)]
-    return "\n".join(dict.fromkeys(said)) or "".join(list(lines)[-25:]).rstrip()
+    said = []
+    for i, line in enumerate(lines):
+        if re.match(r"\s*(rbp: |\S*Error\b|\S*Exception\b)|.*\b(WARNING|ERROR)\b", line):
+            said += lines[i : i + 2] if line.rstrip().endswith(":") else [line]
+    return "".join(dict.fromkeys(said)).rstrip() or "".join(lines[-25:]).rstrip()
 
 
 def make_book(families=(), jobs=None, settings=None, targets=(), show=True):
@@ -99,7 +102,6 @@ def make_book(families=(), jobs=None, settings=None, targets=(), show=True):
     first = root() / "_build" / "html" / "index.html"
     if show:
         report(stages, time.monotonic() - began)
-        print(f"first page: {first}")
     return first
 
 
