@@ -115,6 +115,8 @@ class Corpus:
     data_files: str | None = None
     where: dict = field(default_factory=dict)
     template: str = "{text}"
+    min_characters: int = 0  # shorter documents are left out before the sample is drawn
+    first: int | None = None  # the sample is drawn from the first rows only
     documents: int = 1000
     seed: int = 42
     streaming: bool = False
@@ -240,10 +242,12 @@ def load_corpus(name_or_path):
     data.setdefault("name", path.stem)
     check_name(str(data["name"]), f"{path}: corpus name")
     check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
-    for key, kind in (("documents", int), ("seed", int), ("where", dict), ("template", str), ("streaming", bool), ("default", bool)):
+    kinds = {"documents": int, "seed": int, "first": int, "min_characters": int, "where": dict, "template": str}
+    for key, kind in {**kinds, "streaming": bool, "default": bool}.items():
         _typed(data, key, kind, path, data["name"])
-    if data.get("documents", 1) < 1:
-        raise InputError(f"{path}: 'documents' must be at least 1, got {data['documents']}.")
+    for key in ("documents", "first"):
+        if data.get(key) is not None and data[key] < 1:
+            raise InputError(f"{path}: {key!r} must be at least 1, got {data[key]}.")
     if data.get("source") == "hub" and not REPO_ID.match(str(data.get("id", ""))):
         raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {data.get('id')!r}.")
     return Corpus(**{**data, "name": str(data["name"]), "file": path.resolve()})
