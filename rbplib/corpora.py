@@ -20,7 +20,8 @@ class Documents:
 
     texts: the documents in the sample's order, empty ones included (they are counted, never scored).
     digest: SHA-256 over all of them. asked: documents wanted. found: documents there were to draw from, or None
-    where a streamed source does not tell. source: commit and files, for the provenance record.
+    where a streamed source does not tell. source: commit and files, for the provenance record. note: how this text
+    differs from the one on record, if it does.
     """
 
     texts: tuple[str, ...]
@@ -28,6 +29,7 @@ class Documents:
     asked: int
     found: int | None
     source: dict = field(default_factory=dict)
+    note: str = ""
 
     @property
     def empty(self):
@@ -48,7 +50,9 @@ def load_documents(corpus):
     corpus = load_corpus(corpus)
     found, source = None, {}
     if corpus.source == "embedded":
-        texts = embedded_texts(corpus)
+        from rbplib import embedded
+
+        texts = embedded.documents(corpus.kind, corpus.documents, corpus.seed)
     elif corpus.source == "hub":
         from rbplib.hub import hub_sample
 
@@ -57,7 +61,22 @@ def load_documents(corpus):
         texts, found = file_texts(corpus)
     if not texts:
         raise InputError(f"corpus {corpus.name!r} holds no document: check its source, split, filter and template.")
-    return Documents(tuple(texts), texts_digest(texts), corpus.documents, found, source)
+    digest = texts_digest(texts)
+    note = difference(corpus) if corpus.digest not in (None, digest) else ""
+    if note:
+        warnings.warn(note, stacklevel=2)
+    return Documents(tuple(texts), digest, corpus.documents, found, source, note)
+
+
+def difference(corpus):
+    """A sentence for a text that is not the one on record, with the packages that changed where it is embedded."""
+    why = ""
+    if corpus.source == "embedded":
+        from rbplib import embedded
+
+        changed = embedded.changed_packages(corpus.kind)
+        why = f" ({'; '.join(changed)})" if changed else ""
+    return f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
 
 
 def texts_digest(texts):
@@ -77,21 +96,6 @@ def draw(n, documents, seed):
     paper's authors do.
     """
     return np.random.default_rng(seed).permutation(n)[:documents]
-
-
-def embedded_texts(corpus):
-    """Text of the installed packages; a word of warning where this installation's differs from the one on record."""
-    from rbplib import embedded
-
-    texts = embedded.documents(corpus.kind, corpus.documents, corpus.seed)
-    if corpus.digest and corpus.digest != texts_digest(texts):
-        changed = "; ".join(embedded.changed_packages(corpus.kind)) or "no package version differs, its files do"
-        warnings.warn(
-            f"the text of corpus {corpus.name!r} differs from the one on record ({changed}): "
-            "its results will differ a little from those printed elsewhere.",
-            stacklevel=3,
-        )
-    return texts
 
 
 def file_texts(corpus):

@@ -162,7 +162,8 @@ class JsonRows:
         except InputError:
             raise
         except (ValueError, EOFError) as error:
-            raise InputError(f"line {number} of {self.name} is not readable JSON ({str(error)[:80]}): correct it.") from None
+            reason = str(error)[:80]
+            raise InputError(f"line {number} of {self.name} is not readable JSON ({reason}): correct it.") from None
         except OSError as error:
             raise damaged(self.name, error) from None
 
@@ -181,7 +182,7 @@ def rows_of(line, path, name):
         if isinstance(row, str):
             row = {"text": row}
         if not isinstance(row, dict):
-            raise InputError(f"{name} holds a row that is no object: each line must be like {{"text": "..."}}.")
+            raise InputError(f"{name} holds a row that is no object: write each line as an object with a text field.")
         yield row
 
 
