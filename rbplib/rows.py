@@ -156,7 +156,7 @@ class JsonRows:
         number = 0
         try:
             with open_text(self.path, self.name) as lines:
-                for number, line in enumerate(lines, start=1):
+                for number, line in enumerate(lines, start=1):  # noqa: B007
                     if line.strip():
                         yield from rows_of(line, self.path, self.name)
         except InputError:
