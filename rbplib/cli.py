@@ -22,7 +22,11 @@ def parser():
 
     def command(name, run, text, example, parent=commands):
         c = parent.add_parser(
-            name, help=text, description=text, epilog=f"example: {example}", formatter_class=argparse.RawTextHelpFormatter
+            name,
+            help=text,
+            description=text,
+            epilog=f"example: {example}",
+            formatter_class=argparse.RawTextHelpFormatter,
         )
         c.set_defaults(run=run)
         return c
@@ -80,7 +84,9 @@ def parser():
     option_json(c)
     option_results(c)
 
-    c = command("book", book, "Run the notebooks by papermill, then build the HTML book.", "rbp book --family nano-pythia")
+    c = command(
+        "book", book, "Run the notebooks by papermill, then build the HTML book.", "rbp book --family nano-pythia"
+    )
     c.add_argument("--family", action="append", help="families of the book (repeatable; default: embedded ones)")
 
     c = command("check", check, "Verify every table and page against its record.", "rbp check")
@@ -142,7 +148,12 @@ def plan(args):
     from rbplib.plan import plan_family, plan_text
 
     found = plan_family(
-        args.family, models=args.model, corpora=args.corpus, protocol=args.protocol, device=args.device, dtype=args.dtype
+        args.family,
+        models=args.model,
+        corpora=args.corpus,
+        protocol=args.protocol,
+        device=args.device,
+        dtype=args.dtype,
     )
     print_json(found) if args.json else print(plan_text(found))
 
@@ -214,7 +225,11 @@ def show(value):
 def book(args):
     from rbplib.book import make_book
 
-    print(make_book(args.family))
+    try:
+        print("first page:", make_book(args.family))
+    except RuntimeError as error:  # a step of the workflow failed: not bad input
+        print(f"rbp: {error}", file=sys.stderr)
+        return 1
 
 
 def check(args):
