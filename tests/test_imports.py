@@ -43,6 +43,8 @@ HELPERS = {  # module: the room it is a part of
     "extrapolation": "laws",
     "coverage": "laws",
     "rank_laws": "distributions",
+    "pivots": "distributions",
+    "contest": "distributions",
     "examples": "pages",
     "flow": "book",
     "__main__": "cli",
