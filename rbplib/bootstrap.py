@@ -103,13 +103,13 @@ def log_loss(hits, totals):
     Returns:
         float64, shape of hits.
     """
-    hits = np.asarray(hits, dtype=np.float64)
-    totals = np.asarray(totals, dtype=np.float64)[..., None, None]
-    inside = (hits > 0) & (hits < totals)
-    if inside.all():
-        return np.log(-np.log(hits / totals))
-    ratio = np.divide(hits, totals, out=np.full(hits.shape, 0.5), where=inside)
-    return np.where(inside, np.log(-np.log(ratio)), np.nan)
+    ratio = np.asarray(hits) / np.asarray(totals, dtype=np.float64)[..., None, None]
+    if ratio.size == 0 or (ratio.min() > 0 and ratio.max() < 1):
+        np.log(ratio, out=ratio)  # in place: this is the bootstrap's inner loop
+        np.negative(ratio, out=ratio)
+        return np.log(ratio, out=ratio)
+    inside = (ratio > 0) & (ratio < 1)
+    return np.where(inside, np.log(-np.log(np.where(inside, ratio, 0.5))), np.nan)
 
 
 def line(y, x):
