@@ -18,6 +18,7 @@ from pathlib import Path
 from rbplib.flow import make_book
 from rbplib.prose import plain, say
 from rbplib.settings import InputError, family_names, load_family, nearest, root
+from rbplib.tables import write_text
 
 __all__ = ["build_html", "check_pages", "family_index", "make_book", "run_notebook", "say", "tidy"]
 
@@ -122,9 +123,7 @@ def run_notebook(notebook, family=None, out=None, parameters=None, log=None):
     if log:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
         Path(log).write_text(errors, encoding="utf-8")
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    nbformat.write(executed, part)
-    os.replace(part, out)
+    write_text(out, nbformat.writes(executed) + "\n")
     return out
 
 
@@ -254,10 +253,8 @@ def family_index(family):
         listing = "```{toctree}\n:glob:\n:maxdepth: 1\n\n[0-9]*\n```\n"
     title = family.name if family.title in ("", family.name) else f"{family.name}: {plain(family.title)}"
     text = f"# {title}\n\n{note}{listing}\nModels, smallest first:\n\n{sizes}"
-    folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.md"
-    if not page.is_file() or page.read_text(encoding="utf-8") != text:
-        page.write_text(text, encoding="utf-8")
+    write_text(page, text)
     return page
 
 
@@ -295,6 +292,10 @@ def main(argv=None):
     one.add_argument("-p", "--parameter", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
     index = steps.add_parser("index", help="write the index page of a family")
     index.add_argument("family")
+    fits = steps.add_parser("fits", help="write the curves and fits of a family as CSV")
+    fits.add_argument("family")
+    fits.add_argument("--corpus", action="append")
+    fits.add_argument("--n-bootstrap", type=int, default=10_000)
     html = steps.add_parser("html", help="build the HTML from what lies executed")
     html.add_argument("--out")
     a = parser.parse_args(argv)
@@ -303,6 +304,10 @@ def main(argv=None):
             run_notebook(a.name, a.family, a.out, {k: _value(v) for k, v in a.parameter}, a.log)
         elif a.step == "index":
             family_index(a.family)
+        elif a.step == "fits":
+            from rbplib.fits import write_fits
+
+            write_fits(a.family, a.corpus, n_bootstrap=a.n_bootstrap)
         else:
             print(build_html(a.out))
     except InputError as error:

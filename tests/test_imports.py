@@ -26,8 +26,8 @@ ROOMS = {  # room: rooms it may import from
     "figures": {"style", "curves", "laws", "distributions"},
     "pages": {"settings", "tables", "corpora", "windows", "measure", "curves", "laws", "distributions", "bootstrap"}
     | {"theory", "figures", "style", "prose", "ranks"},
-    "book": {"settings", "tables", "curves", "laws", "prose", "measure"},
-    "cli": {"settings", "tables", "corpora", "measure", "curves", "laws", "book", "windows"},
+    "book": {"settings", "tables", "pages", "prose"},
+    "cli": {"settings", "tables", "corpora", "measure", "curves", "laws", "book"},
 }
 HELPERS = {  # module: the room it is a part of
     "heads": "ranks",
@@ -45,7 +45,10 @@ HELPERS = {  # module: the room it is a part of
     "rank_laws": "distributions",
     "pivots": "distributions",
     "contest": "distributions",
+    "contest": "distributions",
+    "pivots": "distributions",
     "examples": "pages",
+    "fits": "pages",
     "flow": "book",
     "__main__": "cli",
 }
