@@ -76,6 +76,7 @@ class RankLaw:
     information: np.ndarray  # float64 (p, p); cutoffs and scales enter by their logarithm, so that units do not matter
     fisher_condition: float  # of `information`
     conventional: dict  # parameters as the literature writes them, where that differs
+    conventional_se: dict  # their standard errors, tokens taken as independent
     conventional_condition: float  # Fisher condition number in those
     correlation: float  # largest |correlation| between two estimates, in the conventional parameters
     ridge: bool  # the conventional parameters slide along a ridge
@@ -271,6 +272,7 @@ def _record(histogram, law, objective, theta, converged):
     se = np.sqrt(np.diag(np.linalg.pinv(information)) / n) * np.where(objective.log_scale, np.abs(params), 1.0)
     se = np.where(bound, np.nan, se)
     conventional, usual = _conventional(law, params, information)
+    spread = np.sqrt(np.diag(np.linalg.pinv(usual, rcond=1e-16)) / n) if np.isfinite(usual).all() else usual[0]
     correlation = _correlation(usual)
     ridge = bool(correlation > RIDGE or (law.conventional is not None and bound.any()))
     status = "not converged" if not converged else "ridge" if ridge else "bound" if bound.any() else "ok"
@@ -279,6 +281,7 @@ def _record(histogram, law, objective, theta, converged):
         aic=2 * nll + 2 * len(params) / n, kl=_binned_kl(histogram, share, cdf),
         max_drbp=float(max(g.max() for g in gaps)), information=information,
         fisher_condition=float(np.linalg.cond(information)), conventional=conventional,
+        conventional_se=dict(zip(conventional, map(float, spread), strict=False)),
         conventional_condition=float(np.linalg.cond(usual)) if np.isfinite(usual).all() else float("inf"),
         correlation=correlation, ridge=ridge, status=status, pmf=pmf,
     )  # fmt: skip

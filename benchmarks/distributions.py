@@ -1,0 +1,121 @@
+"""Rank-law fits beside the powerlaw package: planted lognormal ranks, estimates and times in one run.
+
+    python -m benchmarks.distributions [--tokens 500000] [--vocab 50257] [--mu 1.0] [--sigma 3.0]
+
+Ranks are drawn from a rounded lognormal cut at the vocabulary, so the truth is known. powerlaw fits that very law; it
+is run as it comes (support without end) and with xmax at the vocabulary. Each contender runs in a process of its own.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+
+
+def planted(args):
+    """Ranks int64 (n,) from the rounded lognormal on 1..V."""
+    from rbplib.rank_laws import FAMILIES
+
+    natural = (1 - args.mu / args.sigma**2, 0.5 / args.sigma**2)
+    mass = np.exp(FAMILIES["lognormal_rounded"].log_mass(np.arange(1.0, args.vocab + 1), natural))
+    return np.random.default_rng(0).choice(args.vocab, args.tokens, p=mass / mass.sum()) + 1
+
+
+def ours(ranks, args, family="lognormal_rounded"):
+    """Time with the counting of ranks in it, and again from the histogram alone."""
+    from rbplib.distributions import fit_rank_law, rank_histogram
+
+    fit_rank_law(rank_histogram(ranks[:1000], args.vocab), family)  # pivots of this vocabulary are made once
+    start = time.perf_counter()
+    histogram = rank_histogram(ranks, args.vocab)
+    counted = time.perf_counter()
+    fit = fit_rank_law(histogram, family)
+    end = time.perf_counter()
+    found = {**fit.parameters, **fit.conventional}
+    return {"seconds": end - start, "fit": end - counted, **found, "se": fit.conventional_se, "nll": fit.nll}
+
+
+def powerlaw(ranks, args, **limits):
+    warnings.filterwarnings("ignore")
+    import powerlaw as package
+
+    start = time.perf_counter()
+    fit = package.Fit(ranks, discrete=True, xmin=1, verbose=False, **limits).lognormal
+    mu, sigma = float(fit.mu), float(fit.sigma)
+    return {"seconds": time.perf_counter() - start, "mu": mu, "sigma": sigma}
+
+
+CONTENDERS = {
+    "rbplib": ours,
+    "powerlaw": powerlaw,
+    "powerlaw, xmax = V": lambda ranks, args: powerlaw(ranks, args, xmax=args.vocab),
+}
+
+
+def measured(name, args):
+    command = [sys.executable, "-m", "benchmarks.distributions", "--only", name]
+    for option in ("tokens", "vocab", "mu", "sigma"):
+        command += [f"--{option}", str(getattr(args, option))]
+    found = subprocess.run(command, capture_output=True, text=True)
+    if found.returncode:
+        return {"error": found.stderr.strip().splitlines()[-1]}
+    return json.loads(found.stdout.strip().splitlines()[-1])
+
+
+def every_family(ranks, args):
+    """Median time of three fits from the histogram, and the nats per token lost to the planted family."""
+    from rbplib.distributions import fit_rank_law, rank_histogram
+    from rbplib.rank_laws import FAMILIES
+
+    histogram, rows = rank_histogram(ranks, args.vocab), []
+    for family in FAMILIES:
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            fit = fit_rank_law(histogram, family)
+            times.append(time.perf_counter() - start)
+        rows.append((family, sorted(times)[1], fit.nll, fit.status))
+    return rows
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.distributions", description=__doc__.split("\n")[0])
+    for option, kind, default in (
+        ("tokens", int, 500_000),
+        ("vocab", int, 50_257),
+        ("mu", float, 1),
+        ("sigma", float, 3),
+    ):
+        parser.add_argument(f"--{option}", type=type(default), default=default)
+    parser.add_argument("--only", choices=list(CONTENDERS), help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    ranks = planted(args)
+    if args.only:
+        print(json.dumps(CONTENDERS[args.only](ranks, args)))
+        return 0
+    print(f"{args.tokens:,} ranks of a rounded lognormal, mu {args.mu:g}, sigma {args.sigma:g}, cut at {args.vocab:,}")
+    results = {name: measured(name, args) for name in CONTENDERS}
+    se = results["rbplib"]["se"]
+    for name, r in results.items():
+        if "error" in r:
+            print(f"{name:20s} not run: {r['error']}")
+            continue
+        off = [(r[p] - getattr(args, p)) / se[p] for p in ("mu", "sigma")]
+        print(f"{name:20s} {r['seconds']:7.3f} s   mu {r['mu']:.4f} ({off[0]:+.1f} standard errors)   "
+              f"sigma {r['sigma']:.4f} ({off[1]:+.1f})")  # fmt: skip
+    print(f"rbplib, from the histogram alone: {results['rbplib']['fit']:.4f} s")
+    slowest = 0.0
+    for family, seconds, nll, status in every_family(ranks, args):
+        slowest = max(slowest, seconds)
+        print(
+            f"  {family:24s} {1000 * seconds:6.1f} ms   {nll - results['rbplib']['nll']:+.5f} nats per token   {status}"
+        )
+    return 0 if slowest <= 0.1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
