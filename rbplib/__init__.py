@@ -10,7 +10,6 @@ _WHERE = {
     "token_ranks": "ranks",
     "head_ranks": "ranks",
     "topk": "ranks",
-    "measure": "measure",
     "read_ranks": "tables",
     "rbp_curve": "curves",
     "sequence_success": "curves",
@@ -21,10 +20,12 @@ _WHERE = {
     "load_family": "settings",
     "load_corpus": "settings",
 }
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE, "measure", "__version__"]
 
 
 def __getattr__(name):
+    if name == "measure":
+        return import_module("rbplib.measure")  # the module is callable: see its last lines
     if name in _WHERE:
         value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
         globals()[name] = value

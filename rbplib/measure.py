@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -214,6 +215,7 @@ def _measure_table(loaded, task, windows, family, progress, batch_tokens):
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
         "read_tokens": total,
+        "head_dtype": "float32",
         "batch_tokens": parts.batch_tokens,
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
@@ -379,3 +381,12 @@ def best_candidates(family, model, corpus, places, n=5):
         pairs = [(text(i), float(x)) for i, x in zip(best.tolist(), p.tolist(), strict=True)]
         out.append(([text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs))
     return out
+
+
+class _Callable(types.ModuleType):
+    """`rbplib.measure` names both this module and its main function; importing the module must not hide the function."""
+
+    __call__ = staticmethod(measure)
+
+
+sys.modules[__name__].__class__ = _Callable
