@@ -84,12 +84,7 @@ def every_family(ranks, args):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.distributions", description=__doc__.split("\n")[0])
-    for option, kind, default in (
-        ("tokens", int, 500_000),
-        ("vocab", int, 50_257),
-        ("mu", float, 1),
-        ("sigma", float, 3),
-    ):
+    for option, default in {"tokens": 500_000, "vocab": 50_257, "mu": 1.0, "sigma": 3.0}.items():
         parser.add_argument(f"--{option}", type=type(default), default=default)
     parser.add_argument("--only", choices=list(CONTENDERS), help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
