@@ -41,6 +41,7 @@ HELPERS = {  # module: the room it is a part of
     "newfamily": "measure",
     "estimators": "laws",
     "extrapolation": "laws",
+    "noise": "laws",
     "coverage": "laws",
     "rank_laws": "distributions",
     "published": "tables",

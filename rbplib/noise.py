@@ -1,0 +1,90 @@
+"""What R^2 would a true power law show, given how few misses are left at large k?
+
+The documents are resampled; what they make of log(-log RBP_k) is laid on an exact power law, which is fitted again.
+The share of those fits that look as bad as the measured one tells noise from a real break (theory: SE about 1/sqrt(m)).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rbplib.bootstrap import line
+from rbplib.laws import fit_law, resampled_losses
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """One k of one curve; NaN where some model has no miss at all, for then its logarithm does not exist."""
+
+    k: int
+    alpha: float  # of the exact law that was assumed
+    misses: np.ndarray  # int64 (M,)
+    sd: np.ndarray  # float64 (M,), of log(-log RBP_k) over resampled documents
+    deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens
+    r2: float  # measured
+    r2_band: tuple[float, float, float]  # 5%, 50%, 95% under the exact law
+    worse: float  # share of fits under the exact law with an R^2 below the measured one
+    wrong_sign: float  # share of those fits in which larger models seem worse
+    excess_sd: float  # measured scatter of the models beyond the documents' noise
+
+
+def noise_floor(curve, k, alpha=None, n_bootstrap=10_000, seed=42, resamples=None):
+    """Noise floor of one k.
+
+    Args:
+        curve: Curve with at least three models.
+        k: one of its ks.
+        alpha: exponent of the exact law; the maximum-likelihood one at this k when not given.
+        resamples: from `laws.resampled_losses`, to share them between k.
+    Returns:
+        NoiseFloor.
+    """
+    resamples = resamples or resampled_losses(curve, n_bootstrap, seed)
+    law = fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed, resamples=resamples)
+    alpha = fit_law(curve, k, "binomial", n_bootstrap=0).alpha if alpha is None else alpha
+    misses, total = curve.misses[:, curve.index(k)], curve.scored_tokens
+    nothing = np.full(len(misses), np.nan)
+    if resamples is None or law.n_models < len(curve.models):
+        return NoiseFloor(k, alpha, misses, nothing, nothing, law.r2, (np.nan,) * 3, np.nan, np.nan, law.excess_sd)
+    with np.errstate(divide="ignore"):
+        y = np.log(resamples.loss[:, :, curve.index(k)])  # (B, M)
+    y = y[np.isfinite(y).all(axis=1)]
+    x, q = np.log(curve.S), misses / total
+    exact = law.y.mean() - alpha * (x - x.mean())
+    slope, _, r2 = line((exact + y - law.y)[:, :, None], x)
+    sd = y.std(axis=0)
+    independent = np.sqrt(q / ((1 - q) * total)) / -np.log1p(-q)
+    band = tuple(float(b) for b in np.quantile(r2, [0.05, 0.5, 0.95]))
+    return NoiseFloor(k, alpha, misses, sd, (sd / independent) ** 2, law.r2, band, float((r2 < law.r2).mean()),
+                      float((slope > 0).mean()), law.excess_sd)  # fmt: skip
+
+
+def fewer_documents(curve, share, seed=42):
+    """The same curve on a random share of its documents: noise grows as 1 over the root of the share, a break stays."""
+    count = max(1, round(share * len(curve.totals)))
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(curve.totals))[:count])
+    return replace(curve, hits=curve.hits[chosen], totals=curve.totals[chosen], nll=curve.nll[chosen])
+
+
+def noise_frame(floors, vocab_size):
+    """One row per k: for a table on a page."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "k": f.k,
+            "k / |V|": f.k / vocab_size,
+            "misses, smallest model": int(f.misses[0]),
+            "misses, largest model": int(f.misses[-1]),
+            "sd of y, largest": f.sd[-1],
+            "1/√misses": 1 / np.sqrt(f.misses[-1]) if f.misses[-1] else np.nan,
+            "design effect": f.deff[-1],
+            "R²": f.r2,
+            "R² under the law: 5%": f.r2_band[0],
+            "median": f.r2_band[1],
+            "as bad by noise alone": f.worse,
+            "wrong sign by noise alone": f.wrong_sign,
+            "scatter beyond noise": f.excess_sd,
+        }
+        for f in floors
+    )
