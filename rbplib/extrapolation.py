@@ -77,3 +77,24 @@ def _half_width(law, kind, params, x, new, centre):
     jacobian, ahead = kind.jacobian(params, x, centre), kind.jacobian(params, new, centre)
     leverage = np.einsum("hp,pq,hq->h", ahead, np.linalg.pinv(jacobian.T @ jacobian), ahead)
     return stdtrit(spare, (1 + law.level) / 2) * law.residual_sd * np.sqrt(1 + leverage)
+
+
+def compare_estimators(curves, ks, estimators=("least_squares", "binomial", "irreducible", "quadratic")):
+    """One row per estimator and number of held-out models: errors over all curves and ks, and how often intervals held.
+
+    The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken.
+    """
+    import pandas as pd
+
+    rows = []
+    for estimator in estimators:
+        for held_out in (1, 2):
+            found = [extrapolate(c, k, held_out, estimator) for c in curves for k in ks
+                     if len(c.models) - held_out >= max(3, len(ESTIMATORS[estimator].parameters))]  # fmt: skip
+            errors = np.array([np.nanmax(np.abs(f.error)) for f in found if np.isfinite(f.error).any()])
+            given = [bool(i) for f in found for i, low in zip(f.inside, f.interval[0], strict=True) if np.isfinite(low)]
+            if len(errors):
+                rows.append({"law": estimator.replace("_", " "), "held out": held_out, "cases": len(errors),
+                             "median error": float(np.median(errors)), "largest error": float(errors.max()),
+                             "intervals that held": f"{sum(given)} of {len(given)}"})  # fmt: skip
+    return pd.DataFrame(rows)

@@ -141,3 +141,25 @@ def show(figure, alt):
     bundle = {"image/svg+xml": svg_of(figure), "text/plain": alt}
     display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}})
     plt.close(figure)
+
+
+def draw_fit(ax, law, label=None, S=None, **style):
+    """A fitted law with its own points: their intervals over resampled documents, and its curve over the sizes.
+
+    Args:
+        law: laws.Law. S: (low, high) to draw the curve over; the law's own sizes, and a little more, when not given.
+    """
+    ends = (None, None) if law.token_band is None else np.exp(law.token_band)
+    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, **style)
+    grid = np.geomspace(*(S or (law.S.min() / 1.25, law.S.max() * 1.25)), 100)
+    if np.isfinite(law.alpha):
+        look = {k: v for k, v in style.items() if k in ("color", "linestyle")}
+        ax.plot(grid, np.exp(law.log_loss(grid)), **look)
+    return law_axes(ax)
+
+
+def legend_below(figure, ax, ncols=4):
+    """One legend for all panels, under them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
+    return ax

@@ -121,6 +121,7 @@ def extrapolation_frame(tests):
                 {
                     "corpus": corpus_title(t.law.corpus),
                     "k": t.law.k or "–",
+                    "models fitted": t.law.n_models,
                     "held out": model,
                     "S": int(t.S[i]),
                     "predicted": np.exp(t.predicted[i]),
