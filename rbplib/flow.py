@@ -64,11 +64,14 @@ def follow(command, log, show=True):
 
 def reason(lines):
     """The lines that say why: those a step printed itself, else Snakemake's last words."""
-    said = []
-    for i, line in enumerate(lines):
-        if re.match(r"\s*(rbp: |\S*Error\b|\S*Exception\b)|.*\b(WARNING|ERROR)\b", line):
-            said += lines[i : i + 2] if line.rstrip().endswith(":") else [line]
-    return "".join(dict.fromkeys(said)).rstrip() or "".join(lines[-25:]).rstrip()
+    for pattern in (r"rbp: |.*\b(WARNING|ERROR):", r"\s*\S*(Error|Exception)\b"):
+        said = []
+        for i, line in enumerate(lines):
+            if re.match(pattern, line):
+                said += lines[i : i + 2] if line.rstrip().endswith(":") else [line]
+        if said:
+            return "".join(dict.fromkeys(said)).rstrip()
+    return "".join(lines[-25:]).rstrip()
 
 
 def make_book(families=(), jobs=None, settings=None, targets=(), show=True):

@@ -67,8 +67,11 @@ def family_rank_tables(family, corpus, protocol="paper"):
 
 
 def corpus_title(name):
-    """A corpus name as pages show it."""
-    return load_corpus(name).title or name
+    """A corpus name as pages show it; a corpus given by its path is known by its name alone."""
+    try:
+        return load_corpus(name).title or name
+    except InputError:
+        return name
 
 
 def size_frame(curves, ks=(1,)):
