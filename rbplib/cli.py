@@ -71,6 +71,7 @@ def parser():
     c = command("measure", measure, "Measure rank tables that are missing.", "rbp measure --family nano-pythia")
     measuring(c)
     c.add_argument("--trust-remote-code", action="store_true", help="run code that a model's repository brings")
+    c.add_argument("--batch-tokens", type=whole, help="tokens of one forward pass (default: found against memory)")
     c.add_argument("--quiet", action="store_true", help="no progress bars")
 
     example = "rbp fit --family nano-pythia --corpus docs --k 1 --json"
@@ -171,6 +172,7 @@ def measure(args):
         results=args.results,
         trust_remote_code=args.trust_remote_code,
         progress=not args.quiet,
+        batch_tokens=args.batch_tokens,
     )
     for path in paths:
         print(path)

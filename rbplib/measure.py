@@ -6,6 +6,7 @@ parts and gives the same bytes in the data columns.
 
 import platform
 import shutil
+import subprocess
 import sys
 import time
 import types
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 import torch
@@ -72,6 +74,7 @@ def measure(
     trust_remote_code=False,
     progress=True,
     batch_tokens=None,
+    devices=None,
 ):
     """Measure what is missing and return the paths of all tables asked for.
 
@@ -82,6 +85,8 @@ def measure(
         protocol: "paper" or "full", see windows.
         device, dtype: chosen by loading.load_model when None.
         batch_tokens: tokens of one forward pass; found against memory when None.
+        devices: names of devices to share the models out over, a process each; all GPUs when there are several and
+            no `device` is named.
     Returns:
         list of paths, one per (model, corpus).
     Raises:
@@ -98,7 +103,8 @@ def measure(
     for corpus, docs in zip(corpora, documents, strict=True):
         if not any(t.strip() for t in docs.texts):
             raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
-    paths = []
+    devices = devices or ([f"cuda:{i}" for i in range(torch.cuda.device_count())] if device is None else [])
+    paths, waiting = [], []
     for model in chosen:
         tasks = [
             Task(c, d, ranks_path(family.name, model.name, c.name, protocol, results), {})
@@ -107,8 +113,44 @@ def measure(
         tasks = [replace(t, expect=expected(family, model, t.corpus, t.documents, protocol, dtype)) for t in tasks]
         paths += [t.path for t in tasks]
         if todo := [t for t in tasks if not is_measured(t.path, t.expect)]:
-            _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
+            waiting.append((model, todo))
+    if len(devices) > 1 and len(waiting) > 1 and family.path:
+        options = {"protocol": protocol, "dtype": dtype, "results": results, "batch-tokens": batch_tokens}
+        _share_out(family, waiting, devices, options, trust_remote_code, progress)
+        return paths
+    for model, todo in waiting:
+        _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
     return paths
+
+
+def _share_out(family, waiting, devices, options, trust_remote_code, progress):
+    """One process per model, as many at once as there are devices; the largest models first."""
+    free = SimpleQueue()
+    for name in devices:
+        free.put(name)
+
+    def run(model, tasks):
+        name = free.get()
+        command = [sys.executable, "-m", "rbplib", "measure", "--family", str(family.path), "--model", model.name]
+        command += ["--device", name, *(() if progress else ("--quiet",))]
+        command += ["--trust-remote-code"] if trust_remote_code else []
+        for task in tasks:
+            command += ["--corpus", str(task.corpus.file or task.corpus.path or task.corpus.name)]
+        for key, value in options.items():
+            command += [f"--{key}", str(value).removeprefix("torch.")] if value is not None else []
+        try:
+            return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        finally:
+            free.put(name)
+
+    order = sorted(waiting, key=lambda w: -(w[0].nonembedding_params or 0))
+    with ThreadPoolExecutor(len(devices)) as pool:
+        done = list(pool.map(lambda w: run(*w), order))
+    failed = [(w[0].name, d) for w, d in zip(order, done, strict=True) if d.returncode]
+    if failed:
+        name, process = failed[0]
+        last = (process.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("rbp: ")
+        raise InputError(f"measuring {name} of {family.name} failed: {last}")
 
 
 def expected(family, model, corpus, documents, protocol, dtype=None):
@@ -194,8 +236,8 @@ def _measure_table(loaded, task, windows, family, progress, batch_tokens):
     largest = max((int(w.ids.max()) for w in windows.windows), default=0)
     if largest >= vocab:
         raise InputError(
-            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {task.expect['model']} ({vocab}): "
-            "its tokenizer does not belong to it."
+            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {task.expect['model']} "
+            f"({vocab}): its tokenizer does not belong to it."
         )
     parts = Parts(task, windows, batch_tokens or choose_batch_tokens(loaded, windows.length))
     total = windows.tokens
@@ -384,7 +426,7 @@ def best_candidates(family, model, corpus, places, n=5):
 
 
 class _Callable(types.ModuleType):
-    """`rbplib.measure` names both this module and its main function; importing the module must not hide the function."""
+    """`rbplib.measure` names this module and its main function; importing the one must not hide the other."""
 
     __call__ = staticmethod(measure)
 
