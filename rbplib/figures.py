@@ -163,3 +163,28 @@ def legend_below(figure, ax, ncols=4):
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
     return ax
+
+
+def draw_noise(ax, misses, sd, label=None, **style):
+    """Standard deviation of log(-log RBP_k) over resampled documents against the misses it rests on."""
+    ax.plot(misses, sd, linestyle="none", label=label, markersize=4, alpha=0.75, color=style.get("color"),
+            marker=style.get("marker", "o"))  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
+    ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over documents")
+    return ax
+
+
+def draw_noise_line(ax, label=r"$1/\sqrt{m}$"):
+    """What independent misses would give, over the axis as it stands."""
+    low, high = ax.get_xlim()
+    m = np.geomspace(low, high, 50)
+    ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=label)
+    ax.set_xlim(low, high)
+    return ax
+
+
+def draw_expected(ax, x, measured, low, high, label=None, **style):
+    """A measured curve, and a grey band for what it would be if a law held exactly."""
+    ax.fill_between(x, low, high, color="#888888", alpha=0.3, linewidth=0, label="expected under the law")
+    ax.plot(x, measured, label=label, markersize=4, **style)
+    return ax

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.bootstrap import line
-from rbplib.laws import fit_law, resampled_losses
+from rbplib.bootstrap import MIN_DOCUMENTS, line
+from rbplib.laws import fit_law, fit_laws, resampled_losses
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,17 @@ def noise_frame(floors, vocab_size):
         }
         for f in floors
     )
+
+
+def share_frame(curves, ks, shares=(0.25, 0.5, 1.0), n_bootstrap=2000, seed=42):
+    """Scatter of the models around the line on shares of the documents, for the corpora that can be split so far."""
+    import pandas as pd
+
+    whole = [c for c in curves if round(min(shares) * len(c.totals)) >= MIN_DOCUMENTS]
+    return pd.DataFrame(
+        {"share of documents": share, "corpus": w.corpus, "k": w.k, "scatter": w.residual_sd, "noise": w.noise_sd,
+         "beyond noise": w.excess_sd, "R²": w.r2}
+        for share in shares
+        for c in whole
+        for w in fit_laws(fewer_documents(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
+    )  # fmt: skip
