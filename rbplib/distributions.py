@@ -73,8 +73,8 @@ class RankLaw:
     aic: float  # per token, 2 nll + 2 p / n
     kl: float  # of the observed shares from the fitted law, nats per token, in bins of a tenth of a decade
     max_drbp: float  # max over k of |fitted RBP_k - observed RBP_k|
-    information: np.ndarray  # float64 (p, p); cutoffs and scales enter by their logarithm, so that units do not matter
-    fisher_condition: float  # of `information`
+    information: np.ndarray  # float64 (p, p); cutoffs and scales enter by their logarithm
+    fisher_condition: float  # of `information` scaled to a unit diagonal, so that units do not matter
     conventional: dict  # parameters as the literature writes them, where that differs
     conventional_se: dict  # their standard errors, tokens taken as independent
     conventional_condition: float  # Fisher condition number in those
@@ -282,7 +282,7 @@ def _record(histogram, law, objective, theta, converged):
         max_drbp=float(max(g.max() for g in gaps)), information=information,
         fisher_condition=float(np.linalg.cond(information)), conventional=conventional,
         conventional_se=dict(zip(conventional, map(float, spread), strict=False)),
-        conventional_condition=float(np.linalg.cond(usual)) if np.isfinite(usual).all() else float("inf"),
+        conventional_condition=_condition(usual),
         correlation=correlation, ridge=ridge, status=status, pmf=pmf,
     )  # fmt: skip
 
@@ -313,6 +313,14 @@ def _conventional(law, params, information):
         back[:, j] = (law.conventional(up)[1] - law.conventional(down)[1]) / (2 * h)
     inverse = np.linalg.inv(back)
     return dict(zip(names, map(float, values), strict=True)), inverse.T @ information @ inverse
+
+
+def _condition(information):
+    """Condition number after scaling to a unit diagonal; infinite where the parameters are."""
+    if not np.isfinite(information).all():
+        return float("inf")
+    size = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    return float(np.linalg.cond(information / np.outer(size, size)))
 
 
 def _correlation(information):
