@@ -6,6 +6,7 @@ no network the cache answers. Tokens of gated repositories are left to huggingfa
 """
 
 import hashlib
+import io
 import re
 import time
 from dataclasses import dataclass
@@ -30,12 +31,11 @@ class Repo:
     online: bool
 
 
-def open_repo(repo_id, revision=None, kind="model", probe="config.json"):
+def open_repo(repo_id, revision=None, kind="model"):
     """Resolve a revision to its commit and list the files there.
 
     Args:
         repo_id: OWNER/NAME. revision: branch, tag or commit; None is the main branch.
-        probe: a file that tells, when there is no network, whether the cache holds the repository.
     Raises:
         InputError: no such repository or revision, gated, or neither network nor cache.
     """
@@ -47,7 +47,7 @@ def open_repo(repo_id, revision=None, kind="model", probe="config.json"):
     except Exception as error:
         if not is_offline(error):
             raise sentence(error, repo_id, kind, revision) from None
-        folder = cached_snapshot(repo_id, revision, kind, probe)
+        folder = cached_snapshot(repo_id, revision, kind)
         if folder is None:
             raise sentence(error, repo_id, kind, revision) from None
         files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
@@ -62,23 +62,30 @@ def check_repo_id(repo_id, kind="model"):
     return repo_id
 
 
-def cached_snapshot(repo_id, revision=None, kind="model", probe="config.json"):
+def cached_snapshot(repo_id, revision=None, kind="model"):
     """The cache's folder of a repository at a revision, or None."""
-    from huggingface_hub import try_to_load_from_cache
+    folder, name = cache_folder(repo_id, kind), revision or "main"
+    if not SHA1.match(name):
+        ref = folder / "refs" / name
+        if not ref.is_file():
+            return None
+        name = ref.read_text().strip()
+    found = folder / "snapshots" / name
+    return found if found.is_dir() else None
 
-    found = try_to_load_from_cache(repo_id, probe, revision=revision or "main", repo_type=kind)
-    if not isinstance(found, str):
-        return None
-    folder = Path(found)
-    return folder.parents[probe.count("/")]
+
+def cache_folder(repo_id, kind):
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repo_id, repo_type=kind)
 
 
-def fetch(repo, name, revision=None):
+def fetch(repo, name):
     """The local path of one file of a repository, downloaded if need be and verified against its hash.
 
     Args:
         repo: from `open_repo`. name: path in the repository.
-        revision: the name the user gave; kept in the cache so that the same name is found again without a network.
     Raises:
         InputError: the file is absent, refused, keeps failing, or fails its hash twice.
     Cost: the download, and one reading of the file to hash it.
@@ -112,18 +119,85 @@ def fetch(repo, name, revision=None):
 
 def remember(repo, revision):
     """Note in the cache which commit a branch or tag name stood for, so that the name works without a network."""
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
     name = revision or "main"
     if SHA1.match(name) or not re.fullmatch(r"[A-Za-z0-9._-]+", name) or ".." in name:
         return
-    folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repo.id, repo_type=repo.kind) / "refs"
+    folder = cache_folder(repo.id, repo.kind) / "refs"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(repo.revision)
     except OSError:
         pass  # a read-only cache still serves this run
+
+
+class Short(OSError):
+    """Fewer bytes came than were asked for."""
+
+
+def read_range(repo, name, start, stop):
+    """Bytes start..stop of a file of a repository, without fetching the rest of it.
+
+    They cannot be checked against the file's hash; Parquet and JSON notice most damage when they are parsed.
+    """
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_backoff
+
+    url = hf_hub_url(repo.id, name, repo_type=repo.kind, revision=repo.revision)
+    headers = {**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+
+    def call():
+        response = http_backoff("GET", url, headers=headers, timeout=30, max_retries=2, follow_redirects=True)
+        hf_raise_for_status(response)
+        data = response.content if response.status_code == 206 else response.content[start:stop]
+        if len(data) != stop - start:
+            raise Short(f"{len(data)} bytes of {stop - start}")
+        return data
+
+    try:
+        return patiently(call)
+    except Exception as error:
+        raise sentence(error, repo.id, repo.kind, repo.revision) from None
+
+
+def file_size(repo, name):
+    """Size in bytes of a file of a repository."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    url = hf_hub_url(repo.id, name, repo_type=repo.kind, revision=repo.revision)
+    try:
+        return int(patiently(lambda: get_hf_file_metadata(url, timeout=30)).size)
+    except Exception as error:
+        raise sentence(error, repo.id, repo.kind, repo.revision) from None
+
+
+class RemoteFile(io.RawIOBase):
+    """A file of the hub that is read where it is asked, by ranges; for readers that seek, as Parquet's does."""
+
+    def __init__(self, repo, name):
+        super().__init__()
+        self.repo, self.label, self.place = repo, name, 0
+        self.size = file_size(repo, name)
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def tell(self):
+        return self.place
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        self.place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.place, io.SEEK_END: self.size}[whence]
+        return self.place
+
+    def read(self, size=-1):
+        stop = self.size if size is None or size < 0 else min(self.size, self.place + size)
+        if stop <= self.place:
+            return b""
+        data = read_range(self.repo, self.label, self.place, stop)
+        self.place = stop
+        return data
 
 
 def intact(path):
@@ -178,7 +252,7 @@ def passing(error):
     if status(error) is not None:
         return status(error) in BUSY
     names = {type(e).__name__ for e in chain(error)}
-    broken = {"RemoteProtocolError", "ReadError", "ReadTimeout", "IncompleteRead", "ChunkedEncodingError"}
+    broken = {"RemoteProtocolError", "ReadError", "ReadTimeout", "Short"}
     return bool(names & broken) or any("Consistency check failed" in str(e) for e in chain(error))
 
 

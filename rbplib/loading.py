@@ -7,6 +7,7 @@ the caller allows it for this one run, and weights are read as tensors only.
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,10 +56,11 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     net = load_weights(folder, model.id, config, dtype, device, spread, trust_remote_code)
     sizes = count(net)
     published = model.nonembedding_params
-    if published is not None and published != sizes.nonembedding:
-        raise InputError(
-            f"{model.id!r} has {sizes.nonembedding:,} non-embedding parameters but the family file says "
-            f"{published:,}: correct 'nonembedding_params' or the id."
+    if published not in (None, sizes.nonembedding):
+        warnings.warn(
+            f"{model.id!r} has {sizes.nonembedding:,} non-embedding parameters and its family file says {published:,}: "
+            "the number counted in the model itself is used.",
+            stacklevel=2,
         )
     first = net.get_input_embeddings().weight.device
     return Loaded(
@@ -270,7 +272,7 @@ def weights_error(error, model_id):
 def choose_device(device=None):
     """A device that is there: the one asked for, or the CUDA device with most free memory, then MPS, then the CPU.
 
-    Two processes that each measure a model therefore settle on two GPUs when two are idle.
+    Among equally idle ones the process number decides, so that models measured at once spread over the GPUs.
     """
     import torch
 
@@ -286,7 +288,8 @@ def choose_device(device=None):
         return str(device)
     if torch.cuda.is_available():
         free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
-        return f"cuda:{free.index(max(free))}"
+        idle = [i for i, f in enumerate(free) if f >= 0.95 * max(free)]
+        return f"cuda:{idle[os.getpid() % len(idle)]}"
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 

@@ -8,12 +8,14 @@ import gzip
 import io
 import json
 import string
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
 
 from rbplib.corpora import draw
 from rbplib.settings import TEXT_SUFFIXES, InputError, nearest
 
+READERS = 8  # files read at once; most of the time is waiting, for a disk or for the hub
 LEAST = 2_000  # characters of a document cut out of a longer text
 READABLE = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".txt", ".md")
 
@@ -74,17 +76,22 @@ def sample_rows(sources, corpus):
     names = template_fields(corpus.template)
     filtered = bool(corpus.where or corpus.min_characters)
     if not filtered and corpus.first is None:
-        opened = [open_source() for open_source in sources]
+        pool = ThreadPoolExecutor(READERS)
+        opened = list(pool.map(lambda open_source: open_source(), sources))
         starts, n = [], 0
         for source in opened:
             starts.append(n)
             n += source.count()
         chosen = draw(n, corpus.documents, corpus.seed).tolist()
-        rows = {}
-        for source, start, stop in zip(opened, starts, [*starts[1:], n], strict=True):
+
+        def taken(source, start, stop):
             inside = sorted(i - start for i in chosen if start <= i < stop)
-            if inside:
-                rows.update((start + i, row) for i, row in source.take(inside, names).items())
+            return {start + i: row for i, row in source.take(inside, names).items()} if inside else {}
+
+        rows = {}
+        for part in pool.map(taken, opened, starts, [*starts[1:], n]):
+            rows.update(part)
+        pool.shutdown()
         return [render(corpus.template, rows[i], corpus.name) for i in chosen], n
     passing = (
         render(corpus.template, row, corpus.name)
