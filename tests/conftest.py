@@ -1,0 +1,64 @@
+"""A small book, built once per test session from the smallest embedded models and few documents."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FAMILIES = ("nano-pythia", "nano-gpt2")  # the story's own, and one that has its own place in the contents
+MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
+AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml")
+
+
+def small_root(place):
+    """A root of its own that shares what is not changed with the checkout."""
+    for name in AS_THEY_ARE:
+        if (ROOT / name).exists():
+            (place / name).symlink_to(ROOT / name)
+    for folder in ("families", "corpora", "book"):
+        (place / folder).mkdir()
+    for entry in (ROOT / "book").iterdir():
+        if entry.name not in ("_executed", "__pycache__"):
+            (place / "book" / entry.name).symlink_to(entry)
+    for name in FAMILIES:
+        family = yaml.safe_load((ROOT / "families" / f"{name}.yml").read_text())
+        family["models"] = family["models"][:MODELS]
+        (place / "families" / f"{name}.yml").write_text(yaml.safe_dump(family, sort_keys=False))
+    for path in (ROOT / "corpora").glob("*.yml"):
+        corpus = yaml.safe_load(path.read_text())
+        if corpus.get("source") == "embedded" and path.stem in ("docs", "code"):
+            corpus.pop("digest", None)
+            corpus["documents"] = DOCUMENTS
+            (place / "corpora" / path.name).write_text(yaml.safe_dump(corpus, sort_keys=False))
+    return place
+
+
+@pytest.fixture(scope="session")
+def small_book(tmp_path_factory):
+    """The root of the small book: measured, every notebook run, every page built with warnings as errors."""
+    missing = [f for f in FAMILIES if not (ROOT / "families" / f"{f}.yml").is_file()]
+    if missing:
+        pytest.skip(f"the embedded family {missing[0]} is not in this checkout")
+    place = small_root(tmp_path_factory.mktemp("book"))
+    keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS")}
+    os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
+    try:
+        from rbplib.flow import make_book
+        from rbplib.measure import measure
+
+        measure(FAMILIES[0], progress=False)  # here it loads torch once; the workflow measures the other one
+        make_book(settings={"n_bootstrap": 200}, show=False)
+    finally:
+        for name, value in keep.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    return place
+
+
+@pytest.fixture(scope="session")
+def built_html(request):
+    """A built book: the one RBP_HTML names, or the small one."""
+    if given := os.environ.get("RBP_HTML"):
+        return Path(given).resolve()
+    return request.getfixturevalue("small_book") / "_build" / "html"

@@ -1,0 +1,200 @@
+"""The book reads offline: no page loads anything from outside, and what it needs lies beside it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import browser
+import pytest
+
+LOADING = {  # tag: attributes whose address a browser fetches by itself
+    "script": ("src",),
+    "link": ("href",),
+    "img": ("src", "srcset"),
+    "iframe": ("src",),
+    "source": ("src", "srcset"),
+    "video": ("src", "poster"),
+    "audio": ("src",),
+    "embed": ("src",),
+    "object": ("data",),
+    "input": ("src",),
+    "use": ("href", "xlink:href"),
+    "image": ("href", "xlink:href"),
+}
+INERT_LINKS = {"canonical", "search", "prev", "next", "author", "license"}
+
+
+class Loads(HTMLParser):
+    """Addresses that a page fetches, and the text of its scripts and styles."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses, self.code, self.inside = [], [], None
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.inside = tag if tag in ("script", "style") else self.inside
+        if tag == "link" and set((attrs.get("rel") or "").split()) & INERT_LINKS:
+            return
+        for name in LOADING.get(tag, ()):
+            if value := attrs.get(name):
+                self.addresses += [part.split()[0] for part in value.split(",")] if name == "srcset" else [value]
+        if style := attrs.get("style"):
+            self.code.append(style)
+
+    def handle_endtag(self, tag):
+        if tag == self.inside:
+            self.inside = None
+
+    def handle_data(self, data):
+        if self.inside:
+            self.code.append(data)
+
+
+def is_outside(address):
+    return bool(re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", address.strip(), re.I))
+
+
+def outside_in_code(text):
+    """Addresses that a style or script of ours would fetch."""
+    found = re.findall(r"(?:@import\s+|url\()\s*[\"']?((?:https?:)?//[^\"')\s]+)", text)
+    return found + re.findall(
+        r"(?:fetch|import|importScripts|src\s*=|href\s*=)\s*\(?\s*[\"'`]((?:https?:)?//[^\"'`]+)", text
+    )
+
+
+@cache
+def loads_of(page):
+    parser = Loads()
+    parser.feed(page.read_text(encoding="utf-8"))
+    return parser
+
+
+def pages(html):
+    return sorted(html.rglob("*.html"))
+
+
+def test_the_scan_sees_what_it_should(tmp_path):
+    page = tmp_path / "x.html"
+    page.write_text(
+        '<script src="https://cdn.example.org/a.js"></script><link rel="stylesheet" href="//x.org/b.css">'
+        '<link rel="canonical" href="https://ours.example.org"><a href="https://fine.example.org">link</a>'
+        "<style>@import url(https://fonts.example.org/c)</style><script>fetch('https://d.example.org')</script>"
+        "<script>const link = 'https://only-text.example.org'</script>"
+    )
+    found = loads_of(page)
+    assert [a for a in found.addresses if is_outside(a)] == ["https://cdn.example.org/a.js", "//x.org/b.css"]
+    assert sum((outside_in_code(c) for c in found.code), []) == ["https://fonts.example.org/c", "https://d.example.org"]
+
+
+def test_no_page_loads_anything_from_outside(built_html):
+    found = pages(built_html)
+    assert found
+    outside = [
+        (page.relative_to(built_html).as_posix(), address)
+        for page in found
+        for address in [
+            *(a for a in loads_of(page).addresses if is_outside(a)),
+            *(a for code in loads_of(page).code for a in outside_in_code(code)),
+        ]
+    ]
+    assert not outside
+
+
+def test_no_style_or_own_script_loads_anything_from_outside(built_html):
+    for path in [*built_html.rglob("*.css"), built_html / "_static" / "rbp.js"]:
+        assert not outside_in_code(path.read_text(encoding="utf-8", errors="replace")), path
+
+
+def test_everything_a_page_loads_lies_in_the_book(built_html):
+    missing = set()
+    for page in pages(built_html):
+        for address in loads_of(page).addresses:
+            parts = urlsplit(address)
+            if not parts.scheme and parts.path and not (page.parent / unquote(parts.path)).exists():
+                missing.add((page.name, address))
+    assert not missing
+
+
+def test_internal_links_lead_somewhere(built_html):
+    broken = set()
+    for page in pages(built_html):
+        for href in re.findall(r'<a\b[^>]*\bhref="([^"]+)"', page.read_text(encoding="utf-8")):
+            parts = urlsplit(href)
+            if (
+                not parts.scheme
+                and not parts.netloc
+                and parts.path
+                and not (page.parent / unquote(parts.path)).exists()
+            ):
+                broken.add((page.name, href))
+    assert not broken
+
+
+def without_network():
+    """A prefix that takes the network away, where this user may do that."""
+    for prefix in (["unshare", "-n"], ["unshare", "-r", "-n"]):
+        shell = [*prefix, "sh", "-c", 'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"', "_"]
+        if shutil.which("unshare") and not subprocess.run([*shell, "true"], capture_output=True).returncode:
+            return shell
+    return []
+
+
+def chosen(html):
+    """One page of each kind: browsers are slow, and the scan above reads every page."""
+    every = [p.relative_to(html).as_posix() for p in pages(html)]
+    seen, out = set(), []
+    for page in every:
+        kind = Path(page).name if "_executed" in page else page
+        if kind not in seen and "genindex" not in page and "search" not in page:
+            seen.add(kind)
+            out.append(page)
+    return out
+
+
+@pytest.fixture(scope="module")
+def visited(built_html):
+    if not all(browser.find()):
+        pytest.skip("no Chromium with its driver is installed")
+    command = [*without_network(), sys.executable, browser.__file__, built_html, *chosen(built_html)]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_the_browser_asks_for_nothing_outside(visited, built_html):
+    base = built_html.resolve().as_uri()
+    outside = [(p, u) for p, v in visited.items() for u in v["requests"] if not u.startswith((base, "data:", "blob:"))]
+    assert not outside
+
+
+def test_every_formula_is_typeset(visited):
+    assert sum(v["math"] for v in visited.values()) > 5
+    for page, v in visited.items():
+        assert v["math_errors"] == 0, page
+        assert v["typeset"] >= v["math"], page
+
+
+def test_no_page_complains(visited):
+    assert {p: v["console"] for p, v in visited.items() if v["console"]} == {}
+
+
+def test_every_picture_is_there_and_has_words(visited):
+    assert {p: v["images"] for p, v in visited.items() if v["images"]} == {}
+    assert {p: v["no_alt"] for p, v in visited.items() if v["no_alt"]} == {}
+
+
+def test_sliders_move_and_tables_sort(visited):
+    for page, v in visited.items():
+        assert v["moved"] == v["sliders"], page
+        assert not v["tables"] or v["sortable"] >= v["tables"], page
+
+
+def test_no_page_is_wider_than_its_window(visited):
+    assert {p: v["wide"] for p, v in visited.items() if v["wide"] > 0} == {}
