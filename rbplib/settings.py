@@ -119,6 +119,7 @@ class Corpus:
     first: int | None = None  # the sample is drawn from the first rows only
     documents: int = 1000
     seed: int = 42
+    tokens: int | None = None  # about how many the sample holds, for plans; results are counted, never taken from here
     streaming: bool = False
     default: bool = True  # measured when no corpus is named
     path: str | None = None
@@ -242,8 +243,9 @@ def load_corpus(name_or_path):
     data.setdefault("name", path.stem)
     check_name(str(data["name"]), f"{path}: corpus name")
     check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
-    kinds = {"documents": int, "seed": int, "first": int, "min_characters": int, "where": dict, "template": str}
-    for key, kind in {**kinds, "streaming": bool, "default": bool}.items():
+    counts = dict.fromkeys(("documents", "seed", "tokens", "first", "min_characters"), int)
+    others = {"where": dict, "template": str, "streaming": bool, "default": bool}
+    for key, kind in {**counts, **others}.items():
         _typed(data, key, kind, path, data["name"])
     for key in ("documents", "first"):
         if data.get(key) is not None and data[key] < 1:
