@@ -46,6 +46,7 @@ HELPERS = {  # module: the room it is a part of
     "coverage": "laws",
     "rank_laws": "distributions",
     "published": "tables",
+    "reference": "tables",
     "hypothesis": "theory",
     "entropies": "laws",
     "figures_theory": "figures",
