@@ -27,6 +27,8 @@ TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = frozenset({"09_families", "10_published", "11_precision", "12_train_your_own", "13_findings"})
 
 HIDE = "remove-cell"
+FOLD = "hide-input"  # the page reads as a paper; the code of each figure is one click away
+SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 
 
@@ -165,8 +167,8 @@ def _execute(source, out, parameters):
 def tidy(nb, family=None):
     """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
 
-    Both parameter cells are hidden, the first heading names the family, run times and paths are dropped, stderr is
-    taken off the page, and a figure's alternative text is handed on to the page.
+    Both parameter cells are hidden, other code is folded, the first heading names the family, run times and paths are
+    dropped, stderr is taken off the page, and a figure's alternative text is handed on to the page.
     Returns:
         what the cells wrote to stderr.
     """
@@ -175,6 +177,8 @@ def tidy(nb, family=None):
         tags = set(cell.metadata.get("tags", []))
         if tags & PARAMETER_TAGS:
             tags.add(HIDE)
+        elif cell.cell_type == "code" and not tags & SHOWN:
+            tags.add(FOLD)
         cell.metadata = {k: v for k, v in cell.metadata.items() if k not in ("papermill", "execution", "tags")}
         if tags:
             cell.metadata["tags"] = sorted(tags)

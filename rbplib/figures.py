@@ -87,6 +87,7 @@ def draw_intervals(ax, labels, values, intervals, names=None, **style):
         ax.hlines(rows - shift, ends[:, 0], ends[:, 1], color=f"C{i}", linewidth=2.2, label=names[i] if names else None)
     ax.plot(values, rows, linestyle="none", **{"marker": "o", "color": "black", "markersize": 4, **style})
     ax.set_yticks(rows, labels)
+    ax.set_ylim(-0.6, len(labels) - 0.4)
     ax.grid(axis="y", visible=False)
     return ax
 
@@ -113,6 +114,7 @@ def draw_candidates(ax, example):
     rows = np.arange(len(pairs))[::-1]
     ax.barh(rows, [p for _, p in pairs], color=colours, hatch=["//" if c == "#D55E00" else "" for c in colours])
     ax.set_yticks(rows, labels)
+    ax.set_ylim(-0.6, len(labels) - 0.4)
     ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
     ax.grid(axis="y", visible=False)
     return ax
@@ -151,8 +153,8 @@ def draw_fit(ax, law, label=None, S=None, **style):
     """
     ends = (None, None) if law.token_band is None else np.exp(law.token_band)
     draw_points(ax, law.S, np.exp(law.y), *ends, label=label, **style)
-    grid = np.geomspace(*(S or (law.S.min() / 1.25, law.S.max() * 1.25)), 100)
     if np.isfinite(law.alpha):
+        grid = np.geomspace(*(S or (law.S.min() / 1.25, law.S.max() * 1.25)), 100)
         look = {k: v for k, v in style.items() if k in ("color", "linestyle")}
         ax.plot(grid, np.exp(law.log_loss(grid)), **look)
     return law_axes(ax)
@@ -187,4 +189,43 @@ def draw_expected(ax, x, measured, low, high, label=None, **style):
     """A measured curve, and a grey band for what it would be if a law held exactly."""
     ax.fill_between(x, low, high, color="#888888", alpha=0.3, linewidth=0, label="expected under the law")
     ax.plot(x, measured, label=label, markersize=4, **style)
+    return ax
+
+
+def draw_runs(ax, law, single, N, **style):
+    """N hits in a row: measured points, the law fitted to them, and N times the law at N = 1 as a dashed line."""
+    draw_fit(ax, law, label=f"$N = {N}$", **{"markersize": 4, **style})
+    if np.isfinite(single.alpha):
+        grid = np.geomspace(single.S.min() / 1.25, single.S.max() * 1.25, 50)
+        ax.plot(grid, N * np.exp(single.log_loss(grid)), linestyle="--", linewidth=1, color=style.get("color"))
+    ax.yaxis.set_major_locator(LogLocator())
+    return ax
+
+
+def draw_sigmoid(ax, single, N, law=None, decades=(4, 40), **style):
+    """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
+    grid = np.geomspace(single.S.min() / 10 ** decades[0], single.S.max() * 10 ** decades[1], 400)
+    ax.axvspan(single.S.min(), single.S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
+    ax.plot(grid, np.exp(-N * np.exp(single.log_loss(grid))), color=style.get("color"))
+    if law is not None:
+        draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", **{"markersize": 4, **style})
+    ax.set(xscale="log", ylim=(-0.03, 1.03))
+    return ax
+
+
+def draw_coverage(ax, covered, error, designs, methods):
+    """Coverage rates, one row per design and one mark per method, with two simulation standard errors.
+
+    Args:
+        covered, error: data frames (designs, methods).
+    """
+    rows = np.arange(len(designs))[::-1]
+    ax.axvspan(0.93, 0.97, color="#888888", alpha=0.2, linewidth=0)
+    for i, method in enumerate(methods):
+        rate, bar = covered.loc[designs, method], 2 * error.loc[designs, method]
+        ax.errorbar(rate, rows + 0.15 * (1.5 - i), xerr=bar, linestyle="none", marker="os^D"[i % 4], markersize=4.5,
+                    color=f"C{i}", label=method)  # fmt: skip
+    ax.axvline(0.95, color="black", linewidth=0.8)
+    ax.set_yticks(rows, designs)
+    ax.grid(axis="y", visible=False)
     return ax

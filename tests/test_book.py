@@ -114,7 +114,7 @@ def test_tidy_drops_times_and_hands_on_alternative_text():
     nb.cells[1].metadata.update(papermill={"start_time": "now"}, execution={"a": "b"})
     book.tidy(nb, "fam")
     assert nb.cells[0].source == "Intro\n\n# Title: fam"
-    assert nb.cells[1].metadata == {"mystnb": {"image": {"alt": "A line."}}}
+    assert nb.cells[1].metadata == {"mystnb": {"image": {"alt": "A line."}}, "tags": ["hide-input"]}
     assert set(nb.metadata) == {"kernelspec"}
 
 
