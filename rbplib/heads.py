@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-PROBE_ROWS = 64
+PROBE_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -148,32 +148,65 @@ def recipes(model: nn.Module) -> Iterator[Head]:
         yield Head(weight, bias)  # a setting that this model's forward pass ignores
 
 
-_heads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+KNOWN, REPLAYED, UNSPLIT = "known", "replayed", "unsplit"
+_ways: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # model: (way, key of its head)
 _warned: weakref.WeakSet = weakref.WeakSet()
+SAYINGS = {
+    REPLAYED: "its head is unknown, so its own logits are taken, a few rows at a time",
+    UNSPLIT: "its head cannot be told from its body, so its own logits are taken whole, one sequence at a time",
+}
 
 
-def known_head(model: nn.Module, body: nn.Module, output, input_ids: Tensor) -> Head | None:
-    """The recipe that reproduces this model's own logits bit for bit on some of its hidden states, if one does."""
-    rows = hidden_of(output).flatten(0, 1)[:PROBE_ROWS]
-    candidates = list(recipes(model))
-    cached = _heads.get(model)
-    if cached in [_key(head) for head in candidates]:
-        return candidates[[_key(head) for head in candidates].index(cached)]
-    truth = own_logits(model, body, output, rows, input_ids[:1, :1])
-    for head in candidates:
-        scores = head(rows.to(head.weight.dtype))
-        if scores.shape == truth.shape and torch.equal(scores.to(truth.dtype), truth):
-            _heads[model] = _key(head)
-            return head
-    return None
+def way_of(model: nn.Module, input_ids: Tensor) -> tuple[str, Head | None]:
+    """How this model's scores are had without holding them all, proven on a short window of its own input.
+
+    Returns:
+        KNOWN and the head whose scores equal the model's own bit for bit; or REPLAYED, where the model's forward
+        pass over given hidden states does; or UNSPLIT.
+    """
+    candidates = {_key(head): head for head in recipes(model) if head.weight.device.type != "meta"}
+    way, key = _ways.get(model, (None, None))
+    if way is not None and (way != KNOWN or key in candidates):
+        return way, candidates.get(key)
+    ids = input_ids[:1, :PROBE_TOKENS]
+    truth = model(ids, use_cache=False).logits[0]  # (n, V)
+    way, key = UNSPLIT, None
+    with contextlib.suppress(LookupError):
+        body, output = run_body(model, ids)
+        states = hidden_of(output)[0]
+        for name, head in candidates.items():
+            if head.weight.device == states.device and _same(head(states.to(head.weight.dtype)), truth):
+                way, key = KNOWN, name
+                break
+        else:
+            with contextlib.suppress(RuntimeError, TypeError, AttributeError, IndexError):
+                if _same(own_logits(model, body, output, states, ids[:1, :1]), truth):
+                    way = REPLAYED
+    _ways[model] = way, key
+    if way != KNOWN and model not in _warned:
+        _warned.add(model)
+        warnings.warn(f"{type(model).__name__}: {SAYINGS[way]}", RuntimeWarning, stacklevel=3)
+    return way, candidates.get(key)
+
+
+def _same(scores: Tensor, truth: Tensor) -> bool:
+    return scores.shape == truth.shape and torch.equal(scores.to(truth.dtype), truth)
 
 
 def _key(head: Head) -> tuple:
     return (id(head.weight), head.weight.data_ptr(), id(head.bias), head.multiply, head.divide, head.softcap)
 
 
-def say_once(model: nn.Module, what: str) -> None:
-    """One warning per model, however many batches it is asked for."""
-    if model not in _warned:
-        _warned.add(model)
-        warnings.warn(f"{type(model).__name__}: {what}", RuntimeWarning, stacklevel=4)
+def final_hidden(
+    model: nn.Module, input_ids: Tensor, attention_mask: Tensor | None = None
+) -> tuple[Tensor, Head | Callable[[Tensor], Tensor]]:
+    """Final hidden states (B, T, d) and what turns their rows into scores; for an unsplit model, its own logits
+    (B, T, V) and a function that leaves them as they are."""
+    way, head = way_of(model, input_ids)
+    inputs = {} if attention_mask is None else {"attention_mask": attention_mask}
+    if way == UNSPLIT:
+        return model(input_ids, use_cache=False, **inputs).logits, lambda rows: rows
+    body, output = run_body(model, input_ids, **inputs)
+    if way == KNOWN:
+        return hidden_of(output), head
+    return hidden_of(output), lambda rows: own_logits(model, body, output, rows, input_ids[:1, :1])

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rbplib.heads import Head, hidden_of, known_head, own_logits, run_body, say_once
+from rbplib.heads import UNSPLIT, Head, final_hidden, way_of
+from rbplib.tiles import GRAIN, WHOLE_ROWS, Sums, head_sums, least_memory, score_sums
 
-MEMORY = 96 * 2**20  # bytes of scratch memory a call may use beside its inputs and results
-CHUNK = 128  # rows whose scores are held at once; fewer fit no kernel well, more fall out of the cache
+MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results
+BODY_TOKENS = 4096  # tokens the model's body reads at once on a CPU; more only takes memory
 
 
 class Ranks(NamedTuple):
@@ -40,15 +41,13 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
         by the candidates at that score, which is the limit of finite scores.
     Raises:
         ValueError: shapes disagree, an id is outside the vocabulary, nothing is given, or a row holds a NaN.
-    Cost: one comparison and one exponential per candidate, no sort.
+    Cost: two comparisons and one exponential per candidate, no sort.
 
-    >>> token_ranks(torch.tensor([[0.0, 2.0, 1.0, 1.0]]), torch.tensor([2])).greater
-    tensor([1])
+    >>> token_ranks(torch.tensor([[0.0, 2.0, 1.0, 1.0]]), torch.tensor([2]))[:2]
+    (tensor([1]), tensor([2]))
     """
-    _check(logits, targets, logits.shape[:-1], logits.shape[-1] if logits.dim() else 0)
-    rows = logits.reshape(-1, logits.shape[-1]).float()
-    greater, ties, logprob = _row_ranks(rows, targets.reshape(-1), 0)
-    return Ranks(greater.view_as(targets), ties.view_as(targets), logprob.view_as(targets))
+    _check(logits, targets, "logits", logits.shape[-1] if logits.dim() else 0)
+    return _finished(score_sums(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)), targets)
 
 
 def head_ranks(
@@ -60,45 +59,58 @@ def head_ranks(
     chunk: int | None = None,
     dtype: torch.dtype | None = torch.float32,
 ) -> Ranks:
-    """`token_ranks(head(hidden), targets)` in chunks of rows that fit the memory given.
+    """`token_ranks(head(hidden), targets)`, a tile of scores at a time.
 
     Args:
         hidden: float tensor (..., d), final hidden states.
         head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function of (n, d) rows.
         targets: int64 tensor (...), ids in [0, V).
-        memory: bytes of scratch memory.
-        chunk: rows at once; by default what suits the cache and the memory.
+        memory: bytes of scratch memory. Results do not depend on it.
+        chunk: at most so many rows at once, rounded up to a multiple of 64. Results do not depend on it.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns:
         Ranks of the targets' shape.
     Raises:
         ValueError: as `token_ranks`; targets on another device; memory too small for one row of the vocabulary.
+    Cost: the matrix product, and about a fifth of it at d = 128 for everything else.
     """
     if isinstance(head, Tensor):
         head = Head(head)
-    elif isinstance(head, nn.Linear):
+    elif type(head) is nn.Linear:  # a subclass may store its weight in a form of its own
         head = Head(head.weight, head.bias)
-    size = head.weight.shape[0] if isinstance(head, Head) else None
-    _check(hidden, targets, hidden.shape[:-1], size)
-    rows, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-    if isinstance(head, Head):
-        kind = dtype or head.weight.dtype
-        weight, bias = head.weight.to(kind), None if head.bias is None else head.bias.to(kind)
-        plain = head
+    _check(hidden, targets, "hidden states", head.weight.shape[0] if isinstance(head, Head) else None)
+    with torch.no_grad():
+        sums = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), memory, chunk, dtype)
+    return _finished(sums, targets)
 
-        def head(x):
-            return plain.after(F.linear(x.to(kind), weight, bias))
 
-    step = chunk or CHUNK
-    if size is not None:
-        step = min(step, memory // (8 * size))
-        if step < 1:
-            raise ValueError(
-                f"a memory budget of {memory} bytes is too small for one row of {size} candidates; "
-                f"give at least {8 * size}"
-            )
-    parts = [_row_ranks(head(rows[i : i + step]).float(), wanted[i : i + step], i) for i in range(0, len(rows), step)]
-    return Ranks(*(torch.cat(column).view_as(targets) for column in zip(*parts, strict=True)))
+def _flat_ranks(rows, head, wanted, memory, chunk, dtype) -> Sums:
+    if not isinstance(head, Head):
+        return _called(rows, head, wanted, memory, chunk)
+    if rows.device != head.weight.device or rows.shape[-1] != head.weight.shape[1]:
+        raise ValueError(
+            f"hidden states of width {rows.shape[-1]} on {rows.device} do not fit a head of width "
+            f"{head.weight.shape[1]} on {head.weight.device}"
+        )
+    _check_memory(memory, head.weight.shape[0], rows.device)
+    return head_sums(rows, head, wanted, dtype or head.weight.dtype, memory, chunk)
+
+
+def _called(rows, head, wanted, memory, chunk) -> Sums:
+    """Ranks from a head that is only a function: whole rows of scores, few at a time."""
+    size = head(rows[:1]).shape[-1]
+    _check_ids(wanted, size)
+    _check_memory(memory, size, rows.device)
+    step = max(1, min(chunk or WHOLE_ROWS, memory // (12 * size)))
+    if rows.device.type == "cpu" and step > GRAIN:
+        step -= step % GRAIN
+    parts = []
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step]
+        pad = min(step, GRAIN) - len(some)  # a last chunk of few rows would meet another kernel
+        scores = head(torch.cat([some, some[-1:].expand(pad, -1)]) if pad > 0 else some)
+        parts.append(score_sums(scores[: len(some)], wanted[first : first + step]))
+    return Sums(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def sequence_ranks(
@@ -106,6 +118,7 @@ def sequence_ranks(
     input_ids: Tensor,
     attention_mask: Tensor | None = None,
     *,
+    scored: Tensor | None = None,
     memory: int = MEMORY,
     chunk: int | None = None,
     dtype: torch.dtype | None = torch.float32,
@@ -121,6 +134,8 @@ def sequence_ranks(
         input_ids: int64 (B, T), T >= 2.
         attention_mask: (B, T), 0 at padding. A token is scored where it and the one before it are real;
             elsewhere greater and ties are 0 and logprob is NaN.
+        scored: bool (B, T-1), the entries to score, instead of all real ones. A causal model needs no mask for
+            padding on the right, only this, and then takes its faster unmasked attention.
         memory, chunk, dtype: as in `head_ranks`.
     Returns:
         Ranks of shape (B, T - 1).
@@ -131,27 +146,37 @@ def sequence_ranks(
         raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
     if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
+    if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
+        _check_ids(input_ids, table)
     targets = input_ids[:, 1:]  # (B, T-1)
-    inputs = {} if attention_mask is None else {"attention_mask": attention_mask}
-    scored = torch.ones_like(targets, dtype=torch.bool)
+    chosen = torch.ones_like(targets, dtype=torch.bool) if scored is None else scored.to(torch.bool)
+    if chosen.shape != targets.shape:
+        raise ValueError(f"`scored` of shape {tuple(chosen.shape)} does not match windows: want {tuple(targets.shape)}")
     if attention_mask is not None:
+        if attention_mask.shape != input_ids.shape:
+            raise ValueError(
+                f"attention_mask of shape {tuple(attention_mask.shape)} does not match ids {tuple(input_ids.shape)}"
+            )
         real = attention_mask.bool()
-        scored = real[:, 1:] & real[:, :-1]
-    greater = torch.zeros_like(targets)
-    ties = torch.zeros_like(targets)
+        chosen = chosen & real[:, 1:] & real[:, :-1]
+    greater, ties = torch.zeros_like(targets), torch.zeros_like(targets)
     logprob = torch.full(targets.shape, float("nan"), device=targets.device)
     with torch.inference_mode():
-        body, output = run_body(model, input_ids, **inputs)
-        hidden = hidden_of(output)[:, :-1][scored]  # (n, d)
-        head = known_head(model, body, output, input_ids)
-        if head is None:
-            say_once(model, "its head is unknown, so the model's own logits are taken, a slice of positions at a time")
-
-            def head(rows):
-                return own_logits(model, body, output, rows, input_ids[:1, :1])
-
-        found = head_ranks(hidden, head, targets[scored], memory=memory, chunk=chunk, dtype=dtype)
-    greater[scored], ties[scored], logprob[scored] = found
+        way, _ = way_of(model, input_ids)
+    few = max(1, BODY_TOKENS // input_ids.shape[1]) if input_ids.device.type == "cpu" else len(input_ids)
+    few = 1 if way == UNSPLIT else few
+    for i in range(0, len(input_ids), few):
+        part = slice(i, i + few)
+        mask = None if attention_mask is None else attention_mask[part]
+        if not (here := chosen[part]).any():
+            continue
+        with torch.inference_mode():
+            states, head = final_hidden(model, input_ids[part], mask)
+            wanted = targets[part][here].to(states.device)
+            found = _flat_ranks(states[:, :-1][here.to(states.device)], head, wanted, memory, chunk, dtype)
+        for whole, values in zip((greater, ties, logprob), found, strict=True):
+            whole[part][here] = values.to(whole.device)
+    _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
     return Ranks(greater, ties, logprob)
 
 
@@ -178,38 +203,53 @@ def topk(logits: Tensor, k: int) -> TopK:
     return TopK(order.indices[..., :k], order.values[..., :k])
 
 
-def _check(values: Tensor, targets: Tensor, shape: torch.Size, size: int | None) -> None:
-    """Refuse inputs that would give a wrong rank or a message about something else."""
-    if targets.shape != shape or values.dim() < 1:
+def _check(values: Tensor, targets: Tensor, name: str, size: int | None) -> None:
+    """Refuse inputs that would give a wrong rank, or a message about something else."""
+    if values.dim() < 1 or targets.shape != values.shape[:-1]:
         raise ValueError(
-            f"targets of shape {tuple(targets.shape)} do not match {tuple(values.shape)}: want {tuple(shape)}"
+            f"targets of shape {tuple(targets.shape)} do not match {name} of shape {tuple(values.shape)}: "
+            f"give targets of shape {tuple(values.shape[:-1])}"
         )
     if targets.dtype != torch.int64:
-        raise ValueError(f"targets are {targets.dtype}: give token ids as int64")
+        raise ValueError(f"targets are {targets.dtype}: give token ids as torch.int64")
+    if not values.is_floating_point():
+        raise ValueError(f"{name} are {values.dtype}: give a floating-point tensor")
     if values.device != targets.device:
-        raise ValueError(f"targets are on {targets.device} but the scores are on {values.device}: move one of them")
+        raise ValueError(f"targets are on {targets.device} but {name} are on {values.device}: move one of them")
     if targets.numel() == 0:
         raise ValueError("there is no token to rank: the window is empty")
     if size is not None:
-        outside = (targets < 0) | (targets >= size)
-        if outside.any():
-            place = tuple(outside.nonzero()[0].tolist())
-            raise ValueError(
-                f"token id {targets[place].item()} at position {place[0] if len(place) == 1 else place} "
-                f"is outside the vocabulary of {size}"
-            )
+        _check_ids(targets, size)
 
 
-def _row_ranks(scores: Tensor, targets: Tensor, first: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Ranks of (n, V) float scores; `first` is the number of the first row, for messages."""
-    bad = scores.isnan().any(dim=1)
+def _check_ids(ids: Tensor, size: int) -> None:
+    outside = (ids < 0) | (ids >= size)
+    if outside.any():
+        place = _place(outside)
+        raise ValueError(f"token id {ids[outside][0].item()} at {place} is outside the vocabulary of {size}")
+
+
+def _check_memory(memory: int, size: int, device: torch.device) -> None:
+    if memory < (least := least_memory(size, device)):
+        raise ValueError(
+            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {size}: "
+            f"give at least {least}"
+        )
+
+
+def _place(flags: Tensor, offset: int = 0) -> str:
+    """Where the first flag is up; `offset` is added along the last axis."""
+    *sequence, position = flags.nonzero()[0].tolist()
+    return f"position {position + offset}" + (f" of sequence {', '.join(map(str, sequence))}" if sequence else "")
+
+
+def _refuse_nan(logprob: Tensor, offset: int = 0) -> None:
+    bad = logprob.isnan()
     if bad.any():
-        raise ValueError(f"the scores at position {first + int(bad.nonzero()[0])} hold a NaN")
-    own = scores.gather(1, targets[:, None])  # (n, 1)
-    greater = (scores > own).sum(1)
-    ties = (scores == own).sum(1)
-    top = scores.amax(1, keepdim=True)
-    logprob = F.log_softmax(scores, dim=1).gather(1, targets[:, None])
-    share = torch.where(own == top, -ties[:, None].to(scores.dtype).log(), float("-inf"))
-    logprob = torch.where(top.isinf(), share, logprob)
-    return greater, ties, logprob[:, 0].float()
+        raise ValueError(f"the scores for the token at {_place(bad, offset)} hold a NaN: no rank can be told")
+
+
+def _finished(sums: Sums, targets: Tensor) -> Ranks:
+    found = Ranks(*(column.view_as(targets) for column in sums))
+    _refuse_nan(found.logprob)
+    return found
