@@ -24,7 +24,7 @@ __all__ = ["build_html", "check_pages", "family_index", "make_book", "run_notebo
 
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents name it too, and a test compares them
 TOGETHER = "all"  # folder of the pages that show every family at once
-ONCE = frozenset({"09_families", "10_published", "11_precision", "12_train_your_own", "13_findings"})
+ONCE = frozenset({"09_families", "10_published", "11_precision", "12_train_your_own", "13_findings", "14_coverage"})
 
 HIDE = "remove-cell"
 FOLD = "hide-input"  # the page reads as a paper; the code of each figure is one click away
@@ -300,6 +300,8 @@ def main(argv=None):
     fits.add_argument("family")
     fits.add_argument("--corpus", action="append")
     fits.add_argument("--n-bootstrap", type=int, default=10_000)
+    figure = steps.add_parser("figure", help="draw the figure of the first page again")
+    figure.add_argument("--out")
     html = steps.add_parser("html", help="build the HTML from what lies executed")
     html.add_argument("--out")
     a = parser.parse_args(argv)
@@ -312,6 +314,10 @@ def main(argv=None):
             from rbplib.fits import write_fits
 
             write_fits(a.family, a.corpus, n_bootstrap=a.n_bootstrap)
+        elif a.step == "figure":
+            from rbplib.frontpage import law_figure
+
+            print(law_figure(embedded_families(), Path(a.out or root() / "book" / "_static" / "law.svg")))
         else:
             print(build_html(a.out))
     except InputError as error:
