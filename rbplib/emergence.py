@@ -6,6 +6,7 @@ import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums
 from rbplib.curves import Curve, sequence_success
+from rbplib.laws import fit_law
 from rbplib.theory import log_run_both
 
 
@@ -30,6 +31,15 @@ def run_curve(tables, k, N, definition="greater+ties"):
         hits=np.stack([s for s, _ in counts], axis=1)[:, :, None], totals=windows,
         nll=np.full((len(windows), len(tables)), np.nan), definition=definition,
     )  # fmt: skip
+
+
+def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties"):
+    """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
+    return {
+        (k, N): fit_law(run_curve(tables, k, N, definition), k, n_bootstrap=n_bootstrap, seed=seed)
+        for k in ks
+        for N in dict.fromkeys([1, *lengths])
+    }
 
 
 @dataclass(frozen=True)
@@ -136,4 +146,17 @@ def gap_frame(gaps):
          "independent": g.independent, "dependent hits": g.dependent, "gap to independence": g.gap,
          "gap: low": g.interval[0], "gap: high": g.interval[1]}
         for g in gaps
+    )  # fmt: skip
+
+
+def dependence_frame(found):
+    """One row per corpus and k from {corpus: [Dependence]}, for a table on a page."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {"corpus": corpus, "k": d.k, "RBP_k": d.p, "autocorrelation, lag 1": d.acf[0],
+         "plateau, long lags": d.plateau, "neighbours beyond it": d.rho,
+         "intraclass correlation": d.icc}
+        for corpus, rows in found.items()
+        for d in rows
     )  # fmt: skip
