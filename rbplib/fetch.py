@@ -7,6 +7,7 @@ no network the cache answers. Tokens of gated repositories are left to huggingfa
 
 import hashlib
 import io
+import os
 import re
 import time
 from dataclasses import dataclass
@@ -102,9 +103,8 @@ def fetch(repo, name):
             raise sentence(error, repo.id, repo.kind, repo.revision) from None
         if intact(path):
             return path
-        blob = path.resolve()
-        path.unlink(missing_ok=True)
-        blob.unlink(missing_ok=True)
+        for link in {path, blob_of(path), path.resolve()}:
+            link.unlink(missing_ok=True)
         if not repo.online:
             raise InputError(
                 f"the cached {name} of {repo.kind} {repo.id!r} is damaged and was removed: connect and run again."
@@ -202,13 +202,18 @@ class RemoteFile(io.RawIOBase):
 
 def intact(path):
     """Whether a cached file has the content its name in the cache promises (a SHA-256, or git's SHA-1 of a blob)."""
-    blob = path.resolve()
-    if SHA256.match(blob.name):
-        return file_digest(blob) == blob.name
-    if SHA1.match(blob.name):
-        head = b"blob %d\0" % blob.stat().st_size
-        return file_digest(blob, hashlib.sha1(head)) == blob.name
+    name = blob_of(path).name
+    if SHA256.match(name):
+        return file_digest(path) == name
+    if SHA1.match(name):
+        head = b"blob %d\0" % path.stat().st_size
+        return file_digest(path, hashlib.sha1(head)) == name
     return True  # a cache without links keeps no hash
+
+
+def blob_of(path):
+    """What a file of the cache links to: the blob named by its hash (which may itself link into a shared store)."""
+    return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
 
 
 def file_digest(path, h=None):

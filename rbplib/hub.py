@@ -15,7 +15,7 @@ import numpy as np
 from rbplib import fetch
 from rbplib.rows import READABLE, READERS, ParquetRows, open_rows, render, rows_of, sample_rows, template_fields, wanted
 from rbplib.settings import InputError, nearest, results_dir
-from rbplib.tables import write_text
+from rbplib.tables import write_error, write_text
 
 REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
 BLOCK = 1 << 16  # bytes read at a time while looking for the end of a row
@@ -28,9 +28,23 @@ def hub_sample(corpus):
     path = sample_path(corpus)
     held = read_sample(path)
     if held is None:
-        held = draw_sample(corpus)
-        write_text(path, json.dumps({**held, "digest": checksum(held["texts"])}))
+        with one_at_a_time(path):
+            held = read_sample(path)  # another process may have drawn it meanwhile
+            if held is None:
+                held = draw_sample(corpus)
+                write_text(path, json.dumps({**held, "digest": checksum(held["texts"])}))
     return held["texts"], held["found"], held["source"]
+
+
+def one_at_a_time(path):
+    """A lock beside `path`, so that models measured at once do not all fetch the same text."""
+    from huggingface_hub.utils import WeakFileLock
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(path, error) from None
+    return WeakFileLock(path.with_name(f".{path.stem}.lock"))
 
 
 def sample_path(corpus):
