@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from rbplib import theory
 from rbplib.contest import contest, cross_validate, vuong
 from rbplib.distributions import fit_rank_law, rank_histogram
 from rbplib.entropies import NAMES
@@ -143,9 +142,16 @@ def exponent_frame(exponents):
 
 
 def predicted_ratio(fit):
-    """Exponent of the rank entropy over that of -log p_1 by a fitted lognormal, lam moving at fixed beta."""
-    lam, beta = fit.parameters["s"] - 1, fit.parameters["beta"]
-    if beta <= 0 and lam <= 0:
-        return np.nan
-    e = theory.local_exponents(lam, beta)
-    return float(e.entropy / e.neg_log_p1)
+    """Exponent of the rank entropy over that of -log p_1 by a fitted lognormal, lam moving at fixed beta, on 1..V."""
+    t = np.log(np.arange(1, fit.vocab_size + 1.0))
+    s, beta = fit.parameters["s"], fit.parameters["beta"]
+    first, second, both, third = (fit.pmf @ v for v in (t, t**2, t * t, t**3))
+    log_z = -np.log(fit.pmf[0])
+    entropy = log_z + s * first + beta * second
+    return float((s * (both - first**2) + beta * (third - first * second)) / entropy / (first / log_z))
+
+
+def anchor(fit, otherwise=(-65.192, 12.892)):
+    """(mu, sigma) of a fitted lognormal; on the ridge, where they are not finite, the pair given instead."""
+    found = fit.conventional["mu"], fit.conventional["sigma"]
+    return found if np.isfinite(found).all() else otherwise
