@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rbplib.fetch import model_context
 from rbplib.settings import PROTOCOLS, InputError, check_choice
 
 WINDOW = 512  # tokens, the paper's truncation
@@ -46,8 +47,8 @@ class Windows:
 
 
 def window_length(family, limit=WINDOW):
-    """W of a family: the smaller of 512 and the shortest context given for its models."""
-    contexts = [m.context for m in family.models if m.context]
+    """W of a family: the smaller of 512 and the shortest context of its models, given or in their configurations."""
+    contexts = [c for m in family.models if (c := model_context(m))]
     return min([limit, *contexts])
 
 

@@ -300,6 +300,15 @@ def test_dtypes(small):
     assert loaded.model.dtype == torch.bfloat16 and loaded.record["weights_dtype"] == "bfloat16"
 
 
+def test_context_without_a_word_of_it(hub, small, tmp_path):
+    from rbplib.settings import load_family
+    from rbplib.windows import window_length
+
+    hub.add("models", ID, small)
+    (tmp_path / "mine.yml").write_text(f"models:\n  - id: {ID}\n  - id: {small}\n  - id: owner/none\n")
+    assert window_length(load_family(tmp_path / "mine.yml")) == 64
+
+
 # datasets
 
 
@@ -445,7 +454,7 @@ def test_the_whole_path_as_a_user(tmp_path):
                 save_model(tmp_path / kind / str(scale), kind, scale)
                 hub.add("models", repo_id, tmp_path / kind / str(scale))
             families.append(tmp_path / f"{kind}.yml")
-            families[-1].write_text("\n".join(["context: 64", "models:", *(f"  - id: {i}" for i in ids)]) + "\n")
+            families[-1].write_text("\n".join(["models:", *(f"  - id: {i}" for i in ids)]) + "\n")
         for repo_id in ("openai/openai_humaneval", "hotpotqa/hotpot_qa", "wikimedia/wikipedia"):
             hub.add("datasets", repo_id, DATA / repo_id)
         hub.cut["model.safetensors"] = 1
@@ -464,7 +473,7 @@ def test_the_whole_path_as_a_user(tmp_path):
 @pytest.mark.slow
 def test_sentences_as_a_user_sees_them(tmp_path, small):
     family = tmp_path / "mine.yml"
-    family.write_text("context: 64\nmodels:\n  - id: owner/gated\n  - id: owner/none\n")
+    family.write_text("models:\n  - id: owner/gated\n  - id: owner/none\n")
     (tmp_path / "text.txt").write_text("some words\n")
     ask = ["-m", "rbplib", "measure", "--family", family, "--corpus", tmp_path / "text.txt"]
     with HubServer() as hub:
