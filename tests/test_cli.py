@@ -69,7 +69,7 @@ def test_fit_recovers_the_planted_exponent(root, capsys):
     for low, high in (
         row["ci_tokens"],
         row["ci_models"],
-    ):  # coverage is proven elsewhere; here: an interval around alpha
+    ):  # coverage is proven elsewhere
         assert low < row["alpha"] < high < low + 0.03
     assert "alpha 0.0" in run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1")[1]
 
