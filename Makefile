@@ -19,7 +19,7 @@ serve: $(READY)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 train: $(READY)
-	@$(BIN)/python -m training
+	@$(BIN)/python -m training --all
 
 bench: $(READY)
 	@$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
