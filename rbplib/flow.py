@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -15,6 +16,7 @@ from rbplib.settings import InputError, load_family, root
 STARTED = re.compile(r"^(?:Job (\d+): (.*)|\s+jobid: (\d+))")
 FINISHED = re.compile(r"^Finished jobid: (\d+) \(Rule: (\w+)\)")
 STEPS = re.compile(r"^(\d+) of (\d+) steps")
+TOTAL = re.compile(r"^total +(\d+)$")
 STAGES = {"measure": "measure", "fits": "fits", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 
 
@@ -32,6 +34,9 @@ def follow(command, log, show=True):
     tail = deque(maxlen=400)
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     bar = tqdm(total=None, unit="step", disable=not show, desc="book", mininterval=0.2, dynamic_ncols=True)
+    ended = threading.Event()
+    if show and sys.stderr.isatty():  # the clock moves on while a long step runs
+        threading.Thread(target=_tick, args=(bar, ended), daemon=True).start()
     try:
         with log.open("w", encoding="utf-8") as out:
             for line in run.stdout:
@@ -50,16 +55,25 @@ def follow(command, log, show=True):
                 elif m := STEPS.match(line):
                     bar.total = int(m[2])
                     bar.update(int(m[1]) - bar.n)
+                elif (m := TOTAL.match(line)) and not bar.total:
+                    bar.total = int(m[1])
+                    bar.refresh()
         code = run.wait()
     except BaseException:
         run.terminate()  # Snakemake lets the steps that run come to their end
         run.wait()
         raise
     finally:
+        ended.set()
         bar.close()
     if code:
         raise RuntimeError(f"{reason(list(tail))}\nThe whole log is {log}")
     return {stage: (steps, last - first) for stage, (first, last, steps) in spans.items() if stage}
+
+
+def _tick(bar, ended):
+    while not ended.wait(1):
+        bar.refresh()
 
 
 def reason(lines):

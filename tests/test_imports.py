@@ -55,7 +55,6 @@ HELPERS = {  # module: the room it is a part of
     "frontpage": "pages",
     "rank_pages": "pages",
     "published_fits": "pages",
-    "tiles": "ranks",
     "published": "tables",
     "reference": "tables",
     "hypothesis": "theory",
