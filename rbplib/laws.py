@@ -146,13 +146,13 @@ def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, 
     return law
 
 
-def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, seed=42, **options):
+def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, seed=42, resamples=None, **options):
     """`fit_law` for several k and estimators of one curve over the same resamples: list of Law, k by k.
 
     A k above this family's vocabulary is left out by the caller's choice of the curve's ks.
     """
     ks = [int(k) for k in (curve.ks if ks is None else ks)]
-    resamples = resampled_losses(curve, n_bootstrap, seed)
+    resamples = resamples or resampled_losses(curve, n_bootstrap, seed)
     return [
         fit_law(curve, k, name, n_bootstrap, seed, resamples=resamples, **options) for k in ks for name in estimators
     ]
@@ -356,24 +356,28 @@ class _Fit:
         return tuple(name for name, holds in doubts.items() if holds)
 
 
-def exponent_difference(curve, low, high, n_bootstrap=10_000, seed=42, level=0.95):
+def exponent_difference(curve, low, high, n_bootstrap=10_000, seed=42, level=0.95, resamples=None):
     """alpha at k = high less alpha at k = low, by least squares, with a token interval of the difference itself.
 
     Both exponents come from the same resampled documents, so what they share cancels.
 
     Args:
-        curve: Curve that counts both k. low, high: values of k.
+        curve: Curve that counts both k. low, high: values of k, or None for the cross-entropy.
+        resamples: from `resampled_losses` with the curve's own ks.
     Returns:
         (difference, (low end, high end)); NaN ends where the documents are too few to resample.
     Raises:
         InputError: fewer than three sizes, or a k not counted.
     """
     _check_models(curve)
-    columns, x = [curve.index(low), curve.index(high)], np.log(curve.S)
-    alphas = ESTIMATORS["least_squares"].solve(np.moveaxis(-np.log(curve.rbp[:, columns]), 0, -1), x, None)[..., 0]
-    resamples = resampled_losses(curve, n_bootstrap, seed, ks=[low, high])
+    columns = [-1 if k is None else curve.index(k) for k in (low, high)]  # the cross-entropy stands last
+    resamples = resamples or resampled_losses(curve, n_bootstrap, seed)
+    rbp_loss = _rbp_loss(curve.hits.sum(0), curve.totals.sum())  # (M, K)
+    losses = np.column_stack([rbp_loss, curve.cross_entropy])[:, columns].T  # (2, M)
+    solve, x = ESTIMATORS["least_squares"].solve, np.log(curve.S)
+    alphas = solve(losses, x)[:, 0]
     if resamples is None:
         return float(alphas[1] - alphas[0]), NONE
-    draws = ESTIMATORS["least_squares"].solve(np.moveaxis(resamples.loss[:, :, :2], 1, -1), x, None)[..., 0]
+    draws = solve(np.moveaxis(resamples.loss[:, :, columns], 1, -1), x)[..., 0]  # (B, 2)
     ends = percentile_interval((draws[:, 1] - draws[:, 0])[:, None], level)
     return float(alphas[1] - alphas[0]), (float(ends[0][0]), float(ends[1][0]))

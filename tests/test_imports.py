@@ -49,6 +49,7 @@ HELPERS = {  # module: the room it is a part of
     "estimators": "laws",
     "extrapolation": "laws",
     "noise": "laws",
+    "pooled": "laws",
     "emergence": "pages",
     "examples": "pages",
     "fits": "pages",

@@ -1,0 +1,80 @@
+"""All families together: the table's rows, and mixed models against planted effects."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import planted_curve
+
+from rbplib.laws import exponent_difference, fit_law
+from rbplib.pooled import BEYOND, components, differences, exponent_table, mean_effect, rise_with_k
+
+
+def family(name, corpus, seed, **options):
+    return replace(planted_curve(seed=seed, documents=60, tokens=80, **options), family=name, corpus=corpus)
+
+
+def test_every_row_is_the_fit_of_its_family_corpus_and_k():
+    curves = [family("a", "x", 1), family("b", "x", 2)]
+    table = exponent_table(curves, [1, 10], n_bootstrap=50)
+    row = table[(table["family"] == "b") & (table["k"] == 10)].iloc[0]
+    law = fit_law(curves[1], 10, n_bootstrap=50)
+    assert (row["alpha"], row["tokens: low"], row["R²"]) == pytest.approx((law.alpha, law.ci_tokens[0], law.r2))
+    assert row["misses at the largest"] == curves[1].misses[-1, 1] and row["tokens scored"] == curves[1].totals.sum()
+    assert table["k"].isna().sum() == 2  # cross-entropy
+
+
+def test_a_family_with_a_small_vocabulary_or_two_models_spoils_nobody_else():
+    small = replace(family("small", "x", 1, ks=(1, 10)), vocab_size=50)
+    two = family("two", "x", 2, ks=(1, 10)).keep(["m0", "m1"])
+    table = exponent_table([small, two, family("whole", "x", 3, ks=(1, 10, 100))], [1, 10, 100], n_bootstrap=0)
+    by = table.set_index(["family", "k"])["status"]
+    assert by["small", 100] == BEYOND and by["small", 1] == "ok" and "needs three" in by["two", 1]
+    assert by["whole", 100] == "ok"
+
+
+def planted_table(rise=0.0, family_sd=0.0, corpus_sd=0.0, noise=0.002, seed=0):
+    rng = np.random.default_rng(seed)
+    fams, corps = (
+        {f"f{i}": rng.normal(0, family_sd) for i in range(5)},
+        {f"c{i}": rng.normal(0, corpus_sd) for i in range(5)},
+    )
+    return pd.DataFrame(
+        {"family": f, "corpus": c, "k": float(k), "tokens: low": -noise * 1.96, "tokens: high": noise * 1.96,
+         "alpha": 0.08 + rise * np.log10(k) + fams[f] + corps[c] + rng.normal(0, noise)}
+        for f in fams for c in corps for k in (1, 10, 100)
+    )  # fmt: skip
+
+
+def test_a_planted_rise_with_k_is_found_and_none_is_not():
+    rise = rise_with_k(planted_table(rise=0.02, corpus_sd=0.01))
+    assert rise.interval[0] < 0.02 < rise.interval[1] and rise.p < 1e-6 and rise.groups == 25
+    flat = rise_with_k(planted_table(seed=3))
+    assert flat.interval[0] < 0 < flat.interval[1]
+
+
+def test_planted_differences_are_put_where_they_are():
+    found = components(planted_table(family_sd=0.0, corpus_sd=0.02))
+    assert found.corpus == pytest.approx(0.02, rel=0.7) and found.corpus_p < 0.001
+    assert found.family < 0.003 and found.family_p > 0.05
+    assert found.token_noise == pytest.approx(0.002, rel=1e-6)
+    other = components(planted_table(family_sd=0.03, corpus_sd=0.0, seed=1))
+    assert other.family_p < 0.001 and other.corpus_p > 0.05
+    single = components(planted_table().query("family == 'f0' and corpus == 'c0'"))
+    assert np.isnan(single.family)
+
+
+def test_difference_to_cross_entropy():
+    curves = [family("a", "x", 1), family("b", "x", 2)]
+    table = differences(curves, n_bootstrap=200)
+    expected = (
+        fit_law(curves[0], 1, n_bootstrap=0).alpha - fit_law(curves[0], estimator="cross_entropy", n_bootstrap=0).alpha
+    )
+    assert table["difference"][0] == pytest.approx(expected)
+    assert (table["low"] < table["difference"]).all() and (table["high"] > table["difference"]).all()
+    assert np.isnan(mean_effect(table, "difference").estimate)  # each family is there once
+    many = pd.concat([table.assign(corpus=c, difference=table["difference"] + i / 100) for i, c in enumerate("xyz")])
+    assert mean_effect(many, "difference").estimate == pytest.approx(many["difference"].mean(), abs=1e-3)
+    between, ends = exponent_difference(curves[0], 1, 100, n_bootstrap=200)
+    assert ends[0] < between < ends[1]
