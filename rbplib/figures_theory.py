@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from rbplib.figures import law_axes
+
 BIN = 0.1  # decades, the width of the bins ranks are shown in
 OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
 
@@ -114,5 +116,19 @@ def draw_three_losses(ax, losses, names, looks):
         slope, start = np.polyfit(x, np.log(y), 1)
         ax.plot(losses.S, y, linestyle="none", label=f"{name}: slope {slope:.3f}", **look)
         ax.plot(losses.S, np.exp(start + slope * x), color=look["color"], linewidth=1.2)
-    ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel="loss (nats)")
+    return law_axes(ax, "loss (nats)")
+
+
+def draw_ratio_parts(ax, parts):
+    """What the printed likelihood ratio is made of: one bar per power law, against the authors' lognormal."""
+    rows = np.arange(len(parts.names))[::-1]
+    ax.barh(rows, parts.ratios, color=["#D55E00" if r < 0 else "#0072B2" for r in parts.ratios], height=0.6)
+    for row, value in zip(rows, parts.ratios, strict=True):
+        side = {"ha": "left", "x": value + 60} if value > 0 else {"ha": "right", "x": value - 60}
+        ax.text(side["x"], row, f"{value:,.0f}", va="center", ha=side["ha"], fontsize=8.5)
+    ax.set_yticks(rows, parts.names)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.margins(x=0.18)
+    ax.set_xlabel("log likelihood less that of the authors' lognormal (nats)")
+    ax.grid(axis="y", visible=False)
     return ax

@@ -49,6 +49,26 @@ def contest_frame(result, fits):
     return pd.DataFrame(rows)
 
 
+def fit_frame(fits):
+    """One row per fitted law, in the order given: AIC above the first, absolute misfit, parameters."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "law": f.title,
+            "parameters": len(f.values),
+            "AIC above the best": f.aic - fits[0].aic,
+            "KL": f.kl,
+            "max |ΔRBP|": f.max_drbp,
+            "p_1": f.pmf[0],
+            "1 - RBP_10000": 1 - f.rbp(10_000) if f.vocab_size > 10_000 else np.nan,
+            "fitted": ", ".join(f"{n} {v:.4g}" for n, v in f.parameters.items()),
+            "status": f.status,
+        }
+        for f in fits
+    )
+
+
 def vuong_frame(table, fits, pairs):
     """Vuong's statistic of pairs of laws on the tokens of a table, clustered by document and not."""
     import pandas as pd
