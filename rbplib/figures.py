@@ -229,3 +229,11 @@ def draw_coverage(ax, covered, error, designs, methods):
     ax.set_yticks(rows, designs)
     ax.grid(axis="y", visible=False)
     return ax
+
+
+def family_legend(ax, looks):
+    """A legend with one entry per family, whatever was drawn: looks is {name: {"color", "marker"}}."""
+    from matplotlib.lines import Line2D
+
+    ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
+    return ax

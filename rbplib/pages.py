@@ -4,7 +4,7 @@ The notebooks start here. torch is imported only when something has to be measur
 """
 
 from rbplib.curves import family_tables, rbp_curve
-from rbplib.settings import InputError, default_corpora, load_corpus, load_family
+from rbplib.settings import InputError, default_corpora, family_names, load_corpus, load_family
 from rbplib.tables import mismatches, ranks_path, read_record
 from rbplib.windows import window_length
 
@@ -136,3 +136,22 @@ def extrapolation_frame(tests):
                 }
             )
     return pd.DataFrame(rows)
+
+
+def every_curve(families=(), corpora=(), ks=KS, protocol="paper"):
+    """Curves of several families on their corpora, each with those of `ks` that its vocabulary allows.
+
+    Args:
+        families: names or YAML paths; empty: the embedded families.
+        corpora: names or paths; empty: each family's own.
+    Returns:
+        list of Curve, family by family.
+    """
+    families = list(families) or [name for name in family_names() if load_family(name).embedded]
+    found = []
+    for family in families:
+        for curve in family_curves(family, corpora, [1], protocol).values():
+            allowed = [k for k in ks if k <= curve.vocab_size] or [1]
+            tables, missing = family_tables(family, curve.corpus, protocol)
+            found.append(rbp_curve(tables, allowed, missing=missing))
+    return found

@@ -69,15 +69,15 @@ def _row(curve, law):
     }
 
 
-def differences(curves, n_bootstrap=10_000, seed=42):
-    """Exponent at k = 1 less that of the cross-entropy, with the token interval of the difference: data frame."""
+def differences(curves, k=1, n_bootstrap=10_000, seed=42):
+    """Exponent at one k less that of the cross-entropy, with the token interval of the difference: data frame."""
     import pandas as pd
 
     rows = []
     for curve in curves:
         if len(curve.models) < 3:
             continue
-        gap, (low, high) = exponent_difference(curve, None, 1, n_bootstrap, seed)
+        gap, (low, high) = exponent_difference(curve, None, k, n_bootstrap, seed)
         rows.append({"family": curve.family, "corpus": curve.corpus, "difference": gap, "low": low, "high": high})
     return pd.DataFrame(rows)
 
