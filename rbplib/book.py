@@ -47,9 +47,10 @@ def notebook_path(name):
 
 
 def notebook_names():
-    """(run for every family, run once): names in the order of the book."""
-    names = sorted(p.stem for p in (root() / "notebooks").glob("[0-9]*.ipynb"))
-    return [n for n in names if n not in ONCE], [n for n in names if n in ONCE]
+    """(run for every family, run once): names in the order of the book. One without the parameter `family` runs once."""
+    paths = sorted((root() / "notebooks").glob("[0-9]*.ipynb"))
+    once = [p.stem for p in paths if p.stem in ONCE or "family" not in parameter_defaults(p)]
+    return [p.stem for p in paths if p.stem not in once], once
 
 
 def embedded_families():

@@ -159,7 +159,7 @@ class TestSource:
         lines = [x for x in cells[0].source.splitlines() if x.strip() and not x.startswith("#")]
         for line in lines:
             assert re.match(r"seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # ", line), f"not typed and commented: {line}"
-        if path.stem not in book.ONCE:
+        if path.stem in book.notebook_names()[0]:
             assert {"family", "corpora", "seed"} <= set(book.parameter_defaults(path))
 
     def test_cells_call_and_the_library_computes(self, path):
