@@ -47,7 +47,7 @@ def notebook_path(name):
 
 
 def notebook_names():
-    """(run for every family, run once): names in the order of the book. One without the parameter `family` runs once."""
+    """(run for every family, run once): names in the order of the book. Without the parameter `family` it runs once."""
     paths = sorted((root() / "notebooks").glob("[0-9]*.ipynb"))
     once = [p.stem for p in paths if p.stem in ONCE or "family" not in parameter_defaults(p)]
     return [p.stem for p in paths if p.stem not in once], once

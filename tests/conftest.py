@@ -9,6 +9,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ("nano-pythia", "nano-gpt2")  # the story's own, and one that has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
+SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 20_000, "rungs": 3}
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml")
 
 
@@ -49,7 +50,7 @@ def small_book(tmp_path_factory):
         from rbplib.measure import measure
 
         measure(FAMILIES[0], progress=False)  # here it loads torch once; the workflow measures the other one
-        make_book(settings={"n_bootstrap": 200}, show=False)
+        make_book(settings=SETTINGS, show=False)
     finally:
         for name, value in keep.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)

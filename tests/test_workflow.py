@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILE = ROOT / "workflow" / "profiles" / "default"
@@ -109,8 +110,11 @@ def test_stage_times_come_from_the_steps(place):
     assert {name: steps for name, (steps, _) in stages.items()} == {"measure": 1, "pages": 1}
 
 
+CONFIG = ("--config", *(f"{k}={v}" for k, v in SETTINGS.items()))
+
+
 def test_nothing_changed_runs_nothing(small_book):
-    assert planned(small_book) == {}
+    assert planned(small_book, *CONFIG) == {}
 
 
 def test_a_comment_in_a_rule_runs_nothing(small_book, tmp_path):
@@ -118,7 +122,7 @@ def test_a_comment_in_a_rule_runs_nothing(small_book, tmp_path):
     text = (ROOT / "workflow" / "Snakefile").read_text()
     text = text.replace("rule notebook:", "# another comment\nrule notebook:").replace('"OMP_NUM', '"  OMP_NUM')
     changed.write_text(text)
-    assert planned(small_book, snakefile=changed) == {}
+    assert planned(small_book, *CONFIG, snakefile=changed) == {}
 
 
 def test_touching_a_family_file_runs_nothing_and_changing_a_model_measures_it(small_book):
@@ -126,11 +130,11 @@ def test_touching_a_family_file_runs_nothing_and_changing_a_model_measures_it(sm
     before = path.read_text()
     try:
         path.touch()
-        assert planned(small_book) == {}
+        assert planned(small_book, *CONFIG) == {}
         family = yaml.safe_load(before)
         family["models"][0]["dtype"] = "bfloat16"
         path.write_text(yaml.safe_dump(family, sort_keys=False))
-        jobs = planned(small_book)
+        jobs = planned(small_book, *CONFIG)
         assert [n for rule, n in jobs.items() if rule.startswith("measure__nano_gpt2")] == [1]
         assert not any(rule.startswith("measure__nano_pythia") for rule in jobs)
     finally:
@@ -142,7 +146,7 @@ def test_a_lost_table_is_measured_again(small_book):
     hidden = path.with_name("hidden")
     path.rename(hidden)
     try:
-        assert planned(small_book)["measure__nano_gpt2"] == 1
+        assert planned(small_book, *CONFIG)["measure__nano_gpt2"] == 1
     finally:
         hidden.rename(path)
 
@@ -151,7 +155,7 @@ def test_a_new_family_joins_by_its_file_alone(small_book):
     new = small_book / "families" / "nano-another.yml"
     new.write_text((small_book / "families" / "nano-gpt2.yml").read_text())
     try:
-        jobs = planned(small_book)
+        jobs = planned(small_book, *CONFIG)
         assert jobs["measure__nano_another"] == 2 and jobs["html"] == 1
     finally:
         new.unlink()
