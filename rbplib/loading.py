@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -214,23 +215,24 @@ def load_weights(folder, model_id, config, dtype, device, spread, trust_remote_c
     if not spread and device == "cpu":
         check_memory(folder, model_id, dtype)
     try:
-        net, report = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            trust_remote_code=trust_remote_code,
-            local_files_only=True,
-            weights_only=True,
-            output_loading_info=True,
-            **options,
-        )
+        with no_bars():
+            net, report = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                trust_remote_code=trust_remote_code,
+                local_files_only=True,
+                weights_only=True,
+                output_loading_info=True,
+                **options,
+            )
         net = net if spread else net.to(device)
     except torch.OutOfMemoryError:
         raise InputError(
             f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
         ) from None
     except Exception as error:
-        raise weights_error(error, model_id) from None
+        raise weights_error(error, model_id, folder) from None
     lost = sorted({*report.get("missing_keys", ()), *(str(k) for k in report.get("mismatched_keys", ()))})
     if lost:
         raise InputError(
@@ -238,6 +240,22 @@ def load_weights(folder, model_id, config, dtype, device, spread, trust_remote_c
             "they belong to another configuration."
         )
     return net.eval().requires_grad_(False)
+
+
+@contextmanager
+def no_bars():
+    """Without transformers' own progress bars: on a page they are a line of noise for every model."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            with warnings.catch_warnings():  # a user who switched all bars off is warned at each attempt
+                warnings.simplefilter("ignore")
+                logging.enable_progress_bar()
 
 
 def check_memory(folder, model_id, dtype):
@@ -252,7 +270,7 @@ def check_memory(folder, model_id, dtype):
         )
 
 
-def weights_error(error, model_id):
+def weights_error(error, model_id, folder):
     """One sentence for a failure to read weights."""
     names = {c.__name__ for e in fetch.chain(error) for c in type(e).__mro__}
     text = " ".join(str(e) for e in fetch.chain(error))
@@ -261,12 +279,26 @@ def weights_error(error, model_id):
             f"the weights of {model_id!r} hold more than tensors and are refused: use a copy in the safetensors format."
         )
     if "SafetensorError" in names or "PytorchStreamReader" in text or "EOFError" in names:
-        return InputError(f"a weight file of {model_id!r} is damaged: delete that file and run again.")
+        name = damaged_file(folder) or "a weight file"
+        return InputError(f"{name} of {model_id!r} is damaged: fetch or copy that file again.")
     if "Unrecognized configuration class" in text:
         return InputError(f"model {model_id!r} is no causal language model: ranks need one that predicts next tokens.")
     if "MemoryError" in names or "can't allocate memory" in text:
         return InputError(f"model {model_id!r} does not fit this machine's memory: choose a smaller model.")
     return InputError(f"model {model_id!r} could not be loaded: {fetch.first_line(error)}")
+
+
+def damaged_file(folder):
+    """Name of the first safetensors file of a folder that cannot be opened, or None."""
+    from safetensors import safe_open
+
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except Exception:  # SafetensorError, or an OSError
+            return path.name
+    return None
 
 
 def choose_device(device=None):
