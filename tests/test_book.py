@@ -134,6 +134,13 @@ def test_the_contents_tell_the_default_familys_story():
     assert "book/_executed/*/index" in globs
 
 
+def test_every_hand_written_page_is_in_the_contents_once():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    listed = [toc["root"]] + [c["file"] for part in toc["parts"] for c in part["chapters"] if "file" in c]
+    written = [p.relative_to(ROOT).with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")]
+    assert sorted(listed) == sorted(p for p in written if not p.startswith("book/_"))
+
+
 def test_there_are_notebooks_and_every_one_has_its_pair():
     assert NOTEBOOKS
     md = {p.stem for p in (ROOT / "notebooks").glob("*.md")} - {"README"}
