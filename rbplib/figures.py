@@ -6,7 +6,7 @@ The sole exception is `show`, which hands a finished figure to the page as SVG t
 from io import StringIO
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 BAND = 0.18  # opacity of an interval drawn as a band
 
@@ -49,7 +49,11 @@ def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
     """Logarithmic axes with labels that name the quantity; minor ticks are labelled when they span under a decade."""
     ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
     low, high = ax.get_ylim()
-    if low > 0 and high / low < 20:
+    if low > 0 and high / low < 4:  # too short for decades or their simple parts
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    elif low > 0 and high / low < 20:
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
         ax.yaxis.set_major_formatter("{x:.3g}")
         ax.yaxis.set_minor_formatter(NullFormatter())
@@ -236,4 +240,25 @@ def family_legend(ax, looks):
     from matplotlib.lines import Line2D
 
     ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
+    return ax
+
+
+def draw_shifts(ax, frame):
+    """Change of RBP_k per precision, one mark per model: colour and marker say the rank definition.
+
+    Args:
+        frame: rows of ties.shift_frame.
+    """
+    precisions, definitions = list(dict.fromkeys(frame["precision"])), list(dict.fromkeys(frame["definition"]))
+    for i, definition in enumerate(definitions):
+        part = frame[frame["definition"] == definition]
+        rows = [precisions.index(p) + 0.2 * (i - 1) for p in part["precision"]]
+        ax.plot(part["change"], rows, linestyle="none", marker="os^"[i % 3], markersize=4.5, alpha=0.8, color=f"C{i}",
+                label=definition)  # fmt: skip
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_yticks(range(len(precisions)), precisions)
+    ax.invert_yaxis()
+    ax.set_xlabel(r"change of $\mathrm{RBP}_k$")
+    ax.locator_params(axis="x", nbins=4)
+    ax.grid(axis="y", visible=False)
     return ax

@@ -253,6 +253,7 @@ def _measure_table(loaded, task, windows, family, progress, batch_tokens):
         **task.expect,
         **loaded.record,
         "corpus_source": {k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "file"},
+        "corpus_revision": task.documents.source.get("revision"),
         "documents": windows.documents,
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
@@ -280,7 +281,7 @@ def measure_windows(loaded, windows, special, parts, bar=None):
     while queue:
         group = queue.pop(0)
         try:
-            found = _batch_ranks(loaded, group, special)
+            found = batch_ranks(loaded, group, special)
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise InputError(
@@ -299,8 +300,11 @@ def measure_windows(loaded, windows, special, parts, bar=None):
     return {name: np.concatenate(v) if v else np.empty(0, COLUMNS[name]) for name, v in rows.items()}
 
 
-def _batch_ranks(loaded, group, special):
-    """Columns for one batch of windows, padded on the right: a causal model never sees the padding."""
+def batch_ranks(loaded, group, special, dtype=torch.float32):
+    """Columns for one batch of windows, padded on the right: a causal model never sees the padding.
+
+    dtype: of the head's product, None for that of the weights.
+    """
     longest = max(len(w.ids) for w in group)
     ids = np.zeros((len(group), longest), dtype=np.int64)
     scored = np.zeros((len(group), longest - 1), dtype=bool)
@@ -313,6 +317,7 @@ def _batch_ranks(loaded, group, special):
         loaded.model,
         torch.from_numpy(ids).to(loaded.device),
         scored=torch.from_numpy(scored).to(loaded.device),
+        dtype=dtype,
     )
     row, column = np.nonzero(scored)
     return {

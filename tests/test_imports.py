@@ -58,6 +58,7 @@ HELPERS = {  # module: the room it is a part of
     "frontpage": "pages",
     "rank_pages": "pages",
     "appendix": "pages",
+    "findings": "pages",
     "published_fits": "pages",
     "published": "tables",
     "reference": "tables",
