@@ -20,9 +20,8 @@ from torch.nn import functional as F
 
 from rbplib.heads import Head
 
-BLOCK = 1024  # candidates per tile; fixed, so that sums are always taken in the same order
+BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
-ROWS = 2048  # rows per tile where memory allows
 WHOLE_ROWS = 128  # rows at once where whole rows of the vocabulary are held
 LOG2_E = math.log2(math.e)
 
@@ -50,6 +49,11 @@ def widest(size: int, device: torch.device) -> int:
 def least_memory(size: int, device: torch.device) -> int:
     """Bytes without which the engine does not start: a whole row of scores, and a smallest pair of tiles."""
     return max(8 * size, 8 * GRAIN * widest(size, device) if device.type == "cpu" else 8 * size)
+
+
+def best_rows(width: int) -> int:
+    """Rows per tile where memory allows: more when the weight is wide, since each tile reads a block of it anew."""
+    return max(1024, min(2048, 4 * width))
 
 
 def row_chunks(count: int, most: int) -> Iterator[tuple[int, int]]:
@@ -115,7 +119,7 @@ def score_sums(logits: Tensor, targets: Tensor) -> Sums:
     kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
     own = logits.gather(1, targets[:, None]).to(kind)
     sums = new_sums(count, device)
-    limit = ROWS if device.type == "cpu" else max(1, 2**28 // size)
+    limit = best_rows(0) if device.type == "cpu" else max(1, 2**28 // size)
     for first, end in row_chunks(count, limit):
         part = tuple(s[first:end] for s in sums)
         for left, right in blocks(size, device):
@@ -185,7 +189,7 @@ def head_sums(hidden: Tensor, head: Head, targets: Tensor, kind: torch.dtype, me
     cuts = blocks(size, device)
     wide = widest(size, device)
     spare = memory - (4 * wide * width if head.weight.dtype != kind else 0)
-    most = max(1, min(chunk or ROWS, spare // (2 * wide * product.tile_kind.itemsize)))
+    most = max(1, min(chunk or best_rows(width), spare // (2 * wide * product.tile_kind.itemsize)))
     most = max(GRAIN, most // GRAIN * GRAIN) if device.type == "cpu" else most
     sums = new_sums(count, device)
     doubtful = torch.zeros(count, dtype=torch.bool, device=device)

@@ -1,0 +1,26 @@
+"""python -m benchmarks [ranks | explore | precision | gpu | bootstrap | distributions | report] [options]
+
+Without a name: everything that runs on this machine, then the table and the figures.
+"""
+
+import importlib
+import sys
+
+NAMES = ("ranks", "explore", "precision", "bootstrap", "distributions", "gpu")
+
+
+def main(argv):
+    if argv and argv[0] in (*NAMES, "report"):
+        return importlib.import_module(f"benchmarks.{argv[0]}").main(argv[1:])
+    if argv:
+        print(__doc__.strip())
+        return 0 if argv[0] in ("-h", "--help") else 2
+    worst = 0
+    for name in NAMES:
+        print(f"== {name}")
+        worst = max(worst, importlib.import_module(f"benchmarks.{name}").main([]) or 0)
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

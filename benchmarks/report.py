@@ -1,0 +1,101 @@
+"""The tables of benchmarks/README.md and the figure, from benchmarks/results/*.json."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from benchmarks.contenders import CONTENDERS, GIVES
+from benchmarks.ranks import RESULTS, load, summary
+
+HERE = Path(__file__).parent
+README = HERE / "README.md"
+
+
+def cell(run, ours):
+    """Speed, peak memory, and how many times faster this library is."""
+    if run is None:
+        return "not measured"
+    memory = f", {run['peak_mb']:,.0f} MB" if "peak_mb" in run else ""
+    if run["contender"] == "rbplib":
+        return f"**{ours:,.0f}**{memory}"
+    if "pairs" not in run:
+        return "not measured"
+    s = summary(run)
+    return f"{s['tok_s']:,.0f}{memory}; {s['ratio']:.2f}x ({s['low']:.2f}-{s['high']:.2f})"
+
+
+def table(whole):
+    runs = {(r["shape"], r["batch"], r["contender"]): r for r in whole["runs"]}
+    columns = sorted({(r["shape"], r["batch"]) for r in whole["runs"]})
+    lines = ["| | gives | " + " | ".join(f"{s.upper()}, batch {b}" for s, b in columns) + " |"]
+    lines.append("|" + "---|" * (len(columns) + 2))
+    for name in sorted(CONTENDERS, key=list(GIVES).index):
+        cells = []
+        for shape, batch in columns:
+            timed = [r for r in runs.values() if (r["shape"], r["batch"]) == (shape, batch) and "pairs" in r]
+            paired = next((r for r in timed if r["contender"] == "full logits"), timed[0] if timed else None)
+            cells.append(cell(runs.get((shape, batch, name)), summary(paired)["ours_tok_s"] if paired else 0))
+        lines.append(f"| {name} | {GIVES[name]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def fill(name, text):
+    """Put a table between its two marks in the README."""
+    page = README.read_text()
+    mark = rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)"
+    if not re.search(mark, page, re.S):
+        raise SystemExit(f"benchmarks/README.md has no place for the table {name!r}")
+    README.write_text(re.sub(mark, lambda m: m[1] + text + "\n" + m[2], page, flags=re.S))
+
+
+def figure(whole, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams["svg.hashsalt"] = "rbplib"
+    columns = sorted({(r["shape"], r["batch"]) for r in whole["runs"] if "pairs" in r})
+    order = [n for n in CONTENDERS if n not in ("rbplib", "body only")]
+    fig, axes = plt.subplots(1, len(columns), figsize=(3.1 * len(columns), 3.2), sharey=True, squeeze=False)
+    for ax, (shape, batch) in zip(axes[0], columns, strict=True):
+        for place, name in enumerate(order):
+            run = next((r for r in whole["runs"]
+                        if (r["shape"], r["batch"], r["contender"]) == (shape, batch, name) and "pairs" in r), None)  # fmt: skip
+            if run is None:
+                ax.text(1.1, place, "not measured", va="center", fontsize=7, color="0.5")
+                continue
+            s = summary(run)
+            ax.barh(place, s["ratio"] - 1, left=1, color="#4477aa", height=0.6)
+            ax.plot([s["low"], s["high"]], [place, place], color="0.1", linewidth=1.5)
+            ax.text(max(s["high"], 1.02) * 1.08, place, f"{s['ratio']:.1f}x", va="center", fontsize=8)
+        ax.axvline(1, color="0.3", linewidth=0.8)
+        ax.set(xscale="log", xlim=(0.6, 150), title=f"{shape.upper()} shape, batch {batch}")
+        ax.set_yticks(range(len(order)), order)
+        ax.set_xlabel("times faster: rbplib", fontsize=8)
+        ax.tick_params(labelsize=8)
+    axes[0, 0].invert_yaxis()
+    fig.tight_layout()
+    fig.savefig(path, metadata={"Date": None})
+    plt.close(fig)
+
+
+def write():
+    whole = load()
+    if any("pairs" in r for r in whole["runs"]):
+        fill("ranks", table(whole))
+        figure(whole, HERE / "results" / "ranks.svg")
+    for name in ("explore", "precision", "gpu"):
+        found = RESULTS.with_name(f"{name}.json")
+        if found.exists():
+            fill(name, json.loads(found.read_text())["table"])
+
+
+def main(argv=None):
+    write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
