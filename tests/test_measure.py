@@ -219,7 +219,7 @@ def test_an_empty_corpus_is_refused(root, tmp_path, text):
 
 
 def test_a_window_beyond_the_context_is_refused(root):
-    (root / "families" / "wide.yml").write_text("models: [models/m0]\n")
+    (root / "families" / "wide.yml").write_text("context: 512\nmodels: [models/m0]\n")  # it reads 64
     with pytest.raises(InputError, match="context: 64"):
         m.measure("wide", corpora=[str(root / "lines.jsonl")], progress=False)
 
