@@ -13,9 +13,11 @@ from dataclasses import asdict
 import numpy as np
 
 from rbplib import fetch
-from rbplib.rows import READABLE, READERS, ParquetRows, open_rows, render, rows_of, sample_rows, template_fields, wanted
+from rbplib.hub_errors import sentence
+from rbplib.rows import READABLE, READERS, ParquetRows, open_rows, rows_of, sample_rows
 from rbplib.settings import InputError, nearest, results_dir
 from rbplib.tables import write_error, write_text
+from rbplib.templates import render, template_fields, wanted
 
 REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
 BLOCK = 1 << 16  # bytes read at a time while looking for the end of a row
@@ -73,7 +75,7 @@ def draw_sample(corpus):
     files = data_files(repo, corpus)
     source = {"id": repo.id, "revision": repo.revision, "files": files}
     if corpus.streaming and not repo.online and not all(name in repo.files for name in files):
-        raise fetch.sentence(ConnectionError(), repo.id, repo.kind)
+        raise sentence(ConnectionError(), repo.id, repo.kind)
     if corpus.streaming and repo.online and all(n.endswith(".parquet") for n in files):
         remote = [lambda n=n: ParquetRows(fetch.RemoteFile(repo, n), n) for n in files]
         texts, found = sample_rows(remote, corpus)

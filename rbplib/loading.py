@@ -6,20 +6,19 @@ the caller allows it for this one run, and weights are read as tensors only.
 
 import hashlib
 import json
-import os
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from rbplib import fetch
-from rbplib.settings import DTYPES, InputError, Model, check_choice
+from rbplib.devices import choose_device, choose_dtype, device_name
+from rbplib.hub_errors import chain, first_line
+from rbplib.model_files import TOKENIZER_FILES, folder_digest, has_own_code, hub_model, model_folder
+from rbplib.settings import InputError
 from rbplib.sizes import count
 
-TOKENIZER_FILES = (
-    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
-    "tokenizer.model spiece.model sentencepiece.bpe.model"
-).split()
+__all__ = ["Loaded", "folder_digest", "hub_model", "load_model", "load_tokenizer", "model_folder", "read_config"]
+
 FILL = 0.85  # share of a device's free memory that weights may take; the rest is for activations and the head
 
 
@@ -81,82 +80,6 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     )
 
 
-def model_folder(model, trust_remote_code=False, weights=True):
-    """A local folder with the files of a model, and what says which model it is.
-
-    Returns:
-        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "model_digest"}) for a folder.
-    """
-    if model.local:
-        folder = Path(model.local)
-        if not (folder / "config.json").is_file():
-            raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
-        if not weights:
-            return folder, {"model_id": model.id}
-        weight_files(sorted(p.name for p in folder.iterdir()), model.id)
-        return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
-    repo = fetch.open_repo(model.id, model.revision, "model")
-    if "config.json" not in repo.files:
-        raise InputError(f"model {model.id!r} has no config.json: it is not in the format transformers reads.")
-    folder = fetch.fetch(repo, "config.json").parent
-    fetch.remember(repo, model.revision)
-    names = [n for n in repo.files if n in (*TOKENIZER_FILES, "generation_config.json")]
-    if trust_remote_code:
-        names += [n for n in repo.files if n.endswith(".py")]
-    if weights:
-        names += weight_files(repo.files, model.id, repo)
-    for name in names:
-        fetch.fetch(repo, name)
-    return folder, {"model_id": model.id, "revision": repo.revision}
-
-
-def weight_files(files, model_id, repo=None):
-    """Names of the files that hold the weights: safetensors before anything else, shards by their index.
-
-    Args:
-        files: names at the top of the repository or folder.
-    """
-    for single in ("model.safetensors", "pytorch_model.bin"):
-        if single in files:
-            return [single]
-        index = f"{single}.index.json"
-        if index in files:
-            return [index, *shards(index, files, model_id, repo)]
-    kinds = [f for f in files if f.endswith((".msgpack", ".h5", ".ckpt.index", ".gguf", ".onnx", ".pt", ".pth"))]
-    also = f" (it has {kinds[0]}, which cannot be read here)" if kinds else ""
-    raise InputError(f"model {model_id!r} has no model.safetensors or pytorch_model.bin{also}: convert or complete it.")
-
-
-def shards(index, files, model_id, repo):
-    if repo is None:
-        return []  # a local folder: transformers reads the index itself and names what is missing
-    try:
-        names = sorted(set(json.loads(fetch.fetch(repo, index).read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError):
-        raise InputError(f"{index} of model {model_id!r} is not readable: the repository is damaged.") from None
-    if missing := [n for n in names if n not in files]:
-        where = "its repository" if repo.online else "the cache, and the hub cannot be reached"
-        raise InputError(f"model {model_id!r} lacks the weight file {missing[0]!r} in {where}.")
-    return names
-
-
-def folder_digest(folder):
-    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is."""
-    h = hashlib.sha256()
-    for path in sorted(Path(folder).iterdir()):
-        wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
-        if path.is_file() and (wanted or path.name.endswith(".index.json")):
-            h.update(f"{path.name}\0{fetch.file_digest(path)}\n".encode())
-    return h.hexdigest()
-
-
-def has_own_code(folder):
-    try:
-        return "auto_map" in json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-
-
 def read_config(folder, model_id, trust_remote_code=False):
     """The configuration in a folder, or one sentence why there is none that can be used."""
     from transformers import AutoConfig
@@ -177,7 +100,7 @@ def read_config(folder, model_id, trust_remote_code=False):
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # a wrong field may raise anything
-        raise InputError(f"config.json of {model_id!r} cannot be used: {fetch.first_line(error)}") from None
+        raise InputError(f"config.json of {model_id!r} cannot be used: {first_line(error)}") from None
 
 
 def load_tokenizer(folder, model_id, trust_remote_code=False):
@@ -192,7 +115,7 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
     try:
         return AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # the readers of a dozen formats raise as many kinds of error
-        raise InputError(f"the tokenizer of {model_id!r} cannot be read: {fetch.first_line(error)}") from None
+        raise InputError(f"the tokenizer of {model_id!r} cannot be read: {first_line(error)}") from None
 
 
 def tokenizer_digest(tokenizer):
@@ -272,8 +195,8 @@ def check_memory(folder, model_id, dtype):
 
 def weights_error(error, model_id, folder):
     """One sentence for a failure to read weights."""
-    names = {c.__name__ for e in fetch.chain(error) for c in type(e).__mro__}
-    text = " ".join(str(e) for e in fetch.chain(error))
+    names = {c.__name__ for e in chain(error) for c in type(e).__mro__}
+    text = " ".join(str(e) for e in chain(error))
     if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:
         return InputError(
             f"the weights of {model_id!r} hold more than tensors and are refused: use a copy in the safetensors format."
@@ -285,7 +208,7 @@ def weights_error(error, model_id, folder):
         return InputError(f"model {model_id!r} is no causal language model: ranks need one that predicts next tokens.")
     if "MemoryError" in names or "can't allocate memory" in text:
         return InputError(f"model {model_id!r} does not fit this machine's memory: choose a smaller model.")
-    return InputError(f"model {model_id!r} could not be loaded: {fetch.first_line(error)}")
+    return InputError(f"model {model_id!r} could not be loaded: {first_line(error)}")
 
 
 def damaged_file(folder):
@@ -299,42 +222,6 @@ def damaged_file(folder):
         except Exception:  # SafetensorError, or an OSError
             return path.name
     return None
-
-
-def choose_device(device=None):
-    """A device that is there: the one asked for, or the CUDA device with most free memory, then MPS, then the CPU.
-
-    Among equally idle ones the process number decides, so that models measured at once spread over the GPUs.
-    """
-    import torch
-
-    if device is not None:
-        kind, _, number = str(device).partition(":")
-        check_choice(kind, ("cpu", "cuda", "mps", "auto"), "device")
-        if kind in ("cuda", "auto") and not torch.cuda.is_available():
-            raise InputError("there is no CUDA device here: leave --device out, or use --device cpu.")
-        if kind == "mps" and not torch.backends.mps.is_available():
-            raise InputError("there is no MPS device here: leave --device out, or use --device cpu.")
-        if number and not (number.isdigit() and (kind != "cuda" or int(number) < torch.cuda.device_count())):
-            raise InputError(f"there is no device {device!r}: this machine has {torch.cuda.device_count()} of CUDA.")
-        return str(device)
-    if torch.cuda.is_available():
-        free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
-        idle = [i for i, f in enumerate(free) if f >= 0.95 * max(free)]
-        return f"cuda:{idle[os.getpid() % len(idle)]}"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def choose_dtype(dtype, device):
-    """torch dtype of the weights: "auto" is bfloat16 on CUDA (float16 where it has none), float32 elsewhere."""
-    import torch
-
-    check_choice(dtype, DTYPES, "dtype")
-    if dtype != "auto":
-        return getattr(torch, dtype)
-    if str(device).startswith(("cuda", "auto")):
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    return torch.float32
 
 
 def too_large(folder, dtype, device):
@@ -355,27 +242,3 @@ def weight_bytes(folder, dtype):
         return model_sizes(Path(folder) / "config.json").total * dtype.itemsize
     except InputError:  # a model of its own code: its files tell roughly
         return sum(p.stat().st_size for p in Path(folder).iterdir() if p.suffix in (".safetensors", ".bin"))
-
-
-def device_name(device, net):
-    """Kind of the device, for the record: "cpu", "NVIDIA ... x2"."""
-    import torch
-
-    used = {p.device for p in net.parameters()}
-    if device.type != "cuda":
-        return device.type if len(used) == 1 else "+".join(sorted({d.type for d in used}))
-    name = torch.cuda.get_device_name(device)
-    gpus = sum(d.type == "cuda" for d in used)
-    return name if gpus == 1 else f"{name} x{gpus}"
-
-
-def hub_model(repo_id, revision=None, dtype="auto"):
-    """A settings.Model for a hub id or a folder that stands in no family file."""
-    local = Path(repo_id).expanduser()
-    model = Model(local.name, repo_id, revision, dtype)
-    if local.is_dir():
-        return replace(model, local=local.resolve())
-    if os.sep in repo_id and repo_id.count("/") > 1:
-        raise InputError(f"there is no folder {repo_id!r}: check the path.")
-    fetch.check_repo_id(repo_id)
-    return model

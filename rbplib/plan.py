@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from rbplib import loading
+from rbplib.devices import choose_device, choose_dtype
 from rbplib.settings import (
     InputError,
     check_choice,
@@ -46,12 +46,12 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
     check_choice(protocol, ("paper", "full"), "protocol")
     chosen = [family.model(m) for m in models] if models else list(family.models)
     entries = [load_corpus(c) for c in (corpora or default_corpora(family))]
-    device = loading.choose_device(device)
+    device = choose_device(device)
     speeds, length = {}, window_length(family)
     texts = [plan_corpus(c, length, protocol) for c in entries]
     rows = []
     for model in chosen:
-        kind = loading.choose_dtype(dtype or model.dtype, device)
+        kind = choose_dtype(dtype or model.dtype, device)
         if kind not in speeds:
             speeds[kind] = matrix_speed(torch.device("cuda:0" if device == "auto" else device), kind)
         done = [c.name for c in entries if is_there(family.name, model, c.name, protocol)]

@@ -7,61 +7,17 @@ so a large file costs two readings and the memory of its sample alone.
 import gzip
 import io
 import json
-import string
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
 
 from rbplib.corpora import draw
 from rbplib.settings import TEXT_SUFFIXES, InputError, nearest
+from rbplib.templates import render, template_fields, wanted
 
 READERS = 8  # files read at once; most of the time is waiting, for a disk or for the hub
 LEAST = 2_000  # characters of a document cut out of a longer text
 READABLE = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".txt", ".md")
-
-
-def template_fields(template):
-    """Names of the fields a template uses; a dot reaches into a nested field."""
-    try:
-        parts = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise InputError(f"template {template!r} is not well formed ({error}): write fields as {{name}}.") from None
-    names = [name for _, name, _, _ in parts if name is not None]
-    for name in names:
-        if not name or not all(p.isidentifier() for p in name.split(".")):
-            raise InputError(f"template {template!r} has the field {name!r}: use plain names, as in {{text}}.")
-    if not names:
-        raise InputError(f"template {template!r} uses no field: write one like {{text}}.")
-    return names
-
-
-def render(template, row, place="a row"):
-    """A row as a document: fields put into the template, missing values as nothing."""
-    out = []
-    for literal, name, _, _ in string.Formatter().parse(template):
-        out.append(literal)
-        if name is not None:
-            value = lookup(row, name, place)
-            out.append("" if value is None else str(value))
-    return "".join(out)
-
-
-def lookup(row, name, place="a row"):
-    value = row
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            known = list(value) if isinstance(value, dict) else []
-            hint = nearest(part, known) if known else "it holds no fields."
-            raise InputError(f"{place} has no field {name!r}: {hint}")
-        value = value[part]
-    return value
-
-
-def wanted(row, corpus, place):
-    """Whether a row passes the corpus's filters."""
-    if any(lookup(row, k, place) != v for k, v in corpus.where.items()):
-        return False
-    return not corpus.min_characters or len(render(corpus.template, row, place)) >= corpus.min_characters
 
 
 def sample_rows(sources, corpus):
