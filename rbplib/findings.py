@@ -10,12 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib import appendix, published, published_fits, theory
-from rbplib.emergence import run_gap
-from rbplib.entropies import family_losses, loss_exponents
-from rbplib.laws import exponent_difference, fit_law, resampled_losses
-from rbplib.pages import every_curve, family_rank_tables
+from rbplib.evidence import count, spread
 from rbplib.prose import interval, number
-from rbplib.rank_pages import PAPER, law_contest, lognormal_frame
+from rbplib.rank_pages import PAPER
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "inference from figures", "proved")
@@ -35,62 +32,6 @@ class Finding:
     would_change: str = ""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What the rows need, measured once: a list entry per family and corpus."""
-
-    family: str  # whose pages the links lead to
-    curves: list
-    laws: list  # {k: Law} per curve
-    rises: list  # (difference of exponents at k = 100 and k = 1, its interval) or None
-    losses: list  # (Losses, Exponents) or None
-    contests: list  # (Contest, fits) of the largest model
-    lognormals: list  # lognormal_frame
-    gaps: list  # RunGap of ten in a row at k = 10, largest model
-
-
-def gather(families=(), corpora=(), protocol="paper", n_bootstrap=2000, seed=42, progress=iter):
-    """Measure everything the rows need, from rank tables; measured models are not run again.
-
-    Args:
-        families, corpora: names, empty for the embedded ones. progress: wraps the list, tqdm for a bar.
-    """
-    curves = [c for c in every_curve(families, corpora, (1,), protocol) if len(c.models) >= 3]
-    curves = _with_grid(curves, corpora, protocol)
-    found = Evidence(curves[0].family if curves else "", [], [], [], [], [], [], [])
-    for curve in progress(curves):
-        tables = family_rank_tables(curve.family, curve.corpus, protocol)
-        shared = resampled_losses(curve, n_bootstrap, seed)
-        found.curves.append(curve)
-        fitted = [fit_law(curve, int(k), n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in curve.ks]
-        found.laws.append({w.k: w for w in fitted})
-        both = {1, 100} <= set(curve.ks)
-        found.rises.append(exponent_difference(curve, 1, 100, n_bootstrap, seed) if both else None)
-        losses = family_losses(tables, n_bootstrap, seed)
-        found.losses.append((losses, loss_exponents(losses)))
-        found.contests.append(law_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed))
-        found.lognormals.append(lognormal_frame(tables))
-        found.gaps.append(run_gap(tables[-1], min(10, curve.vocab_size), 10, n_bootstrap=n_bootstrap, seed=seed))
-    return found
-
-
-def _with_grid(curves, corpora, protocol):
-    """The curves again, counted at the paper's k and at the paper's shares of the vocabulary."""
-    out = []
-    for curve in curves:
-        ks = [k for k in (1, 10, 50, 100) if k <= curve.vocab_size] + [
-            large_k(curve.vocab_size, k) for k in (20_000, 30_000)
-        ]
-        (one,) = every_curve([curve.family], [curve.corpus], sorted(set(ks)), protocol)
-        out.append(one)
-    return out
-
-
-def large_k(vocab_size, k, reference=50_257):
-    """The paper's k as the same share of another vocabulary, at least 1."""
-    return max(1, round(k * vocab_size / reference))
-
-
 def verdict(holds):
     """agrees, differs or mixed by the share of cases in which a claim holds; too few cases cannot tell."""
     holds = [bool(h) for h in holds]
@@ -100,34 +41,21 @@ def verdict(holds):
     return AGREES if share >= 0.8 else DIFFERS if share <= 0.2 else MIXED
 
 
-def _spread(values, digits=3):
-    """Median and range of values, for a sentence."""
-    values = np.asarray([v for v in values if np.isfinite(v)], float)
-    if not len(values):
-        return "no value"
-    middle, low, high = (number(float(f(values)), digits) for f in (np.median, np.min, np.max))
-    return f"median {middle}, {low} to {high}"
-
-
-def _count(holds):
-    holds = list(holds)
-    return f"{sum(map(bool, holds))} of {len(holds)}"
-
-
 def law_findings(found):
     """Rows on sections 4.1 to 4.4: the law along model size and along k."""
-    page = f"../{found.family}/"
-    one = [w[1] for w in found.laws]
-    middle = [w[k] for w in found.laws for k in (10, 50, 100) if k in w]
-    hundred = [w[100] for w in found.laws if 100 in w]
-    far = [w[k] for w, c in zip(found.laws, found.curves, strict=True) for k in _far(c)]
+    page = f"../{found[0].curve.family}/"
+    one = [c.laws[1] for c in found]
+    middle = [c.laws[k] for c in found for k in (10, 50, 100) if k in c.laws]
+    hundred = [c.laws[100] for c in found if 100 in c.laws]
+    far = [c.laws[k] for c in found for k in c.far]
     straight = [w.lack_of_fit_p >= 0.05 for w in one if np.isfinite(w.lack_of_fit_p)]
-    rises = [r for r in found.rises if r is not None]
+    rises = [c.rise for c in found if c.rise]
+    tokens = [c.curve.scored_tokens for c in found]
     return [
         Finding(
             "At k = 1, -log RBP falls as a power of model size",
             "R² about 0.99",
-            f"R² {_spread(w.r2 for w in one)}",
+            f"R² {spread(w.r2 for w in one)}",
             verdict(w.r2 >= 0.97 and w.alpha > 0 for w in one),
             "measured",
             page + "02_top1_law.html",
@@ -136,7 +64,7 @@ def law_findings(found):
         Finding(
             "The straight line is exact up to noise",
             "robust and accurate law",
-            f"not rejected against document noise in {_count(straight)} cases",
+            f"not rejected against document noise in {count(straight)} cases",
             verdict(straight),
             "measured",
             page + "02_top1_law.html",
@@ -145,7 +73,7 @@ def law_findings(found):
         Finding(
             "The exponent at k = 1 is below 0.1",
             "< 0.1",
-            f"{_spread(w.alpha for w in one)}; token intervals from "
+            f"{spread(w.alpha for w in one)}; token intervals from "
             f"{interval(min((w.ci_tokens for w in one), key=lambda c: c[1] - c[0]))} to "
             f"{interval(max((w.ci_tokens for w in one), key=lambda c: c[1] - c[0]))}",
             verdict(0 < w.alpha < 0.1 for w in one),
@@ -155,7 +83,7 @@ def law_findings(found):
         Finding(
             "The law holds at k = 10, 50, 100",
             "R² at least 0.97",
-            f"R² {_spread(w.r2 for w in middle)}; at least 0.97 in {_count(w.r2 >= 0.97 for w in middle)}",
+            f"R² {spread(w.r2 for w in middle)}; at least 0.97 in {count(w.r2 >= 0.97 for w in middle)}",
             verdict(w.r2 >= 0.97 for w in middle),
             "measured",
             page + "03_moderate_k.html",
@@ -164,7 +92,7 @@ def law_findings(found):
             "The exponent grows with k",
             "from below 0.1 to about 0.2 at k = 100",
             f"difference at k = 100 and 1: "
-            f"{_spread(r[0] for r in rises)}; interval above 0 in {_count(r[1][0] > 0 for r in rises)}",
+            f"{spread(r[0] for r in rises)}; interval above 0 in {count(r[1][0] > 0 for r in rises)}",
             verdict(r[1][0] > 0 for r in rises),
             "measured",
             page + "05_k_dependence.html",
@@ -172,7 +100,7 @@ def law_findings(found):
         Finding(
             "The exponent is close to 0.2 at k = 100",
             "about 0.2",
-            _spread(w.alpha for w in hundred),
+            spread(w.alpha for w in hundred),
             verdict(0.15 <= w.alpha <= 0.25 for w in hundred),
             "measured",
             page + "05_k_dependence.html",
@@ -181,7 +109,7 @@ def law_findings(found):
         Finding(
             "The law breaks down as k nears the vocabulary",
             "at k = 20,000 and 30,000 of 50,257",
-            f"at the same shares R² {_spread(w.r2 for w in far)}; below 0.9 in {_count(w.r2 < 0.9 for w in far)}",
+            f"at the same shares R² {spread(w.r2 for w in far)}; below 0.9 in {count(w.r2 < 0.9 for w in far)}",
             verdict(w.r2 < 0.9 for w in far),
             "measured",
             page + "04_large_k.html",
@@ -190,7 +118,7 @@ def law_findings(found):
             "Noise explains the breakdown",
             "conjectured",
             "scatter within the document noise in "
-            f"{_count(w.lack_of_fit_p >= 0.05 for w in far if np.isfinite(w.lack_of_fit_p))} cases there",
+            f"{count(w.lack_of_fit_p >= 0.05 for w in far if np.isfinite(w.lack_of_fit_p))} cases there",
             verdict(w.lack_of_fit_p >= 0.05 for w in far if np.isfinite(w.lack_of_fit_p)),
             "measured",
             page + "04_large_k.html",
@@ -199,8 +127,8 @@ def law_findings(found):
         Finding(
             "Every point rests on many tokens",
             "at least 500,000",
-            f"{min(c.scored_tokens for c in found.curves):,} to {max(c.scored_tokens for c in found.curves):,} here",
-            DIFFERS if max(c.scored_tokens for c in found.curves) < 5e5 else MIXED,
+            f"{min(tokens):,} to {max(tokens):,} here",
+            verdict(t >= 5e5 for t in tokens),
             "measured",
             page + "01_metric.html",
             "HumanEval and 1000 HotpotQA questions cannot hold that many either",
@@ -208,35 +136,31 @@ def law_findings(found):
     ]
 
 
-def _far(curve):
-    """The curve's ks that stand for the paper's 20,000 and 30,000."""
-    return [k for k in {large_k(curve.vocab_size, 20_000), large_k(curve.vocab_size, 30_000)} if k in curve.ks]
-
-
 def application_findings(found):
     """Rows on section 5: emergence, the two laws, the rank distribution."""
-    page = f"../{found.family}/"
-    e = [x for _, x in found.losses]
+    page = f"../{found[0].curve.family}/"
+    e = [c.exponents for c in found]
     equal = [x.difference_interval[0, 0] <= 0 <= x.difference_interval[1, 0] for x in e]
     close = [0.8 <= x.alpha[0] / x.alpha[2] <= 1.25 for x in e]
-    gaps = [abs(v) for x, _ in found.losses for v in x.gap]
-    place = [r.families.index(PAPER) + 1 for r, _ in found.contests]
-    loss = [r.loss[r.families.index(PAPER)] for r, _ in found.contests]
-    misfit = [f[PAPER].max_drbp for _, f in found.contests]
+    gaps = [abs(v) for c in found for v in c.losses.gap]
+    place = [c.contest.families.index(PAPER) + 1 for c in found]
+    loss = [c.contest.loss[p - 1] for c, p in zip(found, place, strict=True)]
+    misfit = [c.fits[PAPER].max_drbp for c in found]
     linear = []
-    for frame in found.lognormals:
+    for frame in (c.lognormals for c in found):
         fine = (np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")).to_numpy()
         if fine.sum() > 2:
             y = frame["mu/sigma"][fine]
             linear.append([np.corrcoef(x[fine], y)[0, 1] ** 2 for x in (frame["S"], np.log(frame["S"]))])
-    apart = [not g.interval[0] <= 0 <= g.interval[1] for g in found.gaps if np.isfinite(g.interval).all()]
-    best = {fits[r.best].title for r, fits in found.contests}
+    runs = [c.gap for c in found if c.gap and np.isfinite(c.gap.interval).all()]
+    apart = [not g.interval[0] <= 0 <= g.interval[1] for g in runs]
+    best = {c.fits[c.contest.best].title for c in found}
     return [
         Finding(
             "N hits in a row succeed with probability RBP^N",
             "independence assumed",
             "ten in a row at k = 10: "
-            f"more often by {_spread(g.gap for g in found.gaps)} orders of magnitude; rejected in {_count(apart)}",
+            f"more often by {spread(g.gap for g in runs)} orders of magnitude; rejected in {count(apart)}",
             verdict(not a for a in apart),
             "measured",
             page + "06_emergence.html",
@@ -252,8 +176,8 @@ def application_findings(found):
         Finding(
             "Cross-entropy and -log RBP_1 have nearly identical exponents",
             "nearly identical",
-            f"ratio {_spread(x.alpha[0] / x.alpha[2] for x in e)}; within a quarter in {_count(close)}, difference not "
-            f"told from 0 in {_count(equal)}",
+            f"ratio {spread(x.alpha[0] / x.alpha[2] for x in e)}; within a quarter in {count(close)}, difference not "
+            f"told from 0 in {count(equal)}",
             verdict(close),
             "measured",
             page + "07_two_laws.html",
@@ -270,8 +194,8 @@ def application_findings(found):
         Finding(
             "Ranks follow a lognormal",
             "a good fit",
-            f"place {min(place)} to {max(place)} of {len(found.contests[0][1])} laws, "
-            f"{_spread(loss)} nats per token behind the best, RBP off by {_spread(misfit)}; best: "
+            f"place {min(place)} to {max(place)} of {len(found[0].fits)} laws, "
+            f"{spread(loss)} nats per token behind the best, RBP off by {spread(misfit)}; best: "
             f"{', '.join(sorted(best))}",
             verdict(p == 1 for p in place),
             "measured",
@@ -282,9 +206,9 @@ def application_findings(found):
             "mu/sigma moves linearly with size",
             "in S, or in log S",
             "R² against S "
-            f"{_spread(a for a, _ in linear)}, against log S {_spread(b for _, b in linear)}, where the fit is "
+            f"{spread(a for a, _ in linear)}, against log S {spread(b for _, b in linear)}, where the fit is "
             "off the ridge "
-            f"({len(linear)} of {len(found.lognormals)})",
+            f"({len(linear)} of {len(found)})",
             verdict(b >= 0.9 and b > a for a, b in linear),
             "measured",
             page + "08_rank_distribution.html",
@@ -392,51 +316,6 @@ def theory_findings():
             "10_published.html",
             "checkpoints scored on running text",
         ),
-    ]
-
-
-def open_questions(found):
-    """The open questions, each as one paragraph of Markdown with its numbers and what stays open."""
-    here = f"../{found.family}/"
-    acf = [g.gap for g in found.gaps]
-    best = [fits[r.best].title for r, fits in found.contests]
-    far = [w[k] for w, c in zip(found.laws, found.curves, strict=True) for k in _far(c)]
-    kept = [w.lack_of_fit_p >= 0.05 for w in far if np.isfinite(w.lack_of_fit_p)]
-    other = [(c, w[1]) for c, w in zip(found.curves, found.laws, strict=True) if "mamba" in c.family]
-    rest = [w[1].alpha for c, w in zip(found.curves, found.laws, strict=True) if "mamba" not in c.family]
-    along = published_fits.training_laws("pythia")
-    ratio = [x.alpha[0] / x.alpha[2] for _, x in found.losses]
-    beyond = (
-        f"a state-space ladder has exponents {_spread(w.alpha for _, w in other)} with R² "
-        f"{_spread(w.r2 for _, w in other)}, the "
-        f"transformer ladders {_spread(rest)}. Multimodal models stay open."
-        if other
-        else "no family without attention is among those measured here."
-    )
-    return [
-        "- **Are neighbouring hits independent?** No: runs of ten at k = 10 succeed more often than "
-        "independence says, by "
-        f"{_spread(acf)} orders of magnitude. [Emergence]({here}06_emergence.ipynb) predicts them from "
-        "autocorrelation and intraclass correlation "
-        "with nothing fitted. Open: reasoning tasks, where later tokens build on earlier ones.",
-        "- **Which law do ranks follow?** Best by held-out score: "
-        f"{', '.join(f'{b} ({best.count(b)})' for b in sorted(set(best)))}. "
-        f"[Rank distribution]({here}08_rank_distribution.ipynb). Open: why a cutoff, and what sets it.",
-        "- **Noise floor or real break at large k?** At the paper's shares of the vocabulary the scatter is "
-        "within the document "
-        f"noise in {_count(kept)} fits. [Large k]({here}04_large_k.ipynb). Open: the reversal of GPT-2, for "
-        "want of raw ranks.",
-        f"- **Beyond transformers?** {beyond[0].upper() + beyond[1:]}",
-        f"- **Why do the two exponents agree, and when do they not?** Their ratio is {_spread(ratio)} here. Any "
-        "smooth one-parameter "
-        "family of rank laws gives similar exponents for $-\\log p_1$ and the *rank* entropy; the "
-        "cross-entropy adds calibration. "
-        f"[Two laws]({here}07_two_laws.ipynb). Open: how calibration moves with size.",
-        "- **Along training as well as along size?** On LAMBADA the law in S appears early and its exponent "
-        "grows from "
-        f"{number(float(next(w for w in along if w.r2 > 0.9).alpha))} to {number(float(along[-1].alpha))} by "
-        "the end of Pythia's training. "
-        "[Published results](10_published.ipynb). Open: checkpoints on running text.",
     ]
 
 

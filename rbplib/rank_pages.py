@@ -171,6 +171,12 @@ def predicted_ratio(fit):
     return float((s * (both - first**2) + beta * (third - first * second)) / entropy / (first / log_z))
 
 
+def predicted_ratios(tables):
+    """`predicted_ratio` of the paper's lognormal fitted to each model: (smallest, largest)."""
+    found = [predicted_ratio(fit_rank_law(table_histogram(t), PAPER)) for t in tables]
+    return min(found), max(found)
+
+
 def anchor(fit, otherwise=(-65.192, 12.892)):
     """(mu, sigma) of a fitted lognormal; on the ridge, where they are not finite, the pair given instead."""
     found = fit.conventional["mu"], fit.conventional["sigma"]

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from rbplib import findings
+from rbplib import evidence, findings, open_questions
 from rbplib.settings import root
 
 
@@ -18,9 +18,9 @@ def test_verdicts():
 
 
 def test_large_k_is_the_same_share_of_the_vocabulary():
-    assert findings.large_k(50_257, 20_000) == 20_000
-    assert findings.large_k(4096, 20_000) == 1630
-    assert findings.large_k(2, 20_000) == 1
+    assert evidence.large_k(50_257, 20_000) == 20_000
+    assert evidence.large_k(4096, 20_000) == 1630
+    assert evidence.large_k(2, 20_000) == 1
 
 
 def test_theory_rows_are_computed_and_typed():
@@ -43,10 +43,22 @@ def test_every_page_named_exists():
 
 
 def test_spread_ignores_what_has_no_value():
-    assert findings._spread([1.0, np.nan, 3.0]) == "median 2, 1 to 3"
-    assert findings._spread([np.nan]) == "no value"
+    assert evidence.spread([1.0, np.nan, 3.0]) == "median 2, 1 to 3"
+    assert evidence.spread([np.nan]) == "no value"
 
 
 @pytest.mark.parametrize("field", ["claim", "paper", "ours", "verdict", "basis", "page"])
 def test_no_row_lacks_a_field(field):
     assert all(getattr(r, field) for r in findings.theory_findings())
+
+
+def test_training_question_needs_no_measurement():
+    frame = open_questions.training_frame()
+    assert (frame["R²"] > 0.9).any() and frame["alpha"].iloc[-1] > frame["alpha"].iloc[0]
+
+
+def test_noise_verdicts():
+    row = {"high": 0.1, "as low under an exact law": 0.4, "lack of fit p": 0.3, "R²": 0.5}
+    assert open_questions.noise_verdict(row) == "noise suffices"
+    assert open_questions.noise_verdict(row | {"lack of fit p": 0.001}) == "a real break"
+    assert open_questions.noise_verdict(row | {"high": -0.01}) == "reversed beyond noise"
