@@ -1,0 +1,49 @@
+"""A root folder with a synthetic family, its corpora and its rank tables: what pages read, without a model."""
+
+from pathlib import Path
+
+import numpy as np
+
+from rbplib.tables import ranks_path, write_ranks
+
+VOCABULARY = 400
+CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
+
+
+def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 800_000), documents=60):
+    """Families, corpora and results under `root`; ranks follow a law in S, documents and neighbours hang together."""
+    root = Path(root)
+    for folder in ("families", "corpora"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    models = [f"{name}-{s}" for s in sizes]
+    entries = "".join(
+        f"  - {{id: none/{m}, dtype: float32, nonembedding_params: {s}}}\n" for m, s in zip(models, sizes, strict=True)
+    )
+    (root / "families" / f"{name}.yml").write_text(
+        f"title: Synthetic\nembedded: true\ncontext: 256\nmodels:\n{entries}"
+    )
+    for number, (corpus, title) in enumerate(CORPORA.items()):
+        (root / "corpora" / f"{corpus}.yml").write_text(f"title: {title}\nsource: embedded\nkind: {corpus}\n")
+        rng = np.random.default_rng(number)
+        lengths = rng.integers(40, 200, documents)
+        document = np.repeat(np.arange(documents), lengths)
+        position = np.concatenate([np.arange(1, n + 1) for n in lengths])
+        position[document == 0] += np.where(np.arange(lengths[0]) >= 20, 5, 0)  # a gap that no window may bridge
+        n = len(document)
+        token, fresh = rng.integers(0, VOCABULARY, n), rng.normal(size=n)
+        shared = fresh + 0.5 * np.concatenate([[0], fresh[:-1]])
+        shared = 0.9 * shared / shared.std() + 0.4 * rng.normal(size=documents)[document]
+        for model, size in zip(models, sizes, strict=True):
+            own = shared + 0.3 * rng.normal(size=n)
+            uniform = (np.argsort(np.argsort(own)) + 0.5) / n
+            loss = (1.2 + 0.3 * number) * (size / sizes[0]) ** -(0.08 + 0.02 * number)
+            rank = np.clip(np.ceil((loss / -np.log(uniform)) ** 2.2), 1, VOCABULARY).astype(int)
+            ties = np.where((rank > 1) & (rng.random(n) < 0.05), 2, 1)
+            logprob = -np.log(rank) * 0.8 - 0.4 - 0.1 * rng.random(n)
+            record = {"vocab_size": VOCABULARY, "documents": documents, "family": name, "model": model,
+                      "model_id": f"none/{model}", "corpus": corpus, "protocol": "paper", "window": 256, "seed": 42,
+                      "nonembedding_params": size, "total_params": size + 1000}  # fmt: skip
+            columns = {"document": document, "position": position, "token": token, "greater": rank - ties,
+                       "ties": ties, "logprob": logprob}  # fmt: skip
+            write_ranks(ranks_path(name, model, corpus, results=root / "results"), columns, record)
+    return root
