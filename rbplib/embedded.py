@@ -7,6 +7,7 @@ Imports settings only.
 """
 
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -89,6 +90,7 @@ SHINGLE = 8  # words of a shingle
 REPEATED = 0.5  # a document with more than this share of its shingles already seen is a near-duplicate
 SKIP = re.compile(r"(^|/)(tests?|testing|_vendor|vendored|externals?|third_party|extern)/|\.dist-info/.*\.py$")
 LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice)[^/]*$", re.IGNORECASE)
+NO_TEXT = re.compile(r"\.(py|pyc|json|css|js)$")
 WORD = re.compile(r"\w+")
 
 
@@ -112,15 +114,26 @@ def read(path):
 
 def package_documents(package, kinds=KINDS):
     """Documents of one package by kind, in the order of its files."""
-    found = {kind: [] for kind in kinds}
+    found = {}
+    if "licences" in kinds:
+        files = [
+            path for name, path in package_files(package) if LICENCE_FILE.search(name) and not NO_TEXT.search(name)
+        ]
+        found["licences"] = [passage for path in files for passage in passages(read(path))]
+    if set(kinds) - {"licences"}:
+        found |= _python_of(package)
+    return {kind: [text for text in found[kind] if len(text) >= LEAST[kind]] for kind in kinds}
+
+
+@functools.lru_cache(maxsize=64)
+def _python_of(package):
+    """Documents of a package's Python files by kind; kept, since several corpora are made of one reading."""
+    found = {"docs": [], "code": [], "doctests": []}
     for name, path in package_files(package):
-        if name.endswith(".py"):
-            if not SKIP.search(name) and set(kinds) != {"licences"}:
-                for kind, text in python_documents(read(path)):
-                    found.get(kind, []).append(text)
-        elif "licences" in found and LICENCE_FILE.search(name) and not name.endswith((".json", ".pyc", ".css", ".js")):
-            found["licences"] += passages(read(path))
-    return {kind: [text for text in texts if len(text) >= LEAST[kind]] for kind, texts in found.items()}
+        if name.endswith(".py") and not SKIP.search(name):
+            for kind, text in python_documents(read(path)):
+                found[kind].append(text)
+    return found
 
 
 def python_documents(source):

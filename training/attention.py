@@ -1,0 +1,28 @@
+"""Causal attention for training: two batched products and a softmax, faster than the fused CPU kernel at 256 tokens."""
+
+import functools
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+
+
+@functools.lru_cache
+def _causal(length, dtype):
+    return torch.full((length, length), float("-inf"), dtype=dtype).triu_(1)  # (T, T)
+
+
+def causal_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
+    """Attention of whole, unpadded sequences: query (B, H, T, c), key and value (B, G, T, c) with G dividing H."""
+    batch, heads, length, width = query.shape
+    if key.shape[1] != heads:
+        key = key.repeat_interleave(heads // key.shape[1], 1)
+        value = value.repeat_interleave(heads // value.shape[1], 1)
+    q, k, v = (x.reshape(batch * heads, length, width) for x in (query, key, value))
+    scale = width**-0.5 if scaling is None else scaling
+    scores = torch.baddbmm(_causal(length, q.dtype), q, k.transpose(1, 2), alpha=scale)  # (B H, T, T)
+    mixed = torch.bmm(torch.softmax(scores, -1), v).view(batch, heads, length, width)
+    return mixed.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("training", causal_attention)
+AttentionMaskInterface.register("training", lambda *args, **kwargs: None)

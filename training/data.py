@@ -1,0 +1,126 @@
+"""Training text: documents of the training packages, without repeats and without anything near the evaluation text."""
+
+import hashlib
+import json
+
+import numpy as np
+
+from rbplib import embedded
+from rbplib.settings import results_dir, root
+
+SHARE = {"docs": 0.36, "code": 0.40, "doctests": 0.22, "licences": 0.02}  # of the characters, while the text lasts
+OVERLAP = 0.05  # a training document with more than this share of its shingles in evaluation text is dropped
+EVALUATION_OVERLAP = 0.25  # nor may it hold more than this share of the shingles of any one evaluation document
+SEED = 42
+CHARACTERS = 24_000_000  # of the training text; the plan in `train.py` says how many of its tokens are used
+HELDOUT = 250  # documents at the start of the training order that are not trained on
+
+
+def folder():
+    path = results_dir() / "training"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def evaluation_pool():
+    """Every document that an evaluation sample may draw, of all kinds."""
+    pool = []
+    for kind in embedded.KINDS:
+        for package in embedded.evaluation_packages(kind):
+            pool += embedded.package_documents(package, (kind,))[kind]
+    return pool
+
+
+class Held:
+    """Shingles of the evaluation text, each with the documents that hold it."""
+
+    def __init__(self, texts):
+        self.where, self.size = {}, []
+        for number, text in enumerate(texts):
+            codes = embedded.shingles(text).tolist()
+            self.size.append(len(codes))
+            for code in codes:
+                self.where.setdefault(code, []).append(number)
+
+    def overlaps(self, text):
+        """Share of the text's shingles found in evaluation text; largest share of one evaluation document it holds."""
+        codes = embedded.shingles(text).tolist()
+        hits = [self.where[code] for code in codes if code in self.where]
+        if not hits:
+            return 0.0, 0.0
+        documents, counts = np.unique(np.concatenate(hits), return_counts=True)
+        return len(hits) / len(codes), max(c / self.size[d] for d, c in zip(documents, counts, strict=True))
+
+
+def near(held, text):
+    share, part = held.overlaps(text)
+    return share > OVERLAP or part > EVALUATION_OVERLAP
+
+
+def training_documents():
+    """Training documents by kind in file order, disjoint from the evaluation pool; and how many were dropped why."""
+    held = Held(evaluation_pool())
+    packages = embedded.training_packages("licences")
+    found = {kind: [] for kind in embedded.KINDS}
+    for package in packages:
+        kinds = embedded.KINDS if package in embedded.TRAINING else ("licences",)
+        for kind, texts in embedded.package_documents(package, kinds).items():
+            found[kind] += texts
+    kept, counts = {}, {}
+    for kind, texts in found.items():
+        clean = [text for text in texts if not near(held, text)]
+        kept[kind] = embedded.without_repeats(clean)
+        counts[kind] = {"found": len(texts), "near evaluation": len(texts) - len(clean), "kept": len(kept[kind])}
+        counts[kind]["characters"] = sum(map(len, kept[kind]))
+    return kept, counts
+
+
+def training_text(characters):
+    """Documents in training order, about `characters` of them in all, mixed by SHARE; the same on every call."""
+    path = folder() / "documents.json"
+    if path.is_file():
+        kept = json.loads(path.read_text())
+    else:
+        kept, counts = training_documents()
+        print(json.dumps(counts, indent=1))
+        path.write_text(json.dumps(kept))
+    rng = np.random.default_rng(SEED)
+    chosen = []
+    for kind in embedded.KINDS:
+        texts, budget = kept[kind], SHARE[kind] * characters
+        for i in rng.permutation(len(texts)):
+            if budget <= 0:
+                break
+            chosen.append(texts[i])
+            budget -= len(texts[i])
+    return [chosen[i] for i in rng.permutation(len(chosen))]
+
+
+def tokenizer_file():
+    return root() / "models" / "tokenizer" / "tokenizer.json"
+
+
+def make_tokenizer():
+    from training.tokenizer import save_tokenizer, train_tokenizer
+
+    tokenizer = train_tokenizer(training_text(CHARACTERS)[HELDOUT:])
+    save_tokenizer(tokenizer, tokenizer_file().parent)
+    return tokenizer
+
+
+def streams():
+    """(training tokens, held-out tokens), uint16: documents in order, each ended by the special token, id 0."""
+    path = folder() / "tokens.npz"
+    if not path.is_file():
+        from tokenizers import Tokenizer
+
+        texts = training_text(CHARACTERS)
+        tokenizer = Tokenizer.from_file(str(tokenizer_file())) if tokenizer_file().is_file() else make_tokenizer()
+        ids = [np.array([*encoding.ids, 0], np.uint16) for encoding in tokenizer.encode_batch(texts)]
+        np.savez(path, training=np.concatenate(ids[HELDOUT:]), heldout=np.concatenate(ids[:HELDOUT])[:65537])
+    with np.load(path) as held:
+        return held["training"], held["heldout"]
+
+
+def digest(stream):
+    return hashlib.sha256(np.ascontiguousarray(stream, np.dtype("<u2")).tobytes()).hexdigest()

@@ -1,0 +1,156 @@
+"""The ladders: configurations of every size of every family, and the learning rate of each width."""
+
+from dataclasses import dataclass
+
+from training.tokenizer import VOCABULARY
+
+CONTEXT = 256
+
+
+@dataclass(frozen=True)
+class Size:
+    """Depth, width and heads of one rung; they grow together."""
+
+    layers: int
+    width: int
+    heads: int
+
+
+RUNGS = (Size(1, 12, 1), Size(2, 16, 1), Size(3, 24, 1), Size(4, 40, 1), Size(4, 64, 2), Size(5, 104, 2))
+# A Mamba block has half the parameters of a transformer's layer, and a scan that costs as much as the rest.
+MAMBA_RUNGS = (Size(1, 12, 0), Size(2, 16, 0), Size(3, 24, 0), Size(4, 40, 0), Size(5, 64, 0), Size(6, 112, 0))
+BASE_RATE, BASE_WIDTH = 2e-2, 16
+
+
+def learning_rate(width):
+    """Peak rate of AdamW: 0.02 at width 16, falling with the width to the power 3/4."""
+    return BASE_RATE * (BASE_WIDTH / width) ** 0.75
+
+
+def _common(size):
+    return dict(
+        vocab_size=VOCABULARY,
+        initializer_range=0.4 / size.width**0.5,  # 0.02 of the real families is 0.4 / sqrt(400)
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+
+
+def nano_pythia(size):
+    from transformers import GPTNeoXConfig
+
+    return GPTNeoXConfig(
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=4 * size.width,
+        max_position_embeddings=CONTEXT,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        use_parallel_residual=True,
+        tie_word_embeddings=False,
+        **_common(size),
+    )
+
+
+def nano_gpt2(size):
+    from transformers import GPT2Config
+
+    return GPT2Config(
+        n_embd=size.width,
+        n_layer=size.layers,
+        n_head=size.heads,
+        n_positions=CONTEXT,
+        activation_function="gelu_pytorch_tanh",  # the same function as gelu_new, in one kernel
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        tie_word_embeddings=False,
+        **_common(size),
+    )
+
+
+def nano_opt(size):
+    from transformers import OPTConfig
+
+    common = _common(size)
+    return OPTConfig(
+        hidden_size=size.width,
+        word_embed_proj_dim=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        ffn_dim=4 * size.width,
+        max_position_embeddings=CONTEXT,
+        init_std=common.pop("initializer_range"),
+        dropout=0.0,
+        attention_dropout=0.0,
+        pad_token_id=None,
+        tie_word_embeddings=False,
+        **common,
+    )
+
+
+def nano_qwen(size):
+    from transformers import Qwen2Config
+
+    return Qwen2Config(
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=max(1, size.heads // 2),
+        intermediate_size=round(size.width * 8 / 3 / 16) * 16,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        **_common(size),
+    )
+
+
+def nano_mamba(size):
+    from transformers import MambaConfig
+
+    return MambaConfig(
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        state_size=4,
+        expand=2,
+        residual_in_fp32=False,
+        tie_word_embeddings=False,
+        **_common(size),
+    )
+
+
+FAMILIES = {
+    "nano-pythia": nano_pythia,
+    "nano-gpt2": nano_gpt2,
+    "nano-qwen2.5": nano_qwen,
+    "nano-opt": nano_opt,
+    "nano-mamba": nano_mamba,
+}
+
+
+def nonembedding_parameters(model):
+    """All parameters less the embedding tables of tokens and positions and an untied output embedding."""
+    tables = {id(p) for m in model.modules() if type(m).__name__.endswith("Embedding") for p in m.parameters()}
+    tables.add(id(model.get_output_embeddings().weight))
+    return sum(p.numel() for p in model.parameters() if id(p) not in tables)
+
+
+def build(family, size):
+    """A freshly initialised model; call `torch.manual_seed` before."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_config(FAMILIES[family](size))
+
+
+def _short(count):
+    if count < 10_000:
+        return f"{count / 1000:.1f}k"
+    return f"{count / 1000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
+
+
+def sizes(family):
+    """Name -> Size, smallest first; a size is named by its non-embedding parameters."""
+    import torch
+
+    rungs = MAMBA_RUNGS if family == "nano-mamba" else RUNGS
+    with torch.device("meta"):
+        return {_short(nonembedding_parameters(build(family, size))): size for size in rungs}

@@ -1,0 +1,74 @@
+"""`models/README.md`: the table of the embedded models, out of their training records and files."""
+
+import hashlib
+import json
+
+from training import ladders
+from training.train import Plan
+
+HEAD = """# The embedded models
+
+Made by `training/` (`make train`; one model: `python -m training FAMILY SIZE`); this file by `python -m training table`.
+Weights are bfloat16 in safetensors; the committed weights are the ones that are measured. All sizes of all families
+saw the same {tokens:,} tokens once, in the same order: windows of {context} tokens, {batch} per step, {steps:,} steps of
+AdamW with a linear warm-up over {warmup:.0%} of them and a linear decay to 0; peak learning rate 0.02 at width 16,
+falling with the width to the power 3/4.
+
+The text is that of packages installed here (`rbplib/embedded.py` names them), {found}.
+The tokenizer, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on the same text; with 8,192 tokens a token
+holds 8% more bytes of unseen training-like text (3.31 against 3.05) and costs twice the head, which is most of a small
+model's work.
+
+`held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
+non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, on a machine that
+was busy with other work; the digest is the first 12 digits of the SHA-256 of `model.safetensors`.
+
+"""
+COLUMNS = (
+    "family",
+    "size",
+    "S",
+    "all parameters",
+    "layers",
+    "width",
+    "tokens",
+    "training loss",
+    "held out",
+    "wall time",
+    "hardware",
+    "digest",
+)
+
+TAIL = """
+`nano-mamba` is `MambaForCausalLM`, no transformer: its scan is trained by `training/scan.py`, whose gradient is written
+out, since the reference implementation makes a graph node per position. Its state has 4 numbers per channel (16 in the
+published models), because the scan is most of its cost here.
+"""
+
+
+def records(out):
+    """Training records by family in the order of `ladders.FAMILIES`, smallest size first."""
+    for family in ladders.FAMILIES:
+        found = [(path.parent, json.loads(path.read_text())) for path in (out / family).glob("*/training.json")]
+        yield from sorted(found, key=lambda pair: pair[1]["nonembedding_params"])
+
+
+def write(out):
+    """Write README.md of the models' folder."""
+    lines, digests, tokens = [], set(), set()
+    for path, r in records(out):
+        digest = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()[:12]
+        digests.add(r["text_digest"][:12])
+        tokens.add(r["tokens"])
+        lines.append(
+            f"| {r['family']} | {path.name} | {r['nonembedding_params']:,} | {r['total_params']:,} | {r['layers']} | "
+            f"{r['width']} | {r['tokens']:,} | {r['train_loss']:.3f} | {r['heldout_loss']:.3f} | "
+            f"{r['wall_seconds']:,.0f} s | {r['hardware']} | {digest} |"
+        )
+    plan = Plan()
+    found = f"its first tokens with the SHA-256 {' and '.join(sorted(digests))}..."
+    head = HEAD.format(
+        tokens=max(tokens), context=ladders.CONTEXT, batch=plan.batch, steps=plan.steps, warmup=plan.warmup, found=found
+    )
+    rule = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    (out / "README.md").write_text(head + "\n".join(rule + lines) + "\n" + TAIL)

@@ -1,0 +1,214 @@
+"""Train one model: bf16 arithmetic, fp32 master weights, AdamW, warm-up and linear decay; checkpoints and resumes."""
+
+import json
+import math
+import os
+import platform
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+import training.attention  # noqa: F401  registers the attention used below
+from training import data, ladders, scan
+from training.loss import head_loss
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all sizes of all families share."""
+
+    tokens: int = 2_048_000  # seen by every model, each once
+    batch: int = 8  # windows of CONTEXT tokens per step
+    warmup: float = 0.04  # share of the steps
+    decay: float = 0.1  # weight decay of matrices
+    betas: tuple = (0.9, 0.95)
+    clip: float = 1.0
+    seed: int = 42
+    rate: float = 1.0  # factor on the width rule, for checks
+
+    @property
+    def steps(self):
+        return self.tokens // (self.batch * ladders.CONTEXT)
+
+    def factor(self, step):
+        """Learning rate of a step, as a share of the peak: linear warm-up, then linear to 0."""
+        warm = max(1, round(self.warmup * self.steps))
+        return min((step + 1) / warm, (self.steps - step) / (self.steps - warm))
+
+
+# Kind of parameter: share of the weight decay, factor on the learning rate. Learned positions get a gradient at every
+# step, and at the rate of the rest their noise drowns the tokens' embeddings.
+KINDS = {"matrix": (1, 1), "vector": (0, 1), "position": (0, 0.1)}
+
+
+def kind_of(name, parameter):
+    if "wpe" in name or "embed_positions" in name:
+        return "position"
+    return "matrix" if parameter.dim() >= 2 and not name.endswith("A_log") else "vector"
+
+
+class Master:
+    """fp32 master weights and AdamW over all parameters laid end to end; the model holds bf16 views of one vector."""
+
+    def __init__(self, model, plan, rate):
+        kinds = {name: kind_of(name, p) for name, p in model.named_parameters()}
+        self.groups, settings = [], []
+        for kind, (decay, factor) in KINDS.items():
+            members = [p for name, p in model.named_parameters() if kinds[name] == kind]
+            if not members:
+                continue
+            full = torch.cat([p.detach().float().reshape(-1) for p in members])
+            half, grad = full.bfloat16(), torch.zeros_like(full, dtype=torch.bfloat16)
+            at = 0
+            for p in members:
+                p.data = half[at : at + p.numel()].view(p.shape)
+                p.grad = grad[at : at + p.numel()].view(p.shape)
+                at += p.numel()
+            full = torch.nn.Parameter(full)
+            self.groups.append((full, half, grad))
+            settings.append({"params": [full], "weight_decay": plan.decay * decay, "lr": rate, "factor": factor})
+        self.optimizer = torch.optim.AdamW(settings, betas=plan.betas, eps=1e-8, fused=True)
+        self.rate, self.clip = rate, plan.clip
+
+    def step(self, factor):
+        for full, _, grad in self.groups:
+            full.grad = grad.float()
+        torch.nn.utils.clip_grad_norm_([full for full, _, _ in self.groups], self.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate * factor * group["factor"]
+        self.optimizer.step()
+        for full, half, grad in self.groups:
+            half.copy_(full.detach())
+            grad.zero_()
+
+    def state(self):
+        return {"master": [full.detach() for full, _, _ in self.groups], "optimizer": self.optimizer.state_dict()}
+
+    def load(self, state):
+        for (full, half, _), saved in zip(self.groups, state["master"], strict=True):
+            full.data.copy_(saved)
+            half.copy_(saved)
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def loss_of(model, ids):
+    """Mean loss of windows (B, T + 1), nats per token."""
+    body = model.base_model
+    hidden = body(input_ids=ids[:, :-1], use_cache=False)[0]  # (B, T, d)
+    weight = model.get_output_embeddings().weight
+    return head_loss(hidden.reshape(-1, hidden.shape[-1]), weight, ids[:, 1:].reshape(-1))
+
+
+def windows(stream, step, batch):
+    """Windows of one step, int64 (B, T + 1); the stream is read once, in order."""
+    length = ladders.CONTEXT
+    first = step * batch * length
+    rows = [stream[first + i * length : first + (i + 1) * length + 1] for i in range(batch)]
+    return torch.from_numpy(np.stack(rows).astype(np.int64))
+
+
+@torch.no_grad()
+def heldout_loss(model, stream, batch=8):
+    steps = (len(stream) - 1) // (batch * ladders.CONTEXT)
+    return sum(loss_of(model, windows(stream, i, batch)).item() for i in range(steps)) / steps
+
+
+def prepare(family, size, plan):
+    torch.manual_seed(plan.seed)
+    model = ladders.build(family, size).train()
+    if family == "nano-mamba":
+        scan.use_in_training()
+    else:
+        model.set_attn_implementation("training")
+    return model, Master(model, plan, plan.rate * ladders.learning_rate(size.width))
+
+
+def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, every=20, say=print):
+    """Train and return (model in bf16, record). Resumes from `checkpoint` (a path) and writes to it each minute."""
+    torch.set_num_threads(1)
+    model, master = prepare(family, size, plan)
+    step, curve, spent = 0, [], 0.0
+    if checkpoint and checkpoint.is_file():
+        saved = torch.load(checkpoint, weights_only=True)
+        if saved["plan"] == repr(plan):
+            master.load(saved["state"])
+            step, curve, spent = saved["step"], saved["curve"], saved["spent"]
+    began = written = time.time()
+    losses = []
+    stop = plan.steps if stop is None else min(stop, plan.steps)
+    while step < stop:
+        loss = loss_of(model, windows(stream, step, plan.batch))
+        loss.backward()
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            raise RuntimeError(f"{family}: the loss is no longer finite at step {step}; lower the learning rate.")
+        master.step(plan.factor(step))
+        step += 1
+        if step % every == 0:
+            curve.append([step, round(sum(losses) / len(losses), 4)])
+            losses = []
+            if checkpoint and time.time() - written > 60:
+                written = time.time()
+                _save(checkpoint, plan, master, step, curve, spent + written - began)
+                say(f"{family} {size.width}x{size.layers} step {step}/{plan.steps} loss {curve[-1][1]}")
+    spent += time.time() - began
+    tail = [loss for at, loss in curve if at > 0.95 * stop] or [curve[-1][1]] if curve else [float("nan")]
+    record = {
+        "family": family,
+        "layers": size.layers,
+        "width": size.width,
+        "heads": size.heads,
+        "nonembedding_params": ladders.nonembedding_parameters(model),
+        "total_params": sum(p.numel() for p in model.parameters()),
+        "tokens": step * plan.batch * ladders.CONTEXT,
+        "steps": step,
+        "peak_learning_rate": plan.rate * ladders.learning_rate(size.width),
+        "seed": plan.seed,
+        "train_loss": round(sum(tail) / len(tail), 4),
+        "heldout_loss": None if heldout is None else round(heldout_loss(model, heldout), 4),
+        "wall_seconds": round(spent, 1),
+        "hardware": hardware(),
+        "torch": torch.__version__,
+        "curve": curve,
+    }
+    if checkpoint:
+        _save(checkpoint, plan, master, step, curve, spent)
+    return model, record
+
+
+def hardware():
+    name = platform.processor() or platform.machine()
+    try:
+        lines = open("/proc/cpuinfo").read().splitlines()
+        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return f"1 core of {name}, bf16"
+
+
+def _save(path, plan, master, step, curve, spent):
+    part = path.with_suffix(".part")
+    torch.save({"plan": repr(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}, part)
+    os.replace(part, path)
+
+
+def save_model(model, record, folder):
+    """Weights, configuration, tokenizer and training record, as a model of the hub looks."""
+    from tokenizers import Tokenizer
+
+    from training.tokenizer import save_tokenizer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()  # views of one vector until here
+    if model.config.model_type != "mamba":
+        model.set_attn_implementation("sdpa")
+    model.config.dtype = torch.bfloat16
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)
+    save_tokenizer(Tokenizer.from_file(str(data.tokenizer_file())), folder, ladders.CONTEXT)
+    (folder / "training.json").write_text(
+        json.dumps(record, indent=1).replace("\n   ", " ").replace("\n  ]", "]") + "\n"
+    )
