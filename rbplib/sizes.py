@@ -3,13 +3,17 @@
 S, the paper's size, is every parameter but the token and position embedding tables and an untied output embedding.
 """
 
+import contextlib
+import hashlib
 import json
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from rbplib import fetch
-from rbplib.settings import InputError, load_family, root
+from rbplib.settings import InputError, load_family, results_dir, root
+from rbplib.tables import write_text
 
 
 class Sizes(NamedTuple):
@@ -86,11 +90,7 @@ def as_config(config):
     from transformers import AutoConfig
 
     if isinstance(config, (str, Path)):
-        path = Path(config)
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is not a readable configuration ({str(error)[:120]}): fetch it again.") from None
+        config = read_json(config)
     if isinstance(config, dict):
         fields = dict(config)
         kind = fields.pop("model_type", None)
@@ -100,6 +100,13 @@ def as_config(config):
             reason = str(error).strip().splitlines()[0][:160]
             raise InputError(f"a configuration of type {kind!r} is not known to this transformers: {reason}") from None
     return config
+
+
+def read_json(path):
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not a readable configuration ({str(error)[:120]}): fetch it again.") from None
 
 
 def family_sizes(family):
@@ -139,7 +146,7 @@ def sizes_of(model, family=""):
         if published is None:
             raise
         return Sizes(published, None, None)
-    sizes = _sizes_of_fields(json.dumps(config)) if isinstance(config, dict) else model_sizes(config)
+    sizes = remembered_sizes(config)
     if published not in (None, sizes.nonembedding):
         raise InputError(
             f"family {family!r} gives {published:,} non-embedding parameters for {model.name}, but its configuration "
@@ -148,9 +155,31 @@ def sizes_of(model, family=""):
     return sizes
 
 
-@cache
-def _sizes_of_fields(fields):
-    return model_sizes(json.loads(fields))
+def remembered_sizes(config):
+    """`model_sizes` of a mapping or a config.json, kept under results/ so that a listing need not load torch again.
+
+    Kept per content of the configuration, of this file, and version of transformers.
+    """
+    if not isinstance(config, dict):
+        config = read_json(config)
+    text = json.dumps(config, sort_keys=True)
+    parts = (text, Path(__file__).read_text(encoding="utf-8"), version("transformers"))
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    path = results_dir() / "sizes.json"
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        return Sizes(*(int(n) for n in kept_sizes(path)[key]))
+    sizes = model_sizes(config)
+    with contextlib.suppress(InputError):  # a folder that cannot be written costs only time
+        write_text(path, json.dumps({**kept_sizes(path), key: sizes}))
+    return sizes
+
+
+def kept_sizes(path):
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return held if isinstance(held, dict) else {}
 
 
 def config_of(model):

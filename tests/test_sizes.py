@@ -1,5 +1,7 @@
 """S from configurations alone: the paper's 24 models, every family of the hub, and odd shapes."""
 
+import json
+
 import pytest
 
 from rbplib.settings import InputError, load_family
@@ -18,8 +20,9 @@ BEYOND = ("opt-to-66b", "pythia-deduped", "qwen2.5-to-72b", "qwen3", "cerebras-g
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    """A size that needed the hub fails here."""
+def no_network(monkeypatch, tmp_path_factory):
+    """A size that needed the hub fails here; what an earlier run kept is not looked at."""
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path_factory.getbasetemp() / "sizes"))
 
     def refuse(*args, **kwargs):
         raise AssertionError("asked the network")
@@ -101,3 +104,22 @@ def test_wrong_size_in_a_family_file(tmp_path):
     path.write_text("models:\n  - {id: openai-community/gpt2, nonembedding_params: 7}\n")
     with pytest.raises(InputError, match="correct the family file"):
         family_sizes(path)
+
+
+def test_sizes_are_kept_and_a_damaged_record_is_not_believed(tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+    first = family_sizes("gpt2")
+    monkeypatch.setattr("rbplib.sizes.model_sizes", lambda config: pytest.fail("counted again"))
+    assert family_sizes("gpt2") == first
+    monkeypatch.undo()
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+    for damage in ("{", "[]", json.dumps(dict.fromkeys(json.loads((tmp_path / "sizes.json").read_text()), "x"))):
+        (tmp_path / "sizes.json").write_text(damage)
+        assert family_sizes("gpt2") == first
+
+
+def test_a_folder_without_configuration(tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "mine.yml").write_text("models: [m]\n")
+    with pytest.raises(InputError, match="not a readable configuration"):
+        family_sizes(tmp_path / "mine.yml")
