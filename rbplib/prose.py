@@ -9,6 +9,7 @@ import json
 import math
 import unicodedata
 
+LONG = 40  # characters from which a table cell may break into lines
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
@@ -87,7 +88,8 @@ def table_html(frame, caption="", download=None, digits=3, safe=()):
             numeric = hasattr(value, "__float__") and not isinstance(value, (bool, str))
             text = number(value, digits) if numeric else (value if name in safe else html.escape(str(value)))
             key = f' data-sort="{float(value)!r}"' if numeric else ""
-            cells.append(f'<td class="{"num" if numeric else "text"}"{key}>{text}</td>')
+            kind = "num" if numeric else "long" if name not in safe and len(str(value)) > LONG else "text"
+            cells.append(f'<td class="{kind}"{key}>{text}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
     link = ""

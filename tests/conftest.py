@@ -7,10 +7,16 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-FAMILIES = ("nano-pythia", "nano-gpt2")  # the story's own, and one that has its own place in the contents
+STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
 SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 20_000, "rungs": 3}
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml")
+
+
+def embedded():
+    """Names of the embedded families, the story's own first."""
+    found = [p.stem for p in (ROOT / "families").glob("*.yml") if yaml.safe_load(p.read_text()).get("embedded")]
+    return sorted(found, key=lambda name: (name != STORY, name))
 
 
 def small_root(place):
@@ -23,7 +29,7 @@ def small_root(place):
     for entry in (ROOT / "book").iterdir():
         if entry.name not in ("_executed", "__pycache__"):
             (place / "book" / entry.name).symlink_to(entry)
-    for name in FAMILIES:
+    for name in embedded()[:2]:
         family = yaml.safe_load((ROOT / "families" / f"{name}.yml").read_text())
         family["models"] = family["models"][:MODELS]
         (place / "families" / f"{name}.yml").write_text(yaml.safe_dump(family, sort_keys=False))
@@ -39,9 +45,8 @@ def small_root(place):
 @pytest.fixture(scope="session")
 def small_book(tmp_path_factory):
     """The root of the small book: measured, every notebook run, every page built with warnings as errors."""
-    missing = [f for f in FAMILIES if not (ROOT / "families" / f"{f}.yml").is_file()]
-    if missing:
-        pytest.skip(f"the embedded family {missing[0]} is not in this checkout")
+    if STORY not in embedded():
+        pytest.skip(f"this checkout has no embedded family {STORY}")
     place = small_root(tmp_path_factory.mktemp("book"))
     keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS")}
     os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
@@ -49,12 +54,20 @@ def small_book(tmp_path_factory):
         from rbplib.flow import make_book
         from rbplib.measure import measure
 
-        measure(FAMILIES[0], progress=False)  # here it loads torch once; the workflow measures the other one
+        measure(STORY, progress=False)  # here it loads torch once; the workflow measures the other one
         make_book(settings=SETTINGS, show=False)
     finally:
         for name, value in keep.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
     return place
+
+
+@pytest.fixture(scope="session")
+def other():
+    """The small book's second family."""
+    if len(embedded()) < 2:
+        pytest.skip("this checkout has only one embedded family")
+    return embedded()[1]
 
 
 @pytest.fixture(scope="session")
