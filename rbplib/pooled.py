@@ -136,7 +136,7 @@ def components(table, k=1):
     """
     rows = table[(table["k"] == k) & table["alpha"].notna()].reset_index(drop=True)
     noise = float(np.sqrt((((rows["tokens: high"] - rows["tokens: low"]) / 3.92) ** 2).mean())) if len(rows) else np.nan
-    names = [n for n in ("family", "corpus") if rows[n].nunique() > 1]
+    names = [n for n in ("family", "corpus") if 1 < rows[n].nunique() < len(rows)]  # some level must be there twice
     if not names or len(rows) < 4:
         return Components(rows["alpha"].mean(), np.nan, np.nan, np.nan, noise, np.nan, np.nan)
     scale = 100.0  # the optimiser stops early on numbers this small
@@ -147,6 +147,32 @@ def components(table, k=1):
         p[name] = _half_chi_square(2 * (full - less))
     return Components(float(rows["alpha"].mean()), sds.get("family", np.nan), sds.get("corpus", np.nan), rest, noise,
                       p.get("family", np.nan), p.get("corpus", np.nan))  # fmt: skip
+
+
+def heterogeneity(table, k=1):
+    """Do corpora of one family differ by more than their documents' noise? Cochran's Q, family by family.
+
+    Corpora hold different documents, so their token errors are independent; the models are the same and stay fixed.
+
+    Args:
+        table: rows of `exponent_table`.
+    Returns:
+        data frame: family, corpora, Q, p (chi-square), smallest and largest alpha.
+    """
+    import pandas as pd
+    from scipy.special import chdtrc
+
+    rows = table[(table["k"] == k) & table[["alpha", "tokens: low", "tokens: high"]].notna().all(axis=1)]
+    found = []
+    for family, part in rows.groupby("family", sort=False):
+        if len(part) < 2:
+            continue
+        weight = (3.92 / (part["tokens: high"] - part["tokens: low"])) ** 2
+        mean = (weight * part["alpha"]).sum() / weight.sum()
+        q = float((weight * (part["alpha"] - mean) ** 2).sum())
+        found.append({"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q)),
+                      "smallest alpha": part["alpha"].min(), "largest alpha": part["alpha"].max()})  # fmt: skip
+    return pd.DataFrame(found)
 
 
 def _crossed(rows, names, scale):

@@ -8,7 +8,15 @@ import pytest
 from planted import planted_curve
 
 from rbplib.laws import exponent_difference, fit_law
-from rbplib.pooled import BEYOND, components, differences, exponent_table, mean_effect, rise_with_k
+from rbplib.pooled import (
+    BEYOND,
+    components,
+    differences,
+    exponent_table,
+    heterogeneity,
+    mean_effect,
+    rise_with_k,
+)
 
 
 def family(name, corpus, seed, **options):
@@ -61,6 +69,8 @@ def test_planted_differences_are_put_where_they_are():
     assert found.token_noise == pytest.approx(0.002, rel=1e-6)
     other = components(planted_table(family_sd=0.03, corpus_sd=0.0, seed=1))
     assert other.family_p < 0.001 and other.corpus_p > 0.05
+    alone = components(planted_table(corpus_sd=0.02).query("family == 'f0'"))
+    assert np.isnan(alone.corpus) and np.isnan(alone.corpus_p)  # one family: corpora and noise are one
     single = components(planted_table().query("family == 'f0' and corpus == 'c0'"))
     assert np.isnan(single.family)
 
@@ -78,3 +88,15 @@ def test_difference_to_cross_entropy():
     assert mean_effect(many, "difference").estimate == pytest.approx(many["difference"].mean(), abs=1e-3)
     between, ends = exponent_difference(curves[0], 1, 100, n_bootstrap=200)
     assert ends[0] < between < ends[1]
+
+
+def test_corpora_of_a_family_that_differ_are_told_apart():
+    def centred(corpus_sd):
+        table = planted_table(corpus_sd=corpus_sd, seed=5)
+        return table.assign(**{"tokens: low": table["alpha"] - 0.00392, "tokens: high": table["alpha"] + 0.00392})
+
+    assert (heterogeneity(centred(0.02))["p"] < 1e-4).all()
+    assert (heterogeneity(centred(0.0))["p"] > 0.001).all()
+    found = heterogeneity(centred(0.02))
+    one = centred(0.02).query("family == 'f0' and k == 1")["alpha"]
+    assert found["Q"][0] == pytest.approx(((one - one.mean()) ** 2).sum() / 0.002**2)
