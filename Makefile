@@ -31,6 +31,8 @@ env: $(READY)
 $(READY): requirements.lock pyproject.toml
 	@echo "installing into $(VENV)"; date +%s > .install-began
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	    || { echo "Python 3.11 is needed: remove $(VENV) and run make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on $(UV) $(TORCH)
 	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
