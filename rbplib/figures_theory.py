@@ -4,6 +4,7 @@ import numpy as np
 
 from rbplib.figures import law_axes
 
+RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
 BIN = 0.1  # decades, the width of the bins ranks are shown in
 OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
 
@@ -56,6 +57,8 @@ def draw_fit_ratio(ax, histogram, fits, looks=None):
         ax.plot(middle[seen], ratio, label=fit.title, **(looks[i] if looks else {}))
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
+    ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
+    ax.set_yticks([], minor=True)
     return ax
 
 

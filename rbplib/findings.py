@@ -319,21 +319,28 @@ def theory_findings():
     ]
 
 
+LINKED = ("claim", "ours")  # columns that hold safe HTML
+
+
 def finding_frame(findings):
-    """The table of the page; the page column holds a link as safe HTML."""
+    """The table of the page: claim (a link to its page), the paper's side, ours, verdict and basis, what would change it.
+
+    The columns in LINKED hold safe HTML with a least width, so that long sentences are not squeezed into a tower.
+    """
     import html
 
     import pandas as pd
 
+    def wide(text, ems):
+        return f'<div style="min-width:{ems}em">{text}</div>'
+
     return pd.DataFrame(
         {
-            "claim": f.claim,
+            "claim": wide(f'<a href="{html.escape(f.page, quote=True)}">{html.escape(f.claim)}</a>', 10),
             "paper": f.paper,
-            "ours": f.ours,
-            "verdict": f.verdict,
-            "basis": f.basis,
+            "ours": wide(html.escape(f.ours), 15),
+            "verdict": f"{f.verdict} ({f.basis})",
             "what would change it": f.would_change,
-            "page": f'<a href="{html.escape(f.page, quote=True)}">see</a>',
         }
         for f in findings
     )

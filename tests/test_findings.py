@@ -30,7 +30,7 @@ def test_theory_rows_are_computed_and_typed():
     ours = " ".join(r.ours for r in rows)
     assert "−3.1%" in ours and "2.4%" in ours and "1.17" in ours  # the GPT-2 pair, from exact sums
     frame = findings.finding_frame(rows)
-    assert len(frame) == len(rows) and frame["page"].str.startswith('<a href="').all()
+    assert len(frame) == len(rows) and frame["claim"].str.contains('<a href="').all()
 
 
 def test_every_page_named_exists():
