@@ -63,26 +63,25 @@ def row_chunks(count: int, most: int) -> Iterator[tuple[int, int]]:
     return ((i, min(i + step, count)) for i in range(0, count, step))
 
 
-def add_tile(scores: Tensor, own: Tensor, flags: Tensor, sums: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Add one tile's counts and exponentials to the sums; the tile is overwritten.
+def sum_tile(scores: Tensor, own: Tensor, flags: Tensor, sums: Tensor) -> None:
+    """One tile's counts and exponentials, into `sums`; the tile is overwritten.
 
     Args:
         scores: float (n, b), the tile.
         own: (n, 1), the targets' scores.
         flags: (n, b) scratch. Comparisons written as floats and summed as floats are several times faster than
             booleans, and exact: a count is below 2^24.
-        sums: three (n,) accumulators.
+        sums: (3, n), filled with candidates above, candidates equal, and the sum of exp(score - own).
     """
-    greater, ties, total = sums
-    greater += torch.gt(scores, own, out=flags).sum(1)
-    ties += torch.eq(scores, own, out=flags).sum(1)
+    torch.sum(torch.gt(scores, own, out=flags), 1, out=sums[0])
+    torch.sum(torch.eq(scores, own, out=flags), 1, out=sums[1])
     # exp2 because exp goes to a vendor routine that is three times slower on some processors
-    total += scores.sub_(own).mul_(LOG2_E).exp2_().sum(1)
+    torch.sum(scores.sub_(own).mul_(LOG2_E).exp2_(), 1, out=sums[2])
 
 
-def new_sums(count: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    wide = torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no float64
-    return tuple(torch.zeros(count, dtype=wide, device=device) for _ in range(3))
+def total(sums: Tensor) -> Tensor:
+    """Sums (blocks, 3, n) of all blocks added up, in float64 where the device has it: (3, n)."""
+    return sums.sum(0, dtype=torch.float32 if sums.device.type == "mps" else torch.float64)
 
 
 def careful_rows(scores: Tensor, targets: Tensor) -> Sums:
@@ -99,13 +98,10 @@ def careful_rows(scores: Tensor, targets: Tensor) -> Sums:
     return Sums(greater, ties, torch.where(top.isinf(), share, logprob)[:, 0].float())
 
 
-def finish(
-    sums: tuple[Tensor, Tensor, Tensor], doubtful: Tensor, whole: Callable[[Tensor], Iterator[tuple[Tensor, Sums]]]
-) -> Sums:
-    """Ranks from the sums, with doubtful rows done again by `whole`, which yields (row numbers, their ranks)."""
-    greater, ties, total = sums
-    found = Sums(greater.long(), ties.long(), (-total.log()).float())
-    doubtful = doubtful | ~total.isfinite()
+def finish(sums: Tensor, doubtful: Tensor, whole: Callable[[Tensor], Iterator[tuple[Tensor, Sums]]]) -> Sums:
+    """Ranks from the sums (3, n), with doubtful rows done again by `whole`: (row numbers, their ranks)."""
+    found = Sums(sums[0].long(), sums[1].long(), (-sums[2].log()).float())
+    doubtful = doubtful | ~sums[2].isfinite()
     if doubtful.any():
         for rows, again in whole(doubtful.nonzero()[:, 0]):
             for column, values in zip(found, again, strict=True):
@@ -118,19 +114,20 @@ def score_sums(logits: Tensor, targets: Tensor) -> Sums:
     (count, size), device = logits.shape, logits.device
     kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
     own = logits.gather(1, targets[:, None]).to(kind)
-    sums = new_sums(count, device)
+    cuts, sums = blocks(size, device), []
     limit = best_rows(0) if device.type == "cpu" else max(1, 2**28 // size)
     for first, end in row_chunks(count, limit):
-        part = tuple(s[first:end] for s in sums)
-        for left, right in blocks(size, device):
+        part = torch.empty(len(cuts), 3, end - first, dtype=kind, device=device)
+        for (left, right), place in zip(cuts, part, strict=True):
             tile = logits[first:end, left:right].to(kind, copy=True)
-            add_tile(tile, own[first:end], torch.empty_like(tile), part)
+            sum_tile(tile, own[first:end], torch.empty_like(tile), place)
+        sums.append(total(part))
 
     def whole(rows):
         for some in rows.split(WHOLE_ROWS):
             yield some, careful_rows(logits[some].to(kind), targets[some])
 
-    return finish(sums, torch.zeros(count, dtype=torch.bool, device=device), whole)
+    return finish(torch.cat(sums, 1), torch.zeros(count, dtype=torch.bool, device=device), whole)
 
 
 class Product:
@@ -191,31 +188,33 @@ def head_sums(hidden: Tensor, head: Head, targets: Tensor, kind: torch.dtype, me
     spare = memory - (4 * wide * width if head.weight.dtype != kind else 0)
     most = max(1, min(chunk or best_rows(width), spare // (2 * wide * product.tile_kind.itemsize)))
     most = max(GRAIN, most // GRAIN * GRAIN) if device.type == "cpu" else most
-    sums = new_sums(count, device)
-    doubtful = torch.zeros(count, dtype=torch.bool, device=device)
     edges = torch.tensor([end for _, end in cuts], device=device)
     space = torch.empty(2, min(most, count + GRAIN) * wide, dtype=product.tile_kind, device=device)
+    sums, doubtful = [], []
     for first, end in row_chunks(count, most):
-        rows, n = product.rows(hidden[first:end]), end - first
-        wanted = targets[first:end]
-        part = tuple(s[first:end] for s in sums)
+        rows, n, wanted = product.rows(hidden[first:end]), end - first, targets[first:end]
+        part = torch.empty(len(cuts), 3, n, dtype=product.tile_kind, device=device)
+        reach, doubt = [0] * len(cuts), torch.zeros(n, dtype=torch.bool, device=device)
         if len(cuts) > 1:
             own = product.own(rows, F.pad(wanted, (0, len(rows) - n)))[:n]
-            seen = torch.empty_like(own)
-            order = wanted.argsort()
+            order = wanted.argsort()  # the rows in the order in which the blocks meet their targets
             reach = torch.searchsorted(wanted[order], edges).tolist()
+            column = wanted[order] - (wanted[order] // BLOCK).clamp(max=len(cuts) - 1) * BLOCK
+            seen = torch.empty_like(own[:, 0])
         done = 0
-        for number, (left, right) in enumerate(cuts):
+        for (left, right), stop, place in zip(cuts, reach, part, strict=True):
             tile, flags = (s[: len(rows) * (right - left)].view(len(rows), right - left) for s in space)
             tile = product(rows, slice(left, right), tile)[:n]
             if len(cuts) == 1:
-                own = seen = tile.gather(1, wanted[:, None])
-            elif reach[number] > done:
-                here = order[done : reach[number]]
-                seen[here, 0] = tile[here, wanted[here] - left]
-                done = reach[number]
-            add_tile(tile, own, flags[:n], part)
-        doubtful[first:end] = (own != seen)[:, 0]
+                own = tile.gather(1, wanted[:, None])
+            elif stop > done:
+                seen[done:stop] = tile[order[done:stop], column[done:stop]]
+                done = stop
+            sum_tile(tile, own, flags[:n], place)
+        if len(cuts) > 1:
+            doubt[order] = own[order, 0] != seen
+        sums.append(total(part))
+        doubtful.append(doubt)
 
     def whole(numbers):
         most_whole = max(1, min(WHOLE_ROWS, memory // (16 * size)))
@@ -226,4 +225,4 @@ def head_sums(hidden: Tensor, head: Head, targets: Tensor, kind: torch.dtype, me
                 scores[:, left:right] = product(rows, slice(left, right))[: len(some)]
             yield some, careful_rows(scores, targets[some])
 
-    return finish(sums, doubtful, whole)
+    return finish(torch.cat(sums, 1), torch.cat(doubtful), whole)
