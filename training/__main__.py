@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from rbplib.settings import InputError, nearest, root
@@ -15,16 +14,15 @@ ENVIRONMENT = {
 }
 
 
-def one(family, name, plan, out, resume=True):
+def one(family, name, plan, out):
     from training import data, ladders, train
 
     size = ladders.sizes(family)[name]
     stream, heldout = data.streams()
     if len(stream) <= plan.tokens:
         raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
-    checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt" if resume else None
-    if checkpoint:
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt"
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     say = lambda text: print(text, flush=True)  # noqa: E731
     model, record = train.train(family, size, plan, stream, heldout, checkpoint, say=say)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
@@ -32,8 +30,11 @@ def one(family, name, plan, out, resume=True):
     say(f"{family} {name}: loss {record['train_loss']}, held out {record['heldout_loss']}, {record['wall_seconds']} s")
 
 
-def every(families, plan, out, workers, redo):
-    """All sizes of the families, the largest of a family first, `workers` models at a time, one thread each."""
+def every(families, args):
+    """All sizes of the families, the largest of a family first, `--workers` models at a time, one thread each.
+
+    Each model goes on from its checkpoint, so that a finished one is only written again.
+    """
     import os
     import subprocess
 
@@ -41,13 +42,13 @@ def every(families, plan, out, workers, redo):
 
     data.streams()
     jobs = [(f, n) for f in families for n in reversed(ladders.sizes(f))]
-    jobs = [(f, n) for f, n in jobs if redo or not (out / f / n / "training.json").is_file()]
     running = []
     while jobs or running:
-        while jobs and len(running) < workers:
+        while jobs and len(running) < args.workers:
             family, name = jobs.pop(0)
-            command = [sys.executable, "-m", "training", family, name, "--out", str(out)]
-            command += ["--tokens", str(plan.tokens), "--seed", str(plan.seed), "--rate", str(plan.rate)]
+            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)]
+            command += ["--tokens", str(args.tokens or ladders.TOKENS[family])]
+            command += ["--seed", str(args.seed), "--rate", str(args.rate)]
             environment = {**os.environ, **ENVIRONMENT}
             running.append((family, name, subprocess.Popen(command, env=environment)))
         family, name, process = running[0]
@@ -67,12 +68,11 @@ def arguments():
     parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
     parser.add_argument("what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `table` or `tokenizer`")
     parser.add_argument("--all", action="store_true", help="every family and size")
-    parser.add_argument("--tokens", type=int, help="tokens that each model sees")
+    parser.add_argument("--tokens", type=int, help="tokens that each model sees (default: the family's)")
     parser.add_argument("--seed", type=int, default=42, help="seed of the initial weights")
     parser.add_argument("--rate", type=float, default=1.0, help="factor on the learning rate, for checks")
     parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
     parser.add_argument("--workers", type=int, default=2, help="models trained at once")
-    parser.add_argument("--redo", action="store_true", help="train again what is there")
     return parser.parse_args()
 
 
@@ -80,11 +80,8 @@ def main():
     from training import data, ladders, train
 
     args = arguments()
-    plan = replace(train.Plan(), seed=args.seed, rate=args.rate)
-    if args.tokens:
-        plan = replace(plan, tokens=args.tokens)
     if args.all:
-        return every(list(ladders.FAMILIES), plan, args.out, args.workers, args.redo)
+        return every(list(ladders.FAMILIES), args)
     if args.what == ["table"]:
         from training import families, table
 
@@ -99,10 +96,11 @@ def main():
     if family not in ladders.FAMILIES:
         raise InputError(f"there is no family {family!r}: {nearest(family, list(ladders.FAMILIES))}")
     if len(args.what) == 1:
-        return every([family], plan, args.out, args.workers, args.redo)
+        return every([family], args)
     if args.what[1] not in ladders.sizes(family):
         names = list(ladders.sizes(family))
         raise InputError(f"{family} has no size {args.what[1]!r}: {nearest(args.what[1], names)}")
+    plan = train.Plan(args.tokens or ladders.TOKENS[family], seed=args.seed, rate=args.rate)
     return one(family, args.what[1], plan, args.out)
 
 

@@ -118,6 +118,14 @@ def nano_mamba(size):
     )
 
 
+# Tokens that every size of a family sees; the hours of the machine set them.
+TOKENS = {
+    "nano-pythia": 2_048_000,
+    "nano-gpt2": 1_536_000,
+    "nano-qwen2.5": 2_048_000,
+    "nano-opt": 1_536_000,
+    "nano-mamba": 1_024_000,
+}
 FAMILIES = {
     "nano-pythia": nano_pythia,
     "nano-gpt2": nano_gpt2,
@@ -136,9 +144,22 @@ def nonembedding_parameters(model):
 
 def build(family, size):
     """A freshly initialised model; call `torch.manual_seed` before."""
+    import torch
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_config(FAMILIES[family](size))
+    model = AutoModelForCausalLM.from_config(FAMILIES[family](size))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if is_position(name):
+                parameter.mul_(0.25)  # so that positions do not drown tokens before they are learned
+            if family == "nano-opt" and name.endswith(("out_proj.weight", "fc2.weight")):
+                parameter.div_((2 * size.layers) ** 0.5)  # as OPT was trained; GPT-2's class does it itself
+    return model
+
+
+def is_position(name):
+    """Whether a parameter is a table of learned positions."""
+    return "wpe" in name or "embed_positions" in name
 
 
 def _short(count):

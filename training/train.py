@@ -19,7 +19,7 @@ from training.loss import head_loss
 class Plan:
     """What all sizes of all families share."""
 
-    tokens: int = 2_048_000  # seen by every model, each once
+    tokens: int = 2_048_000  # seen by every size of a family, each once
     batch: int = 8  # windows of CONTEXT tokens per step
     warmup: float = 0.04  # share of the steps
     decay: float = 0.1  # weight decay of matrices
@@ -44,7 +44,7 @@ KINDS = {"matrix": (1, 1), "vector": (0, 1), "position": (0, 0.1)}
 
 
 def kind_of(name, parameter):
-    if "wpe" in name or "embed_positions" in name:
+    if ladders.is_position(name):
         return "position"
     return "matrix" if parameter.dim() >= 2 and not name.endswith("A_log") else "vector"
 
