@@ -176,7 +176,9 @@ def main(argv=None):
                             f"{s['ours_tok_s']:8,.0f}, {s['ratio']:6.2f}x ({s['low']:.2f} to {s['high']:.2f})"
                         )
                     else:
-                        print(f"{shape:>5} batch {batch:<3} {contender:24s} {found['peak_mb']:8,.0f} MB above the model")
+                        print(
+                            f"{shape:>5} batch {batch:<3} {contender:24s} {found['peak_mb']:8,.0f} MB above the model"
+                        )
     if not args.no_report:
         from benchmarks import report
 

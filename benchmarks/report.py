@@ -56,13 +56,14 @@ def figure(whole, path):
     import matplotlib.pyplot as plt
 
     matplotlib.rcParams["svg.hashsalt"] = "rbplib"
-    columns = sorted({(r["shape"], r["batch"]) for r in whole["runs"] if "pairs" in r})
+    timed = [r for r in whole["runs"] if "pairs" in r]
+    columns = sorted({(r["shape"], r["batch"]) for r in timed})
     order = [n for n in CONTENDERS if n not in ("rbplib", "body only")]
     fig, axes = plt.subplots(1, len(columns), figsize=(3.1 * len(columns), 3.2), sharey=True, squeeze=False)
     for ax, (shape, batch) in zip(axes[0], columns, strict=True):
         for place, name in enumerate(order):
-            run = next((r for r in whole["runs"]
-                        if (r["shape"], r["batch"], r["contender"]) == (shape, batch, name) and "pairs" in r), None)  # fmt: skip
+            wanted = (shape, batch, name)
+            run = next((r for r in timed if (r["shape"], r["batch"], r["contender"]) == wanted), None)
             if run is None:
                 ax.text(1.1, place, "not measured", va="center", fontsize=7, color="0.5")
                 continue
