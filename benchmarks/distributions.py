@@ -1,6 +1,6 @@
 """Rank-law fits beside the powerlaw package: planted lognormal ranks, estimates and times in one run.
 
-    python -m benchmarks.distributions [--tokens 500000] [--vocab 50257] [--mu 1.0] [--sigma 3.0]
+    python -m benchmarks.distributions [--tokens 500000] [--vocab 50257] [--mu 2.0] [--sigma 3.0]
 
 Ranks are drawn from a rounded lognormal cut at the vocabulary, so the truth is known. powerlaw fits that very law; it
 is run as it comes (support without end) and with xmax at the vocabulary. Each contender runs in a process of its own.
@@ -84,7 +84,7 @@ def every_family(ranks, args):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.distributions", description=__doc__.split("\n")[0])
-    for option, default in {"tokens": 500_000, "vocab": 50_257, "mu": 1.0, "sigma": 3.0}.items():
+    for option, default in {"tokens": 500_000, "vocab": 50_257, "mu": 2.0, "sigma": 3.0}.items():
         parser.add_argument(f"--{option}", type=type(default), default=default)
     parser.add_argument("--only", choices=list(CONTENDERS), help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
