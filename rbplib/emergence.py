@@ -33,6 +33,12 @@ def run_curve(tables, k, N, definition="greater+ties"):
     )  # fmt: skip
 
 
+def longest_run(table):
+    """Most scored tokens in a row without a gap in positions: the largest N that can be counted."""
+    breaks = np.flatnonzero((np.diff(table.document) != 0) | (np.diff(table.position) != 1))
+    return int(np.diff(np.concatenate([[-1], breaks, [len(table) - 1]])).max())
+
+
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties"):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
     return {

@@ -183,6 +183,7 @@ def draw_noise(ax, misses, sd, label=None, **style):
 def draw_noise_line(ax, label=r"$1/\sqrt{m}$"):
     """What independent misses would give, over the axis as it stands."""
     low, high = ax.get_xlim()
+    low = low if low > 0 else high / 10  # an axis without a point
     m = np.geomspace(low, high, 50)
     ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=label)
     ax.set_xlim(low, high)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rbplib.curves import rbp_curve
-from rbplib.emergence import gap_frame, hit_dependence, run_curve, run_gap
+from rbplib.emergence import gap_frame, hit_dependence, longest_run, run_curve, run_gap
 from rbplib.laws import fit_law
 from rbplib.settings import InputError
 from rbplib.tables import RankTable
@@ -37,6 +37,7 @@ def test_runs_are_those_counted_by_hand():
     assert curve.hits[:, 0, 0].tolist() == [3, 1] and curve.totals.tolist() == [5, 2]
     single = run_curve(tables, 1, 1)
     assert np.array_equal(single.hits, rbp_curve(tables, [1]).hits)
+    assert longest_run(tables[0]) == 6 and longest_run(table([[1]])) == 1
     with pytest.raises(InputError, match="longer than any document"):
         run_curve(tables, 1, 7)
 
