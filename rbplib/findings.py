@@ -15,7 +15,7 @@ from rbplib.prose import interval, number
 from rbplib.rank_pages import PAPER
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-BASIS = ("measured", "inference from figures", "proved")
+BASIS = ("measured", "published results", "inference from figures", "proved")
 CASES = 3  # fewer cases than this decide nothing
 
 
@@ -312,7 +312,7 @@ def theory_findings():
             f"Pythia on LAMBADA: R² first above 0.9 at step {first.step:,}, "
             f"exponent in S from {number(float(first.alpha))} there to {number(float(along[-1].alpha))} at the end",
             OPEN,
-            "measured",
+            "published results",
             "10_published.html",
             "checkpoints scored on running text",
         ),
