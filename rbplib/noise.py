@@ -95,10 +95,12 @@ def share_frame(curves, ks, shares=(0.25, 0.5, 1.0), n_bootstrap=2000, seed=42):
     import pandas as pd
 
     whole = [c for c in curves if round(min(shares) * len(c.totals)) >= MIN_DOCUMENTS]
-    return pd.DataFrame(
+    rows = [
         {"share of documents": share, "corpus": w.corpus, "k": w.k, "scatter": w.residual_sd, "noise": w.noise_sd,
          "beyond noise": w.excess_sd, "R²": w.r2}
         for share in shares
         for c in whole
         for w in fit_laws(fewer_documents(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
-    )  # fmt: skip
+    ]  # fmt: skip
+    columns = ["share of documents", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
+    return pd.DataFrame(rows, columns=columns)  # the columns are there even where no corpus is large enough
