@@ -47,7 +47,7 @@ def every(families, args):
         while jobs and len(running) < args.workers:
             family, name = jobs.pop(0)
             command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)]
-            command += ["--tokens", str(args.tokens or ladders.TOKENS[family])]
+            command += ["--tokens", str(args.tokens)]
             command += ["--seed", str(args.seed), "--rate", str(args.rate)]
             environment = {**os.environ, **ENVIRONMENT}
             running.append((family, name, subprocess.Popen(command, env=environment)))
@@ -68,7 +68,7 @@ def arguments():
     parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
     parser.add_argument("what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `table` or `tokenizer`")
     parser.add_argument("--all", action="store_true", help="every family and size")
-    parser.add_argument("--tokens", type=int, help="tokens that each model sees (default: the family's)")
+    parser.add_argument("--tokens", type=int, default=2_048_000, help="tokens that each model sees")
     parser.add_argument("--seed", type=int, default=42, help="seed of the initial weights")
     parser.add_argument("--rate", type=float, default=1.0, help="factor on the learning rate, for checks")
     parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
@@ -100,7 +100,7 @@ def main():
     if args.what[1] not in ladders.sizes(family):
         names = list(ladders.sizes(family))
         raise InputError(f"{family} has no size {args.what[1]!r}: {nearest(args.what[1], names)}")
-    plan = train.Plan(args.tokens or ladders.TOKENS[family], seed=args.seed, rate=args.rate)
+    plan = train.Plan(args.tokens, seed=args.seed, rate=args.rate)
     return one(family, args.what[1], plan, args.out)
 
 

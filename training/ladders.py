@@ -118,14 +118,6 @@ def nano_mamba(size):
     )
 
 
-# Tokens that every size of a family sees; the hours of the machine set them.
-TOKENS = {
-    "nano-pythia": 2_048_000,
-    "nano-gpt2": 1_536_000,
-    "nano-qwen2.5": 2_048_000,
-    "nano-opt": 1_536_000,
-    "nano-mamba": 1_024_000,
-}
 FAMILIES = {
     "nano-pythia": nano_pythia,
     "nano-gpt2": nano_gpt2,
