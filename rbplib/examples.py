@@ -45,9 +45,7 @@ def same_probability(table, low=0.15, high=0.3):
         return None
     order = first[np.argsort(table.logprob[first], kind="stable")]
     at = np.searchsorted(table.logprob[order], table.logprob[worse])
-    sides = np.stack(
-        [order[np.maximum(at - 1, 0)], order[np.minimum(at, len(order) - 1)]]
-    )  # (2, worse)
+    sides = np.stack([order[np.maximum(at - 1, 0)], order[np.minimum(at, len(order) - 1)]])  # (2, worse)
     gaps = np.abs(table.logprob[sides] - table.logprob[worse])
     side, best = np.unravel_index(np.argmin(gaps), gaps.shape)
     return int(worse[best]), int(sides[side, best])
