@@ -45,17 +45,17 @@ COLUMNS = (
 TAIL = """
 ## Recipes without weights yet
 
-`training/ladders.py` also holds `nano-gpt2`, `nano-opt` and `nano-mamba`. No weights of theirs are committed: their runs
-were not good enough, or were not finished. What was found (nats per token; held out where not said otherwise):
+were not good enough or not finished. What was found (nats per token; held out where not said otherwise):
+were not good enough, or not finished. What was found (nats per token; held out where not said otherwise):
 
 * `nano-gpt2` with a tied output, as the real one, after 1,000 steps: 4.97 at S = 200,064 but 5.25 at S = 655,928. The
   tied table is the obstacle: in runs of 200 steps at S = 21,720 the training loss ends at 5.34 untied and at about 6.0
   tied (`nano-pythia`: 5.36). So these three families keep the two tables apart; neither counts in S.
 * `nano-gpt2` untied, after 750 steps: 4.99 at S = 200,064 and 4.95 at S = 655,928: the top of the ladder is nearly
   flat, and both are far above `nano-pythia`. The learning rate is too high there: in runs of 100 steps at S = 655,928
-  the training loss ends at 6.34 with the rate of the rule and at 6.13 with 0.4 of it (`nano-pythia`, by the rule: 5.80).
+  the training loss ends at 6.34 with the rate of the rule and at 6.13 with 0.4 of it (`nano-pythia`, by rule: 5.80).
 * Learned positions drown the tokens at first: started at a quarter of the tokens' scale and with 0.3 of the learning
-  rate, the training loss after 100 steps is 6.07 and not 6.27 (untied, S = 21,720). The recipe takes a tenth of the rate.
+  rate, the training loss after 100 steps is 6.07 and not 6.27 (untied, S = 21,720). The recipe takes a tenth of it.
 * `nano-opt` is helped by scaling what its blocks add by 1/sqrt(2 layers), as OPT was trained: 6.25 and not 6.38 after
   100 steps at S = 21,720. Its ladder was not finished.
 * `nano-mamba` (`MambaForCausalLM`) is at 5.82 after 100 steps at S of 14 thousand and costs about twice as much per
