@@ -8,6 +8,13 @@ from pathlib import Path
 from benchmarks.contenders import CONTENDERS, GIVES
 from benchmarks.ranks import RESULTS, load, summary
 
+GOALS = {  # times faster than a contender that this library set out to be; and peak memory, MB above the model
+    ("14m", 4): {"full logits": 1.0, "lm-evaluation-harness": 2, "the paper's algorithm": 10, "minicons": 25},
+    ("14m", 16): {"full logits": 1.2, "lm-evaluation-harness": 2, "the paper's algorithm": 15, "minicons": 25},
+    ("70m", 4): {"full logits": 1.0, "lm-evaluation-harness": 1.25, "the paper's algorithm": 3, "minicons": 8},
+    ("70m", 16): {"full logits": 1.0, "lm-evaluation-harness": 1.5},
+}
+MEMORY_GOALS = {4: 150, 16: 300}
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 
@@ -18,7 +25,7 @@ def cell(run, ours):
         return "not measured"
     memory = f", {run['peak_mb']:,.0f} MB" if "peak_mb" in run else ""
     if run["contender"] == "rbplib":
-        return f"**{ours:,.0f}**{memory}"
+        return f"**{ours:,.0f}**{memory}" if ours else f"not measured{memory}"
     if "pairs" not in run:
         return "not measured"
     s = summary(run)
@@ -37,6 +44,29 @@ def table(whole):
             paired = next((r for r in timed if r["contender"] == "full logits"), timed[0] if timed else None)
             cells.append(cell(runs.get((shape, batch, name)), summary(paired)["ours_tok_s"] if paired else 0))
         lines.append(f"| {name} | {GIVES[name]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def goals(whole):
+    """What was set out to be reached, and what was."""
+    runs = {(r["shape"], r["batch"], r["contender"]): r for r in whole["runs"]}
+    lines = ["| shape, batch | beside | goal | reached: median (range) of pairs | |", "|---|---|---|---|---|"]
+    for (shape, batch), wanted in GOALS.items():
+        where = f"{shape.upper()}, {batch}"
+        for name, goal in wanted.items():
+            run = runs.get((shape, batch, name), {})
+            if "pairs" not in run:
+                lines.append(f"| {where} | {name} | {goal:g}x | not measured | |")
+                continue
+            s = summary(run)
+            verdict = "yes" if s["ratio"] >= goal else "no"
+            found = f"{s['ratio']:.2f}x ({s['low']:.2f} to {s['high']:.2f}) of {s['pairs']}"
+            lines.append(f"| {where} | {name} | {goal:g}x | {found} | {verdict} |")
+        peak = runs.get((shape, batch, "rbplib"), {}).get("peak_mb")
+        if peak is not None:
+            most = MEMORY_GOALS[batch]
+            verdict = "yes" if peak <= most else "no"
+            lines.append(f"| {where} | memory above the model | {most} MB | {peak:.0f} MB | {verdict} |")
     return "\n".join(lines)
 
 
@@ -86,6 +116,7 @@ def write():
     whole = load()
     if any("pairs" in r for r in whole["runs"]):
         fill("ranks", table(whole))
+        fill("goals", goals(whole))
         figure(whole, HERE / "results" / "ranks.svg")
     for name in ("explore", "precision", "gpu"):
         found = RESULTS.with_name(f"{name}.json")
