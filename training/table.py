@@ -45,8 +45,8 @@ COLUMNS = (
 TAIL = """
 ## Recipes without weights yet
 
-were not good enough or not finished. What was found (nats per token; held out where not said otherwise):
-were not good enough, or not finished. What was found (nats per token; held out where not said otherwise):
+`training/ladders.py` also holds `nano-gpt2`, `nano-opt` and `nano-mamba`. No weights of theirs are committed: their
+runs were not good enough or not finished. What was found (nats per token; held out where not said otherwise):
 
 * `nano-gpt2` with a tied output, as the real one, after 1,000 steps: 4.97 at S = 200,064 but 5.25 at S = 655,928. The
   tied table is the obstacle: in runs of 200 steps at S = 21,720 the training loss ends at 5.34 untied and at about 6.0
