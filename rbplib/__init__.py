@@ -1,4 +1,4 @@
-"""rbplib: from a corpus and a family of models to ranks, curves, fits, figures and pages of the Relative-Based Scaling Law."""
+"""rbplib: from a corpus and a family of models to ranks, curves, fits, figures and the pages of the book."""
 
 from importlib import import_module
 

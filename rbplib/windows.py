@@ -21,7 +21,7 @@ WINDOW = 512  # tokens, the paper's truncation
 
 
 class Window(NamedTuple):
-    """ids: int64 (T,); document: its index; start: place of ids[0] in the document; first: first scored index of ids."""
+    """ids: int64 (T,); document: its index; start: place of ids[0] in the document; first: first scored index."""
 
     ids: np.ndarray
     document: int
