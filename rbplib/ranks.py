@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from rbplib.heads import UNSPLIT, Head, final_hidden, way_of
 from rbplib.tiles import GRAIN, WHOLE_ROWS, Sums, head_sums, least_memory, score_sums
 
-MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results
+MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results, by default
+DEVICE_MEMORY = 768 * 2**20  # the same on an accelerator, where whole rows are held and few, large products are best
 BODY_TOKENS = 4096  # tokens the model's body reads at once on a CPU; more only takes memory
 
 
@@ -30,7 +31,7 @@ class Ranks(NamedTuple):
 def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     """Rank of each observed token among all candidates; 1 is the model's first choice.
 
-    Paper Eq. 3; derived in book/derivations, label eq-rank.
+    Paper Eq. 3; derived in book/derivations/metric, label eq-rank.
 
     Args:
         logits: float tensor (..., V). A constant added per row changes nothing but rounding.
@@ -47,7 +48,9 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     (tensor([1]), tensor([2]))
     """
     _check(logits, targets, "logits", logits.shape[-1] if logits.dim() else 0)
-    return _finished(score_sums(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)), targets)
+    with torch.no_grad():
+        sums = score_sums(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+    return _finished(sums, targets)
 
 
 def head_ranks(
@@ -55,7 +58,7 @@ def head_ranks(
     head: Head | nn.Module | Tensor | Callable[[Tensor], Tensor],
     targets: Tensor,
     *,
-    memory: int = MEMORY,
+    memory: int | None = None,
     chunk: int | None = None,
     dtype: torch.dtype | None = torch.float32,
 ) -> Ranks:
@@ -65,7 +68,7 @@ def head_ranks(
         hidden: float tensor (..., d), final hidden states.
         head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function of (n, d) rows.
         targets: int64 tensor (...), ids in [0, V).
-        memory: bytes of scratch memory. Results do not depend on it.
+        memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator. Results do not depend on it.
         chunk: at most so many rows at once, rounded up to a multiple of 64. Results do not depend on it.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns:
@@ -85,6 +88,8 @@ def head_ranks(
 
 
 def _flat_ranks(rows, head, wanted, memory, chunk, dtype) -> Sums:
+    if memory is None:
+        memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
     if not isinstance(head, Head):
         return _called(rows, head, wanted, memory, chunk)
     if rows.device != head.weight.device or rows.shape[-1] != head.weight.shape[1]:
@@ -119,7 +124,7 @@ def sequence_ranks(
     attention_mask: Tensor | None = None,
     *,
     scored: Tensor | None = None,
-    memory: int = MEMORY,
+    memory: int | None = None,
     chunk: int | None = None,
     dtype: torch.dtype | None = torch.float32,
 ) -> Ranks:

@@ -185,9 +185,9 @@ def head_sums(hidden: Tensor, head: Head, targets: Tensor, kind: torch.dtype, me
     product = Product(head, kind)
     cuts = blocks(size, device)
     wide = widest(size, device)
-    spare = memory - (4 * wide * width if head.weight.dtype != kind else 0)
-    most = max(1, min(chunk or best_rows(width), spare // (2 * wide * product.tile_kind.itemsize)))
-    most = max(GRAIN, most // GRAIN * GRAIN) if device.type == "cpu" else most
+    widened = 0 if product.narrow or head.weight.dtype == kind else kind.itemsize * wide * width
+    held = (3 if product.narrow else 2) * wide * product.tile_kind.itemsize  # bytes per row of tiles
+    most = max(GRAIN, min(chunk or best_rows(width), (memory - widened) // held) // GRAIN * GRAIN)
     edges = torch.tensor([end for _, end in cuts], device=device)
     space = torch.empty(2, min(most, count + GRAIN) * wide, dtype=product.tile_kind, device=device)
     sums, doubtful = [], []

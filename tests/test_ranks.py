@@ -162,6 +162,15 @@ def test_a_vocabulary_of_one_and_all_equal_scores():
     assert torch.allclose(found.logprob, torch.tensor(-math.log(7)))
 
 
+def test_scores_that_carry_gradients_are_ranked_without_them():
+    hidden, weight, targets = planted(rows=70, size=2000)
+    plain = head_ranks(hidden, weight, targets)
+    weight.requires_grad_()
+    for found in (head_ranks(hidden, weight, targets), token_ranks(hidden @ weight.T, targets)):
+        assert same(plain, found) and not found.logprob.requires_grad
+    assert weight.grad is None
+
+
 def test_a_function_is_a_head_too():
     hidden, weight, targets = planted(rows=150, size=700)
     calls = []
