@@ -7,8 +7,8 @@ from tqdm import tqdm
 from rbplib import loading
 from rbplib.corpora import load_documents
 from rbplib.measure import batch_ranks, check_context, choose_batch_tokens, expected
-from rbplib.settings import load_corpus, load_family, results_dir
-from rbplib.tables import COLUMNS, MissingTable, ranks_path, read_ranks, write_ranks
+from rbplib.settings import InputError, load_corpus, load_family, results_dir
+from rbplib.tables import COLUMNS, ranks_path, read_ranks, write_ranks
 from rbplib.windows import batches, encode, make_windows, window_length
 
 CONDITIONS = {  # name: (dtype of weights and activations, dtype of the head's product; None: that of the weights)
@@ -43,7 +43,7 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
             path, expect = _wanted(family, model, corpus, sample, condition, documents)
             try:
                 found[condition].append(read_ranks(path, expect))
-            except MissingTable:
+            except InputError:  # missing, damaged, or of another model or sample
                 missing.append((condition, model))
     for condition, model in tqdm(
         missing, desc=f"{family.name} in other precisions", disable=not progress or not missing

@@ -48,6 +48,9 @@ def test_tables_are_those_of_naive_logits(place, monkeypatch):
     assert naive.ties.tolist() == table.ties[start].tolist()
     again = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted, progress=False)
     assert again["float32"][0].path == found["float32"][0].path
+    again["float32"][1].path.write_bytes(b"damaged")
+    mended = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, ("float32",), progress=False)
+    assert np.array_equal(mended["float32"][1].greater, found["float32"][1].greater)
     curves = precision_curves(found, [1, 10])
     assert (shift_frame(curves, 10).query("precision == 'float32'")["change"] == 0).all()
     assert len(exponent_frame(curves, 10, n_bootstrap=50)) == 6
