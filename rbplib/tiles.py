@@ -75,7 +75,7 @@ def sum_tile(scores: Tensor, own: Tensor, flags: Tensor, sums: Tensor) -> None:
     """
     torch.sum(torch.gt(scores, own, out=flags), 1, out=sums[0])
     torch.sum(torch.eq(scores, own, out=flags), 1, out=sums[1])
-    # exp2 because exp goes to a vendor routine that is three times slower on some processors
+    # exp2 because exp goes to a vendor routine that is much slower on some processors
     torch.sum(scores.sub_(own).mul_(LOG2_E).exp2_(), 1, out=sums[2])
 
 
