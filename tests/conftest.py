@@ -29,6 +29,9 @@ def small_root(place):
     for entry in (ROOT / "book").iterdir():
         if entry.name not in ("_executed", "__pycache__"):
             (place / "book" / entry.name).symlink_to(entry)
+    if (ROOT / "results" / "corpora").is_dir():  # text already gathered from the installed packages
+        (place / "results").mkdir()
+        (place / "results" / "corpora").symlink_to(ROOT / "results" / "corpora")
     for name in embedded()[:2]:
         family = yaml.safe_load((ROOT / "families" / f"{name}.yml").read_text())
         family["models"] = family["models"][:MODELS]
