@@ -9,7 +9,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
-SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 20_000, "rungs": 3}
+SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3}
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml")
 
 
