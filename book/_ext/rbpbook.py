@@ -31,6 +31,7 @@ def share_translators(app):
 
 
 def setup(app):
+    app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
     app.connect("build-finished", copy_mathjax)
     app.connect("builder-inited", share_translators)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
