@@ -105,17 +105,29 @@ def read_config(folder, model_id, trust_remote_code=False):
 
 def load_tokenizer(folder, model_id, trust_remote_code=False):
     """The tokenizer in a folder, or in `tokenizer/` beside or above it (one for a whole ladder)."""
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     folder = Path(folder)
     options = (folder, folder / "tokenizer", folder.parent / "tokenizer", folder.parent.parent / "tokenizer")
     place = next((p for p in options if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
     if place is None:
         raise InputError(f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights.")
+    # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever tokenizer.json says
+    reader = PreTrainedTokenizerFast if is_generic(place) else AutoTokenizer
     try:
-        return AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True)
+        return reader.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # the readers of a dozen formats raise as many kinds of error
         raise InputError(f"the tokenizer of {model_id!r} cannot be read: {first_line(error)}") from None
+
+
+def is_generic(folder):
+    """Whether a tokenizer says that tokenizer.json is all of it, and names no class of a model family's."""
+    try:
+        said = json.loads((Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8"))
+        kind = said.get("tokenizer_class")
+    except (OSError, ValueError, AttributeError):
+        return False
+    return kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (Path(folder) / "tokenizer.json").is_file()
 
 
 def tokenizer_digest(tokenizer):

@@ -141,3 +141,18 @@ def test_rolling_hash_has_no_collisions_to_speak_of():
         words = embedded.WORD.findall(t.lower())
         runs |= {tuple(words[i : i + embedded.SHINGLE]) for i in range(max(len(words) - embedded.SHINGLE + 1, 1))}
     assert len(np.unique(np.concatenate(codes))) == len(runs)
+
+
+def test_every_embedded_model_reads_text_as_it_was_trained():
+    """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the loader must not."""
+    from tokenizers import Tokenizer
+
+    from rbplib.loading import load_tokenizer
+    from rbplib.settings import family_names, load_family, root
+
+    text = 'def f(x1234):\n    return x  # don\'t\n\n\n\tif "a":  pass\n'
+    trained = Tokenizer.from_file(str(root() / "models" / "tokenizer" / "tokenizer.json")).encode(text).ids
+    models = [m for name in family_names() if load_family(name).embedded for m in load_family(name).models]
+    assert models
+    for model in models:
+        assert load_tokenizer(model.local, model.id)(text)["input_ids"] == trained, model.id
