@@ -94,3 +94,16 @@ def test_metric(small_book):
     mean = np.mean([-np.log(row["probability"]) for row in three])
     shown = float(re.search(r"log p\$: ([0-9.]+) nats", text)[1])
     assert shown == pytest.approx(mean, rel=0.01)
+
+
+def test_the_metric_on_a_text_file_of_ones_own(small_book, tmp_path, monkeypatch):
+    """A corpus given by its path: the page once looked it up by its name alone."""
+    from rbplib.book import run_notebook
+
+    monkeypatch.setenv("RBP_ROOT", str(small_book))
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    source = open(__file__, encoding="utf-8").read()
+    text = tmp_path / "mine.jsonl"
+    text.write_text("".join(json.dumps({"text": part}) + "\n" for part in source.split("\n\n\n")), encoding="utf-8")
+    out = run_notebook("01_metric", "nano-pythia", tmp_path / "out.ipynb", {"corpora": [str(text)]})
+    assert len(html_tables(json.loads(out.read_text(encoding="utf-8")))[0]) == 3
