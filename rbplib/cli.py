@@ -145,17 +145,16 @@ def new_family(args):
     print(write_family(args.name, args.ids, force=args.force, trust_remote_code=args.trust_remote_code))
 
 
+def asked(args):
+    """What a plan and a measurement have in common."""
+    names = {"models": "model", "corpora": "corpus", "protocol": "protocol", "device": "device", "dtype": "dtype"}
+    return {name: getattr(args, given) for name, given in names.items()}
+
+
 def plan(args):
     from rbplib.plan import plan_family, plan_text
 
-    found = plan_family(
-        args.family,
-        models=args.model,
-        corpora=args.corpus,
-        protocol=args.protocol,
-        device=args.device,
-        dtype=args.dtype,
-    )
+    found = plan_family(args.family, **asked(args))
     print_json(found) if args.json else print(plan_text(found))
 
 
@@ -164,11 +163,7 @@ def measure(args):
 
     paths = run(
         args.family,
-        models=args.model,
-        corpora=args.corpus,
-        protocol=args.protocol,
-        device=args.device,
-        dtype=args.dtype,
+        **asked(args),
         results=args.results,
         trust_remote_code=args.trust_remote_code,
         progress=not args.quiet,
