@@ -1,6 +1,6 @@
 """Paired document bootstrap beside scipy.stats.bootstrap: the same statistic, resamples and seed, one run.
 
-    python -m benchmarks.bootstrap [--resamples 10000] [--documents 1000] [--models 7] [--ks 100]
+    python -m benchmarks bootstrap [--resamples 10000] [--documents 1000] [--models 7] [--ks 100] [--rounds 5]
 
 The statistic is all slopes and R^2 of log(-log RBP_k) on log S. Each contender runs in a process of its own, so that
 the peak of memory is its own; the intervals must agree before a time is printed.
@@ -9,11 +9,14 @@ the peak of memory is its own; the intervals must agree before a time is printed
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
 
 import numpy as np
+
+from benchmarks.ranks import write_result
 
 
 def counts(documents, models, ks):
@@ -56,16 +59,17 @@ def scipy_vector(hits, totals, S, resamples):
     return seconds, slopes, r2
 
 
+SCIPY = "scipy.stats.bootstrap, percentile, vector statistic"
 CONTENDERS = {
     "rbplib, percentile": ours,
     "rbplib, BCa": lambda *a: ours(*a, method="bca"),
-    "scipy.stats.bootstrap, percentile, vector statistic": scipy_vector,
+    SCIPY: scipy_vector,
 }
 
 
-def measured(name, args, repeats=1):
-    """Best time of `repeats`, the intervals and the peak memory of one contender, in its own process."""
-    command = [sys.executable, "-m", "benchmarks.bootstrap", "--only", name, "--repeats", str(repeats)]
+def measured(name, args):
+    """Seconds, the intervals and the peak memory of one contender, in its own process."""
+    command = [sys.executable, "-m", "benchmarks.bootstrap", "--only", name]
     for option in ("resamples", "documents", "models", "ks"):
         command += [f"--{option}", str(getattr(args, option))]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -73,35 +77,45 @@ def measured(name, args, repeats=1):
 
 def run_one(args):
     hits, totals, S = counts(args.documents, args.models, args.ks)
-    runs = [CONTENDERS[args.only](hits, totals, S, args.resamples) for _ in range(args.repeats)]
+    warm = [a[:20] if a is not S else a for a in (hits, totals, S)]
+    CONTENDERS[args.only](*warm, 100)  # libraries loaded, threads started
+    seconds, slopes, r2 = CONTENDERS[args.only](hits, totals, S, args.resamples)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {
-        "seconds": min(r[0] for r in runs),
-        "peak_mb": peak,
-        "slopes": runs[0][1].tolist(),
-        "r2": runs[0][2].tolist(),
-    }
+    return {"seconds": seconds, "peak_mb": peak, "slopes": slopes.tolist(), "r2": r2.tolist()}
+
+
+def table(rounds):
+    """Median seconds, peak memory, and how many times faster than SciPy, round by round."""
+    lines = ["| | seconds | peak memory | times faster than SciPy |", "|---|---|---|---|"]
+    for name in CONTENDERS:
+        seconds = [r[name]["seconds"] for r in rounds]
+        ratios = sorted(r[SCIPY]["seconds"] / r[name]["seconds"] for r in rounds)
+        shown = "1" if name == SCIPY else f"{statistics.median(ratios):.1f}x ({ratios[0]:.1f}-{ratios[-1]:.1f})"
+        peak = max(r[name]["peak_mb"] for r in rounds)
+        lines.append(f"| {name} | {statistics.median(seconds):.2f} | {peak:,.0f} MB | {shown} |")
+    return "\n".join(lines)
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bootstrap", description=__doc__.split("\n")[0])
-    for option, default in (("resamples", 10_000), ("documents", 1000), ("models", 7), ("ks", 100)):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks bootstrap", description=__doc__.split("\n")[0])
+    for option, default in (("resamples", 10_000), ("documents", 1000), ("models", 7), ("ks", 100), ("rounds", 5)):
         parser.add_argument(f"--{option}", type=int, default=default)
     parser.add_argument("--only", choices=list(CONTENDERS), help=argparse.SUPPRESS)
-    parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args(argv)
     if args.only:
         print(json.dumps(run_one(args)))
         return 0
-    print(f"{args.resamples:,} resamples x {args.documents:,} documents x {args.models} models x {args.ks} values of k")
-    results = {n: measured(n, args, args.repeats if n.startswith("rbplib") else 1) for n in CONTENDERS}
-    slowest = results["scipy.stats.bootstrap, percentile, vector statistic"]
-    for name, r in results.items():
-        ratio = slowest["seconds"] / r["seconds"]
-        print(f"{name:52s} {r['seconds']:8.3f} s {r['peak_mb']:7.0f} MB {ratio:6.1f} x")
-    gap = np.abs(np.array(results["rbplib, percentile"]["slopes"]) - slowest["slopes"]).max()
-    print(f"largest difference between the two percentile intervals of a slope: {gap:.1e}")
-    return 0 if gap < 1e-9 else 1
+    size = f"{args.resamples:,} resamples x {args.documents:,} documents x {args.models} models x {args.ks} values of k"
+    rounds = [{name: measured(name, args) for name in CONTENDERS} for _ in range(args.rounds)]
+    last = rounds[-1]
+    gap = float(np.abs(np.array(last["rbplib, percentile"]["slopes"]) - last[SCIPY]["slopes"]).max())
+    text = f"{size}; {args.rounds} rounds.\n\n{table(rounds)}\n\n"
+    text += f"Largest difference between the two percentile intervals of a slope: {gap:.1e}."
+    print(text)
+    if gap > 1e-9:
+        return 1
+    write_result("bootstrap", text)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rank-law fits beside the powerlaw package: planted lognormal ranks, estimates and times in one run.
 
-    python -m benchmarks.distributions [--tokens 500000] [--vocab 50257] [--mu 2.0] [--sigma 3.0]
+    python -m benchmarks distributions [--tokens 500000] [--vocab 50257] [--mu 2.0] [--sigma 3.0]
 
 Ranks are drawn from a rounded lognormal cut at the vocabulary, so the truth is known. powerlaw fits that very law; it
 is run as it comes (support without end) and with xmax at the vocabulary. Each contender runs in a process of its own.
@@ -14,6 +14,8 @@ import time
 import warnings
 
 import numpy as np
+
+from benchmarks.ranks import write_result
 
 
 def planted(args):
@@ -83,7 +85,7 @@ def every_family(ranks, args):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.distributions", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks distributions", description=__doc__.split("\n")[0])
     for option, default in {"tokens": 500_000, "vocab": 50_257, "mu": 2.0, "sigma": 3.0}.items():
         parser.add_argument(f"--{option}", type=type(default), default=default)
     parser.add_argument("--only", choices=list(CONTENDERS), help=argparse.SUPPRESS)
@@ -92,23 +94,31 @@ def main(argv=None):
     if args.only:
         print(json.dumps(CONTENDERS[args.only](ranks, args)))
         return 0
-    print(f"{args.tokens:,} ranks of a rounded lognormal, mu {args.mu:g}, sigma {args.sigma:g}, cut at {args.vocab:,}")
     results = {name: measured(name, args) for name in CONTENDERS}
     se = results["rbplib"]["se"]
+    lines = [
+        f"{args.tokens:,} ranks of a rounded lognormal, mu {args.mu:g}, sigma {args.sigma:g}, cut at {args.vocab:,}; "
+        "in brackets how many standard errors an estimate is off.",
+        "",
+        "| | seconds | mu | sigma |",
+        "|---|---|---|---|",
+    ]
     for name, r in results.items():
         if "error" in r:
-            print(f"{name:20s} not run: {r['error']}")
+            lines.append(f"| {name} | not run: {r['error']} | | |")
             continue
-        off = [(r[p] - getattr(args, p)) / se[p] for p in ("mu", "sigma")]
-        print(f"{name:20s} {r['seconds']:7.3f} s   mu {r['mu']:.4f} ({off[0]:+.1f} standard errors)   "
-              f"sigma {r['sigma']:.4f} ({off[1]:+.1f})")  # fmt: skip
-    print(f"rbplib, from the histogram alone: {results['rbplib']['fit']:.4f} s")
+        cells = [f"{r[p]:.4f} ({(r[p] - getattr(args, p)) / se[p]:+.1f})" for p in ("mu", "sigma")]
+        lines.append(f"| {name} | {r['seconds']:.3f} | {cells[0]} | {cells[1]} |")
+    fit = f"{results['rbplib']['fit']:.4f}"
+    lines += ["", f"rbplib from the histogram alone: {fit} s. Every family, from the histogram:", ""]
+    lines += ["| family | milliseconds | nats per token lost to the planted family | status |", "|---|---|---|---|"]
     slowest = 0.0
     for family, seconds, nll, status in every_family(ranks, args):
         slowest = max(slowest, seconds)
-        print(
-            f"  {family:24s} {1000 * seconds:6.1f} ms   {nll - results['rbplib']['nll']:+.5f} nats per token   {status}"
-        )
+        lost = f"{nll - results['rbplib']['nll']:+.5f}"
+        lines.append(f"| {family} | {1000 * seconds:.1f} | {lost} | {status} |")
+    print("\n".join(lines))
+    write_result("distributions", "\n".join(lines))
     return 0 if slowest <= 0.1 else 1
 
 

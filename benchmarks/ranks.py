@@ -46,7 +46,7 @@ def machine():
 
 def versions():
     found = {"python": platform.python_version()}
-    for package in ("torch", "transformers", "lm-eval", "minicons"):
+    for package in ("torch", "transformers", "numpy", "scipy", "lm-eval", "minicons", "powerlaw"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -126,6 +126,12 @@ def merge(key, found):
     whole["runs"].sort(key=lambda r: (r["shape"], r["batch"], order.index(r["contender"])))
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+def write_result(name, text):
+    """A finished table into benchmarks/results/NAME.json, with the machine and the versions it was made on."""
+    found = {"machine": machine(), "versions": {k: v for k, v in versions().items() if v}, "table": text}
+    RESULTS.with_name(f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def summary(run):

@@ -36,6 +36,7 @@ from rbplib.settings import (
 )
 from rbplib.tables import (
     COLUMNS,
+    MEASURING,
     MissingTable,
     atomic_path,
     columns_digest,
@@ -165,6 +166,7 @@ def expected(family, model, corpus, documents, protocol, dtype=None):
         "seed": corpus.seed,
         "protocol": protocol,
         "window": window_length(family),
+        "measuring": MEASURING,
     }
 
 

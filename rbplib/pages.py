@@ -4,25 +4,29 @@ The notebooks start here. torch is imported only when something has to be measur
 """
 
 from rbplib.curves import family_tables, rbp_curve
+from rbplib.model_files import folder_digest
 from rbplib.settings import InputError, default_corpora, family_names, load_corpus, load_family
-from rbplib.tables import mismatches, ranks_path, read_record
+from rbplib.tables import MEASURING, mismatches, ranks_path, read_record
 from rbplib.windows import window_length
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
 
 
 def ensure_measured(family, corpora=None, protocol="paper"):
     """Names of the corpora, once every model of the family has its rank table on each of them.
 
-    A table whose record says another model, window, seed or sample is measured again; `rbp measure` compares the
-    digests of text and weights too.
+    A table whose record says another model, window, seed or sample is measured again, and so is one of a local model
+    whose files have changed, up to a gigabyte; `rbp measure` compares the digests of all texts and weights.
     """
     family = load_family(family)
     corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
     window = window_length(family)
+    digests = {m.name: {"model_digest": folder_digest(m.local)} for m in family.models if m.local and is_quick(m.local)}
     for corpus in corpora:
         for model in family.models:
             expect = {"model_id": model.id, "window": window, "seed": corpus.seed, "protocol": protocol}
+            expect |= {"measuring": MEASURING, **digests.get(model.name, {})}
             if corpus.digest:
                 expect["corpus_digest"] = corpus.digest
             try:
@@ -35,6 +39,10 @@ def ensure_measured(family, corpora=None, protocol="paper"):
                 measure(family, corpora=corpora, protocol=protocol)
                 return [c.name for c in corpora]
     return [c.name for c in corpora]
+
+
+def is_quick(folder):
+    return sum(p.stat().st_size for p in folder.iterdir() if p.is_file()) <= QUICK
 
 
 def k_grid(vocab_size, per_decade=8):

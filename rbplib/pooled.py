@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib.extrapolation import extrapolate
-from rbplib.laws import exponent_difference, fit_laws, resampled_losses
+from rbplib.laws import exponent_difference, fit_law, fit_laws, resampled_losses
 from rbplib.settings import InputError
 
 BEYOND = "k beyond vocabulary"
@@ -173,6 +173,67 @@ def heterogeneity(table, k=1):
         found.append({"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q)),
                       "smallest alpha": part["alpha"].min(), "largest alpha": part["alpha"].max()})  # fmt: skip
     return pd.DataFrame(found)
+
+
+def without_ends(curve, k):
+    """The law at one k for all sizes and with an end of the ladder left out: what spoils a line shows here.
+
+    A bad line that mends without the largest size speaks of training cut short, one that mends without the smallest of
+    a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend.
+
+    Args:
+        curve: Curve of at least five models.
+    Returns:
+        data frame: sizes, models, alpha, R², residual sd, and the exponents between the smallest two and the largest
+        two of the sizes used.
+    """
+    import pandas as pd
+
+    every = range(len(curve.models))
+    cuts = {"all": every, "without the smallest": every[1:], "without the largest": every[:-1],
+            "without both": every[1:-1]}  # fmt: skip
+    rows = []
+    for name, chosen in cuts.items():
+        law = fit_law(curve.keep(list(chosen)), k, n_bootstrap=0)
+        slopes = -np.diff(law.y) / np.diff(np.log(law.S))
+        rows.append({"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2,
+                     "residual sd": law.residual_sd, "smallest two": slopes[0], "largest two": slopes[-1]})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def seed_scatter(law, repeats):
+    """Scatter between seeds beside the scatter around the law, both of y = log(-log RBP_k).
+
+    Args:
+        law: Law of the family, least squares.
+        repeats: Curve of some of its sizes, each trained with several seeds, with the same k counted.
+    Returns:
+        dict: sizes, models, "sd between seeds" (pooled over sizes), "sd around the law", "F" (ratio of the variances),
+        "p" (of an F as large when seeds explain all scatter), "error of alpha from seeds" (the slope's standard error
+        if seeds were all that moved the points).
+    Raises:
+        InputError: no size has two models.
+    """
+    from scipy.special import fdtrc
+
+    y = np.log(-np.log(repeats.rbp[:, repeats.index(law.k)]))  # (M,)
+    groups = [y[repeats.S == size] for size in np.unique(repeats.S)]
+    groups = [g for g in groups if len(g) > 1]
+    if not groups:
+        raise InputError(f"{repeats.family} has no size with two seeds: train one with `--seed`.")
+    spare = sum(len(g) - 1 for g in groups)
+    seeds = np.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups) / spare)
+    ratio = (law.residual_sd / seeds) ** 2
+    x = np.log(law.S)
+    return {
+        "sizes": len(groups),
+        "models": sum(len(g) for g in groups),
+        "sd between seeds": seeds,
+        "sd around the law": law.residual_sd,
+        "F": ratio,
+        "p": float(fdtrc(law.n_models - 2, spare, ratio)),
+        "error of alpha from seeds": seeds / np.sqrt(((x - x.mean()) ** 2).sum()),
+    }
 
 
 def _crossed(rows, names, scale):

@@ -1,6 +1,7 @@
 """Measuring: equal to the naive way, resumable at any instant, and never reusing what does not match."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,33 @@ def test_what_matches_is_reused_and_what_does_not_is_measured_again(root, monkey
     other.write_text('{"text": "another text altogether, and a longer one"}\n')
     m.measure("toy", models=["m0"], corpora=[str(other)], progress=False)
     assert read_ranks(path).record["corpus_digest"] != whole.record["corpus_digest"]
+
+
+@pytest.mark.parametrize("changed", ["weights", "tokenizer", "measuring"])
+def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_path, monkeypatch, changed):
+    from rbplib import pages, tables
+
+    copy = tmp_path / "root"
+    shutil.copytree(root, copy)
+    monkeypatch.setenv("RBP_ROOT", str(copy))
+    corpus = str(copy / "lines.jsonl")
+    pages.ensure_measured("toy", [corpus])
+    path = ranks_path("toy", "m1", "lines")
+    before = path.stat().st_mtime_ns
+    pages.ensure_measured("toy", [corpus])
+    assert path.stat().st_mtime_ns == before
+    if changed == "weights":
+        net = GPTNeoXForCausalLM.from_pretrained(copy / "models/m1")
+        torch.nn.init.normal_(net.get_output_embeddings().weight)
+        net.save_pretrained(copy / "models/m1")
+    elif changed == "tokenizer":
+        file = copy / "models/m1/tokenizer.json"
+        file.write_text(file.read_text() + "\n")
+    else:
+        for module in (tables, m, pages):
+            monkeypatch.setattr(module, "MEASURING", 0)
+    pages.ensure_measured("toy", [corpus])
+    assert path.stat().st_mtime_ns != before
 
 
 def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):

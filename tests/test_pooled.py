@@ -16,7 +16,10 @@ from rbplib.pooled import (
     heterogeneity,
     mean_effect,
     rise_with_k,
+    seed_scatter,
+    without_ends,
 )
+from rbplib.settings import InputError
 
 
 def family(name, corpus, seed, **options):
@@ -100,3 +103,56 @@ def test_corpora_of_a_family_that_differ_are_told_apart():
     found = heterogeneity(centred(0.02))
     one = centred(0.02).query("family == 'f0' and k == 1")["alpha"]
     assert found["Q"][0] == pytest.approx(((one - one.mean()) ** 2).sum() / 0.002**2)
+
+
+def seeds_of(curve, sd, bend=0.0, sizes=2, seeds=3, rng=0):
+    """(law of a curve on an exact line plus seed noise and a bend, repeats of its smallest sizes with that noise)."""
+    rng = np.random.default_rng(rng)
+    x = np.log(curve.S)
+    exact = np.log(0.6) - 0.05 * (x - x[0]) + bend * (x - x.mean()) ** 2
+    total = 10**9
+
+    def planted(y, S):
+        hits = np.round(total * np.exp(-np.exp(y))).astype(np.int64)[None, :, None]
+        names = tuple(f"m{i}" for i in range(len(S)))
+        return replace(curve, models=names, S=S, hits=hits, totals=np.array([total]), ks=np.array([1]),
+                       nll=np.ones((1, len(S))))  # fmt: skip
+
+    law = fit_law(planted(exact + rng.normal(0, sd, len(x)), curve.S), 1, n_bootstrap=0)
+    where = np.repeat(np.arange(sizes), seeds)
+    return law, planted(exact[where] + rng.normal(0, sd, len(where)), curve.S[where])
+
+
+def test_planted_seed_scatter_is_found_and_told_from_a_bend():
+    curve = planted_curve(documents=5)
+    many = [seed_scatter(*seeds_of(curve, 0.01, rng=i)) for i in range(400)]
+    assert np.sqrt(np.mean([s["sd between seeds"] ** 2 for s in many])) == pytest.approx(0.01, rel=0.08)
+    assert np.mean([s["p"] < 0.05 for s in many]) == pytest.approx(0.05, abs=0.035)
+    x = np.log(curve.S)
+    assert many[0]["error of alpha from seeds"] == pytest.approx(
+        many[0]["sd between seeds"] / np.sqrt(((x - x.mean()) ** 2).sum())
+    )
+    bent = [seed_scatter(*seeds_of(curve, 0.01, bend=0.02, rng=i)) for i in range(50)]
+    assert np.mean([s["p"] < 0.05 for s in bent]) > 0.9
+    assert (many[0]["sizes"], many[0]["models"]) == (2, 6)
+
+
+def test_one_seed_a_size_is_refused():
+    law, repeats = seeds_of(planted_curve(documents=5), 0.01)
+    with pytest.raises(InputError, match="no size with two seeds"):
+        seed_scatter(law, repeats.keep([0, 3]))
+
+
+def test_a_spoiled_end_of_a_ladder_shows():
+    curve = planted_curve(documents=5)
+    rng = np.random.default_rng(0)
+    y = np.log(0.6) - 0.05 * np.log(curve.S / curve.S[0])
+    y[-1] += 0.1  # the largest model did not get its training
+    total = 10**9
+    hits = np.round(total * np.exp(-np.exp(y + rng.normal(0, 1e-4, len(y))))).astype(np.int64)[None, :, None]
+    curve = replace(curve, hits=hits, totals=np.array([total]), ks=np.array([1]), nll=np.ones((1, len(y))))
+    found = without_ends(curve, 1).set_index("sizes")
+    assert found.loc["without the largest", "R²"] > 0.999 > found.loc["without the smallest", "R²"]
+    assert found.loc["without the largest", "alpha"] == pytest.approx(0.05, rel=0.01)
+    assert found.loc["all", "largest two"] < 0.02 < 0.045 < found.loc["all", "smallest two"]
+    assert list(found["models"]) == [7, 6, 6, 5]

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from rbplib import embedded, settings  # noqa: E402
-from training import data, ladders, train  # noqa: E402
+from training import checks, data, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,12 +166,50 @@ def test_committed_model(folder):
 
 def test_committed_models_are_small_and_ordered():
     assert sum(p.stat().st_size for p in (ROOT / "models").rglob("*") if p.is_file()) < 80e6
-    for family in sorted({p.parent for p in MODELS}):
+    for family in sorted({p.parent for p in MODELS if p.parent.name in ladders.FAMILIES}):
         records = [json.loads(p.read_text()) for p in family.glob("*/training.json")]
         records.sort(key=lambda r: r["nonembedding_params"])
         losses = [r["heldout_loss"] for r in records]
         assert len(records) >= 6 and losses == sorted(losses, reverse=True)
         assert len({(r["tokens"], r["text_digest"]) for r in records}) == 1
+
+
+def test_every_family_has_its_weights():
+    assert {p.parent.name for p in MODELS} >= set(ladders.FAMILIES)
+    assert {(p.parent.name, p.name) for p in MODELS} >= {ladders.place(*job) for job in ladders.REPEATED}
+
+
+def test_repeated_seeds_differ_in_their_seed_alone():
+    for family, name, seed in ladders.REPEATED:
+        first, again = (
+            json.loads((ROOT.joinpath("models", *place) / "training.json").read_text())
+            for place in (ladders.place(family, name), ladders.place(family, name, seed))
+        )
+        assert again["seed"] == seed != first["seed"] and again["heldout_loss"] != first["heldout_loss"]
+        for key in ("nonembedding_params", "tokens", "text_digest", "peak_rate_blocks", "peak_rate_tables"):
+            assert again[key] == first[key]
+
+
+def test_learning_rates_were_checked_at_both_ends():
+    """Neither rate is far too high anywhere: no run at half of one ends more than 0.05 nats below the rule's."""
+    found = json.loads((ROOT / "models" / "checks.json").read_text())
+    losses = {(r["family"], r["size"], r["blocks"], r["tables"]): r["heldout_loss"] for r in found["runs"]}
+    for family in ladders.FAMILIES:
+        for name in checks.ends(family):
+            rule = losses[family, name, 1.0, 1.0]
+            for blocks, tables in checks.FACTORS[1:]:
+                other = losses[family, name, blocks, tables]
+                assert other is None or other > rule - (0.05 if min(blocks, tables) < 1 else 0.25)
+
+
+def test_rates_follow_the_width():
+    assert ladders.learning_rates(16) == (0.008, 0.03)
+    assert ladders.learning_rates(64) == (0.002, 0.03)
+    plan = train.Plan(tokens=8 * 2048, rate=0.5, table_rate=2.0)
+    model, master = train.prepare("nano-gpt2", ladders.Size(1, 32, 1), plan)
+    peaks = {group["peak"]: group["params"][0].numel() for group in master.optimizer.param_groups}
+    assert peaks[0.06] == model.get_input_embeddings().weight.numel()  # tied: once
+    assert set(peaks) == {0.06, 0.002}
 
 
 def test_table_is_made_of_the_records(tmp_path):

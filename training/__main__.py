@@ -1,4 +1,4 @@
-"""`python -m training FAMILY SIZE`, `--all`, `table` or `tokenizer`: makes what `models/` holds."""
+"""`python -m training FAMILY SIZE`, `--all`, `check`, `table` or `tokenizer`: makes what `models/` holds."""
 
 import argparse
 import sys
@@ -26,13 +26,14 @@ def one(family, name, plan, out):
     say = lambda text: print(text, flush=True)  # noqa: E731
     model, record = train.train(family, size, plan, stream, heldout, checkpoint, say=say)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
-    train.save_model(model, record, out / family / name)
+    train.save_model(model, record, out.joinpath(*ladders.place(family, name, plan.seed)))
     say(f"{family} {name}: loss {record['train_loss']}, held out {record['heldout_loss']}, {record['wall_seconds']} s")
 
 
 def every(families, args):
     """All sizes of the families, the largest of a family first, `--workers` models at a time, one thread each.
 
+    With `--all` the repeated seeds too.
     Each model goes on from its checkpoint, so that a finished one is only written again.
     """
     import os
@@ -41,14 +42,14 @@ def every(families, args):
     from training import data, ladders
 
     data.streams()
-    jobs = [(f, n) for f in families for n in reversed(ladders.sizes(f))]
+    jobs = [(f, n, args.seed) for f in families for n in reversed(ladders.sizes(f))]
+    jobs += ladders.REPEATED if args.all else ()
     running = []
     while jobs or running:
         while jobs and len(running) < args.workers:
-            family, name = jobs.pop(0)
+            family, name, seed = jobs.pop(0)
             command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)]
-            command += ["--tokens", str(args.tokens)]
-            command += ["--seed", str(args.seed), "--rate", str(args.rate)]
+            command += ["--tokens", str(args.tokens), "--seed", str(seed)]
             environment = {**os.environ, **ENVIRONMENT}
             running.append((family, name, subprocess.Popen(command, env=environment)))
         family, name, process = running[0]
@@ -66,11 +67,12 @@ def every(families, args):
 
 def arguments():
     parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
-    parser.add_argument("what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `table` or `tokenizer`")
+    parser.add_argument(
+        "what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `check`, `table` or `tokenizer`"
+    )
     parser.add_argument("--all", action="store_true", help="every family and size")
-    parser.add_argument("--tokens", type=int, default=2_048_000, help="tokens that each model sees")
-    parser.add_argument("--seed", type=int, default=42, help="seed of the initial weights")
-    parser.add_argument("--rate", type=float, default=1.0, help="factor on the learning rate, for checks")
+    parser.add_argument("--tokens", type=int, default=4_096_000, help="tokens that each model sees")
+    parser.add_argument("--seed", type=int, default=42, help="seed of the initial weights; others go to FAMILY-seeds")
     parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
     parser.add_argument("--workers", type=int, default=2, help="models trained at once")
     return parser.parse_args()
@@ -87,6 +89,10 @@ def main():
 
         families.write(args.out)
         return table.write(args.out)
+    if args.what == ["check"]:
+        from training import checks
+
+        return checks.every(args.out / "checks.json")
     if args.what == ["tokenizer"]:
         data.make_tokenizer()
         return None
@@ -100,7 +106,7 @@ def main():
     if args.what[1] not in ladders.sizes(family):
         names = list(ladders.sizes(family))
         raise InputError(f"{family} has no size {args.what[1]!r}: {nearest(args.what[1], names)}")
-    plan = train.Plan(args.tokens, seed=args.seed, rate=args.rate)
+    plan = train.Plan(args.tokens, seed=args.seed)
     return one(family, args.what[1], plan, args.out)
 
 

@@ -8,24 +8,39 @@ TITLES = {
         "Nano Pythia",
         "GPT-NeoX's architecture, as Pythia's: rotary positions, parallel blocks, untied output.",
     ),
-    "nano-gpt2": ("Nano GPT-2", "GPT-2's architecture: learned positions; the output is not tied."),
+    "nano-gpt2": ("Nano GPT-2", "GPT-2's architecture: learned positions, tied output."),
     "nano-qwen2.5": (
         "Nano Qwen2.5",
         "Qwen2's architecture: rotary positions, shared keys and values, gated units, tied output.",
     ),
-    "nano-opt": ("Nano OPT", "OPT's architecture: learned positions, rectified units; the output is not tied."),
-    "nano-mamba": ("Nano Mamba", "Mamba's architecture, no transformer: a selective scan; the output is not tied."),
+    "nano-opt": ("Nano OPT", "OPT's architecture: learned positions, rectified units, tied output."),
+    "nano-mamba": ("Nano Mamba", "Mamba's architecture, no transformer: a selective scan, tied output."),
 }
+
+
+SEEDS = "Sizes of {title} with three sets of initial weights each; the page of all families reads it."
 
 
 def write(out):
     """One YAML per trained family; scores are computed in float32 from the 16-bit weights, so that ties are rare."""
+    trained = [(path, r["nonembedding_params"]) for path, r in records(out)]
     for family, (title, note) in TITLES.items():
-        models = [(path, r) for path, r in records(out) if r["family"] == family]
-        if not models:
-            continue
-        lines = [f"title: {title}", f"note: '{note}'", "embedded: true", "context: 256", "dtype: float32", "models:"]
-        for path, r in models:
-            size = r["nonembedding_params"]
-            lines.append(f"  - {{name: {path.name}, id: models/{family}/{path.name}, nonembedding_params: {size}}}")
-        (root() / "families" / f"{family}.yml").write_text("\n".join(lines).replace("'s", "''s") + "\n")
+        _write(family, title, note, True, [(path, size) for path, size in trained if path.parent.name == family])
+        others = [(path, size) for path, size in trained if path.parent.name == f"{family}-seeds"]
+        sizes = {size for _, size in others}
+        first = [(path, size) for path, size in trained if path.parent.name == family and size in sizes]
+        models = sorted(first + others, key=lambda pair: pair[1])
+        _write(f"{family}-seeds", f"{title}, repeated", SEEDS.format(title=title), False, models)
+
+
+def _write(family, title, note, embedded, models):
+    if not models:
+        return
+    note = note.replace("'", "''")
+    lines = [f"title: {title}", f"note: '{note}'"] + ["embedded: true"] * embedded
+    lines += ["context: 256", "dtype: float32", "models:"]
+    for path, size in models:
+        lines.append(
+            f"  - {{name: {path.name}, id: models/{path.parent.name}/{path.name}, nonembedding_params: {size}}}"
+        )
+    (root() / "families" / f"{family}.yml").write_text("\n".join(lines) + "\n")

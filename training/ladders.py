@@ -19,12 +19,17 @@ class Size:
 RUNGS = (Size(1, 12, 1), Size(2, 16, 1), Size(3, 24, 1), Size(4, 40, 1), Size(4, 64, 2), Size(5, 104, 2))
 # A Mamba block has half the parameters of a transformer's layer, and a scan that costs as much as the rest.
 MAMBA_RUNGS = (Size(1, 12, 0), Size(2, 16, 0), Size(3, 24, 0), Size(4, 40, 0), Size(5, 64, 0), Size(6, 112, 0))
-BASE_RATE, BASE_WIDTH = 2e-2, 16
+TABLE_RATE = 0.03
+BLOCK_RATE, BASE_WIDTH = 0.008, 16
 
 
-def learning_rate(width):
-    """Peak rate of AdamW: 0.02 at width 16, falling with the width to the power 3/4."""
-    return BASE_RATE * (BASE_WIDTH / width) ** 0.75
+def learning_rates(width):
+    """Peak rates of AdamW, (blocks, token tables): 0.008 at width 16, falling as 1/width; and 0.03 at every width.
+
+    Adam moves every entry of a matrix by about the rate whatever the matrix's size; what a block adds then grows with
+    its number of inputs, so its rate falls with the width. A row of a table has one input, so its rate does not.
+    """
+    return BLOCK_RATE * BASE_WIDTH / width, TABLE_RATE
 
 
 def _common(size):
@@ -64,7 +69,7 @@ def nano_gpt2(size):
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        tie_word_embeddings=False,
+        tie_word_embeddings=True,
         **_common(size),
     )
 
@@ -84,7 +89,7 @@ def nano_opt(size):
         dropout=0.0,
         attention_dropout=0.0,
         pad_token_id=None,
-        tie_word_embeddings=False,
+        tie_word_embeddings=True,
         **common,
     )
 
@@ -113,7 +118,7 @@ def nano_mamba(size):
         state_size=4,
         expand=2,
         residual_in_fp32=False,
-        tie_word_embeddings=False,
+        tie_word_embeddings=True,
         **_common(size),
     )
 
@@ -125,6 +130,20 @@ FAMILIES = {
     "nano-opt": nano_opt,
     "nano-mamba": nano_mamba,
 }
+
+# Repeated with other initial weights: the scatter between seeds beside the scatter around the law.
+REPEATED = (
+    ("nano-pythia", "6.6k", 43),
+    ("nano-pythia", "6.6k", 44),
+    ("nano-pythia", "200k", 43),
+    ("nano-pythia", "200k", 44),
+)
+SEED = 42
+
+
+def place(family, name, seed=SEED):
+    """Folder of a model below `models/`, as (family, model): other seeds live in a family of their own."""
+    return (family, name) if seed == SEED else (f"{family}-seeds", f"{name}-{seed}")
 
 
 def nonembedding_parameters(model):
@@ -141,6 +160,9 @@ def build(family, size):
 
     model = AutoModelForCausalLM.from_config(FAMILIES[family](size))
     with torch.no_grad():
+        # Tokens start larger than the blocks' matrices, so that what the first blocks add does not drown them; a tied
+        # table makes the scores too, and starts in between.
+        model.get_input_embeddings().weight.mul_(2.0 if model.config.tie_word_embeddings else 4.0)
         for name, parameter in model.named_parameters():
             if is_position(name):
                 parameter.mul_(0.25)  # so that positions do not drown tokens before they are learned

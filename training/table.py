@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from training import ladders
+from training import checks, ladders
 from training.train import Plan
 
 HEAD = """# The embedded models
@@ -12,9 +12,8 @@ Made by `training/` (all: `make train`; one: `python -m training FAMILY SIZE`; t
 Weights are bfloat16 in safetensors; the committed weights are the ones that are measured. All sizes of a family saw
 the same tokens once, in the same order (every family reads the same text from its beginning; how far, the table says):
 windows of {context} tokens, {batch} per step, AdamW with a linear warm-up over {warmup:.0%} of the steps and a linear
-decay to 0; peak learning rate 0.02 at width 16, falling with the width to the power 3/4. Runs of 200 steps checked the
-rule (nano-pythia, held-out loss): at width 16 a rate of 0.005 gave 6.25, 0.01 gave 5.89 and 0.02 gave 5.71; at width
-128 a rate of 0.0071 gave 5.50 and 0.0035 gave 5.46, and the rule says 0.0042.
+decay to 0. Peak learning rate: {block} at width {base} for the blocks, falling as 1/width; {table} for the tables of
+tokens at every width. The output is tied to the input in all families but `nano-pythia`, as in the real ones.
 
 The text is that of packages installed here (`rbplib/embedded.py` names them). The SHA-256 of the tokens read, as
 little-endian 16-bit numbers: {found}.
@@ -23,8 +22,8 @@ holds 8% more bytes of unseen training-like text (3.31 against 3.05) and costs t
 model's work.
 
 `held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
-non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, on a machine that
-was busy with other work; the digest is the first 12 digits of the SHA-256 of `model.safetensors`.
+non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, two at a
+time; the digest is the first 12 digits of the SHA-256 of `model.safetensors`.
 
 """
 COLUMNS = (
@@ -42,33 +41,39 @@ COLUMNS = (
     "digest",
 )
 
-TAIL = """
-## Recipes without weights yet
+CHECKS = """
+## Is the learning-rate rule right?
 
-`training/ladders.py` also holds `nano-gpt2`, `nano-opt` and `nano-mamba`. No weights of theirs are committed: their
-runs were not good enough or not finished. What was found (nats per token; held out where not said otherwise):
+`python -m training check` trains the two ends of every ladder for {steps} steps, warm-up and decay included, at the
+rule and with one of its two rates halved or doubled. Held-out loss, nats per token:
 
-* `nano-gpt2` with a tied output, as the real one, after 1,000 steps: 4.97 at S = 200,064 but 5.25 at S = 655,928. The
-  tied table is the obstacle: in runs of 200 steps at S = 21,720 the training loss ends at 5.34 untied and at about 6.0
-  tied (`nano-pythia`: 5.36). So these three families keep the two tables apart; neither counts in S.
-* `nano-gpt2` untied, after 750 steps: 4.99 at S = 200,064 and 4.95 at S = 655,928: the top of the ladder is nearly
-  flat, and both are far above `nano-pythia`. The learning rate is too high there: in runs of 100 steps at S = 655,928
-  the training loss ends at 6.34 with the rate of the rule and at 6.13 with 0.4 of it (`nano-pythia`, by rule: 5.80).
-* Learned positions drown the tokens at first: started at a quarter of the tokens' scale and with 0.3 of the learning
-  rate, the training loss after 100 steps is 6.07 and not 6.27 (untied, S = 21,720). The recipe takes a tenth of it.
-* `nano-opt` is helped by scaling what its blocks add by 1/sqrt(2 layers), as OPT was trained: 6.25 and not 6.38 after
-  100 steps at S = 21,720. Its ladder was not finished.
-* `nano-mamba` (`MambaForCausalLM`) is at 5.82 after 100 steps at S of 14 thousand and costs about twice as much per
-  token. `training/scan.py` writes out the gradient of its scan, since the reference makes a graph node per position;
-  its state has 4 numbers per channel (16 in the published models), because the scan is most of its cost. Not finished.
+| family | size | the rule | blocks x0.5 | blocks x2 | tables x0.5 | tables x2 |
+|---|---|---|---|---|---|---|
+{rows}
+
+A run this short asks for higher rates than a whole one, so a gain from doubling is expected and weighs less than one
+from halving.
+"""
+
+NOTES = """
+## Choices of the recipe
+
+* The rule has two rates because one does not do. A single rate that fell with the width was tried first: the tables
+  then learn too slowly in the wide models and the ladder flattens at its top, most of all with a tied output.
+* Blocks of `nano-opt` start with what they add scaled by 1/sqrt(2 layers), as OPT was trained; GPT-2's class does so
+  itself. Learned positions start small, so that they do not drown the tokens before they are learned.
+* `nano-mamba` is `MambaForCausalLM`. `training/scan.py` writes out the gradient of its scan, since the reference makes
+  a graph node per position; the state has 4 numbers per channel (16 in the published models), because the scan is
+  most of its cost. Its block has half the parameters of a transformer's layer, so its sizes differ a little.
+* `nano-pythia-seeds` repeats two sizes of `nano-pythia` with other initial weights and the same text in the same order.
 """
 
 
 def records(out):
-    """Training records by family in the order of `ladders.FAMILIES`, smallest size first."""
-    for family in ladders.FAMILIES:
+    """(folder, record): family by family in the order of `ladders.FAMILIES`, smallest size first, then other seeds."""
+    for family in (*ladders.FAMILIES, *(f"{family}-seeds" for family in ladders.FAMILIES)):
         found = [(path.parent, json.loads(path.read_text())) for path in (out / family).glob("*/training.json")]
-        yield from sorted(found, key=lambda pair: pair[1]["nonembedding_params"])
+        yield from sorted(found, key=lambda pair: (pair[1]["nonembedding_params"], pair[1]["seed"]))
 
 
 def write(out):
@@ -78,12 +83,17 @@ def write(out):
         digest = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()[:12]
         digests[r["tokens"]] = r["text_digest"][:12]
         lines.append(
-            f"| {r['family']} | {path.name} | {r['nonembedding_params']:,} | {r['total_params']:,} | {r['layers']} | "
-            f"{r['width']} | {r['tokens']:,} | {r['train_loss']:.3f} | {r['heldout_loss']:.3f} | "
+            f"| {path.parent.name} | {path.name} | {r['nonembedding_params']:,} | {r['total_params']:,} | "
+            f"{r['layers']} | {r['width']} | {r['tokens']:,} | {r['train_loss']:.3f} | {r['heldout_loss']:.3f} | "
             f"{r['wall_seconds']:,.0f} s | {r['hardware']} | {digest} |"
         )
     plan = Plan()
     found = ", ".join(f"{digest}... of the first {n + 1:,}" for n, digest in sorted(digests.items()))
-    head = HEAD.format(context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found)
+    rates = dict(block=ladders.BLOCK_RATE, base=ladders.BASE_WIDTH, table=ladders.TABLE_RATE)
+    head = HEAD.format(context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, **rates)
     rule = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    (out / "README.md").write_text(head + "\n".join(rule + lines) + "\n" + TAIL)
+    text = head + "\n".join(rule + lines) + "\n"
+    if (out / "checks.json").is_file():
+        checked = json.loads((out / "checks.json").read_text())
+        text += CHECKS.format(steps=checked["steps"], rows="\n".join(checks.rows(checked)))
+    (out / "README.md").write_text(text + NOTES)

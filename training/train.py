@@ -19,14 +19,15 @@ from training.loss import head_loss
 class Plan:
     """What all sizes of all families share."""
 
-    tokens: int = 2_048_000  # seen by every size of a family, each once
+    tokens: int = 4_096_000  # seen by every size of a family, each once
     batch: int = 8  # windows of CONTEXT tokens per step
     warmup: float = 0.04  # share of the steps
     decay: float = 0.1  # weight decay of matrices
     betas: tuple = (0.9, 0.95)
     clip: float = 1.0
-    seed: int = 42
-    rate: float = 1.0  # factor on the width rule, for checks
+    seed: int = ladders.SEED
+    rate: float = 1.0  # factor on the blocks' learning rate, for checks
+    table_rate: float = 1.0  # factor on the token tables' learning rate, for checks
 
     @property
     def steps(self):
@@ -38,24 +39,27 @@ class Plan:
         return min((step + 1) / warm, (self.steps - step) / (self.steps - warm))
 
 
-# Kind of parameter: share of the weight decay, factor on the learning rate. Learned positions get a gradient at every
-# step, and at the rate of the rest their noise drowns the tokens' embeddings.
-KINDS = {"matrix": (1, 1), "vector": (0, 1), "position": (0, 0.1)}
-
-
-def kind_of(name, parameter):
-    if ladders.is_position(name):
-        return "position"
-    return "matrix" if parameter.dim() >= 2 and not name.endswith("A_log") else "vector"
+def kind_of(model, name, parameter):
+    """ "table" (rows per token), "matrix" or "vector" (norms, biases, learned positions, the scan's time constants)."""
+    if parameter is model.get_input_embeddings().weight or parameter is model.get_output_embeddings().weight:
+        return "table"
+    small = ladders.is_position(name) or name.endswith("A_log")
+    return "matrix" if parameter.dim() >= 2 and not small else "vector"
 
 
 class Master:
     """fp32 master weights and AdamW over all parameters laid end to end; the model holds bf16 views of one vector."""
 
-    def __init__(self, model, plan, rate):
-        kinds = {name: kind_of(name, p) for name, p in model.named_parameters()}
+    def __init__(self, model, plan, width):
+        blocks, tables = ladders.learning_rates(width)
+        blocks, tables = plan.rate * blocks, plan.table_rate * tables
+        kinds = {name: kind_of(model, name, p) for name, p in model.named_parameters()}
         self.groups, settings = [], []
-        for kind, (decay, factor) in KINDS.items():
+        for kind, decay, rate in (
+            ("matrix", plan.decay, blocks),
+            ("vector", 0.0, blocks),
+            ("table", plan.decay, tables),
+        ):
             members = [p for name, p in model.named_parameters() if kinds[name] == kind]
             if not members:
                 continue
@@ -68,16 +72,16 @@ class Master:
                 at += p.numel()
             full = torch.nn.Parameter(full)
             self.groups.append((full, half, grad))
-            settings.append({"params": [full], "weight_decay": plan.decay * decay, "lr": rate, "factor": factor})
+            settings.append({"params": [full], "weight_decay": decay, "lr": rate, "peak": rate})
         self.optimizer = torch.optim.AdamW(settings, betas=plan.betas, eps=1e-8, fused=True)
-        self.rate, self.clip = rate, plan.clip
+        self.clip = plan.clip
 
     def step(self, factor):
         for full, _, grad in self.groups:
             full.grad = grad.float()
         torch.nn.utils.clip_grad_norm_([full for full, _, _ in self.groups], self.clip)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * factor * group["factor"]
+            group["lr"] = group["peak"] * factor
         self.optimizer.step()
         for full, half, grad in self.groups:
             half.copy_(full.detach())
@@ -122,7 +126,7 @@ def prepare(family, size, plan):
         scan.use_in_training()
     else:
         model.set_attn_implementation("training")
-    return model, Master(model, plan, plan.rate * ladders.learning_rate(size.width))
+    return model, Master(model, plan, size.width)
 
 
 def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, every=20, say=print):
@@ -164,7 +168,8 @@ def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, 
         "total_params": sum(p.numel() for p in model.parameters()),
         "tokens": step * plan.batch * ladders.CONTEXT,
         "steps": step,
-        "peak_learning_rate": plan.rate * ladders.learning_rate(size.width),
+        "peak_rate_blocks": plan.rate * ladders.learning_rates(size.width)[0],
+        "peak_rate_tables": plan.table_rate * ladders.learning_rates(size.width)[1],
         "seed": plan.seed,
         "train_loss": round(sum(tail) / len(tail), 4),
         "heldout_loss": None if heldout is None else round(heldout_loss(model, heldout), 4),
