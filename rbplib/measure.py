@@ -5,17 +5,13 @@ parts and gives the same bytes in the data columns.
 """
 
 import platform
-import shutil
-import subprocess
 import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from queue import SimpleQueue
 
 import numpy as np
 import torch
@@ -24,6 +20,7 @@ from tqdm import tqdm
 import rbplib
 from rbplib import corpora as corpora_module
 from rbplib import loading
+from rbplib.parts import PART_TOKENS, Parts, say
 from rbplib.ranks import sequence_ranks
 from rbplib.settings import (
     PROTOCOLS,
@@ -34,12 +31,11 @@ from rbplib.settings import (
     load_corpus,
     load_family,
 )
+from rbplib.sharing import share_out
 from rbplib.tables import (
     COLUMNS,
     MEASURING,
     MissingTable,
-    atomic_path,
-    columns_digest,
     mismatches,
     ranks_path,
     read_ranks,
@@ -49,7 +45,6 @@ from rbplib.tables import (
 )
 from rbplib.windows import batches, encode, make_windows, scored_rows, window_length
 
-PART_TOKENS = 65_536  # tokens a part holds: what a killed run loses at most
 LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy")
 
 
@@ -117,41 +112,11 @@ def measure(
             waiting.append((model, todo))
     if len(devices) > 1 and len(waiting) > 1 and family.path:
         options = {"protocol": protocol, "dtype": dtype, "results": results, "batch-tokens": batch_tokens}
-        _share_out(family, waiting, devices, options, trust_remote_code, progress)
+        share_out(family, waiting, devices, options, trust_remote_code, progress)
         return paths
     for model, todo in waiting:
         _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
     return paths
-
-
-def _share_out(family, waiting, devices, options, trust_remote_code, progress):
-    """One process per model, as many at once as there are devices; the largest models first."""
-    free = SimpleQueue()
-    for name in devices:
-        free.put(name)
-
-    def run(model, tasks):
-        name = free.get()
-        command = [sys.executable, "-m", "rbplib", "measure", "--family", str(family.path), "--model", model.name]
-        command += ["--device", name, *(() if progress else ("--quiet",))]
-        command += ["--trust-remote-code"] if trust_remote_code else []
-        for task in tasks:
-            command += ["--corpus", str(task.corpus.file or task.corpus.path or task.corpus.name)]
-        for key, value in options.items():
-            command += [f"--{key}", str(value).removeprefix("torch.")] if value is not None else []
-        try:
-            return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        finally:
-            free.put(name)
-
-    order = sorted(waiting, key=lambda w: -(w[0].nonembedding_params or 0))
-    with ThreadPoolExecutor(len(devices)) as pool:
-        done = list(pool.map(lambda w: run(*w), order))
-    failed = [(w[0].name, d) for w, d in zip(order, done, strict=True) if d.returncode]
-    if failed:
-        name, process = failed[0]
-        last = (process.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("rbp: ")
-        raise InputError(f"measuring {name} of {family.name} failed: {last}")
 
 
 def expected(family, model, corpus, documents, protocol, dtype=None):
@@ -192,19 +157,15 @@ def is_measured(path, expect):
     try:
         record = read_record(path)
         if differ := mismatches(record, expect):
-            _say(f"{path} was measured with another {' and '.join(differ)}: measuring again")
+            say(f"{path} was measured with another {' and '.join(differ)}: measuring again")
             return False
         read_ranks(path)
     except MissingTable:
         return False
     except InputError as error:
-        _say(f"{error} Measuring again.")
+        say(f"{error} Measuring again.")
         return False
     return True
-
-
-def _say(text):
-    tqdm.write(text, file=sys.stderr)
 
 
 def _measure_model(family, model, tasks, protocol, device, dtype, trust_remote_code, progress, batch_tokens):
@@ -241,7 +202,7 @@ def _measure_table(loaded, task, windows, family, progress, batch_tokens):
             f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {task.expect['model']} "
             f"({vocab}): its tokenizer does not belong to it."
         )
-    parts = Parts(task, windows, batch_tokens or choose_batch_tokens(loaded, windows.length))
+    parts = Parts(task, windows, batch_tokens or choose_batch_tokens(loaded, windows.length), PART_TOKENS)
     total = windows.tokens
     label = f"{family.name}/{task.expect['model']} on {task.corpus.name}"
     with tqdm(total=total, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
@@ -341,69 +302,6 @@ def choose_batch_tokens(loaded, length):
         per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
         return int(max(length, min(1 << 17, free * 0.5 / per_token)))
     return max(length, 4096)
-
-
-class Parts:
-    """Finished pieces of one table, in a folder beside it whose name says what they belong to."""
-
-    def __init__(self, task, windows, batch_tokens):
-        key = sha256(repr(sorted(task.expect.items())).encode()).hexdigest()[:16]
-        self.folder = task.path.parent / f".{task.path.stem}.parts-{key}"
-        for other in task.path.parent.glob(f".{task.path.stem}.parts-*"):
-            if other != self.folder:
-                shutil.rmtree(other, ignore_errors=True)
-        plan = self.folder / "batch_tokens"  # a resumed run must cut batches as the first one did
-        if plan.is_file():
-            batch_tokens = int(plan.read_text())
-        else:
-            write_text(plan, str(batch_tokens))
-        self.batch_tokens = batch_tokens
-        self.groups = list(_groups(windows.windows, PART_TOKENS))
-
-    def file(self, number):
-        return self.folder / f"{number:05d}.npz"
-
-    def is_done(self, number):
-        return self._load(number) is not None
-
-    def _load(self, number):
-        try:
-            with np.load(self.file(number), allow_pickle=False) as data:
-                columns = {name: data[name] for name in COLUMNS}
-                return columns if str(data["sha256"]) == columns_digest(columns) else None
-        except (OSError, KeyError, ValueError, EOFError):
-            return None
-        except Exception as error:  # a cut zip file raises zipfile.BadZipFile or zlib.error
-            _say(f"{self.file(number)} is damaged ({error}): measuring that part again")
-            return None
-
-    def write(self, number, columns):
-        columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
-        with atomic_path(self.file(number)) as temporary, open(temporary, "wb") as f:
-            np.savez(f, sha256=columns_digest(columns), **columns)
-
-    def gather(self):
-        """All parts as one table, sorted by (document, position)."""
-        loaded = [self._load(i) for i in range(len(self.groups))]
-        columns = {n: np.concatenate([np.empty(0, d), *(part[n] for part in loaded)]) for n, d in COLUMNS.items()}
-        order = np.lexsort((columns["position"], columns["document"]))
-        return {name: values[order] for name, values in columns.items()}
-
-    def remove(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _groups(windows, tokens):
-    """Windows in order, cut into runs of about `tokens` tokens."""
-    group, size = [], 0
-    for w in windows:
-        group.append(w)
-        size += len(w.ids)
-        if size >= tokens:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def best_candidates(family, model, corpus, places, n=5):

@@ -182,7 +182,7 @@ def without_ends(curve, k):
     a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend.
 
     Args:
-        curve: Curve of at least five models.
+        curve: Curve of at least three models; cuts that leave fewer are left out.
     Returns:
         data frame: sizes, models, alpha, R², residual sd, and the exponents between the smallest two and the largest
         two of the sizes used.
@@ -194,6 +194,8 @@ def without_ends(curve, k):
             "without both": every[1:-1]}  # fmt: skip
     rows = []
     for name, chosen in cuts.items():
+        if len(chosen) < 3:
+            continue
         law = fit_law(curve.keep(list(chosen)), k, n_bootstrap=0)
         slopes = -np.diff(law.y) / np.diff(np.log(law.S))
         rows.append({"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2,

@@ -38,6 +38,8 @@ HELPERS = {  # module: the room it is a part of
     "hub": "corpora",
     "embedded": "corpora",
     "loading": "measure",
+    "parts": "measure",
+    "sharing": "measure",
     "devices": "measure",
     "model_files": "measure",
     "fetch": "corpora",

@@ -156,3 +156,4 @@ def test_a_spoiled_end_of_a_ladder_shows():
     assert found.loc["without the largest", "alpha"] == pytest.approx(0.05, rel=0.01)
     assert found.loc["all", "largest two"] < 0.02 < 0.045 < found.loc["all", "smallest two"]
     assert list(found["models"]) == [7, 6, 6, 5]
+    assert list(without_ends(curve.keep([0, 1, 2]), 1)["models"]) == [3]

@@ -1,6 +1,7 @@
 """The training recipe: fused loss, scan, data apart from evaluation text, resuming, and the committed models."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,6 +201,24 @@ def test_learning_rates_were_checked_at_both_ends():
             for blocks, tables in checks.FACTORS[1:]:
                 other = losses[family, name, blocks, tables]
                 assert other is None or other > rule - (0.05 if min(blocks, tables) < 1 else 0.25)
+
+
+def test_check_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    path = tmp_path / "checks.json"
+    monkeypatch.setattr(checks, "one", lambda family, name, blocks, tables: blocks + tables)
+    monkeypatch.setattr(checks, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(checks.data, "streams", lambda: None)
+    checks.every(path)
+    whole = json.loads(path.read_text())
+    assert len(whole["runs"]) == 2 * len(checks.FACTORS) * len(ladders.FAMILIES)
+    cut = {"steps": checks.STEPS, "runs": whole["runs"][::2]}
+    path.write_text(json.dumps(cut))
+    calls = []
+    monkeypatch.setattr(checks, "one", lambda *run: calls.append(run) or sum(run[2:]))
+    checks.every(path)
+    assert json.loads(path.read_text()) == whole and len(calls) == len(whole["runs"][1::2])
+    lines = list(checks.rows(whole))
+    assert len(lines) == 2 * len(ladders.FAMILIES) and lines[0].endswith("| 2.000 | 1.500 | 3.000 | 1.500 | 3.000 |")
 
 
 def test_rates_follow_the_width():

@@ -1,6 +1,7 @@
 """`python -m training FAMILY SIZE`, `--all`, `check`, `table` or `tokenizer`: makes what `models/` holds."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -36,7 +37,6 @@ def every(families, args):
     With `--all` the repeated seeds too.
     Each model goes on from its checkpoint, so that a finished one is only written again.
     """
-    import os
     import subprocess
 
     from training import data, ladders
@@ -92,7 +92,8 @@ def main():
     if args.what == ["check"]:
         from training import checks
 
-        return checks.every(args.out / "checks.json")
+        os.environ.update(ENVIRONMENT)
+        return checks.every(args.out / "checks.json", args.workers)
     if args.what == ["tokenizer"]:
         data.make_tokenizer()
         return None
