@@ -12,7 +12,7 @@ GOALS = {  # times faster than a contender that this library set out to be; and 
     ("14m", 4): {"full logits": 1.0, "lm-evaluation-harness": 2, "the paper's algorithm": 10, "minicons": 25},
     ("14m", 16): {"full logits": 1.2, "lm-evaluation-harness": 2, "the paper's algorithm": 15, "minicons": 25},
     ("70m", 4): {"full logits": 1.0, "lm-evaluation-harness": 1.25, "the paper's algorithm": 3, "minicons": 8},
-    ("70m", 16): {"full logits": 1.0, "lm-evaluation-harness": 1.5},
+    ("70m", 16): {"full logits": 1.0, "lm-evaluation-harness": 1.5, "the paper's algorithm": 3, "minicons": 8},
 }
 MEMORY_GOALS = {4: 150, 16: 300}
 HERE = Path(__file__).parent
