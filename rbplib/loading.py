@@ -162,6 +162,8 @@ def load_weights(folder, model_id, config, dtype, device, spread, trust_remote_c
                 **options,
             )
         net = net if spread else net.to(device)
+        if device == "cpu":
+            quiet_kernels()
     except torch.OutOfMemoryError:
         raise InputError(
             f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
@@ -191,6 +193,13 @@ def no_bars():
             with warnings.catch_warnings():  # a user who switched all bars off is warned at each attempt
                 warnings.simplefilter("ignore")
                 logging.enable_progress_bar()
+
+
+def quiet_kernels():
+    """Kernels are for GPUs: on a processor, advice to install them is a line of noise on a page for every model."""
+    import logging
+
+    logging.getLogger("transformers.integrations.hub_kernels").setLevel(logging.ERROR)
 
 
 def check_memory(folder, model_id, dtype):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from rbplib.corpora import load_documents
 from rbplib.settings import InputError
 from rbplib.tables import ranks_path, read_ranks
 
+ROOT = Path(__file__).resolve().parent.parent
 TEXTS = [f"line {i}: " + "the quick brown fox jumps over the lazy dog " * (1 + i % 7) + str(i * i) for i in range(40)]
 
 
@@ -145,6 +147,17 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
             monkeypatch.setattr(module, "MEASURING", 0)
     pages.ensure_measured("toy", [corpus])
     assert path.stat().st_mtime_ns != before
+
+
+def test_a_state_space_model_is_measured_without_advice_on_kernels(tmp_path):
+    text = tmp_path / "text.jsonl"
+    text.write_text("\n".join(f'{{"text": "{t}"}}' for t in TEXTS[:3]))
+    command = ["measure", "--family", "nano-mamba", "--corpus", str(text), "--quiet"]
+    settings = {**os.environ, "RBP_RESULTS": str(tmp_path / "results"), "RBP_ROOT": str(ROOT)}
+    done = subprocess.run([sys.executable, "-m", "rbplib", *command], capture_output=True, text=True, env=settings,
+                          cwd=ROOT)  # fmt: skip
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(list((tmp_path / "results" / "ranks" / "nano-mamba").glob("*/text.parquet"))) == 6
 
 
 def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):
