@@ -14,9 +14,9 @@ AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_c
 
 
 def embedded():
-    """Names of the embedded families, the story's own first."""
+    """Names of the embedded families, the story's own first, then the one that is no transformer."""
     found = [p.stem for p in (ROOT / "families").glob("*.yml") if yaml.safe_load(p.read_text()).get("embedded")]
-    return sorted(found, key=lambda name: (name != STORY, name))
+    return sorted(found, key=lambda name: (name != STORY, "mamba" not in name, name))
 
 
 def small_root(place):
@@ -32,7 +32,7 @@ def small_root(place):
     if (ROOT / "results" / "corpora").is_dir():  # text already gathered from the installed packages
         (place / "results").mkdir()
         (place / "results" / "corpora").symlink_to(ROOT / "results" / "corpora")
-    for name in embedded()[:2]:
+    for name in (*embedded()[:2], f"{STORY}-seeds"):
         family = yaml.safe_load((ROOT / "families" / f"{name}.yml").read_text())
         family["models"] = family["models"][:MODELS]
         (place / "families" / f"{name}.yml").write_text(yaml.safe_dump(family, sort_keys=False))
