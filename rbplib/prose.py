@@ -9,6 +9,8 @@ import json
 import math
 import unicodedata
 
+WORD = 24  # characters up to which a cell without a space stays on one line
+TALL = 30  # rows from which a table scrolls in a box of its own
 LONG = 40  # characters from which a table cell may break into lines
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
@@ -89,6 +91,8 @@ def table_html(frame, caption="", download=None, digits=3, safe=()):
             text = number(value, digits) if numeric else (value if name in safe else html.escape(str(value)))
             key = f' data-sort="{float(value)!r}"' if numeric else ""
             kind = "num" if numeric else "long" if name not in safe and len(str(value)) > LONG else "text"
+            if kind == "text" and len(str(value)) <= WORD and " " not in str(value):
+                kind = "text word"  # a name is not broken at its hyphen
             cells.append(f'<td class="{kind}"{key}>{text}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
@@ -98,8 +102,9 @@ def table_html(frame, caption="", download=None, digits=3, safe=()):
         name = html.escape(download)
         link = f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV</a></p>'
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    wrap = "rbp-table-wrap" + " tall" * (len(frame) > TALL)
     return (
-        f'<div class="rbp-table-wrap"><table class="rbp-table">{title}<thead><tr>{head}</tr></thead>'
+        f'<div class="{wrap}"><table class="rbp-table">{title}<thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>{link}</div>"
     )
 

@@ -55,3 +55,11 @@ def test_table_escapes_text_sorts_numbers_and_keeps_all_digits_in_the_csv():
     assert 'data-sort="0.123456789"' in text
     csv = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
     assert csv.splitlines()[1] == "<b>x</b>,0.123456789"
+
+
+def test_a_long_table_scrolls_and_a_name_keeps_its_line():
+    frame = pd.DataFrame({"family": ["nano-qwen2.5"] * 31, "corpus": ["Documentation prose"] * 31})
+    html = prose.table_html(frame)
+    assert 'class="rbp-table-wrap tall"' in html and "tall" not in prose.table_html(frame[:30])
+    assert html.count('<td class="text word">nano-qwen2.5</td>') == 31
+    assert html.count('<td class="text">Documentation prose</td>') == 31
