@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.tables import ranks_path, write_ranks
+from rbplib.tables import MEASURING, ranks_path, write_ranks
 
 VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
@@ -42,6 +42,7 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
             logprob = -np.log(rank) * 0.8 - 0.4 - 0.1 * rng.random(n)
             record = {"vocab_size": VOCABULARY, "documents": documents, "family": name, "model": model,
                       "model_id": f"none/{model}", "corpus": corpus, "protocol": "paper", "window": 256, "seed": 42,
+                      "measuring": MEASURING,
                       "nonembedding_params": size, "total_params": size + 1000}  # fmt: skip
             columns = {"document": document, "position": position, "token": token, "greater": rank - ties,
                        "ties": ties, "logprob": logprob}  # fmt: skip

@@ -198,7 +198,7 @@ def page_tables(path):
             html = "".join(output.get("data", {}).get("text/html", []))
             names = [unescape(h) for h in re.findall(r'<th scope="col">(.*?)</th>', html)]
             for row in re.findall(r"<tr>(<td.*?)</tr>", html):
-                cells = re.findall(r'<td class="\w+"(?: data-sort="(.*?)")?>(.*?)</td>', row)
+                cells = re.findall(r'<td class="[\w ]+"(?: data-sort="(.*?)")?>(.*?)</td>', row)
                 yield dict(zip(names, [float(s) if s else unescape(t) for s, t in cells], strict=True))
 
 
