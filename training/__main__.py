@@ -66,13 +66,16 @@ def every(families, args):
 
 
 def arguments():
+    from training.ladders import SEED
+    from training.train import Plan
+
     parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
     parser.add_argument(
         "what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `check`, `table` or `tokenizer`"
     )
     parser.add_argument("--all", action="store_true", help="every family and size")
-    parser.add_argument("--tokens", type=int, default=4_096_000, help="tokens that each model sees")
-    parser.add_argument("--seed", type=int, default=42, help="seed of the initial weights; others go to FAMILY-seeds")
+    parser.add_argument("--tokens", type=int, default=Plan.tokens, help="tokens that each model sees")
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of the initial weights; others go to FAMILY-seeds")
     parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
     parser.add_argument("--workers", type=int, default=2, help="models trained at once")
     return parser.parse_args()

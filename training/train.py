@@ -40,7 +40,7 @@ class Plan:
 
 
 def kind_of(model, name, parameter):
-    """ "table" (rows per token), "matrix" or "vector" (norms, biases, learned positions, the scan's time constants)."""
+    """Kind of a parameter: a table of tokens, a matrix, or a vector (norms, biases, positions, time constants)."""
     if parameter is model.get_input_embeddings().weight or parameter is model.get_output_embeddings().weight:
         return "table"
     small = ladders.is_position(name) or name.endswith("A_log")
