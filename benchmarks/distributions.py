@@ -20,7 +20,7 @@ from benchmarks.ranks import write_result
 
 def planted(args):
     """Ranks int64 (n,) from the rounded lognormal on 1..V."""
-    from rbplib.rank_laws import FAMILIES
+    from rbplib.distributions.candidates import FAMILIES
 
     natural = (1 - args.mu / args.sigma**2, 0.5 / args.sigma**2)
     mass = np.exp(FAMILIES["lognormal_rounded"].log_mass(np.arange(1.0, args.vocab + 1), natural))
@@ -29,7 +29,7 @@ def planted(args):
 
 def ours(ranks, args, family="lognormal_rounded"):
     """Time with the counting of ranks in it, and again from the histogram alone."""
-    from rbplib.distributions import fit_rank_law, rank_histogram
+    from rbplib.distributions.fit import fit_rank_law, rank_histogram
 
     fit_rank_law(rank_histogram(ranks[:1000], args.vocab), family)  # pivots of this vocabulary are made once
     start = time.perf_counter()
@@ -70,8 +70,8 @@ def measured(name, args):
 
 def every_family(ranks, args):
     """Median time of three fits from the histogram, and the nats per token lost to the planted family."""
-    from rbplib.distributions import fit_rank_law, rank_histogram
-    from rbplib.rank_laws import FAMILIES
+    from rbplib.distributions.candidates import FAMILIES
+    from rbplib.distributions.fit import fit_rank_law, rank_histogram
 
     histogram, rows = rank_histogram(ranks, args.vocab), []
     for family in FAMILIES:

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.contenders import make_ids, make_model
 from benchmarks.ranks import RESULTS, machine
-from rbplib.ranks import head_ranks, sequence_ranks, token_ranks
+from rbplib.ranks.engine import head_ranks, sequence_ranks, token_ranks
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,26 +6,25 @@ __version__ = "0.1.0"
 
 # Public name -> module. Loaded on first use, so that `import rbplib` costs nothing and reading tables needs no torch.
 _WHERE = {
-    "Ranks": "ranks",
-    "token_ranks": "ranks",
-    "head_ranks": "ranks",
-    "topk": "ranks",
-    "read_ranks": "tables",
-    "rbp_curve": "curves",
-    "sequence_success": "curves",
-    "fit_law": "laws",
-    "paired_bootstrap": "bootstrap",
-    "fit_rank_law": "distributions",
+    "Ranks": "ranks.engine",
+    "token_ranks": "ranks.engine",
+    "head_ranks": "ranks.engine",
+    "topk": "ranks.engine",
+    "measure": "ranks.measure",
+    "read_ranks": "ranks.table",
+    "rbp_curve": "laws.curve",
+    "sequence_success": "laws.curve",
+    "fit_law": "laws.law",
+    "paired_bootstrap": "laws.bootstrap",
+    "fit_rank_law": "distributions.fit",
     "InputError": "settings",
     "load_family": "settings",
     "load_corpus": "settings",
 }
-__all__ = [*_WHERE, "measure", "__version__"]
+__all__ = [*_WHERE, "__version__"]
 
 
 def __getattr__(name):
-    if name == "measure":
-        return import_module("rbplib.measure")  # the module is callable: see its last lines
     if name in _WHERE:
         value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
         globals()[name] = value

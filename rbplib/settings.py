@@ -6,6 +6,8 @@ Imports nothing of rbplib; everything else may import it.
 import difflib
 import os
 import re
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -40,6 +42,40 @@ def results_dir():
     """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
     env = os.environ.get("RBP_RESULTS")
     return Path(env).resolve() if env else root() / "results"
+
+
+@contextmanager
+def atomic_path(path):
+    """A temporary file beside `path`, renamed to it when the block ends well and removed when it does not."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise write_error(path, error) from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb+") as f:
+            os.fsync(f.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise write_error(path, error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_error(path, error):
+    reason = error.strerror or str(error)
+    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
+
+
+def write_text(path, text):
+    """Write a small text file whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def check_name(name, what):

@@ -56,8 +56,8 @@ def small_book(tmp_path_factory):
     keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS")}
     os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
     try:
-        from rbplib.flow import make_book
-        from rbplib.measure import measure
+        from rbplib.pages.workflow import make_book
+        from rbplib.ranks.measure import measure
 
         measure(STORY, progress=False)  # here it loads torch once; the workflow measures the other one
         make_book(settings=SETTINGS, show=False)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rbplib.curves import Curve
+from rbplib.laws.curve import Curve
 
 
 def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0):

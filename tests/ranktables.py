@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.tables import MEASURING, ranks_path, write_ranks
+from rbplib.ranks.table import MEASURING, ranks_path, write_ranks
 
 VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from rbplib.cli import main
-from rbplib.tables import ranks_path, write_ranks
+from rbplib.__main__ import main
+from rbplib.ranks.table import ranks_path, write_ranks
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ALPHA, C, V, D, T = 0.08, 2.0, 500, 40, 250

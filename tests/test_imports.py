@@ -1,6 +1,7 @@
-"""Who may import whom. A helper module belongs to a room and has that room's rights."""
+"""The house: rooms in the order of the flow, each importing only from those before it. Read from the folders alone."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,134 +9,105 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "rbplib"
-
-ROOMS = {  # room: rooms it may import from
-    "settings": set(),
-    "tables": {"settings"},
-    "bootstrap": set(),
-    "ranks": set(),
-    "corpora": {"settings", "tables"},
-    "windows": {"corpora", "tables", "settings"},
-    "measure": {"windows", "ranks", "tables", "corpora", "settings"},
-    "curves": {"tables", "settings"},
-    "laws": {"tables", "bootstrap", "settings", "curves"},
-    "distributions": {"tables", "bootstrap", "settings", "curves"},
-    "theory": set(),
-    "style": set(),
-    "prose": set(),
-    "figures": {"style", "curves", "laws", "distributions"},
-    "pages": {"settings", "tables", "corpora", "windows", "measure", "curves", "laws", "distributions", "bootstrap"}
-    | {"theory", "figures", "style", "prose", "ranks"},
-    "book": {"settings", "tables", "pages", "prose"},
-    "cli": {"settings", "tables", "corpora", "measure", "curves", "laws", "book"},
+CHAIN = ("settings", "hub", "text", "models", "ranks", "laws", "distributions", "pages", "__main__")
+ASIDE = {"hub": {"models"}, "text": {"models"}, "models": {"text"}}  # text and models stand side by side
+ONLY_IN = {  # a heavy package: the rooms that may import it
+    "torch": {"models", "ranks"},
+    "transformers": {"models", "ranks"},
+    "datasets": {"text"},
+    "huggingface_hub": {"hub"},
+    "matplotlib": {"pages"},
+    "papermill": {"pages"},
 }
-HELPERS = {  # module: the room it is a part of
-    "heads": "ranks",
-    "tiles": "ranks",
-    "rows": "corpora",
-    "templates": "corpora",
-    "hub_errors": "corpora",
-    "hub": "corpora",
-    "embedded": "corpora",
-    "loading": "measure",
-    "parts": "measure",
-    "sharing": "measure",
-    "devices": "measure",
-    "model_files": "measure",
-    "fetch": "corpora",
-    "sizes": "measure",
-    "plan": "measure",
-    "precision": "measure",
-    "newfamily": "measure",
-    "contest": "distributions",
-    "pivots": "distributions",
-    "rank_laws": "distributions",
-    "figures_theory": "figures",
-    "coverage": "laws",
-    "entropies": "laws",
-    "estimators": "laws",
-    "extrapolation": "laws",
-    "noise": "laws",
-    "pooled": "laws",
-    "emergence": "pages",
-    "ties": "pages",
-    "examples": "pages",
-    "fits": "pages",
-    "frontpage": "pages",
-    "rank_pages": "pages",
-    "appendix": "pages",
-    "findings": "pages",
-    "evidence": "pages",
-    "open_questions": "pages",
-    "published_fits": "pages",
-    "published": "tables",
-    "reference": "tables",
-    "hypothesis": "theory",
-    "flow": "book",
-    "__main__": "cli",
-}
-HEAVY = {
-    "torch": {"ranks", "measure"},
-    "transformers": {"corpora", "windows", "measure"},
-    "datasets": {"corpora", "windows", "measure"},
-    "matplotlib": {"style", "figures", "book", "pages"},
-    "papermill": {"book"},
-}
+FROM_RANKS = {"rbplib.ranks.table"}  # what laws and distributions take from ranks: the table alone
+MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).as_posix() != "__init__.py")
 
 
-def room(module):
-    return HELPERS.get(module, module)
+def room(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def imports(path):
-    """Full names of everything a module imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Full names of everything a module imports, wherever in it, with the line's depth: 0 at the top level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    top = set(map(id, tree.body))
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, id(node) in top) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} imports by a relative name"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((f"{node.module}.{alias.name}", id(node) in top) for alias in node.names)
 
 
-MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.stem != "__init__")
+def module_of(name):
+    """The file that a full name lives in, or None outside rbplib."""
+    parts = name.split(".")[1:] if name.split(".")[0] == "rbplib" else []
+    for n in (2, 1):
+        if len(parts) >= n and (found := PACKAGE.joinpath(*parts[:n]).with_suffix(".py")).is_file():
+            return found
+    return None
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_import_direction(path):
-    own = room(path.stem)
-    assert own in ROOMS, f"{path.name} belongs to no room: name its room in {Path(__file__).name}"
-    for name in imports(path):
-        top, *rest = name.split(".")
-        if top == "rbplib" and rest and (PACKAGE / f"{rest[0]}.py").is_file():
-            other = room(rest[0])
-            assert other == own or other in ROOMS[own], f"{path.name} may not import rbplib.{rest[0]}"
-        for package, rooms in HEAVY.items():
-            assert top != package or own in rooms, f"{path.name} may not import {package}"
+def ids(path):
+    return path.relative_to(PACKAGE).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_a_room_imports_only_from_the_rooms_before_it(path):
+    own = room(path)
+    assert own in CHAIN, f"{path.name} stands in no room: the rooms are {', '.join(CHAIN)}"
+    before = set(CHAIN[: CHAIN.index(own)]) - ASIDE.get(own, set())
+    for name, _ in imports(path):
+        if found := module_of(name):
+            other = room(found)
+            assert other == own or other in before, f"{ids(path)} may not import {name}"
+            if own in ("laws", "distributions") and other == "ranks":
+                assert any(name.startswith(f"{t}.") or name == t for t in FROM_RANKS), f"{ids(path)} takes {name}"
+        for package, rooms in ONLY_IN.items():
+            assert name.split(".")[0] != package or own in rooms, f"{ids(path)} may not import {package}"
 
 
 def test_nothing_imports_itself_in_a_circle():
-    edges = {p.stem: set() for p in MODULES}
-    for p in MODULES:
-        tree = ast.parse(p.read_text(encoding="utf-8"))
-        for node in tree.body:  # at the top level only: an import inside a function runs later
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rbplib"):
-                names = [node.module.split(".")[1]] if "." in node.module else [a.name for a in node.names]
-                edges[p.stem] |= {n for n in names if n in edges}
+    edges = {p: {module_of(n) for n, top in imports(p) if top and module_of(n)} for p in MODULES}
+    done, open_ = set(), []
 
-    done, open_ = set(), set()
+    def visit(p):
+        assert p not in open_, " -> ".join(ids(q) for q in [*open_, p])
+        if p not in done:
+            open_.append(p)
+            for other in edges.get(p, ()):
+                visit(other)
+            open_.pop()
+            done.add(p)
 
-    def visit(n, path):
-        assert n not in open_, " -> ".join([*path, n])
-        if n in done:
-            return
-        open_.add(n)
-        for other in edges[n]:
-            visit(other, [*path, n])
-        open_.discard(n)
-        done.add(n)
+    for p in edges:
+        visit(p)
 
-    for n in edges:
-        visit(n, [])
+
+def test_the_folder_shows_the_rooms_and_nothing_else():
+    found = {p.stem for p in PACKAGE.iterdir() if p.name not in ("__init__.py", "__pycache__")}
+    assert found == set(CHAIN)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_size_of_modules_and_functions(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 260, f"{ids(path)} is longer than about 250 lines: split it where it has two nouns"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            assert lines <= 42, f"{ids(path)}.{node.name} has {lines} lines: one function does one thing"
+
+
+def test_no_line_is_kept_from_the_formatter():
+    for path in MODULES:
+        assert not re.search(r"#\s*fmt:\s*(skip|off)", path.read_text(encoding="utf-8")), ids(path)
+
+
+def test_the_library_is_thin():
+    lines = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in PACKAGE.rglob("*.py")}
+    assert sum(lines.values()) <= 6500
 
 
 def loaded_after(statement):
@@ -148,6 +120,10 @@ def test_importing_the_package_costs_nothing():
     assert not {"numpy", "torch", "transformers", "pandas", "matplotlib", "pyarrow"} & loaded_after("import rbplib")
 
 
-@pytest.mark.parametrize("module", ["curves", "laws", "distributions", "theory", "figures", "book", "pages", "cli"])
-def test_reading_fitting_drawing_and_building_need_no_torch(module):
-    assert not {"torch", "transformers", "datasets"} & loaded_after(f"import rbplib.{module}")
+LIGHT = [p for p in MODULES if room(p) in ("settings", "laws", "distributions", "pages", "__main__")]
+
+
+@pytest.mark.parametrize("path", LIGHT, ids=ids)
+def test_reading_fitting_drawing_and_building_need_no_torch(path):
+    name = "rbplib." + ids(path).replace("/", ".").removesuffix(".__init__")
+    assert not {"torch", "transformers", "datasets"} & loaded_after(f"import {name}")

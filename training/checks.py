@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from rbplib.tables import write_text
+from rbplib.settings import write_text
 from training import data, ladders, train
 
 STEPS = 100

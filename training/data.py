@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 
-from rbplib import embedded
 from rbplib.settings import results_dir, root
+from rbplib.text import packages as embedded
 
 SHARE = {"docs": 0.36, "code": 0.40, "doctests": 0.22, "licences": 0.02}  # of the characters, while the text lasts
 OVERLAP = 0.05  # a training document with more than this share of its shingles in evaluation text is dropped

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 
-from rbplib.corpora import load_documents
-from rbplib.settings import InputError, results_dir
-from rbplib.tables import write_text
+from rbplib.settings import InputError, results_dir, write_text
+from rbplib.text.corpora import load_documents
 from training import ladders, train
 
 SHARE = 0.2  # of the documents, kept out of training and measured on

@@ -1,0 +1,317 @@
+"""The paper's theory as functions: the lognormal rank law, emergence, and the noise of a measured RBP_k.
+
+The lognormal law of ranks, p_k = psi(k)/c for k = 1, 2, ..., is used here in its natural parameters
+
+    lam = -mu / sigma^2,   beta = 1 / (2 sigma^2),   s = 1 + lam,   p_k = k^-s exp(-beta ln^2 k) / Z(lam, beta),
+
+because the term mu^2/(2 sigma^2) then never appears (it cancels in every quantity below). Sums over all ranks are exact
+to rounding: the first ranks are added one by one, the rest by Euler-Maclaurin. Derived in book/derivations/lognormal.
+All functions broadcast over their parameters.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+HEAD = 1000  # ranks added one by one; beyond them the Euler-Maclaurin remainder is below rounding
+# B_2n / (2n)! for n = 1..7, the weights of the odd derivatives in Euler-Maclaurin
+EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
+LAGUERRE = special.roots_laguerre(80)
+SQRT_2PI = np.sqrt(2 * np.pi)
+
+
+class Natural(NamedTuple):
+    """Natural parameters of the lognormal rank law; beta = 0 is the zeta law with exponent 1 + lam."""
+
+    lam: np.ndarray
+    beta: np.ndarray
+
+
+class LocalExponents(NamedTuple):
+    """Minus d log y / d log S for y = -log p_1 and y = rank entropy, per unit of d lam / d log S."""
+
+    neg_log_p1: np.ndarray
+    entropy: np.ndarray
+
+
+def natural(mu, sigma):
+    """Natural parameters (lam, beta) of the lognormal with location mu and scale sigma > 0 (label eq-natural)."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    if np.any(sigma <= 0):
+        raise ValueError("sigma must be positive; for the power-law limit use beta = 0 instead.")
+    return Natural(-mu / sigma**2, 0.5 / sigma**2)
+
+
+def mu_sigma(lam, beta):
+    """Location and scale (mu, sigma) of natural parameters with beta > 0; the inverse of `natural`."""
+    lam, beta = np.asarray(lam, float), np.asarray(beta, float)
+    if np.any(beta <= 0):
+        raise ValueError("beta must be positive; beta = 0 is a power law and has no finite (mu, sigma).")
+    return -lam / (2 * beta), np.sqrt(0.5 / beta)
+
+
+def mills(a):
+    """Mills ratio m(a) = (1 - Phi(a)) / phi(a) of the standard normal, without underflow for large a."""
+    return np.sqrt(np.pi / 2) * special.erfcx(np.asarray(a, float) / np.sqrt(2))
+
+
+# --- sums over ranks -------------------------------------------------------------------------------------------------
+
+
+def _tail_integrals(lam, beta, T, orders, shift):
+    """Integrals over t > T of t^j exp(-lam t - beta t^2 - shift), j = 0..orders-1; an array (orders, P).
+
+    Two routes, each where it is accurate: Gauss-Laguerre where the integrand falls like an exponential (this includes
+    beta = 0), else the error function and a recurrence in j.
+    """
+    slope = lam + 2 * beta * T  # decay rate at T
+    root = np.sqrt(beta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(beta > 0, slope / (2 * root), np.inf)
+    edge = np.exp(-lam * T - beta * T**2 - shift)
+    out = np.empty((orders, lam.size))
+    far = z > 4
+    nodes, weights = LAGUERRE
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        u = nodes[:, None] / np.where(far, slope, 1.0)  # (80, P)
+        kernel = weights[:, None] * np.exp(-beta * u**2) * edge / np.where(far, slope, 1.0)
+        erfc_part = np.where(
+            z > 0,
+            np.log(special.erfcx(np.maximum(z, 0))) - lam * T - beta * T**2,
+            np.log(special.erfc(np.minimum(z, 0))) + lam**2 / (4 * beta),
+        )
+        near = [np.exp(erfc_part - shift + 0.5 * np.log(np.pi / beta) - np.log(2))]
+        for j in range(1, orders):
+            lower = (j - 1) * near[j - 2] if j > 1 else 0.0
+            near.append((edge * T ** (j - 1) + lower - lam * near[j - 1]) / (2 * beta))
+    for j in range(orders):
+        out[j] = np.where(far, (kernel * (T + u) ** j).sum(0), near[j])
+    return out
+
+
+def _edge_terms(lam, beta, K, orders, shift):
+    """Half the edge value and the odd-derivative corrections of Euler-Maclaurin at x = K; an array (orders, P).
+
+    The n-th derivative of x^-s exp(-beta t^2) t^j, t = ln x, is x^(-s-n) exp(-beta t^2) P_n(t) with
+    P_(n+1) = P_n' - (s + n + 2 beta t) P_n and P_0 = t^j, so polynomials in t carry all derivatives.
+    """
+    s, T = 1 + lam, np.log(K)
+    edge = np.exp(-s * T - beta * T**2 - shift)
+    out = np.empty((orders, lam.size))
+    count = 2 * len(EULER_MACLAURIN)
+    for j in range(orders):
+        P = np.zeros((j + count + 1, lam.size))
+        P[j] = 1.0
+        total = 0.5 * T**j * np.ones_like(lam)
+        for n in range(count - 1):
+            derivative = np.zeros_like(P)
+            derivative[:-1] = P[1:] * np.arange(1, len(P))[:, None]
+            up = np.zeros_like(P)
+            up[1:] = P[:-1]
+            P = derivative - (s + n) * P - 2 * beta * up
+            if n % 2 == 0:
+                value = np.polynomial.polynomial.polyval(T, P) / float(K) ** (n + 1)
+                total = total - EULER_MACLAURIN[n // 2] * value
+        out[j] = edge * total
+    return out
+
+
+def lattice_sums(lam, beta, start=1, orders=3):
+    """Sums over ranks k >= start of k^-(1+lam) exp(-beta ln^2 k) ln^j k, for j = 0..orders-1 (label eq-lattice).
+
+    Args:
+        lam, beta: floats or arrays of one shape; beta >= 0, and lam > 0 where beta = 0.
+        start: int, the first rank of the sum.
+        orders: int, how many powers of ln k.
+    Returns:
+        sums: float64 (orders, *shape), multiplied by exp(-shift).
+        shift: float64 (*shape), a log scale that keeps the sums from overflowing.
+    Raises:
+        ValueError: the sum diverges.
+    Cost: HEAD exponentials per parameter pair.
+
+    >>> sums, shift = lattice_sums(1.0, 0.0)      # the zeta law: the sum of 1/k^2
+    >>> bool(abs(sums[0] * np.exp(shift) - np.pi**2 / 6) < 1e-14)
+    True
+    """
+    lam, beta = np.broadcast_arrays(np.asarray(lam, float), np.asarray(beta, float))
+    shape = lam.shape
+    lam, beta = lam.ravel(), beta.ravel()
+    if not (np.isfinite(lam).all() and np.isfinite(beta).all()):
+        raise ValueError("lam and beta must be finite numbers.")
+    if np.any(beta < 0) or np.any((beta == 0) & (lam <= 0)):
+        raise ValueError("the sum over all ranks diverges: it needs beta > 0, or beta = 0 with lam > 0.")
+    start, K = int(start), max(HEAD, int(start))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.where(lam < 0, np.where(beta > 0, lam**2 / (4 * beta), 0.0), 0.0)
+    sums = _tail_integrals(lam, beta, np.log(K), orders, shift) + _edge_terms(lam, beta, K, orders, shift)
+    t = np.log(np.arange(start, K, dtype=float))  # (H,)
+    for lo in range(0, lam.size, 512):  # a bounded block at a time
+        part = slice(lo, lo + 512)
+        terms = np.exp(-np.outer(1 + lam[part], t) - np.outer(beta[part], t**2) - shift[part, None])  # (P, H)
+        for j in range(orders):
+            sums[j, part] += terms @ t**j
+    return sums.reshape((orders, *shape)), shift.reshape(shape)
+
+
+def log_z(lam, beta):
+    """log Z(lam, beta), which is also -log p_1 exactly: the k = 1 term of Z is 1 (label eq-logz). Unit: nats."""
+    sums, shift = lattice_sums(lam, beta, start=2, orders=1)
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(0.0, shift + np.log(sums[0]))  # accurate also where p_1 is within rounding of 1
+
+
+def neg_log_p1(mu, sigma):
+    """-log p_1 of the lognormal rank law, exactly; what paper Eq. 16 states. Unit: nats."""
+    return log_z(*natural(mu, sigma))
+
+
+def log_moments(lam, beta, orders=2):
+    """E[ln^j R] for j = 1..orders under the law; an array (orders, *shape), units nats^j."""
+    sums, shift = lattice_sums(lam, beta, start=2, orders=orders + 1)
+    return sums[1:] * np.exp(shift - log_z(lam, beta))
+
+
+def _anchored_entropy(lam, beta):
+    """Entropy where the mode is a rank above 1: terms are taken relative to the mode, so nothing cancels. Scalars."""
+    s = 1 + lam
+    mode = float(np.clip(np.round(np.exp(min(-s / (2 * beta), 20.0))), 1, HEAD // 2))
+    anchor = s * np.log(mode) + beta * np.log(mode) ** 2
+    t = np.log(np.delete(np.arange(1.0, HEAD), int(mode) - 1))
+    u = s * t + beta * t**2 - anchor  # minus the log of p_k over p_mode
+    (m0, m1, m2), shift = lattice_sums(lam, beta, start=HEAD, orders=3)
+    scale = np.exp(shift + anchor)
+    others = np.exp(-u).sum() + m0 * scale
+    weighted = (u * np.exp(-u)).sum() + (s * m1 + beta * m2 - anchor * m0) * scale
+    return np.log1p(others) + weighted / (1 + others)
+
+
+def rank_entropy(lam, beta):
+    """Entropy of the rank, H = log Z + s E ln R + beta E ln^2 R (label eq-entropy). Paper Eq. 17 calls it CE. Nats."""
+    lam, beta = np.broadcast_arrays(np.asarray(lam, float), np.asarray(beta, float))
+    first, second = log_moments(lam, beta, 2)
+    H = np.atleast_1d(log_z(lam, beta) + (1 + lam) * first + beta * second)
+    for i in np.argwhere(np.atleast_1d((lam < -1) & (-(1 + lam) < 2 * beta * np.log(HEAD // 2)))):
+        i = tuple(i)
+        H[i] = _anchored_entropy(float(np.atleast_1d(lam)[i]), float(np.atleast_1d(beta)[i]))
+    return H.reshape(lam.shape)[()]
+
+
+def log_covariance(lam, beta):
+    """Covariance matrix of (ln R, ln^2 R), which is the Fisher information of (lam, beta); an array (2, 2, *shape)."""
+    m1, m2, m3, m4 = log_moments(lam, beta, 4)
+    return np.array([[m2 - m1**2, m3 - m1 * m2], [m3 - m1 * m2, m4 - m2**2]])
+
+
+def misses(k, lam, beta):
+    """1 - RBP_k under the law for rank thresholds k; an array (*k.shape). Scalar lam and beta."""
+    k = np.atleast_1d(np.asarray(k, dtype=np.int64))
+    if np.any(k < 1):
+        raise ValueError("rank thresholds k must be at least 1.")
+    scale = log_z(lam, beta)
+    values = {}
+    for start in np.unique(k) + 1:
+        sums, shift = lattice_sums(lam, beta, start=start, orders=1)
+        values[int(start)] = sums[0] * np.exp(shift - scale)
+    return np.array([values[int(i) + 1] for i in k.ravel()]).reshape(k.shape)
+
+
+def rbp(k, lam, beta):
+    """RBP_k = P(R <= k) under the law (paper Eqs. 4 and 10); an array (*k.shape). Scalar lam and beta."""
+    return 1 - misses(k, lam, beta)
+
+
+def neg_log_p1_bounds(mu, sigma):
+    """Lower and upper bound of -log p_1 from the Mills ratio, log(1/2 + sigma m(a)) and log(1 + sigma m(a)).
+
+    The upper one holds for mu < sigma^2 (a falling summand), the lower one for mu <= 0 and sigma >= 1/sqrt(2) (a convex
+    one); elsewhere the entry is NaN. Label eq-mills-bounds.
+    """
+    mu, sigma = np.broadcast_arrays(np.asarray(mu, float), np.asarray(sigma, float))
+    area = sigma * mills(-mu / sigma)
+    lower = np.where((mu <= 0) & (sigma >= np.sqrt(0.5)), np.log(0.5 + area), np.nan)
+    return lower, np.where(mu < sigma**2, np.log1p(area), np.nan)
+
+
+def local_exponents(lam, beta):
+    """Local exponents of -log p_1 and of the rank entropy when lam = lam_0 + g ln S at fixed beta, divided by g.
+
+    e_1 = E ln R / log Z and e_H = (s V11 + beta V12) / H with V the covariance of (ln R, ln^2 R); label eq-exponents.
+    """
+    lam, beta = np.asarray(lam, float), np.asarray(beta, float)
+    V = log_covariance(lam, beta)
+    first = log_moments(lam, beta, 1)[0] / log_z(lam, beta)
+    return LocalExponents(first, ((1 + lam) * V[0, 0] + beta * V[0, 1]) / rank_entropy(lam, beta))
+
+
+# --- the paper's Appendix B, as written ------------------------------------------------------------------------------
+
+
+def _normal(mu, sigma):
+    """The paper's shorthand: density phi(a) and P = Phi(mu/sigma), Eqs. 12 and 13."""
+    ratio = np.asarray(mu, float) / np.asarray(sigma, float)
+    return np.exp(-0.5 * ratio**2) / SQRT_2PI, special.ndtr(ratio)
+
+
+def exact_c(mu, sigma):
+    """The normaliser c = sum of psi(k), paper Eq. 11, as Z psi(1); underflows where psi(1) does."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    return np.exp(neg_log_p1(mu, sigma) - 0.5 * (mu / sigma) ** 2) / (SQRT_2PI * sigma)
+
+
+def paper_integrals(mu, sigma):
+    """The truncated moments I_1 and I_2 of paper Eqs. 14 and 15."""
+    phi, P = _normal(mu, sigma)
+    return mu * P + sigma * phi, (mu**2 + sigma**2) * P + mu * sigma * phi
+
+
+def paper_c(mu, sigma):
+    """Paper Eq. 20: c replaced by psi(1)/2 + P."""
+    phi, P = _normal(mu, sigma)
+    return 0.5 * phi / sigma + P
+
+
+def paper_neg_log_p1(mu, sigma, c=None):
+    """Paper Eq. 16; with c=None the paper's own c of Eq. 20, else the c given (Eq. 16 is exact for the exact c)."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    with np.errstate(divide="ignore"):
+        log_c = np.log(paper_c(mu, sigma) if c is None else c)
+    return log_c + np.log(SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
+
+
+def paper_entropy_17(mu, sigma):
+    """Paper Eq. 17 in the paper's variables with exact sums: equal to `rank_entropy`, with more rounding."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    c = exact_c(mu, sigma)
+    first, second = log_moments(*natural(mu, sigma), 2)
+    spread = (second - 2 * mu * first + mu**2) / (2 * sigma**2)
+    return np.log(SQRT_2PI * sigma) + np.log(c) + spread + first
+
+
+def paper_entropy_18(mu, sigma):
+    """Paper Eq. 18: the entropy with three integrals in place of three sums."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    c, (first, second) = paper_c(mu, sigma), paper_integrals(mu, sigma)
+    spread = (second - 2 * mu * first + mu**2 * c) / (2 * sigma**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(SQRT_2PI * sigma) + np.log(c) + (spread + first) / c
+
+
+def paper_entropy_19(mu, sigma):
+    """Paper Eq. 19: Eq. 18 with I_1 and I_2 written out."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    c, (phi, P) = paper_c(mu, sigma), _normal(mu, sigma)
+    inner = P * ((mu**2 + sigma**2) / (2 * sigma**2) + mu) + phi * (mu / (2 * sigma) + sigma)
+    inner = inner - mu / sigma**2 * (mu * P + sigma * phi)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(SQRT_2PI * sigma) + np.log(c) + mu**2 / (2 * sigma**2) + inner / c
+
+
+def paper_entropy_21(mu, sigma):
+    """Paper Eq. 21, the simplified form of Eq. 18."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    c, (phi, P) = paper_c(mu, sigma), _normal(mu, sigma)
+    inner = P * ((sigma**2 - mu**2) / (2 * sigma**2) + mu) + phi * (sigma - mu / (2 * sigma))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(SQRT_2PI * sigma) + np.log(c) + mu**2 / (2 * sigma**2) + inner / c

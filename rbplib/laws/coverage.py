@@ -1,0 +1,180 @@
+"""Do the intervals cover? Families with a planted exponent are drawn, fitted and counted, thousands of times.
+
+Documents differ in difficulty (a factor shared by all models), and on one document the misses of a larger model lie
+among those of a smaller one, so that the models see the same hard tokens. Both are what makes pairing matter.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbplib.laws.bootstrap import bca_interval, line, log_loss, percentile_interval, weight_chunks
+
+METHODS = ("paired documents", "paired documents, BCa", "unpaired documents", "independent tokens")
+BLOCK = 100  # families that share one set of resamples: small, so that the sets' own luck averages out
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a family of the simulation looks like. Defaults: a corpus like the embedded ones."""
+
+    documents: int = 200
+    tokens: int = 256  # mean per document; lengths vary by half
+    clustering: float = 0.5  # sd of the documents' difficulty factor, whose mean is 1
+    alpha: float = 0.1
+    loss: float = 0.6  # -log RBP_k of the smallest model
+    models: int = 7
+    decades: float = 3.0
+
+    @property
+    def S(self):
+        return np.geomspace(1e4, 1e4 * 10**self.decades, self.models)
+
+    @property
+    def miss(self):
+        """1 - RBP_k of each model: float64 (M,), exact by construction."""
+        return -np.expm1(-self.loss * (self.S / self.S[0]) ** -self.alpha)
+
+    @property
+    def expected_misses(self):
+        """Of the largest model, over the whole corpus."""
+        return float(self.miss[-1] * self.documents * self.tokens)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    design: Design
+    method: str
+    target: str  # "alpha", or "RBP" of the largest model
+    covered: float  # share of the intervals that hold the planted value
+    error: float  # its simulation standard error
+    width: float  # mean width of an interval
+    without: float  # share of families without an interval (counted as not covering)
+    families: int
+
+
+def drawn_misses(design, families, rng):
+    """Misses and lengths of simulated families: int64 (F, D, M) and (F, D).
+
+    The difficulty factor is a scaled beta variable: mean exactly 1, and no miss probability can pass 1.
+    """
+    shape = (families, design.documents)
+    totals = rng.integers(design.tokens // 2, design.tokens * 3 // 2 + 1, shape)
+    top = 1 / design.miss[0]
+    if design.clustering:
+        strength = (top - 1) / design.clustering**2 - 1
+        if strength <= 0:
+            raise ValueError("Documents cannot differ that much: the hardest would miss more than every token.")
+        factor = top * rng.beta(strength / top, strength * (1 - 1 / top), shape)
+    else:
+        factor = np.ones(shape)
+    misses = np.empty((*shape, design.models), dtype=np.int64)
+    left = totals
+    for model, miss in enumerate(design.miss):
+        share = miss / design.miss[model - 1] if model else np.clip(miss * factor, 0, 1)
+        left = misses[:, :, model] = rng.binomial(left, share)
+    return misses, totals
+
+
+def coverage(design, methods=METHODS, families=1000, n_resamples=1000, seed=0, level=0.95):
+    """How often each kind of interval holds the planted exponent and the planted RBP_k of the largest model.
+
+    Args:
+        design: Design.
+        methods: out of METHODS.
+        families: simulated families; the simulation error of a rate near 95% is sqrt(.05 * .95 / families).
+        n_resamples: B per family.
+    Returns:
+        list of Coverage, two per method.
+    Cost: 1,000 families of 200 documents take about a second per method.
+    """
+    rng = np.random.default_rng(seed)
+    truth = {"alpha": design.alpha, "RBP": float(1 - design.miss[-1])}
+    ends = {(method, target): [] for method in methods for target in truth}
+    for start in range(0, families, BLOCK):
+        misses, totals = drawn_misses(design, min(BLOCK, families - start), rng)
+        for method in methods:
+            for target, interval in _intervals(method, misses, totals, design, n_resamples, rng, level).items():
+                ends[method, target].append(interval)
+    return [_counted(design, method, target, np.concatenate(parts, axis=1), truth[target])
+            for (method, target), parts in ends.items()]  # fmt: skip
+
+
+def coverage_rows(designs, methods=METHODS, families=1000, n_resamples=1000, seed=0, progress=iter):
+    """`coverage` of named designs as a list of dictionaries, one per interval, for a table."""
+    return [
+        {"design": name, "documents": design.documents, "misses": round(design.expected_misses), "method": c.method,
+         "target": c.target, "covered": c.covered, "simulation error": c.error, "mean width": c.width,
+         "without interval": c.without}
+        for name, design in progress(designs.items())
+        for c in coverage(design, methods, families, n_resamples, seed)
+    ]  # fmt: skip
+
+
+def _counted(design, method, target, ends, truth):
+    inside = (ends[0] <= truth) & (truth <= ends[1])
+    rate = float(inside.mean())
+    error = float(np.sqrt(max(rate * (1 - rate), 0.25 / len(inside)) / len(inside)))
+    return Coverage(design, method, target, rate, error, float(np.nanmean(ends[1] - ends[0])),
+                    float(np.isnan(ends).any(axis=0).mean()), ends.shape[1])  # fmt: skip
+
+
+def _intervals(method, misses, totals, design, n_resamples, rng, level):
+    """{"alpha": (2, F), "RBP": (2, F)} for a block of families."""
+    x = np.log(design.S)
+    if method == "independent tokens":
+        return _token_intervals(misses, totals, x, level)
+    sums, lengths = _resampled(misses, totals, n_resamples, rng, paired=method != "unpaired documents")
+    rbp = 1 - sums[:, -1] / lengths[:, -1]  # (B, F)
+    alphas = -line(log_loss_of(sums, lengths), x)[0]
+    if not method.endswith("BCa"):
+        return {"alpha": percentile_interval(alphas, level), "RBP": percentile_interval(rbp, level)}
+    whole, length = misses.sum(axis=1).T, totals.sum(axis=1)  # (M, F), (F,)
+    point = -line(log_loss_of(whole[None], np.broadcast_to(length, (1, *whole.shape))), x)[0][0]
+    left, short = (whole[None] - misses.transpose(1, 2, 0)), (length - totals.T)[:, None]  # (D, M, F), (D, 1, F)
+    jackknife = -line(log_loss_of(left, np.broadcast_to(short, left.shape)), x)[0]
+    return {
+        "alpha": bca_interval(alphas, point, jackknife, level),
+        "RBP": bca_interval(rbp, 1 - whole[-1] / length, 1 - left[:, -1] / short[:, 0], level),
+    }
+
+
+def log_loss_of(misses, totals):
+    """log(-log(1 - misses / totals)) with totals of the same shape; NaN where no logarithm exists."""
+    flat = log_loss((totals - misses).reshape(-1, 1, 1), totals.ravel())
+    return flat.reshape(misses.shape)
+
+
+def _resampled(misses, totals, n_resamples, rng, paired):
+    """Resampled misses and lengths, float64 (B, M, F) each."""
+    families, documents, models = misses.shape
+    columns = misses.transpose(1, 2, 0).astype(np.float32)  # (D, M, F); sums stay far below 2^24
+    lengths = totals.T.astype(np.float32)  # (D, F)
+    sums, resampled = np.empty((2, n_resamples, models, families))
+    for model in range(1 if paired else models):
+        chosen = slice(None) if paired else slice(model, model + 1)
+        start = 0
+        for weights in weight_chunks(documents, n_resamples, rng):
+            rows = slice(start, start + len(weights))
+            sums[rows, chosen] = (weights @ columns[:, chosen].reshape(documents, -1)).reshape(
+                len(weights), -1, families
+            )
+            resampled[rows, chosen] = (weights @ lengths)[:, None]
+            start += len(weights)
+    return sums, resampled
+
+
+def _token_intervals(misses, totals, x, level):
+    """What tokens taken as independent, and models as measured on different ones, would give (normal theory)."""
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    length, q = totals.sum(axis=1), misses.sum(axis=1).T / totals.sum(axis=1)  # (F,), (M, F)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = -np.log1p(-q)
+        variance = np.where((q > 0) & (q < 1), q / ((1 - q) * length) / loss**2, np.nan)
+        alpha = -line(np.where((q > 0) & (q < 1), np.log(loss), np.nan)[None], x)[0][0]
+    centred = x - x.mean()
+    half = z * np.sqrt(((centred / (centred @ centred)) ** 2) @ variance)
+    spread = z * np.sqrt(q[-1] * (1 - q[-1]) / length)
+    return {"alpha": np.stack([alpha - half, alpha + half]), "RBP": 1 - q[-1] + np.stack([-spread, spread])}

@@ -1,0 +1,202 @@
+"""Rank tables to curves: integer hits per document first, ratios last.
+
+RBP_k = Pr(R <= k) (paper Eq. 4) is a ratio of sums over documents, so shards and bootstrap resamples add up exactly.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rbplib.ranks.table import MissingTable, ranks_path, read_ranks
+from rbplib.settings import InputError, load_family
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Counts of one family on one corpus, every model on the same tokens.
+
+    models (M,), S float64 (M,) ascending; ks int64 (K,); hits int64 (D, M, K): tokens of a document with rank <= k;
+    totals int64 (D,): scored tokens; nll float64 (D, M): summed -logprob in nats. `missing` names the family's models
+    that had no table.
+    """
+
+    family: str
+    corpus: str
+    protocol: str
+    models: tuple[str, ...]
+    S: np.ndarray
+    vocab_size: int
+    ks: np.ndarray
+    hits: np.ndarray
+    totals: np.ndarray
+    nll: np.ndarray
+    definition: str = "greater+ties"
+    missing: tuple[str, ...] = ()
+
+    @property
+    def scored_tokens(self):
+        return int(self.totals.sum())
+
+    @property
+    def rbp(self):
+        """RBP_k, float64 (M, K)."""
+        return self.hits.sum(0) / self.totals.sum()
+
+    @property
+    def misses(self):
+        """Tokens ranked above k, int64 (M, K)."""
+        return self.totals.sum() - self.hits.sum(0)
+
+    @property
+    def cross_entropy(self):
+        """Mean negative log-probability, nats per token, float64 (M,)."""
+        return self.nll.sum(0) / self.totals.sum()
+
+    def index(self, k):
+        """Column of `k` in the arrays."""
+        where = np.flatnonzero(self.ks == k)
+        if not len(where):
+            raise InputError(f"k = {k} was not counted for {self.family} on {self.corpus}: add it to ks.")
+        return int(where[0])
+
+    def keep(self, models):
+        """The same curve for some of its models, by name or index."""
+        where = [self.models.index(m) if isinstance(m, str) else m for m in models]
+        return replace(
+            self,
+            models=tuple(self.models[i] for i in where),
+            S=self.S[where],
+            hits=self.hits[:, where],
+            nll=self.nll[:, where],
+        )
+
+
+def check_ks(ks, vocab_size, where=""):
+    """ks as a sorted int64 array; each from 1 to the vocabulary size."""
+    ks = np.unique(np.atleast_1d(np.asarray(ks)))
+    if ks.size == 0 or not np.issubdtype(ks.dtype, np.number) or not np.all(ks == np.floor(ks)):
+        raise InputError("k must be a whole number, or a list of them.")
+    for k in ks:
+        if k < 1 or k > vocab_size:
+            raise InputError(f"k = {k:g} is outside 1 to {vocab_size}, the vocabulary size{where}: choose k inside it.")
+    return ks.astype(np.int64)
+
+
+def same_tokens(tables):
+    """Refuse tables that do not hold the same (document, position, token) rows: pairing would be false."""
+    first = tables[0]
+    for t in tables[1:]:
+        for name in ("document", "position", "token"):
+            if not np.array_equal(getattr(t, name), getattr(first, name)):
+                raise InputError(
+                    f"{t.record.get('model')} and {first.record.get('model')} were not measured on the same tokens of "
+                    f"{first.record.get('corpus')}: measure them again with one tokenizer, window and sample."
+                )
+
+
+def hit_counts(table, ks, documents, definition="greater+ties"):
+    """Tokens of each document with rank <= k: int64 (D, K). Cost: one sort-free histogram over (document, k)."""
+    rank = table.rank(definition)
+    column = np.searchsorted(ks, rank, side="left")  # first k with rank <= k
+    flat = np.bincount(table.document.astype(np.int64) * (len(ks) + 1) + column, minlength=documents * (len(ks) + 1))
+    return flat.reshape(documents, len(ks) + 1)[:, :-1].cumsum(1)
+
+
+def rbp_curve(tables, ks, definition="greater+ties", missing=()):
+    """Curve of one family on one corpus from its rank tables.
+
+    Args:
+        tables: RankTables of the models of one family on one corpus, any order.
+        ks: values of k, each in [1, V].
+        definition: of the rank, see tables.RankTable.rank; the paper's is "greater+ties".
+    Raises:
+        InputError: no table, a k outside the vocabulary, different tokens, or a model given twice.
+    """
+    tables = sorted([tables] if hasattr(tables, "record") else list(tables), key=_size)
+    if not tables:
+        raise InputError("no rank table was given: run `rbp measure` for the family first.")
+    records = [t.record for t in tables]
+    names = [str(r.get("model")) for r in records]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise InputError(f"the model {twice[0]!r} was given twice: give each model's table once.")
+    vocab = min(int(r["vocab_size"]) for r in records)
+    ks = check_ks(ks, vocab, f" of {records[0].get('family')}")
+    same_tokens(tables)
+    if len(tables[0]) == 0:
+        raise InputError(f"no token of {records[0].get('corpus')} was scored: its documents are empty or too short.")
+    D = max(t.documents for t in tables)
+    return Curve(
+        family=str(records[0].get("family")),
+        corpus=str(records[0].get("corpus")),
+        protocol=str(records[0].get("protocol", "paper")),
+        models=tuple(names),
+        S=np.array([float(r["nonembedding_params"]) for r in records]),
+        vocab_size=vocab,
+        ks=ks,
+        hits=np.stack([hit_counts(t, ks, D, definition) for t in tables], axis=1),
+        totals=np.bincount(tables[0].document, minlength=D).astype(np.int64),
+        nll=np.stack([np.bincount(t.document, -t.logprob.astype(float), minlength=D) for t in tables], axis=1),
+        definition=definition,
+        missing=tuple(missing),
+    )
+
+
+def _size(table):
+    return float(table.record["nonembedding_params"]), str(table.record.get("model"))
+
+
+def family_tables(family, corpus, protocol="paper", results=None, models=None):
+    """(tables, names of the models without one) of a family on one corpus, in the family's order."""
+    family = load_family(family)
+    tables, missing = [], []
+    for m in family.models:
+        if models is not None and m.name not in models:
+            continue
+        try:
+            tables.append(read_ranks(ranks_path(family.name, m.name, corpus, protocol, results)))
+        except MissingTable:
+            missing.append(m.name)
+    if not tables:
+        raise MissingTable(
+            f"{family.name} has no rank table on {corpus}: run `rbp measure --family {family.name} --corpus {corpus}`."
+        )
+    return tables, tuple(missing)
+
+
+def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):
+    """Read a family's rank tables on one corpus and count. See rbp_curve."""
+    tables, missing = family_tables(family, corpus, protocol, results)
+    return rbp_curve(tables, ks, definition, missing)
+
+
+def sequence_success(table, k, N, definition="greater+ties"):
+    """Runs of N consecutive scored tokens that are all hits (paper Eq. 7): windows never bridge a gap or a document.
+
+    Args:
+        table: RankTable. k: int in [1, V]. N: int or list of ints, each at least 1.
+    Returns:
+        (successes, windows): int64 (D, len(N)) each, or (D,) for one N; p_{N,k} is the ratio of their sums.
+    Raises:
+        InputError: N below 1, or longer than every run of scored tokens.
+    Cost: one pass per N.
+    """
+    check_ks([k], int(table.record["vocab_size"]))
+    lengths = np.atleast_1d(np.asarray(N))
+    if not np.issubdtype(lengths.dtype, np.integer) or (lengths < 1).any():
+        raise InputError(f"N must be a whole number of at least 1, got {N}.")
+    D, n = table.documents, len(table)
+    document, position = table.document.astype(np.int64), table.position.astype(np.int64)
+    breaks = np.ones(n, dtype=bool)
+    breaks[1:] = (np.diff(document) != 0) | (np.diff(position) != 1)
+    run = np.arange(n) - np.maximum.accumulate(np.where(breaks, np.arange(n), 0))  # rows before this one in its run
+    hits = np.concatenate([[0], np.cumsum(table.rank(definition) <= k)])
+    longest = int(run.max()) + 1 if n else 0
+    success, windows = np.zeros((D, len(lengths)), np.int64), np.zeros((D, len(lengths)), np.int64)
+    for j, length in enumerate(lengths):
+        if length > longest:
+            raise InputError(f"N = {length} is longer than any document's run of scored tokens ({longest}).")
+        last = np.flatnonzero(run >= length - 1)  # rows that end a whole window
+        full = hits[last + 1] - hits[last + 1 - length] == length
+        windows[:, j] = np.bincount(document[last], minlength=D)
+        success[:, j] = np.bincount(document[last[full]], minlength=D)
+    return (success, windows) if np.ndim(N) else (success[:, 0], windows[:, 0])

@@ -1,0 +1,227 @@
+"""N hits in a row: measured windows, the law of the paper (Eqs. 6-8), and what dependence between hits does to it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums
+from rbplib.laws.curve import Curve, sequence_success
+from rbplib.laws.law import fit_law
+
+
+def run_curve(tables, k, N, definition="greater+ties"):
+    """Windows of N scored tokens in a row that are all hits, as a Curve: its RBP is p_{N,k}, and fit_law fits it.
+
+    Args:
+        tables: rank tables of one family on one corpus, same tokens.
+        k: int. N: int, at least 1. For N = 1 the counts are those of rbp_curve.
+    Returns:
+        Curve with ks = [k], hits the successful windows, totals the windows. Its cross-entropy has no meaning: NaN.
+    Raises:
+        InputError: N longer than every run of scored tokens.
+    """
+    tables = sorted(tables, key=lambda t: float(t.record["nonembedding_params"]))
+    counts = [sequence_success(t, k, N, definition) for t in tables]
+    record, windows = tables[0].record, counts[0][1]
+    return Curve(
+        str(record.get("family")), str(record.get("corpus")), str(record.get("protocol", "paper")),
+        tuple(str(t.record["model"]) for t in tables),
+        np.array([float(t.record["nonembedding_params"]) for t in tables]), int(record["vocab_size"]), np.array([k]),
+        hits=np.stack([s for s, _ in counts], axis=1)[:, :, None], totals=windows,
+        nll=np.full((len(windows), len(tables)), np.nan), definition=definition,
+    )  # fmt: skip
+
+
+def longest_run(table):
+    """Most scored tokens in a row without a gap in positions: the largest N that can be counted."""
+    breaks = np.flatnonzero((np.diff(table.document) != 0) | (np.diff(table.position) != 1))
+    return int(np.diff(np.concatenate([[-1], breaks, [len(table) - 1]])).max())
+
+
+def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties"):
+    """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
+    return {
+        (k, N): fit_law(run_curve(tables, k, N, definition), k, n_bootstrap=n_bootstrap, seed=seed)
+        for k in ks
+        for N in dict.fromkeys([1, *lengths])
+    }
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How hits of one model at one k hang together."""
+
+    k: int
+    p: float  # share of hits
+    lags: np.ndarray  # int64 (L,)
+    acf: np.ndarray  # float64 (L,), autocorrelation of hits within documents, about the corpus mean
+    icc: float  # intraclass correlation of documents: one-way analysis of variance
+    plateau: float  # mean autocorrelation at the long lags: what documents share, no longer neighbours
+    rho: float  # what is left between neighbours once the plateau is taken out
+
+    def log_run(self, N):
+        """log p_N with Beta documents and Markov hits, from p, plateau and rho alone: nothing is fitted to p_N."""
+        return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
+
+
+def hit_dependence(table, k, longest=60, definition="greater+ties"):
+    """Autocorrelation and intraclass correlation of the hits of one model.
+
+    Args:
+        table: RankTable. k: int. longest: largest lag; the upper half of the lags makes the plateau.
+    Returns:
+        Dependence; NaN where every token is a hit, or none.
+    Cost: one pass over the table per lag.
+    """
+    hits = (table.rank(definition) <= k).astype(np.float64)
+    p = hits.mean()
+    breaks = np.concatenate([[True], (np.diff(table.document) != 0) | (np.diff(table.position) != 1)])
+    run = np.cumsum(breaks)
+    runs = np.diff(np.append(np.flatnonzero(breaks), len(hits)))
+    lags = np.arange(1, max(2, min(longest, int(np.median(runs)) // 2)) + 1)
+    centred, acf = hits - p, np.full(len(lags), np.nan)
+    for i, lag in enumerate(lags):
+        same = run[lag:] == run[:-lag]
+        if same.any() and 0 < p < 1:
+            acf[i] = (centred[lag:] * centred[:-lag])[same].mean() / (p * (1 - p))
+    plateau = float(np.nanmean(acf[len(lags) // 2 :])) if np.isfinite(acf).any() else np.nan
+    return Dependence(
+        k, float(p), lags, acf, _icc(hits, table.document), plateau, float((acf[0] - plateau) / (1 - plateau))
+    )
+
+
+def _icc(hits, document):
+    """One-way analysis of variance: share of the variance of a hit that lies between documents."""
+    counts = np.bincount(document)
+    used = counts > 0
+    n, sums = counts[used], np.bincount(document, hits)[used]
+    groups, total, p = len(n), n.sum(), hits.mean()
+    if groups < 2 or total == groups or not 0 < p < 1:
+        return np.nan
+    between = (n * (sums / n - p) ** 2).sum() / (groups - 1)
+    within = (sums * (1 - sums / n)).sum() / (total - groups)
+    size = (total - (n**2).sum() / total) / (groups - 1)
+    return float((between - within) / (between + (size - 1) * within))
+
+
+@dataclass(frozen=True)
+class RunGap:
+    """Measured runs of one model against independence: gap = log10 p_N - N log10 p."""
+
+    k: int
+    N: int
+    measured: float  # log10 p_N; -inf where no window succeeded
+    independent: float  # N log10 RBP_k
+    dependent: float  # from autocorrelation and intraclass correlation
+    gap: float
+    interval: tuple[float, float]  # of the gap, documents resampled
+    successes: int
+    windows: int
+
+
+def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95, definition="greater+ties"):
+    """Test of independence (paper Eq. 6) for one model: is p_N what RBP_k to the N would give?
+
+    Both sides come from the same resampled documents. An interval of the gap that leaves out 0 rejects independence.
+    """
+    (hit, scored), (success, windows) = (sequence_success(table, k, n, definition) for n in (1, N))
+    dependence = dependence or hit_dependence(table, k, definition=definition)
+    columns = np.column_stack([hit, scored, success, windows])[scored > 0]
+    total = columns.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        measured, independent = np.log10(total[2] / total[3]), N * np.log10(total[0] / total[1])
+        ends = (np.nan, np.nan)
+        if len(columns) >= MIN_DOCUMENTS and n_bootstrap and total[2]:
+            sums = resampled_sums(columns, n_bootstrap, seed)
+            gaps = np.log10(sums[:, 2] / sums[:, 3]) - N * np.log10(sums[:, 0] / sums[:, 1])
+            ends = tuple(
+                float(e) for e in percentile_interval(np.where(np.isfinite(gaps), gaps, np.nan)[:, None], level)[:, 0]
+            )
+        dependent = dependence.log_run(N) / np.log(10) if np.isfinite(dependence.rho) else np.nan
+        return RunGap(k, N, float(measured), float(independent), dependent, float(measured - independent), ends,
+                      int(total[2]), int(total[3]))  # fmt: skip
+
+
+def gap_frame(gaps):
+    """One row per RunGap, for a table on a page: powers of ten."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {"k": g.k, "N": g.N, "windows": g.windows, "all hits": g.successes, "log10 p_N measured": g.measured,
+         "independent": g.independent, "dependent hits": g.dependent, "gap to independence": g.gap,
+         "gap: low": g.interval[0], "gap: high": g.interval[1]}
+        for g in gaps
+    )  # fmt: skip
+
+
+def dependence_frame(found):
+    """One row per corpus and k from {corpus: [Dependence]}, for a table on a page."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {"corpus": corpus, "k": d.k, "RBP_k": d.p, "autocorrelation, lag 1": d.acf[0],
+         "plateau, long lags": d.plateau, "neighbours beyond it": d.rho,
+         "intraclass correlation": d.icc}
+        for corpus, rows in found.items()
+        for d in rows
+    )  # fmt: skip
+
+
+def log_run_independent(p, N):
+    """log p_N for independent hits, N log p (paper Eq. 6)."""
+    return N * np.log(np.asarray(p, float))
+
+
+def log_run_markov(p, N, rho):
+    """log p_N for stationary two-state Markov hits with lag-1 autocorrelation rho (label eq-markov).
+
+    P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
+    """
+    p, N = np.asarray(p, float), np.asarray(N)
+    again = p + np.asarray(rho, float) * (1 - p)
+    if np.any(again <= 0):
+        raise ValueError("rho is too negative for this p: P(hit | hit) would not be positive.")
+    return np.log(p) + (N - 1) * np.log(again)
+
+
+def beta_parameters(p, icc):
+    """Shapes (a, b) of the Beta law of document hit rates with mean p and intraclass correlation icc = 1/(a+b+1)."""
+    p, icc = np.asarray(p, float), np.asarray(icc, float)
+    if np.any((icc <= 0) | (icc >= 1)):
+        raise ValueError("icc must lie strictly between 0 and 1; use the independent or Markov form for icc = 0.")
+    total = 1 / icc - 1
+    return p * total, (1 - p) * total
+
+
+def log_run_beta(p, N, icc):
+    """log p_N when each document has its own hit rate, drawn from a Beta law: B(a+N, b)/B(a, b) (label eq-beta-run)."""
+    a, b = beta_parameters(p, icc)
+    return special.betaln(a + N, b) - special.betaln(a, b)
+
+
+def log_run_both(p, N, icc, rho):
+    """log p_N for Beta documents with Markov hits inside each, E[p_d (p_d + rho (1 - p_d))^(N-1)] (label eq-both).
+
+    The integrand is a polynomial of degree N in p_d, so Gauss-Jacobi quadrature with N/2 + 1 nodes is exact.
+    Scalars p, N, icc, rho; icc = 0 gives the Markov form.
+    """
+    if icc == 0:
+        return log_run_markov(p, N, rho)
+    a, b = beta_parameters(p, icc)
+    if a + b > 900:  # the quadrature's own normalising constant would overflow
+        return _log_run_narrow(float(a), float(b), N, rho)
+    nodes, weights = special.roots_jacobi(int(N) // 2 + 1, float(b) - 1, float(a) - 1)  # on (-1, 1)
+    rate = (1 + nodes) / 2
+    with np.errstate(divide="ignore"):
+        terms = np.log(weights / weights.sum()) + log_run_markov(rate, N, rho)
+    return special.logsumexp(terms)
+
+
+def _log_run_narrow(a, b, N, rho):
+    """The same expectation for nearly equal documents: trapezoid in the logit of the rate, exponentially accurate."""
+    width = 12 * np.sqrt(1 / a + 1 / b)
+    t = np.linspace(np.log(a / b) - width, np.log((a + N) / b) + width, 4001)
+    log_rate, log_rest = -np.logaddexp(0, -t), -np.logaddexp(0, t)
+    density = a * log_rate + b * log_rest - special.betaln(a, b) + np.log(t[1] - t[0])
+    return special.logsumexp(density + log_rate + (N - 1) * np.logaddexp(log_rate, np.log(max(rho, 1e-300)) + log_rest))

@@ -1,0 +1,89 @@
+"""A new family file from a list of models: sizes, context and order come from their configurations."""
+
+import json
+import warnings
+from pathlib import Path
+
+from rbplib.models import load as loading
+from rbplib.models.sizes import model_sizes
+from rbplib.settings import InputError, check_name, load_family, root, write_text
+
+
+def write_family(name, ids, *, force=False, trust_remote_code=False):
+    """Write families/NAME.yml for some models, smallest first, with S filled in.
+
+    Args:
+        name: of the family; it becomes a file name.
+        ids: hub ids, ID@REVISION for one that is not the main branch, or folders on this machine.
+        force: replace a family of that name.
+        trust_remote_code: let a model's own code build its configuration.
+    Returns:
+        Path of the file.
+    Raises:
+        InputError: the name is taken or unusable, an id is named twice or cannot be had, or is no language model.
+    Cost: configurations and tokenizers are fetched, weights are not.
+    """
+    check_name(name, "family name")
+    path = root() / "families" / f"{name}.yml"
+    if path.exists() and not force:
+        raise InputError(f"there is a family {name!r} already ({path}): choose another name, or use --force.")
+    if twice := sorted({i for i in ids if ids.count(i) > 1}):
+        raise InputError(f"the model {twice[0]!r} is named twice: name each model once.")
+    entries = sorted((describe(i, trust_remote_code) for i in ids), key=lambda e: (e["nonembedding_params"], e["id"]))
+    if len({e.pop("tokenizer") for e in entries}) > 1:
+        warnings.warn(
+            "the models do not share one tokenizer: their ranks are of different tokens, so no law across them holds.",
+            stacklevel=2,
+        )
+    contexts = [c for e in entries if (c := e.pop("context"))]
+    distinct_names(entries)
+    lines = [f"title: {name}"]
+    lines += [f"context: {min(contexts)} # tokens, the shortest of the models"] if contexts else []
+    lines += ["models:"]
+    for entry in entries:
+        lines.append("  - {" + ", ".join(f"{k}: {plain(v)}" for k, v in entry.items() if v is not None) + "}")
+    write_text(path, "\n".join(lines) + "\n")
+    load_family(path)
+    return path
+
+
+def describe(ident, trust_remote_code=False):
+    """What a family file says of one model, with its context and its tokenizer's digest."""
+    repo_id, _, revision = ident.partition("@")
+    if Path(ident).expanduser().is_dir():
+        repo_id, revision = ident, ""
+    model = loading.hub_model(repo_id, revision or None)
+    folder, _ = loading.model_folder(model, trust_remote_code, weights=False)
+    config = loading.read_config(folder, repo_id, trust_remote_code)
+    sizes = model_sizes(config, trust_remote_code)
+    context = getattr(config.get_text_config(), "max_position_embeddings", None)
+    tokenizer = loading.load_tokenizer(folder, repo_id, trust_remote_code)
+    return {
+        "name": f"{model.name}-{revision}" if revision else None,
+        "id": portable(model.local) if model.local else repo_id,
+        "revision": None if model.local else revision or "main",
+        "nonembedding_params": sizes.nonembedding,
+        "context": context,
+        "tokenizer": loading.tokenizer_digest(tokenizer),
+    }
+
+
+def portable(folder):
+    """A folder as a path from the root where it lies inside it, else absolute."""
+    top = root().resolve()
+    return folder.relative_to(top).as_posix() if folder.is_relative_to(top) else str(folder)
+
+
+def distinct_names(entries):
+    """Give models whose ids end alike the name of their owner or parent folder too."""
+    ends = [e["name"] or Path(e["id"]).name for e in entries]
+    for entry, end in zip(entries, ends, strict=True):
+        if ends.count(end) > 1:
+            entry["name"] = f"{Path(entry['id']).parent.name or 'hub'}-{end}"
+
+
+def plain(value):
+    """A YAML scalar: as it is where that is safe, else quoted."""
+    text = str(value)
+    safe = isinstance(value, int) or (text.replace("/", "").replace("-", "").isalnum() and not text.isdigit())
+    return text if safe else json.dumps(text)

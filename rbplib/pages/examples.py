@@ -1,0 +1,116 @@
+"""Single predictions for the page of the metric: real contexts of a corpus and what a model would have said.
+
+Rows are chosen from the rank table alone; only the candidates need the model, and they are kept beside the results.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbplib.ranks.table import ranks_path, read_ranks
+from rbplib.settings import InputError, load_corpus, load_family, results_dir, write_text
+
+CONTEXT = 12  # tokens of context shown
+FIRST = 8  # earliest position used, so that there is a context to show
+
+
+@dataclass(frozen=True)
+class Example:
+    """One scored token: its context and itself as text, what it got, and the model's best candidates."""
+
+    context: tuple[str, ...]
+    target: str
+    rank: int
+    probability: float
+    candidates: tuple[tuple[str, float], ...]  # (text, probability), best first
+    document: int
+    position: int
+
+
+def same_probability(table, low=0.15, high=0.3):
+    """Rows of two tokens that got almost the same probability but not the same rank (paper Fig. 1).
+
+    Of all pairs (rank 1, rank 3 or more) with probabilities between low and high, the pair whose log-probabilities lie
+    closest. A probability p leaves room for at most 1/p - 1 better candidates, hence the bound on `high`.
+
+    Returns:
+        (row ranked worse, row ranked first), or None where the table holds no such pair.
+    """
+    p, rank = np.exp(table.logprob.astype(float)), table.rank()
+    fits = (p >= low) & (p <= high) & (table.position >= FIRST)
+    worse = np.flatnonzero(fits & (rank >= 3))
+    first = np.flatnonzero(fits & (rank == 1))
+    if not len(worse) or not len(first):
+        return None
+    order = first[np.argsort(table.logprob[first], kind="stable")]
+    at = np.searchsorted(table.logprob[order], table.logprob[worse])
+    sides = np.stack([order[np.maximum(at - 1, 0)], order[np.minimum(at, len(order) - 1)]])  # (2, worse)
+    gaps = np.abs(table.logprob[sides] - table.logprob[worse])
+    side, best = np.unravel_index(np.argmin(gaps), gaps.shape)
+    return int(worse[best]), int(sides[side, best])
+
+
+def three_predictions(table, k=3):
+    """Three neighbouring scored tokens of which exactly one is ranked within k (paper Fig. 2): rows, or None.
+
+    The first such place whose ranks all differ.
+    """
+    rank, n = table.rank(), len(table)
+    for i in range(n - 2):
+        part = slice(i, i + 3)
+        near = table.document[i] == table.document[i + 2] and table.position[i + 2] - table.position[i] == 2
+        if near and table.position[i] >= FIRST and (rank[part] <= k).sum() == 1 and len(set(rank[part])) == 3:
+            return [i, i + 1, i + 2]
+    return None
+
+
+def examples(family, corpus, rows, model=None, n=5, protocol="paper", results=None):
+    """Examples for some rows of a rank table, with the model's n best candidates at each.
+
+    Args:
+        rows: row numbers of the table. model: a name in the family; its smallest model when None.
+    Returns:
+        list of Example. Kept in results/examples/, so that a page rendered again needs no model.
+    Raises:
+        InputError: no such model or corpus, or the text is no longer what was measured.
+    """
+    family, corpus = load_family(family), load_corpus(corpus)
+    model = family.model(model) if model else family.models[0]
+    table = read_ranks(ranks_path(family.name, model.name, corpus.name, protocol, results))
+    path = (results or results_dir()) / "examples" / family.name / model.name / f"{corpus.name}.json"
+    key = f"{table.record['sha256']}:{n}:{','.join(str(int(r)) for r in rows)}"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if key not in kept:
+        kept = {k: v for k, v in kept.items() if k.startswith(table.record["sha256"])}
+        kept[key] = _ask(family, model, corpus, table, rows, n)
+        write_text(path, json.dumps(kept, ensure_ascii=True, indent=1))
+    return [
+        Example(
+            tuple(e["context"]), e["target"], e["rank"], e["probability"],
+            tuple((t, p) for t, p in e["candidates"]), e["document"], e["position"],
+        )
+        for e in kept[key]
+    ]  # fmt: skip
+
+
+def _ask(family, model, corpus, table, rows, n):
+    from rbplib.ranks.measure import best_candidates
+
+    found = best_candidates(family, model, corpus, [(int(table.document[r]), int(table.position[r])) for r in rows], n)
+    rank, out = table.rank(), []
+    for r, (context, ids, target, candidates) in zip(rows, found, strict=True):
+        if ids != int(table.token[r]):
+            raise InputError(f"the text of {corpus.name!r} is not what was measured: run `rbp measure` again.")
+        out.append(
+            {
+                "context": context[-CONTEXT:],
+                "target": target,
+                "rank": int(rank[r]),
+                "probability": float(np.exp(table.logprob[r])),
+                "candidates": candidates,
+                "document": int(table.document[r]),
+                "position": int(table.position[r]),
+            }
+        )
+    return out

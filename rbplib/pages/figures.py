@@ -1,0 +1,265 @@
+"""Drawing functions. Each takes an axis and returns it; none writes a file, fits anything or sets the style.
+
+The sole exception is `show`, which hands a finished figure to the page as SVG together with its alternative text.
+"""
+
+from io import StringIO
+
+import numpy as np
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+BAND = 0.18  # opacity of an interval drawn as a band
+
+
+def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
+    """Points with their interval, if one is given, as bars.
+
+    Args:
+        x, y: arrays (M,). lo, hi: arrays (M,), the ends of the interval of y.
+        hollow: open marks, for numbers that are not ours.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    bars = None if lo is None else np.clip([y - np.asarray(lo), np.asarray(hi) - y], 0, None)
+    face = "white" if hollow else style.get("color")
+    style = {"marker": "o", **style, "linestyle": "none"}
+    ax.errorbar(x, y, yerr=bars, label=label, markerfacecolor=face, elinewidth=1.1, **style)
+    return ax
+
+
+def draw_power_line(ax, S, alpha, log_c, label=None, reach=1.25, **style):
+    """The law -log RBP_k = c S^-alpha as a line over the sizes S, a little beyond both ends.
+
+    Args:
+        S: non-embedding parameters (M,). alpha: exponent, positive when larger models do better. log_c: natural log.
+    """
+    grid = np.geomspace(np.min(S) / reach, np.max(S) * reach, 100)
+    style.pop("marker", None)
+    ax.plot(grid, np.exp(log_c - alpha * np.log(grid)), label=label, **style)
+    return ax
+
+
+def draw_law(ax, S, y, alpha, log_c, lo=None, hi=None, label=None, hollow=False, **style):
+    """Fig. 3 of the paper for one family: measured points with intervals and the fitted line, on logarithmic axes."""
+    draw_points(ax, S, y, lo, hi, label=label, hollow=hollow, **style)
+    draw_power_line(ax, S, alpha, log_c, **{k: v for k, v in style.items() if k in ("color", "linestyle")})
+    return law_axes(ax)
+
+
+def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
+    """Logarithmic axes with labels that name the quantity; minor ticks are labelled when they span under a decade."""
+    ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
+    low, high = ax.get_ylim()
+    if low > 0 and high / low < 4:  # too short for decades or their simple parts
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    elif low > 0 and high / low < 20:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    return ax
+
+
+def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):
+    """A curve with its interval as a band (R² or exponent against k)."""
+    marker = style.pop("marker", None)
+    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=max(1, len(x) // 8), **style)
+    if lo is not None:
+        ax.fill_between(x, lo, hi, color=line.get_color(), alpha=BAND, linewidth=0)
+    return ax
+
+
+def k_axis(ax, ylabel, vocab_size=None):
+    """k on a logarithmic axis; the end of the vocabulary, where RBP_k is 1 for every model, is marked."""
+    ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
+    if vocab_size:
+        ax.axvline(vocab_size, color="#888888", linewidth=1, linestyle=":")
+        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), xycoords=("data", "axes fraction"), textcoords="offset points")
+    return ax
+
+
+def draw_intervals(ax, labels, values, intervals, names=None, **style):
+    """One row per label: the value and one or more intervals beside each other (tokens, models).
+
+    Args:
+        labels: (n,) row names. values: (n,). intervals: list of arrays (n, 2). names: one legend entry per interval.
+    """
+    rows = np.arange(len(labels))[::-1]
+    for i, ends in enumerate(intervals):
+        shift = 0.16 * (i - (len(intervals) - 1) / 2)
+        ends = np.asarray(ends, float)
+        ax.hlines(rows - shift, ends[:, 0], ends[:, 1], color=f"C{i}", linewidth=2.2, label=names[i] if names else None)
+    ax.plot(values, rows, linestyle="none", **{"marker": "o", "color": "black", "markersize": 4, **style})
+    ax.set_yticks(rows, labels)
+    ax.set_ylim(-0.6, len(labels) - 0.4)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def draw_map(ax, x, y, values, label, cmap="cividis", **kwargs):
+    """A coloured map of values (len(y), len(x)) with its bar."""
+    mesh = ax.pcolormesh(x, y, values, cmap=cmap, shading="nearest", rasterized=True, **kwargs)
+    ax.grid(visible=False)
+    ax.figure.colorbar(mesh, ax=ax, label=label)
+    return ax
+
+
+def draw_candidates(ax, example):
+    """Fig. 1 of the paper for one real prediction: the best candidates as bars, the true token's bar in another colour.
+
+    Args:
+        example: rbplib.pages.examples.Example.
+    """
+    pairs = list(example.candidates)
+    if example.target not in [text for text, _ in pairs]:
+        pairs.append((example.target, example.probability))
+    labels = [ascii(text).replace("$", r"\$") for text, _ in pairs]
+    colours = ["#D55E00" if text == example.target else "#9AA5B1" for text, _ in pairs]
+    rows = np.arange(len(pairs))[::-1]
+    ax.barh(rows, [p for _, p in pairs], color=colours, hatch=["//" if c == "#D55E00" else "" for c in colours])
+    ax.set_yticks(rows, labels)
+    ax.set_ylim(-0.6, len(labels) - 0.4)
+    ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def svg_of(figure):
+    """The figure as SVG text, without a date, so that a rerun gives the same bytes."""
+    out = StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def show(figure, alt):
+    """Put a figure on the page with its alternative text, and close it.
+
+    Args:
+        figure: a matplotlib figure, or an axis of one.
+        alt: one sentence for readers who cannot see the figure: what is drawn and what it shows.
+    """
+    from IPython.display import display
+    from matplotlib import pyplot as plt
+
+    figure = getattr(figure, "figure", figure)
+    if not str(alt).strip():
+        raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
+    bundle = {"image/svg+xml": svg_of(figure), "text/plain": alt}
+    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}})
+    plt.close(figure)
+
+
+def draw_fit(ax, law, label=None, S=None, **style):
+    """A fitted law with its own points: their intervals over resampled documents, and its curve over the sizes.
+
+    Args:
+        law: laws.Law. S: (low, high) to draw the curve over; the law's own sizes, and a little more, when not given.
+    """
+    ends = (None, None) if law.token_band is None else np.exp(law.token_band)
+    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, **style)
+    if np.isfinite(law.alpha):
+        grid = np.geomspace(*(S or (law.S.min() / 1.25, law.S.max() * 1.25)), 100)
+        look = {k: v for k, v in style.items() if k in ("color", "linestyle")}
+        ax.plot(grid, np.exp(law.log_loss(grid)), **look)
+    return law_axes(ax)
+
+
+def legend_below(figure, ax, ncols=4):
+    """One legend for all panels, under them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
+    return ax
+
+
+def draw_noise(ax, misses, sd, label=None, **style):
+    """Standard deviation of log(-log RBP_k) over resampled documents against the misses it rests on."""
+    ax.plot(misses, sd, linestyle="none", label=label, markersize=4, alpha=0.75, color=style.get("color"),
+            marker=style.get("marker", "o"))  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
+    ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over documents")
+    return ax
+
+
+def draw_noise_line(ax, label=r"$1/\sqrt{m}$"):
+    """What independent misses would give, over the axis as it stands."""
+    low, high = ax.get_xlim()
+    low = low if low > 0 else high / 10  # an axis without a point
+    m = np.geomspace(low, high, 50)
+    ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=label)
+    ax.set_xlim(low, high)
+    return ax
+
+
+def draw_expected(ax, x, measured, low, high, label=None, **style):
+    """A measured curve, and a grey band for what it would be if a law held exactly."""
+    ax.fill_between(x, low, high, color="#888888", alpha=0.3, linewidth=0, label="expected under the law")
+    ax.plot(x, measured, label=label, markersize=4, **style)
+    return ax
+
+
+def draw_runs(ax, law, single, N, **style):
+    """N hits in a row: measured points, the law fitted to them, and N times the law at N = 1 as a dashed line."""
+    draw_fit(ax, law, label=f"$N = {N}$", **{"markersize": 4, **style})
+    if np.isfinite(single.alpha):
+        grid = np.geomspace(single.S.min() / 1.25, single.S.max() * 1.25, 50)
+        ax.plot(grid, N * np.exp(single.log_loss(grid)), linestyle="--", linewidth=1, color=style.get("color"))
+    ax.yaxis.set_major_locator(LogLocator())
+    return ax
+
+
+def draw_sigmoid(ax, single, N, law=None, decades=(4, 40), **style):
+    """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
+    grid = np.geomspace(single.S.min() / 10 ** decades[0], single.S.max() * 10 ** decades[1], 400)
+    ax.axvspan(single.S.min(), single.S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
+    ax.plot(grid, np.exp(-N * np.exp(single.log_loss(grid))), color=style.get("color"))
+    if law is not None:
+        draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", **{"markersize": 4, **style})
+    ax.set(xscale="log", ylim=(-0.03, 1.03))
+    return ax
+
+
+def draw_coverage(ax, covered, error, designs, methods):
+    """Coverage rates, one row per design and one mark per method, with two simulation standard errors.
+
+    Args:
+        covered, error: data frames (designs, methods).
+    """
+    rows = np.arange(len(designs))[::-1]
+    ax.axvspan(0.93, 0.97, color="#888888", alpha=0.2, linewidth=0)
+    for i, method in enumerate(methods):
+        rate, bar = covered.loc[designs, method], 2 * error.loc[designs, method]
+        ax.errorbar(rate, rows + 0.15 * (1.5 - i), xerr=bar, linestyle="none", marker="os^D"[i % 4], markersize=4.5,
+                    color=f"C{i}", label=method)  # fmt: skip
+    ax.axvline(0.95, color="black", linewidth=0.8)
+    ax.set_yticks(rows, designs)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def family_legend(ax, looks):
+    """A legend with one entry per family, whatever was drawn: looks is {name: {"color", "marker"}}."""
+    from matplotlib.lines import Line2D
+
+    ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
+    return ax
+
+
+def draw_shifts(ax, frame):
+    """Change of RBP_k per precision, one mark per model: colour and marker say the rank definition.
+
+    Args:
+        frame: rows of ties.shift_frame.
+    """
+    precisions, definitions = list(dict.fromkeys(frame["precision"])), list(dict.fromkeys(frame["definition"]))
+    for i, definition in enumerate(definitions):
+        part = frame[frame["definition"] == definition]
+        rows = [precisions.index(p) + 0.2 * (i - 1) for p in part["precision"]]
+        ax.plot(part["change"], rows, linestyle="none", marker="os^"[i % 3], markersize=4.5, alpha=0.8, color=f"C{i}",
+                label=definition)  # fmt: skip
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_yticks(range(len(precisions)), precisions)
+    ax.invert_yaxis()
+    ax.set_xlabel(r"change of $\mathrm{RBP}_k$")
+    ax.locator_params(axis="x", nbins=4)
+    ax.grid(axis="y", visible=False)
+    return ax

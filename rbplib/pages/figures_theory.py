@@ -1,0 +1,137 @@
+"""Drawing functions of the pages on rank laws and on the theory. Each takes an axis and returns it, as in `figures`."""
+
+import numpy as np
+
+from rbplib.pages.figures import law_axes
+
+RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
+BIN = 0.1  # decades, the width of the bins ranks are shown in
+OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
+
+
+def log_bins(vocab_size):
+    """First and last rank of bins about a tenth of a decade wide, int64 (B,) each."""
+    low = np.unique(np.round(10 ** np.arange(0, np.log10(vocab_size), BIN)).astype(np.int64))
+    return low, np.append(low[1:] - 1, vocab_size)
+
+
+def binned(histogram):
+    """(low, high, share) of a RankHistogram in log bins; bins that came wide stay as they are."""
+    share = histogram.count / histogram.total
+    if not histogram.single:
+        return histogram.low, histogram.high, share
+    low, high = log_bins(histogram.vocab_size)
+    return low, high, np.bincount(np.searchsorted(high, histogram.low), share, minlength=len(low))
+
+
+def bin_mass(fit, low, high):
+    """Fitted share of each bin, float64 (B,)."""
+    below = np.concatenate([[0.0], fit.pmf.cumsum()])
+    return below[high] - below[low - 1]
+
+
+def draw_rank_histogram(ax, histogram, fits=(), label="measured", looks=None):
+    """Share of tokens per rank against rank, on logarithmic axes, with fitted laws as lines (paper Fig. 8c).
+
+    Args:
+        histogram: distributions.RankHistogram. fits: RankLaws. looks: one style per fit.
+    """
+    low, high, share = binned(histogram)
+    seen, middle = share > 0, np.sqrt(low * high)
+    ax.plot(middle[seen], (share / (high - low + 1))[seen], label=label, **OBSERVED)
+    k = np.arange(1, histogram.vocab_size + 1)
+    for i, fit in enumerate(fits):
+        ax.plot(k, fit.pmf, label=fit.title, **(looks[i] if looks else {}))
+    bottom = (share[seen] / (high - low + 1)[seen]).min()
+    ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="share of tokens per rank")
+    ax.set_ylim(bottom=bottom / 10)
+    return ax
+
+
+def draw_fit_ratio(ax, histogram, fits, looks=None):
+    """Fitted over observed share in log bins: what a logarithmic histogram hides."""
+    low, high, share = binned(histogram)
+    seen, middle = share > 0, np.sqrt(low * high)
+    for i, fit in enumerate(fits):
+        ratio = bin_mass(fit, low, high)[seen] / share[seen]
+        ax.plot(middle[seen], ratio, label=fit.title, **(looks[i] if looks else {}))
+    ax.axhline(1, color="black", linewidth=0.8)
+    ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
+    ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
+    ax.set_yticks([], minor=True)
+    return ax
+
+
+def draw_contest(ax, contest, titles):
+    """Held-out loss above the best law, nats per token, with its interval; one row per law, best on top."""
+    rows = np.arange(len(contest.families))[::-1]
+    low, high = np.maximum(contest.interval, 1e-6)
+    loss = np.maximum(contest.loss, 1e-6)
+    ax.hlines(rows[1:], low[1:], high[1:], color="C0", linewidth=2.4)
+    ax.plot(loss[1:], rows[1:], linestyle="none", marker="o", color="black", markersize=4)
+    ax.set_yticks(rows, [titles[f] for f in contest.families])
+    ax.set(xscale="log", xlabel="held-out nats per token above the best law")
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def draw_profile(ax, mus, loss, best=None, label=None, **style):
+    """Log likelihood lost along the ridge, against -mu on a logarithmic axis."""
+    mus, loss = np.asarray(mus, float), np.asarray(loss, float)
+    finite = np.isfinite(mus)
+    ax.plot(-mus[finite], loss[finite], label=label, **{"marker": "o", **style})
+    if not finite.all():
+        ax.axhline(loss[~finite][0], color="black", linestyle=":", linewidth=1, label=r"power law ($\mu \to -\infty$)")
+    if best is not None and np.isfinite(best):
+        ax.axvline(-best, color="#888888", linewidth=1, linestyle="--", label="best fit")
+    ax.set(xscale="log", xlabel=r"$-\mu$", ylabel="log likelihood less its maximum (nats, whole sample)")
+    return ax
+
+
+def draw_regions(ax, ratio, sigma, error, label):
+    """A map of relative error over (mu/sigma, sigma) with the lines of 1% and 10% error; grey where p_1 would exceed 1.
+
+    Args:
+        ratio: (X,). sigma: (Y,). error: (Y, X), signed relative error; NaN where the formula gives no number.
+    """
+    size = np.log10(np.clip(np.abs(error), 1e-6, 10))
+    mesh = ax.pcolormesh(ratio, sigma, size, cmap="cividis", shading="nearest", rasterized=True, vmin=-6, vmax=1)
+    lines = ax.contour(ratio, sigma, size, levels=[-2, -1], colors=["white", "black"], linewidths=1.4)
+    ax.clabel(lines, fmt={-2: "1%", -1: "10%"}, fontsize=9)
+    ax.set(yscale="log", xlabel=r"$\mu/\sigma$", ylabel=r"$\sigma$")
+    ax.grid(visible=False)
+    ax.figure.colorbar(mesh, ax=ax, label=label)
+    return ax
+
+
+def mark_point(ax, ratio, sigma, text):
+    """A named point on a map."""
+    ax.plot([ratio], [sigma], marker="*", markersize=12, color="white", markeredgecolor="black", linestyle="none")
+    ax.annotate(text, (ratio, sigma), (7, 5), textcoords="offset points", color="white", fontsize=9)
+    return ax
+
+
+def draw_three_losses(ax, losses, names, looks):
+    """The three losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
+    x = np.log(losses.S)
+    for i, (name, look) in enumerate(zip(names, looks, strict=True)):
+        y = losses.values[:, i]
+        slope, start = np.polyfit(x, np.log(y), 1)
+        ax.plot(losses.S, y, linestyle="none", label=f"{name}: slope {slope:.3f}", **look)
+        ax.plot(losses.S, np.exp(start + slope * x), color=look["color"], linewidth=1.2)
+    return law_axes(ax, "loss (nats)")
+
+
+def draw_ratio_parts(ax, parts):
+    """What the printed likelihood ratio is made of: one bar per power law, against the authors' lognormal."""
+    rows = np.arange(len(parts.names))[::-1]
+    ax.barh(rows, parts.ratios, color=["#D55E00" if r < 0 else "#0072B2" for r in parts.ratios], height=0.6)
+    for row, value in zip(rows, parts.ratios, strict=True):
+        side = {"ha": "left", "x": value + 60} if value > 0 else {"ha": "right", "x": value - 60}
+        ax.text(side["x"], row, f"{value:,.0f}", va="center", ha=side["ha"], fontsize=8.5)
+    ax.set_yticks(rows, parts.names)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.margins(x=0.18)
+    ax.set_xlabel("log likelihood less that of the authors' lognormal (nats)")
+    ax.grid(axis="y", visible=False)
+    return ax

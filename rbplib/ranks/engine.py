@@ -1,0 +1,260 @@
+"""The rank engine: where each observed token stands among all candidates, without ever holding the full logits."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rbplib.models.heads import UNSPLIT, Head, final_hidden, way_of
+from rbplib.ranks.tiles import GRAIN, WHOLE_ROWS, Sums, head_sums, least_memory, score_sums
+
+MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results, by default
+DEVICE_MEMORY = 768 * 2**20  # the same on an accelerator, where whole rows are held and few, large products are best
+BODY_TOKENS = 4096  # tokens the model's body reads at once on a CPU; more only takes memory
+
+
+class Ranks(NamedTuple):
+    """Three tensors of the targets' shape; rank by the paper's Eq. 3 is greater + ties.
+
+    greater: int64, candidates scored strictly above the target; unit: tokens.
+    ties: int64, candidates scored equal to it, itself included; 0 marks a position that was not scored.
+    logprob: float32, log-softmax of the target; unit: nats.
+    """
+
+    greater: Tensor
+    ties: Tensor
+    logprob: Tensor
+
+
+def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
+    """Rank of each observed token among all candidates; 1 is the model's first choice.
+
+    Paper Eq. 3; derived in book/derivations/metric, label eq-rank.
+
+    Args:
+        logits: float tensor (..., V). A constant added per row changes nothing but rounding.
+            +inf and -inf are scores like any other; -inf marks a masked candidate.
+        targets: int64 tensor (...), ids in [0, V).
+    Returns:
+        Ranks of the targets' shape. Where a row's highest score is infinite its probability is shared equally
+        by the candidates at that score, which is the limit of finite scores.
+    Raises:
+        ValueError: shapes disagree, an id is outside the vocabulary, nothing is given, or a row holds a NaN.
+    Cost: two comparisons and one exponential per candidate, no sort.
+
+    >>> token_ranks(torch.tensor([[0.0, 2.0, 1.0, 1.0]]), torch.tensor([2]))[:2]
+    (tensor([1]), tensor([2]))
+    """
+    _check(logits, targets, "logits", logits.shape[-1] if logits.dim() else 0)
+    with torch.no_grad():
+        sums = score_sums(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+    return _finished(sums, targets)
+
+
+def head_ranks(
+    hidden: Tensor,
+    head: Head | nn.Module | Tensor | Callable[[Tensor], Tensor],
+    targets: Tensor,
+    *,
+    memory: int | None = None,
+    chunk: int | None = None,
+    dtype: torch.dtype | None = torch.float32,
+) -> Ranks:
+    """`token_ranks(head(hidden), targets)`, a tile of scores at a time.
+
+    Args:
+        hidden: float tensor (..., d), final hidden states.
+        head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function of (n, d) rows.
+        targets: int64 tensor (...), ids in [0, V).
+        memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator. Results do not depend on it.
+        chunk: at most so many rows at once, rounded up to a multiple of 64. Results do not depend on it.
+        dtype: of the product and the comparisons; None keeps the storage dtype of the head.
+    Returns:
+        Ranks of the targets' shape.
+    Raises:
+        ValueError: as `token_ranks`; targets on another device; memory too small for one row of the vocabulary.
+    Cost: the matrix product, and about a fifth of it at d = 128 for everything else.
+    """
+    if isinstance(head, Tensor):
+        head = Head(head)
+    elif type(head) is nn.Linear:  # a subclass may store its weight in a form of its own
+        head = Head(head.weight, head.bias)
+    _check(hidden, targets, "hidden states", head.weight.shape[0] if isinstance(head, Head) else None)
+    with torch.no_grad():
+        sums = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), memory, chunk, dtype)
+    return _finished(sums, targets)
+
+
+def _flat_ranks(rows, head, wanted, memory, chunk, dtype) -> Sums:
+    if memory is None:
+        memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
+    if not isinstance(head, Head):
+        return _called(rows, head, wanted, memory, chunk)
+    if rows.device != head.weight.device or rows.shape[-1] != head.weight.shape[1]:
+        raise ValueError(
+            f"hidden states of width {rows.shape[-1]} on {rows.device} do not fit a head of width "
+            f"{head.weight.shape[1]} on {head.weight.device}"
+        )
+    _check_memory(memory, head.weight.shape[0], rows.device)
+    return head_sums(rows, head, wanted, dtype or head.weight.dtype, memory, chunk)
+
+
+def _called(rows, head, wanted, memory, chunk) -> Sums:
+    """Ranks from a head that is only a function: whole rows of scores, few at a time."""
+    size = head(rows[:1]).shape[-1]
+    _check_ids(wanted, size)
+    _check_memory(memory, size, rows.device)
+    step = max(1, min(chunk or WHOLE_ROWS, memory // (12 * size)))
+    if rows.device.type == "cpu" and step > GRAIN:
+        step -= step % GRAIN
+    parts = []
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step]
+        pad = min(step, GRAIN) - len(some)  # a last chunk of few rows would meet another kernel
+        scores = head(torch.cat([some, some[-1:].expand(pad, -1)]) if pad > 0 else some)
+        parts.append(score_sums(scores[: len(some)], wanted[first : first + step]))
+    return Sums(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def sequence_ranks(
+    model: nn.Module,
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    scored: Tensor | None = None,
+    memory: int | None = None,
+    chunk: int | None = None,
+    dtype: torch.dtype | None = torch.float32,
+) -> Ranks:
+    """Ranks of every token of a batch but the first of each sequence, which has no context.
+
+        position   0   1   2   3        entry t-1 of a row is the rank of token t
+        token      w0  w1  w2  w3       given tokens 0..t-1
+        entry          0   1   2
+
+    Args:
+        model: a causal language model in evaluation mode.
+        input_ids: int64 (B, T), T >= 2.
+        attention_mask: (B, T), 0 at padding. A token is scored where it and the one before it are real;
+            elsewhere greater and ties are 0 and logprob is NaN.
+        scored: bool (B, T-1), the entries to score, instead of all real ones. A causal model needs no mask for
+            padding on the right, only this, and then takes its faster unmasked attention.
+        memory, chunk, dtype: as in `head_ranks`.
+    Returns:
+        Ranks of shape (B, T - 1).
+    Raises:
+        ValueError: as `head_ranks`; the model is in training mode; a window holds no token to score.
+    """
+    if model.training:
+        raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
+    if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
+        raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
+    if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
+        _check_ids(input_ids, table)
+    targets = input_ids[:, 1:]  # (B, T-1)
+    chosen = torch.ones_like(targets, dtype=torch.bool) if scored is None else scored.to(torch.bool)
+    if chosen.shape != targets.shape:
+        raise ValueError(f"`scored` of shape {tuple(chosen.shape)} does not match windows: want {tuple(targets.shape)}")
+    if attention_mask is not None:
+        if attention_mask.shape != input_ids.shape:
+            raise ValueError(
+                f"attention_mask of shape {tuple(attention_mask.shape)} does not match ids {tuple(input_ids.shape)}"
+            )
+        real = attention_mask.bool()
+        chosen = chosen & real[:, 1:] & real[:, :-1]
+    greater, ties = torch.zeros_like(targets), torch.zeros_like(targets)
+    logprob = torch.full(targets.shape, float("nan"), device=targets.device)
+    with torch.inference_mode():
+        way, _ = way_of(model, input_ids)
+    few = max(1, BODY_TOKENS // input_ids.shape[1]) if input_ids.device.type == "cpu" else len(input_ids)
+    few = 1 if way == UNSPLIT else few
+    for i in range(0, len(input_ids), few):
+        part = slice(i, i + few)
+        mask = None if attention_mask is None else attention_mask[part]
+        if not (here := chosen[part]).any():
+            continue
+        with torch.inference_mode():
+            states, head = final_hidden(model, input_ids[part], mask)
+            wanted = targets[part][here].to(states.device)
+            found = _flat_ranks(states[:, :-1][here.to(states.device)], head, wanted, memory, chunk, dtype)
+        for whole, values in zip((greater, ties, logprob), found, strict=True):
+            whole[part][here] = values.to(whole.device)
+    _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
+    return Ranks(greater, ties, logprob)
+
+
+class TopK(NamedTuple):
+    """The best k candidates per row, best first; among equals the lower id comes first."""
+
+    ids: Tensor
+    logprob: Tensor
+
+
+def topk(logits: Tensor, k: int) -> TopK:
+    """The k best candidates of each row, for pages that show them.
+
+    Args:
+        logits: float tensor (..., V).
+        k: how many, 1 to V.
+    Returns:
+        ids int64 (..., k) and logprob float32 (..., k) in nats.
+    """
+    if not 1 <= k <= logits.shape[-1]:
+        raise ValueError(f"k = {k} is outside 1..{logits.shape[-1]}, the size of the vocabulary")
+    scores = F.log_softmax(logits.float(), dim=-1)
+    order = torch.sort(scores, dim=-1, descending=True, stable=True)
+    return TopK(order.indices[..., :k], order.values[..., :k])
+
+
+def _check(values: Tensor, targets: Tensor, name: str, size: int | None) -> None:
+    """Refuse inputs that would give a wrong rank, or a message about something else."""
+    if values.dim() < 1 or targets.shape != values.shape[:-1]:
+        raise ValueError(
+            f"targets of shape {tuple(targets.shape)} do not match {name} of shape {tuple(values.shape)}: "
+            f"give targets of shape {tuple(values.shape[:-1])}"
+        )
+    if targets.dtype != torch.int64:
+        raise ValueError(f"targets are {targets.dtype}: give token ids as torch.int64")
+    if not values.is_floating_point():
+        raise ValueError(f"{name} are {values.dtype}: give a floating-point tensor")
+    if values.device != targets.device:
+        raise ValueError(f"targets are on {targets.device} but {name} are on {values.device}: move one of them")
+    if targets.numel() == 0:
+        raise ValueError("there is no token to rank: the window is empty")
+    if size is not None:
+        _check_ids(targets, size)
+
+
+def _check_ids(ids: Tensor, size: int) -> None:
+    outside = (ids < 0) | (ids >= size)
+    if outside.any():
+        place = _place(outside)
+        raise ValueError(f"token id {ids[outside][0].item()} at {place} is outside the vocabulary of {size}")
+
+
+def _check_memory(memory: int, size: int, device: torch.device) -> None:
+    if memory < (least := least_memory(size, device)):
+        raise ValueError(
+            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {size}: "
+            f"give at least {least}"
+        )
+
+
+def _place(flags: Tensor, offset: int = 0) -> str:
+    """Where the first flag is up; `offset` is added along the last axis."""
+    *sequence, position = flags.nonzero()[0].tolist()
+    return f"position {position + offset}" + (f" of sequence {', '.join(map(str, sequence))}" if sequence else "")
+
+
+def _refuse_nan(logprob: Tensor, offset: int = 0) -> None:
+    bad = logprob.isnan()
+    if bad.any():
+        raise ValueError(f"the scores for the token at {_place(bad, offset)} hold a NaN: no rank can be told")
+
+
+def _finished(sums: Sums, targets: Tensor) -> Ranks:
+    found = Ranks(*(column.view_as(targets) for column in sums))
+    _refuse_nan(found.logprob)
+    return found

@@ -1,0 +1,95 @@
+"""Families written from models, and plans of what measuring one takes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from smallmodels import save_model
+
+from rbplib import __main__ as cli
+from rbplib.models.family_file import write_family
+from rbplib.models.sizes import family_sizes
+from rbplib.ranks.plan import plan_family, plan_text
+from rbplib.settings import InputError, load_family
+
+
+@pytest.fixture
+def room(tmp_path, monkeypatch):
+    """A root of one's own, with three models on disk."""
+    for name in ("families", "corpora"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    for scale in (1, 2, 3):
+        save_model(tmp_path / "data" / f"m{scale}", "gpt2", scale)
+    (tmp_path / "text.md").write_text("one two three\n\n" * 400)
+    return tmp_path
+
+
+def test_family_of_folders(room):
+    path = write_family("mine", [str(room / "data" / f"m{i}") for i in (3, 1, 2)])
+    assert path == room / "families" / "mine.yml" and len(path.read_text().splitlines()) <= 6
+    family = load_family("mine")
+    assert [m.name for m in family.models] == ["m1", "m2", "m3"] and family.models[0].id == "data/m1"
+    assert {m.context for m in family.models} == {64}
+    rows = family_sizes(family)
+    assert [r["nonembedding_params"] for r in rows] == [m.nonembedding_params for m in family.models]
+
+
+def test_family_that_cannot_be(room):
+    one = str(room / "data" / "m1")
+    write_family("mine", [one])
+    for name, ids, said in [
+        ("mine", [one], "already"),
+        ("../mine", [one], "not a usable name"),
+        ("other", [one, one], "named twice"),
+        ("other", ["/no/such/folder"], "no folder"),
+        ("other", [str(room)], "config.json"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            write_family(name, ids)
+    assert write_family("mine", [one], force=True)
+    assert [p.name for p in (room / "families").iterdir()] == ["mine.yml"]
+
+
+def test_models_of_one_name(room):
+    save_model(room / "more" / "m1", "gpt2", 2)
+    write_family("mine", [str(room / "data" / "m1"), str(room / "more" / "m1")])
+    assert [m.name for m in load_family("mine").models] == ["data-m1", "more-m1"]
+
+
+def test_other_tokenizer_is_told(room):
+    tokenizer = room / "data" / "m2" / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace('"<end>"', '"<stop>"'))
+    with pytest.warns(UserWarning, match="do not share one tokenizer"):
+        write_family("mine", [str(room / "data" / "m1"), str(room / "data" / "m2")])
+
+
+def test_new_then_measured_then_planned(room, capsys):
+    """`rbp family new`, `plan`, `measure`, `plan`: the second plan has nothing left to do."""
+    ids = [str(room / "data" / f"m{i}") for i in (1, 2)]
+    assert cli.main(["family", "new", "mine", *ids]) == 0
+    written = capsys.readouterr().out.strip()
+    assert Path(written).is_file()
+    ask = ["--family", written, "--corpus", str(room / "text.md")]
+    assert cli.main(["plan", *ask, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [m["tables_to_measure"] for m in plan["models"]] == [1, 1] and plan["total"]["download_bytes"] == 0
+    assert plan["total"]["seconds"] > 0 and plan["total"]["memory_bytes"] > 0
+    assert cli.main(["measure", *ask, "--quiet"]) == 0
+    tables = capsys.readouterr().out.split()
+    assert len(tables) == 2 and all(Path(t).is_file() for t in tables)
+    assert cli.main(["plan", *ask]) == 0
+    assert capsys.readouterr().out.count("measured already") == 2
+
+
+def test_plan_of_the_papers_models(monkeypatch, tmp_path):
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+    monkeypatch.setattr("rbplib.hub.cached_snapshot", lambda *a, **k: None)
+    plan = plan_family("pythia", models=["pythia-14m", "pythia-12b"], corpora=["humaneval", "auslegal"])
+    small, large = plan["models"]
+    assert large["total_params"] == 11_846_072_320 and large["download_bytes"] == 2 * large["total_params"]
+    assert small["seconds"] < large["seconds"] and small["memory_bytes"] < large["memory_bytes"]
+    tokens = {c["corpus"]: c["tokens"] for c in plan["corpora"]}
+    assert tokens["auslegal"] == 1000 * 512 and tokens["humaneval"] < tokens["auslegal"] / 10
+    assert "pythia-12b" in plan_text(plan) and "auslegal" in plan_text(plan)

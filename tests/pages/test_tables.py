@@ -1,0 +1,109 @@
+"""Numbers on a built page equal a computation from the rank tables with NumPy alone."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+
+def executed(place, name, family="nano-pythia"):
+    path = place / "book" / "_executed" / family / f"{name}.ipynb"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def html_tables(notebook):
+    """Rows of every table of a page: the value that sorts a numeric cell, the text of another."""
+    found = []
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            html = "".join(output.get("data", {}).get("text/html", ""))
+            for body in re.findall(r"<table class=\"rbp-table\">.*?</table>", html, re.S):
+                heads = [re.sub("<.*?>", "", h) for h in re.findall(r"<th scope=\"col\">(.*?)</th>", body, re.S)]
+                rows = []
+                for row in re.findall(r"<tr>(.*?)</tr>", body.split("<tbody>")[1], re.S):
+                    cells = re.findall(r"<td[^>]*?(?: data-sort=\"([^\"]*)\")?>(.*?)</td>", row, re.S)
+                    rows.append(dict(zip(heads, [float(s) if s else t for s, t in cells], strict=True)))
+                found.append(rows)
+    return found
+
+
+def by_hand(place, corpus, k):
+    """Sizes, y = log(-log RBP_k), and cross-entropy, straight from the Parquet files."""
+    S, y, entropy = [], [], []
+    for path in sorted((place / "results" / "ranks" / "nano-pythia").glob(f"*/{corpus}.parquet")):
+        table = pq.read_table(path)
+        record = json.loads(table.schema.metadata[b"rbplib"])
+        rank = table["greater"].to_numpy() + table["ties"].to_numpy()
+        S.append(record["nonembedding_params"])
+        y.append(np.log(-np.log(np.mean(rank <= k))))
+        entropy.append(-table["logprob"].to_numpy().astype(float).mean())
+    order = np.argsort(S)
+    return np.array(S)[order], np.array(y)[order], np.array(entropy)[order]
+
+
+def line(S, y):
+    x = np.log(S)
+    slope, intercept = np.polyfit(x, y, 1)
+    return -slope, 1 - np.sum((y - slope * x - intercept) ** 2) / np.sum((y - y.mean()) ** 2)
+
+
+@pytest.mark.parametrize("corpus", ["docs", "code"])
+def test_top1_law(small_book, corpus):
+    import yaml
+
+    title = yaml.safe_load((small_book / "corpora" / f"{corpus}.yml").read_text())["title"]
+    sizes, laws = html_tables(executed(small_book, "02_top1_law"))[:2]
+    S, y, entropy = by_hand(small_book, corpus, 1)
+    shown = [row for row in sizes if row["corpus"] == title]
+    assert [row["S"] for row in shown] == list(S)
+    np.testing.assert_allclose([row["RBP_1"] for row in shown], np.exp(-np.exp(y)), rtol=1e-12)
+    np.testing.assert_allclose([row["cross-entropy (nats)"] for row in shown], entropy, rtol=1e-6)
+    (law,) = [row for row in laws if row["corpus"] == title]
+    alpha, r2 = line(S, y)
+    assert law["alpha"] == pytest.approx(alpha, rel=1e-9) and law["R²"] == pytest.approx(r2, rel=1e-9)
+    # The models interval is Student's t on the residuals.
+    import statsmodels.api as sm
+
+    fit = sm.OLS(y, sm.add_constant(np.log(S))).fit()
+    low, high = -fit.conf_int()[1][::-1]
+    assert (law["models: low"], law["models: high"]) == (pytest.approx(low, rel=1e-8), pytest.approx(high, rel=1e-8))
+
+
+def test_k_dependence(small_book):
+    import yaml
+
+    title = yaml.safe_load((small_book / "corpora" / "docs.yml").read_text())["title"]
+    rows = [r for r in html_tables(executed(small_book, "05_k_dependence"))[0] if r["corpus"] == title]
+    assert [r["k"] for r in rows] == [1, 10, 50, 100, 1000]
+    for row in rows:
+        S, y, _ = by_hand(small_book, "docs", row["k"])
+        alpha, r2 = line(S, y)
+        assert row["alpha"] == pytest.approx(alpha, rel=1e-9) and row["R²"] == pytest.approx(r2, rel=1e-9)
+
+
+def test_metric(small_book):
+    """Fig. 2's three tokens: the probability and rank on the page, and their means, are those of the rank table."""
+    notebook = executed(small_book, "01_metric")
+    three = html_tables(notebook)[0]
+    assert len(three) == 3 and sum(row["within 3"] == "yes" for row in three) == sum(row["rank"] <= 3 for row in three)
+    text = "".join(
+        "".join(o.get("data", {}).get("text/markdown", "")) for c in notebook["cells"] for o in c.get("outputs", [])
+    )
+    mean = np.mean([-np.log(row["probability"]) for row in three])
+    shown = float(re.search(r"log p\$: ([0-9.]+) nats", text)[1])
+    assert shown == pytest.approx(mean, rel=0.01)
+
+
+def test_the_metric_on_a_text_file_of_ones_own(small_book, tmp_path, monkeypatch):
+    """A corpus given by its path: the page once looked it up by its name alone."""
+    from rbplib.pages.book import run_notebook
+
+    monkeypatch.setenv("RBP_ROOT", str(small_book))
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    source = open(__file__, encoding="utf-8").read()
+    text = tmp_path / "mine.jsonl"
+    text.write_text("".join(json.dumps({"text": part}) + "\n" for part in source.split("\n\n\n")), encoding="utf-8")
+    out = run_notebook("01_metric", "nano-pythia", tmp_path / "out.ipynb", {"corpora": [str(text)]})
+    assert len(html_tables(json.loads(out.read_text(encoding="utf-8")))[0]) == 3

@@ -1,0 +1,165 @@
+"""The workflow: what it would run, what it refuses, and what makes it run again."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PROFILE = ROOT / "workflow" / "profiles" / "default"
+
+
+def snakemake(place, *more, snakefile=ROOT / "workflow" / "Snakefile"):
+    script = Path(sys.executable).with_name("snakemake")
+    if not script.is_file():
+        pytest.skip("snakemake is not installed")
+    command = [script, "--snakefile", snakefile, "--directory", place, "--profile", PROFILE, "--cores", "2", *more]
+    environment = {**os.environ, "RBP_ROOT": str(place), "RBP_RESULTS": str(place / "results")}
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment)
+    return done.returncode, done.stdout + done.stderr
+
+
+def planned(place, *more, **kwargs):
+    """{rule: jobs} of a dry run."""
+    code, text = snakemake(place, "-n", *more, **kwargs)
+    assert code == 0, text[-3000:]
+    table = re.search(r"^Job stats:\njob +count\n[- ]+\n((?:\S+ +\d+\n)+)", text, re.M)
+    jobs = {}
+    for line in table[1].splitlines() if table else ():
+        rule, count = line.split()
+        rule = "__".join(rule.split("__")[:2])  # measure__FAMILY__MODEL: one rule per group of models
+        jobs[rule] = jobs.get(rule, 0) + int(count)
+    return jobs
+
+
+@pytest.fixture
+def place(tmp_path):
+    """One family of three models that are only names, and two notebooks."""
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+    for folder in ("families", "corpora", "notebooks", "book", "workflow"):
+        (tmp_path / folder).mkdir()
+    models = [{"id": f"a/{n}"} for n in ("small", "middle", "large")]
+    family = {"embedded": True, "models": models}
+    (tmp_path / "families/demo.yml").write_text(yaml.safe_dump(family))
+    for name in ("docs", "code"):
+        (tmp_path / f"corpora/{name}.yml").write_text("source: embedded\nkind: docs\n")
+    for name in ("01_first", "09_families"):
+        code = new_code_cell("family: str = 'demo'\nn_bootstrap: int = 9", metadata={"tags": ["parameters"]})
+        nbformat.write(new_notebook(cells=[new_markdown_cell("# T"), code]), tmp_path / f"notebooks/{name}.ipynb")
+    for name in ("_config.yml", "_toc.yml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def test_one_job_per_notebook_and_two_to_measure_a_family(place):
+    jobs = planned(place)
+    assert jobs == {
+        "measure__demo": 2, "fits": 1, "notebook": 1, "together": 1, "index": 1, "html": 1, "all": 1, "total": 8
+    }  # fmt: skip
+
+
+def test_a_family_of_the_hub_is_measured_model_by_model(place):
+    path = place / "families/demo.yml"
+    path.write_text(path.read_text().replace("embedded: true", "embedded: false"))
+    jobs = planned(place, "--config", "families=demo", "corpora=docs")
+    assert jobs["measure__demo"] == 3
+
+
+def test_a_misspelt_setting_is_an_error(place):
+    code, text = snakemake(place, "-n", "--config", "n_bootsrap=10")
+    assert code != 0 and "no setting 'n_bootsrap': did you mean 'n_bootstrap'" in text
+
+
+def test_an_unknown_family_is_an_error_with_a_hint(place):
+    code, text = snakemake(place, "-n", "--config", "families=dmo")
+    assert code != 0 and "did you mean 'demo'" in text
+
+
+def test_make_book_refuses_an_unknown_family_before_it_starts(place, monkeypatch):
+    from rbplib.pages.workflow import make_book
+    from rbplib.settings import InputError
+
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    with pytest.raises(InputError, match="did you mean 'demo'"):
+        make_book(["dem"])
+    assert not (place / "logs").exists()
+
+
+def test_a_failing_step_is_told_in_its_own_words(place, monkeypatch):
+    from rbplib.pages.workflow import follow
+
+    script = "import sys; print('Job 3: measuring'); print('rbp: the text is empty: name another.'); sys.exit(1)"
+    with pytest.raises(RuntimeError, match=r"^rbp: the text is empty: name another\.\nThe whole log is"):
+        follow([sys.executable, "-c", script], place / "logs/x.log", show=False)
+
+
+def test_stage_times_come_from_the_steps(place):
+    from rbplib.pages.workflow import follow
+
+    lines = ["Job 1: measuring a", "Finished jobid: 1 (Rule: measure__demo)", "1 of 2 steps (50%) done", "Job 2: page",
+             "Finished jobid: 2 (Rule: html)", "Finished jobid: 0 (Rule: all)"]  # fmt: skip
+    stages = follow([sys.executable, "-c", f"print({chr(10).join(lines)!r})"], place / "logs/x.log", show=False)
+    assert {name: steps for name, (steps, _) in stages.items()} == {"measure": 1, "pages": 1}
+
+
+def rule_of(family):
+    return "measure__" + family.replace("-", "_").replace(".", "_")
+
+
+CONFIG = ("--config", *(f"{k}={v}" for k, v in SETTINGS.items()))
+
+
+def test_nothing_changed_runs_nothing(small_book):
+    assert planned(small_book, *CONFIG) == {}
+
+
+def test_a_comment_in_a_rule_runs_nothing(small_book, tmp_path):
+    changed = tmp_path / "Snakefile"
+    text = (ROOT / "workflow" / "Snakefile").read_text()
+    text = text.replace("rule notebook:", "# another comment\nrule notebook:").replace('"OMP_NUM', '"  OMP_NUM')
+    changed.write_text(text)
+    assert planned(small_book, *CONFIG, snakefile=changed) == {}
+
+
+def test_touching_a_family_file_runs_nothing_and_changing_a_model_measures_it(small_book, other):
+    path = small_book / "families" / f"{other}.yml"
+    before = path.read_text()
+    try:
+        path.touch()
+        assert planned(small_book, *CONFIG) == {}
+        family = yaml.safe_load(before)
+        family["models"][0]["dtype"] = "bfloat16"
+        path.write_text(yaml.safe_dump(family, sort_keys=False))
+        jobs = planned(small_book, *CONFIG)
+        assert [n for rule, n in jobs.items() if rule == rule_of(other)] == [1]
+        assert not any(rule == rule_of("nano-pythia") for rule in jobs)
+    finally:
+        path.write_text(before)
+
+
+def test_a_lost_table_is_measured_again(small_book, other):
+    path = next((small_book / "results/ranks" / other).glob("*/docs.parquet"))
+    hidden = path.with_name("hidden")
+    path.rename(hidden)
+    try:
+        assert planned(small_book, *CONFIG)[rule_of(other)] == 1
+    finally:
+        hidden.rename(path)
+
+
+def test_a_new_family_joins_by_its_file_alone(small_book, other):
+    new = small_book / "families" / "nano-another.yml"
+    new.write_text((small_book / "families" / f"{other}.yml").read_text())
+    try:
+        jobs = planned(small_book, *CONFIG)
+        assert jobs[rule_of("nano-another")] == 2 and jobs["html"] == 1
+    finally:
+        new.unlink()

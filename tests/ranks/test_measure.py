@@ -1,0 +1,278 @@
+"""Measuring: equal to the naive way, resumable at any instant, and never reusing what does not match."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
+
+from rbplib.ranks import measure as m
+from rbplib.ranks.table import ranks_path, read_ranks
+from rbplib.settings import InputError
+from rbplib.text.corpora import load_documents
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = [f"line {i}: " + "the quick brown fox jumps over the lazy dog " * (1 + i % 7) + str(i * i) for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory):
+    """A root with a family of two random models, their tokenizer, and a corpus of forty lines."""
+    base = tmp_path_factory.mktemp("root")
+    for folder in ("families", "corpora"):
+        (base / folder).mkdir()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<|endoftext|>"],
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())  # fmt: skip
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>")
+    for i, d in enumerate((8, 16)):
+        torch.manual_seed(i)
+        config = GPTNeoXConfig(vocab_size=320, hidden_size=d, num_hidden_layers=2, num_attention_heads=2,
+                               intermediate_size=2 * d, max_position_embeddings=64)  # fmt: skip
+        net = GPTNeoXForCausalLM(config)
+        torch.nn.init.normal_(net.get_output_embeddings().weight)
+        net.save_pretrained(base / f"models/m{i}")
+        fast.save_pretrained(base / f"models/m{i}")
+    (base / "families" / "toy.yml").write_text("context: 48\nmodels: [models/m0, models/m1]\n")
+    (base / "lines.jsonl").write_text("\n".join(f'{{"text": "{t}"}}' for t in TEXTS))
+    return base
+
+
+@pytest.fixture
+def root(workshop, tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(workshop))
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    return workshop
+
+
+def run(root, **options):
+    return m.measure("toy", corpora=[str(root / "lines.jsonl")], progress=False, **options)
+
+
+def test_equal_to_naive_logits(root):
+    first, second = run(root)
+    table = read_ranks(second)
+    net = GPTNeoXForCausalLM.from_pretrained(root / "models/m1", dtype=torch.float32).eval()
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(root / "models/m1")
+    row = 0
+    for d, text in enumerate(load_documents(root / "lines.jsonl").texts):
+        ids = tokenizer(text)["input_ids"][:48]
+        with torch.no_grad():
+            scores = net(torch.tensor([ids])).logits[0].double().numpy()
+        for t in range(1, len(ids)):
+            x = scores[t - 1]
+            assert (table.document[row], table.position[row], table.token[row]) == (d, t, ids[t])
+            near = np.abs(x - x[ids[t]]) < 1e-5  # another chunking may move a rank by float32 rounding only
+            assert (x > x[ids[t]]).sum() - near.sum() <= table.greater[row] <= (x > x[ids[t]]).sum() + near.sum()
+            assert table.logprob[row] == pytest.approx(x[ids[t]] - np.logaddexp.reduce(x), abs=1e-4)
+            row += 1
+    assert row == len(table) == table.record["scored_tokens"]
+    record = table.record
+    assert record["nonembedding_params"] == net.num_parameters() - 2 * 320 * 16 and record["vocab_size"] == 320
+    assert {"model_digest", "tokenizer_digest", "corpus_digest", "protocol", "seed", "libraries", "device",
+            "wall_time_s", "code_version", "weights_dtype", "head_dtype", "total_params"} <= set(record)  # fmt: skip
+    assert (read_ranks(first).token == table.token).all()
+
+
+def test_full_protocol_scores_every_token(root):
+    path = run(root, models=["m0"], protocol="full")[0]
+    assert path.name == "lines.full.parquet"
+    table = read_ranks(path)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(root / "models/m0")
+    assert len(table) == sum(len(tokenizer(t)["input_ids"]) - 1 for t in TEXTS)
+
+
+def test_batches_and_parts_do_not_change_the_data(root, tmp_path, monkeypatch):
+    digests = set()
+    for i, (batch, part) in enumerate(((48, 1 << 16), (500, 300), (4096, 1 << 16))):
+        monkeypatch.setattr(m, "PART_TOKENS", part)
+        path = run(root, models=["m1"], batch_tokens=batch, results=tmp_path / str(i))[0]
+        table = read_ranks(path)
+        digests.add(tuple(table.greater + table.ties))
+        assert not list(path.parent.glob(".*"))
+    assert len(digests) == 1
+
+
+def test_what_matches_is_reused_and_what_does_not_is_measured_again(root, monkeypatch):
+    path = run(root, models=["m0"])[0]
+    before = path.stat().st_mtime_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(m.loading, "load_model", lambda *a, **k: pytest.fail("a matching table was measured again"))
+        assert run(root, models=["m0"]) == [path]
+    assert path.stat().st_mtime_ns == before
+    whole = read_ranks(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    run(root, models=["m0"])
+    assert read_ranks(path).record["sha256"] == whole.record["sha256"]
+    other = root / "changed" / "lines.jsonl"
+    other.parent.mkdir(exist_ok=True)
+    other.write_text('{"text": "another text altogether, and a longer one"}\n')
+    m.measure("toy", models=["m0"], corpora=[str(other)], progress=False)
+    assert read_ranks(path).record["corpus_digest"] != whole.record["corpus_digest"]
+
+
+@pytest.mark.parametrize("changed", ["weights", "tokenizer", "measuring"])
+def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_path, monkeypatch, changed):
+    from rbplib.pages import tables as pages
+    from rbplib.ranks import table as tables
+
+    copy = tmp_path / "root"
+    shutil.copytree(root, copy)
+    monkeypatch.setenv("RBP_ROOT", str(copy))
+    corpus = str(copy / "lines.jsonl")
+    pages.ensure_measured("toy", [corpus])
+    path = ranks_path("toy", "m1", "lines")
+    before = path.stat().st_mtime_ns
+    pages.ensure_measured("toy", [corpus])
+    assert path.stat().st_mtime_ns == before
+    if changed == "weights":
+        net = GPTNeoXForCausalLM.from_pretrained(copy / "models/m1")
+        torch.nn.init.normal_(net.get_output_embeddings().weight)
+        net.save_pretrained(copy / "models/m1")
+    elif changed == "tokenizer":
+        file = copy / "models/m1/tokenizer.json"
+        file.write_text(file.read_text() + "\n")
+    else:
+        for module in (tables, m, pages):
+            monkeypatch.setattr(module, "MEASURING", 0)
+    pages.ensure_measured("toy", [corpus])
+    assert path.stat().st_mtime_ns != before
+
+
+def test_a_state_space_model_is_measured_without_advice_on_kernels(tmp_path):
+    text = tmp_path / "text.jsonl"
+    text.write_text("\n".join(f'{{"text": "{t}"}}' for t in TEXTS[:3]))
+    command = ["measure", "--family", "nano-mamba", "--corpus", str(text), "--quiet"]
+    settings = {**os.environ, "RBP_RESULTS": str(tmp_path / "results"), "RBP_ROOT": str(ROOT)}
+    done = subprocess.run([sys.executable, "-m", "rbplib", *command], capture_output=True, text=True, env=settings,
+                          cwd=ROOT)  # fmt: skip
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(list((tmp_path / "results" / "ranks" / "nano-mamba").glob("*/text.parquet"))) == 6
+
+
+def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):
+    monkeypatch.setattr(m, "PART_TOKENS", 200)
+    path = ranks_path("toy", "m1", "lines")
+    real, calls = m.measure_windows, []
+
+    def dies(*args):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(m, "measure_windows", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run(root, models=["m1"])
+    assert not path.exists()
+    parts = sorted(path.parent.glob(".lines.parts-*/*.npz"))
+    assert len(parts) == 2
+    parts[1].write_bytes(parts[1].read_bytes()[:50])  # a damaged part is measured again, not used
+    calls[:] = [1] * 10
+    run(root, models=["m1"])
+    resumed = read_ranks(path).record["sha256"]
+    path.unlink()
+    monkeypatch.setattr(m, "measure_windows", real)
+    run(root, models=["m1"])
+    assert read_ranks(path).record["sha256"] == resumed
+
+
+def test_killed_at_a_random_instant(root, tmp_path):
+    """kill -9 the real process at several instants: never a half table, and the last run finishes to the same bytes."""
+    code = (
+        "import sys; from rbplib.ranks import measure as m; m.PART_TOKENS = 150; real = m.measure_windows\n"
+        "import time\n"
+        "def slow(*a): time.sleep(0.05); return real(*a)\n"
+        f"m.measure_windows = slow; m.measure('toy', ['m1'], [{str(root / 'lines.jsonl')!r}], progress=False)"
+    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    path = ranks_path("toy", "m1", "lines")
+    seen_parts = 0
+    for wait in (0.1, 0.3):
+        process = subprocess.Popen([sys.executable, "-c", code], env=env)
+        deadline = time.monotonic() + 60
+        while not list(path.parent.glob(".lines.parts-*/*.npz")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if path.exists():
+            read_ranks(path)
+        seen_parts = max(seen_parts, len(list(path.parent.glob(".lines.parts-*/*.npz"))))
+    assert seen_parts
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    killed = read_ranks(path).record["sha256"]
+    whole = read_ranks(run(root, models=["m1"], results=tmp_path / "whole")[0]).record["sha256"]
+    assert killed == whole
+
+
+def test_memory_that_runs_out_halves_the_batch(root, tmp_path, monkeypatch):
+    calm = read_ranks(run(root, models=["m0"])[0])
+    real, refused = m.sequence_ranks, []
+
+    def tight(model, ids, **options):
+        if len(ids) > 3:
+            refused.append(len(ids))
+            raise torch.OutOfMemoryError("simulated")
+        return real(model, ids, **options)
+
+    monkeypatch.setattr(m, "sequence_ranks", tight)
+    table = read_ranks(run(root, models=["m0"], results=tmp_path / "tight")[0])
+    assert refused and (table.rank() == calm.rank()).all()
+    monkeypatch.setattr(m, "sequence_ranks", lambda *a, **k: (_ for _ in ()).throw(torch.OutOfMemoryError("always")))
+    with pytest.raises(InputError, match="does not fit"):
+        run(root, models=["m0"], results=tmp_path / "never")
+
+
+def test_models_shared_out_over_devices_give_the_same_tables(root, tmp_path):
+    alone = [read_ranks(p).record["sha256"] for p in run(root)]
+    shared = [read_ranks(p).record["sha256"] for p in run(root, results=tmp_path / "shared", devices=["cpu", "cpu"])]
+    assert shared == alone
+    with pytest.raises(InputError, match="measuring bad of half failed: .*safetensors"):
+        (root / "models/bad").mkdir(exist_ok=True)
+        (root / "models/bad/config.json").write_text((root / "models/m0/config.json").read_text())
+        (root / "families" / "half.yml").write_text("context: 48\nmodels: [models/bad, models/m0]\n")
+        m.measure("half", corpora=[str(root / "lines.jsonl")], progress=False, devices=["cpu", "cpu"])
+
+
+def test_special_tokens_are_never_scored(root):
+    (root / "special.jsonl").write_text('{"text": "the fox<|endoftext|>the dog"}\n')
+    path = m.measure("toy", models=["m0"], corpora=[str(root / "special.jsonl")], progress=False)[0]
+    table = read_ranks(path)
+    assert 0 not in table.token and len(table) > 2
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_empty_corpus_is_refused(root, tmp_path, text):
+    (tmp_path / "nothing.txt").write_text(text)
+    with pytest.raises(InputError, match="nothing"):
+        m.measure("toy", corpora=[str(tmp_path / "nothing.txt")], progress=False)
+
+
+def test_a_window_beyond_the_context_is_refused(root):
+    (root / "families" / "wide.yml").write_text("context: 512\nmodels: [models/m0]\n")  # it reads 64
+    with pytest.raises(InputError, match="context: 64"):
+        m.measure("wide", corpora=[str(root / "lines.jsonl")], progress=False)
+
+
+def test_results_that_cannot_be_written(root, tmp_path):
+    (tmp_path / "results").write_text("a file in the way")
+    with pytest.raises(InputError, match="could not be written"):
+        run(root, models=["m0"])
+
+
+@pytest.mark.parametrize("first", ["import rbplib.ranks.measure", "import rbplib"])
+def test_measure_is_a_public_function_whatever_was_imported_before(first):
+    code = f"{first}; import rbplib; from rbplib import measure; assert measure is rbplib.measure and callable(measure)"
+    subprocess.run([sys.executable, "-c", code], check=True)

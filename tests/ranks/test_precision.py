@@ -1,0 +1,72 @@
+"""Precision: tables equal naive logits in that precision, ties are counted as they stand, float32 is the reference."""
+
+import numpy as np
+import pytest
+import torch
+from smallmodels import save_model
+
+from rbplib.pages.ties import exponent_frame, precision_curves, shift_frame, tie_frame
+from rbplib.ranks.engine import token_ranks
+from rbplib.ranks.precision import precision_tables
+from rbplib.ranks.table import RankTable
+from rbplib.text.corpora import load_documents
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    root = tmp_path_factory.mktemp("precision")
+    models = [save_model(root / f"m{s}", "gpt2", scale=s, seed=s) for s in (1, 2, 3)]
+    lines = "\n".join(f"  - {{id: {root}/m{s}}}" for s in (1, 2, 3))
+    (root / "tiny.yml").write_text(f"context: 32\nmodels:\n{lines}\n")
+    folder = root / "text"
+    folder.mkdir()
+    for i in range(25):
+        (folder / f"{i:02d}.txt").write_text(
+            f"the {i} quick brown foxes {i * 7} jump over the lazy dog again and again"
+        )
+    return root, models
+
+
+def test_tables_are_those_of_naive_logits(place, monkeypatch):
+    root, models = place
+    monkeypatch.setenv("RBP_RESULTS", str(root / "results"))
+    wanted = ("float32", "bf16 throughout")
+    found = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted, progress=False)
+    assert [len(found[c]) for c in wanted] == [3, 3]
+    table = found["bf16 throughout"][0]
+    assert table.record["head_dtype"] == "bfloat16" and found["float32"][0].record["head_dtype"] == "float32"
+    start = table.document == 0
+    from transformers import AutoTokenizer
+
+    text = load_documents(str(root / "text")).texts[0]
+    ids = torch.tensor([AutoTokenizer.from_pretrained(root / "m1")(text)["input_ids"][:32]])
+    assert ids[0, 1:].tolist() == table.token[start].tolist()
+    with torch.no_grad():
+        logits = models[0].to(torch.bfloat16)(ids).logits[0, :-1]
+    naive = token_ranks(logits, ids[0, 1:])
+    assert naive.greater.tolist() == table.greater[start].tolist()
+    assert naive.ties.tolist() == table.ties[start].tolist()
+    again = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted, progress=False)
+    assert again["float32"][0].path == found["float32"][0].path
+    again["float32"][1].path.write_bytes(b"damaged")
+    mended = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, ("float32",), progress=False)
+    assert np.array_equal(mended["float32"][1].greater, found["float32"][1].greater)
+    curves = precision_curves(found, [1, 10])
+    assert (shift_frame(curves, 10).query("precision == 'float32'")["change"] == 0).all()
+    assert len(exponent_frame(curves, 10, n_bootstrap=50)) == 6
+
+
+def made(greater, ties):
+    n = len(greater)
+    record = {"model": "m", "nonembedding_params": 10, "documents": 1, "vocab_size": 50}
+    columns = [np.zeros(n, np.int32), np.arange(1, n + 1, dtype=np.int32), np.zeros(n, np.int32)]
+    return RankTable(*columns, np.array(greater, np.int32), np.array(ties, np.int32), np.full(n, -1.0), record)
+
+
+def test_ties_and_changed_ranks_are_counted():
+    exact, rounded = made([0, 1, 2, 30], [1, 1, 1, 1]), made([0, 1, 1, 30], [2, 1, 2, 1])
+    row = tie_frame({"float32": [exact], "bf16": [rounded]}).query("precision == 'bf16'").iloc[0]
+    assert row["tied"] == 0.5 and row["tied with the best"] == 0.25 and row["ties, largest"] == 2
+    assert row["rank changed, greater+ties"] == 0.25  # rows 0 (1 to 2); row 2 is 3 either way
+    assert row["rank changed, greater+1"] == 0.25 and row["rank changed, random"] == 0.5
+    assert row["rank changed, first ten"] == pytest.approx(1 / 3) and np.isnan(row["rank changed, beyond 100"])

@@ -1,0 +1,157 @@
+"""Rank tables: what is written is read, and nothing damaged or foreign is ever used."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rbplib.ranks import table as tables
+from rbplib.ranks.table import COLUMNS, MissingTable, ranks_path, read_ranks, write_ranks
+from rbplib.settings import InputError
+
+
+def columns(n=50, seed=0, vocab=100):
+    rng = np.random.default_rng(seed)
+    ties = rng.integers(1, 3, n)
+    return {
+        "document": np.repeat(np.arange((n + 9) // 10), 10)[:n],
+        "position": np.tile(np.arange(1, 11), (n + 9) // 10)[:n],
+        "token": rng.integers(0, vocab, n),
+        "greater": rng.integers(0, vocab - 3, n),
+        "ties": ties,
+        "logprob": -rng.random(n),
+    }
+
+
+RECORD = {"vocab_size": 100, "documents": 5, "model": "m", "family": "f", "corpus": "c"}
+
+
+def test_round_trip_keeps_dtypes_and_record(tmp_path):
+    path = tmp_path / "a" / "t.parquet"
+    write_ranks(path, columns(), RECORD)
+    table = read_ranks(path)
+    for name, dtype in COLUMNS.items():
+        assert getattr(table, name).dtype == dtype
+        np.testing.assert_array_equal(getattr(table, name), columns()[name].astype(dtype))
+    assert table.record["scored_tokens"] == 50 and table.record["model"] == "m"
+    assert pq.read_schema(path).names == list(COLUMNS)
+    assert [p.name for p in path.parent.iterdir()] == ["t.parquet"]
+
+
+def test_rank_definitions():
+    t = tables.RankTable(*(np.array([v]) for v in (0, 1, 5, 3, 2, -1.0)), record={})
+    assert t.rank()[0] == 5 and t.rank("greater+1")[0] == 4 and t.rank("random")[0] == 4.5
+    with pytest.raises(InputError, match="greater"):
+        t.rank("greater-1")
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "word"),
+    [
+        ("position", 0, 0, "position"),
+        ("token", 3, 100, "token"),
+        ("greater", 3, -1, "greater"),
+        ("ties", 3, 0, "ties"),
+        ("greater", 3, 100, "rank"),
+        ("logprob", 3, np.nan, "logprob"),
+        ("document", 3, 4, "sorted"),
+    ],
+)
+def test_a_broken_contract_is_refused(tmp_path, column, row, value, word):
+    bad = columns()
+    bad[column] = bad[column].copy()
+    bad[column][row] = value
+    with pytest.raises(ValueError, match=word):
+        write_ranks(tmp_path / "t.parquet", bad, RECORD)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_truncated_and_altered_tables_are_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    with pytest.raises(MissingTable, match="rbp measure"):
+        read_ranks(path)
+    write_ranks(path, columns(), RECORD)
+    whole = path.read_bytes()
+    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="delete it"):
+            read_ranks(path)
+    path.write_bytes(whole)
+    altered = pq.read_table(path)
+    ranks = altered.column("greater").to_numpy().copy()
+    ranks[0] += 1
+    pq.write_table(altered.set_column(3, "greater", [ranks]), path)
+    with pytest.raises(InputError, match="checksum"):
+        read_ranks(path)
+
+
+def test_another_record_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_ranks(path, columns(), {**RECORD, "corpus_digest": "abc"})
+    read_ranks(path, {"corpus_digest": "abc"})
+    with pytest.raises(InputError, match="corpus_digest"):
+        read_ranks(path, {"corpus_digest": "xyz"})
+
+
+def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    write_ranks(path, columns(), RECORD)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tables.pq, "write_table", full)
+    with pytest.raises(InputError, match="No space left"):
+        write_ranks(path, columns(seed=1), RECORD)
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_disk_full_for_real(tmp_path):
+    """A file size limit is the closest to a full disk that needs no privilege: the writer process gets EFBIG."""
+    code = f"""
+import resource, signal, numpy as np
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from rbplib.ranks.table import write_ranks
+from rbplib.settings import InputError
+import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_table import columns, RECORD
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    write_ranks({str(tmp_path / "t.parquet")!r}, columns(5000), {{**RECORD, "documents": 500}})
+except InputError as error:
+    print(error)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "could not be written" in out.stdout, out.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_no_write_permission(tmp_path):
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(InputError, match="could not be written"):
+        write_ranks(folder / "t.parquet", columns(), RECORD)
+
+
+def test_a_file_where_a_folder_should_be(tmp_path):
+    (tmp_path / "ranks").write_text("in the way")
+    with pytest.raises(InputError, match="could not be written"):
+        write_ranks(tmp_path / "ranks" / "t.parquet", columns(), RECORD)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "..", "a..b", "-x", "x\n"])
+def test_names_that_would_leave_the_folder(name):
+    with pytest.raises(InputError):
+        ranks_path("f", name, "c")
+
+
+def test_record_is_plain_json(tmp_path):
+    write_ranks(tmp_path / "t.parquet", columns(), RECORD)
+    raw = pq.read_schema(tmp_path / "t.parquet").metadata[b"rbplib"]
+    assert json.loads(raw)["vocab_size"] == 100

@@ -1,0 +1,54 @@
+"""Windows: every scored token once, with the context promised, against a slow re-count."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbplib.settings import InputError
+from rbplib.text.windows import batches, encode, make_windows, scored_rows, spans
+
+
+@given(st.integers(0, 60), st.integers(2, 17))
+@settings(max_examples=300, deadline=None)
+def test_full_scores_every_token_but_the_first_once(n, length):
+    scored = [t for start, stop, first in spans(n, length, "full") for t in range(start + first, stop)]
+    assert scored == list(range(1, n)) if n > 1 else scored == []
+    for start, stop, first in spans(n, length, "full"):
+        assert stop - start <= length and first >= 1
+        if start:
+            assert first >= length - max(1, length // 2)
+
+
+def test_paper_takes_the_first_tokens():
+    assert spans(7, 4, "paper") == [(0, 4, 1)] and spans(3, 4, "paper") == [(0, 3, 1)] and spans(1, 4, "paper") == []
+    assert spans(7, 4, "full") == [(0, 4, 1), (2, 6, 2), (3, 7, 3)]
+
+
+def test_special_tokens_are_context_but_never_scored():
+    w = make_windows([np.array([9, 1, 2, 9, 3])], special=[9], length=8)
+    assert list(scored_rows(w.windows[0], w.special)) == [1, 2, 4]
+
+
+def test_documents_left_out_are_counted():
+    w = make_windows([np.array([], int), np.array([4]), np.array([9]), np.array([1, 2])], special=[9], length=4)
+    assert (w.documents, w.empty, w.single, len(w.windows)) == (4, 2, 1, 1)
+
+
+@given(st.lists(st.integers(2, 30), max_size=40), st.integers(2, 90))
+@settings(max_examples=200, deadline=None)
+def test_batches_hold_every_window_once_within_budget(lengths, budget):
+    ws = make_windows([np.zeros(n, int) for n in lengths], length=30).windows
+    groups = batches(ws, budget)
+    assert sorted(i for g in groups for i in g) == list(range(len(ws)))
+    for g in groups:
+        assert len(g) == 1 or max(len(ws[i].ids) for i in g) * len(g) <= budget
+
+
+def test_no_text_is_one_sentence():
+    with pytest.raises(InputError, match="no text"):
+        encode(None, ["", "  \n"])
+    with pytest.raises(InputError, match="at least 2"):
+        make_windows([], length=1)
+    with pytest.raises(InputError, match="did you mean 'paper'"):
+        spans(3, 4, "papers")
