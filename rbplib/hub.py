@@ -7,12 +7,10 @@ no network the cache answers. Tokens of gated repositories are left to huggingfa
 
 import hashlib
 import io
-import json
 import os
 import re
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from rbplib.settings import REPO_ID, InputError
@@ -199,28 +197,6 @@ class RemoteFile(io.RawIOBase):
         data = read_range(self.repo, self.label, self.place, stop)
         self.place = stop
         return data
-
-
-@cache
-def model_context(model):
-    """Longest input of a settings.Model in tokens: its family file's word, else its configuration's, else None.
-
-    The cache is asked before the network, and a model that cannot be had has no context: it will fail by itself.
-    """
-    if model.context:
-        return model.context
-    folder = Path(model.local) if model.local else cached_snapshot(model.id, model.revision)
-    try:
-        if folder is None or not (folder / "config.json").is_file():
-            folder = fetch(open_repo(model.id, model.revision), "config.json").parent
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (InputError, OSError, ValueError):
-        return None
-    for fields in (config, config.get("text_config") or {}):
-        for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx"):
-            if isinstance(fields.get(name), int) and fields[name] > 1:
-                return fields[name]
-    return None
 
 
 def intact(path):

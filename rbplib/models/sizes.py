@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbplib import hub as fetch
-from rbplib.settings import InputError, load_family, results_dir, root, write_text
+from rbplib.settings import WINDOW, InputError, load_family, results_dir, root, write_text
 
 
 class Sizes(NamedTuple):
@@ -179,6 +179,33 @@ def kept_sizes(path):
     except (OSError, ValueError):
         return {}
     return held if isinstance(held, dict) else {}
+
+
+def window_length(family, limit=WINDOW):
+    """W of a family: the smaller of 512 and the shortest context of its models, given or in their configurations."""
+    return min([limit, *(c for m in family.models if (c := model_context(m)))])
+
+
+@cache
+def model_context(model):
+    """Longest input of a settings.Model in tokens: its family file's word, else its configuration's, else None.
+
+    The cache is asked before the network, and a model that cannot be had has no context: it will fail by itself.
+    """
+    if model.context:
+        return model.context
+    folder = Path(model.local) if model.local else fetch.cached_snapshot(model.id, model.revision)
+    try:
+        if folder is None or not (folder / "config.json").is_file():
+            folder = fetch.fetch(fetch.open_repo(model.id, model.revision), "config.json").parent
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (InputError, OSError, ValueError):
+        return None
+    for fields in (config, config.get("text_config") or {}):
+        for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx"):
+            if isinstance(fields.get(name), int) and fields[name] > 1:
+                return fields[name]
+    return None
 
 
 def config_of(model):

@@ -5,9 +5,9 @@ The notebooks start here. torch is imported only when something has to be measur
 
 from rbplib.laws.curve import family_tables, rbp_curve
 from rbplib.models.model_files import folder_digest
+from rbplib.models.sizes import window_length
 from rbplib.ranks.table import MEASURING, mismatches, ranks_path, read_record
 from rbplib.settings import InputError, default_corpora, family_names, load_corpus, load_family
-from rbplib.text.windows import window_length
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds

@@ -17,9 +17,9 @@ from tqdm import tqdm
 
 import rbplib
 from rbplib.models import load as loading
+from rbplib.models.sizes import window_length
 from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.parts import PART_TOKENS, Parts, say
-from rbplib.ranks.sharing import share_out
 from rbplib.ranks.table import (
     COLUMNS,
     MEASURING,
@@ -41,7 +41,7 @@ from rbplib.settings import (
     write_text,
 )
 from rbplib.text import corpora as corpora_module
-from rbplib.text.windows import batches, encode, make_windows, scored_rows, window_length
+from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy")
 
@@ -68,7 +68,6 @@ def measure(
     trust_remote_code=False,
     progress=True,
     batch_tokens=None,
-    devices=None,
 ):
     """Measure what is missing and return the paths of all tables asked for.
 
@@ -79,8 +78,6 @@ def measure(
         protocol: "paper" or "full", see windows.
         device, dtype: chosen by loading.load_model when None.
         batch_tokens: tokens of one forward pass; found against memory when None.
-        devices: names of devices to share the models out over, a process each; all GPUs when there are several and
-            no `device` is named.
     Returns:
         list of paths, one per (model, corpus).
     Raises:
@@ -97,7 +94,6 @@ def measure(
     for corpus, docs in zip(corpora, documents, strict=True):
         if not any(t.strip() for t in docs.texts):
             raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
-    devices = devices or ([f"cuda:{i}" for i in range(torch.cuda.device_count())] if device is None else [])
     paths, waiting = [], []
     for model in chosen:
         tasks = [
@@ -108,10 +104,6 @@ def measure(
         paths += [t.path for t in tasks]
         if todo := [t for t in tasks if not is_measured(t.path, t.expect)]:
             waiting.append((model, todo))
-    if len(devices) > 1 and len(waiting) > 1 and family.path:
-        options = {"protocol": protocol, "dtype": dtype, "results": results, "batch-tokens": batch_tokens}
-        share_out(family, waiting, devices, options, trust_remote_code, progress)
-        return paths
     for model, todo in waiting:
         _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
     return paths

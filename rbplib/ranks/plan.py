@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from rbplib.models.devices import choose_device, choose_dtype
-from rbplib.models.sizes import Sizes, config_of, sizes_of
+from rbplib.models.sizes import Sizes, config_of, sizes_of, window_length
 from rbplib.ranks.table import ranks_path, read_record
 from rbplib.settings import (
     InputError,
@@ -19,7 +19,6 @@ from rbplib.settings import (
     load_family,
     results_dir,
 )
-from rbplib.text.windows import window_length
 
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly

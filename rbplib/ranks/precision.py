@@ -5,11 +5,12 @@ import torch
 from tqdm import tqdm
 
 from rbplib.models import load as loading
+from rbplib.models.sizes import window_length
 from rbplib.ranks.measure import batch_ranks, check_context, choose_batch_tokens, expected
 from rbplib.ranks.table import COLUMNS, ranks_path, read_ranks, write_ranks
 from rbplib.settings import InputError, load_corpus, load_family, results_dir
 from rbplib.text.corpora import load_documents
-from rbplib.text.windows import batches, encode, make_windows, window_length
+from rbplib.text.windows import batches, encode, make_windows
 
 CONDITIONS = {  # name: (dtype of weights and activations, dtype of the head's product; None: that of the weights)
     "float32": ("float32", torch.float32),

@@ -14,10 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbplib.hub import model_context
-from rbplib.settings import PROTOCOLS, InputError, check_choice
-
-WINDOW = 512  # tokens, the paper's truncation
+from rbplib.settings import PROTOCOLS, WINDOW, InputError, check_choice
 
 
 class Window(NamedTuple):
@@ -44,12 +41,6 @@ class Windows:
     def tokens(self):
         """Tokens the model reads, special ones included."""
         return sum(len(w.ids) for w in self.windows)
-
-
-def window_length(family, limit=WINDOW):
-    """W of a family: the smaller of 512 and the shortest context of its models, given or in their configurations."""
-    contexts = [c for m in family.models if (c := model_context(m))]
-    return min([limit, *contexts])
 
 
 def spans(n, length, protocol):

@@ -235,17 +235,6 @@ def test_memory_that_runs_out_halves_the_batch(root, tmp_path, monkeypatch):
         run(root, models=["m0"], results=tmp_path / "never")
 
 
-def test_models_shared_out_over_devices_give_the_same_tables(root, tmp_path):
-    alone = [read_ranks(p).record["sha256"] for p in run(root)]
-    shared = [read_ranks(p).record["sha256"] for p in run(root, results=tmp_path / "shared", devices=["cpu", "cpu"])]
-    assert shared == alone
-    with pytest.raises(InputError, match="measuring bad of half failed: .*safetensors"):
-        (root / "models/bad").mkdir(exist_ok=True)
-        (root / "models/bad/config.json").write_text((root / "models/m0/config.json").read_text())
-        (root / "families" / "half.yml").write_text("context: 48\nmodels: [models/bad, models/m0]\n")
-        m.measure("half", corpora=[str(root / "lines.jsonl")], progress=False, devices=["cpu", "cpu"])
-
-
 def test_special_tokens_are_never_scored(root):
     (root / "special.jsonl").write_text('{"text": "the fox<|endoftext|>the dog"}\n')
     path = m.measure("toy", models=["m0"], corpora=[str(root / "special.jsonl")], progress=False)[0]

@@ -301,8 +301,8 @@ def test_dtypes(small):
 
 
 def test_context_without_a_word_of_it(hub, small, tmp_path):
+    from rbplib.models.sizes import window_length
     from rbplib.settings import load_family
-    from rbplib.text.windows import window_length
 
     hub.add("models", ID, small)
     (tmp_path / "mine.yml").write_text(f"models:\n  - id: {ID}\n  - id: {small}\n  - id: owner/none\n")
