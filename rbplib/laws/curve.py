@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.ranks.table import MissingTable, ranks_path, read_ranks
-from rbplib.settings import InputError, load_family
+from rbplib.ranks.table import family_tables
+from rbplib.settings import InputError
 
 
 @dataclass(frozen=True)
@@ -143,24 +143,6 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
 
 def _size(table):
     return float(table.record["nonembedding_params"]), str(table.record.get("model"))
-
-
-def family_tables(family, corpus, protocol="paper", results=None, models=None):
-    """(tables, names of the models without one) of a family on one corpus, in the family's order."""
-    family = load_family(family)
-    tables, missing = [], []
-    for m in family.models:
-        if models is not None and m.name not in models:
-            continue
-        try:
-            tables.append(read_ranks(ranks_path(family.name, m.name, corpus, protocol, results)))
-        except MissingTable:
-            missing.append(m.name)
-    if not tables:
-        raise MissingTable(
-            f"{family.name} has no rank table on {corpus}: run `rbp measure --family {family.name} --corpus {corpus}`."
-        )
-    return tables, tuple(missing)
 
 
 def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):

@@ -3,46 +3,11 @@
 The notebooks start here. torch is imported only when something has to be measured.
 """
 
-from rbplib.laws.curve import family_tables, rbp_curve
-from rbplib.models.model_files import folder_digest
-from rbplib.models.sizes import window_length
-from rbplib.ranks.table import MEASURING, mismatches, ranks_path, read_record
-from rbplib.settings import InputError, default_corpora, family_names, load_corpus, load_family
+from rbplib.laws.curve import rbp_curve
+from rbplib.ranks.table import measured, measured_families
+from rbplib.settings import InputError, load_corpus
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
-
-
-def ensure_measured(family, corpora=None, protocol="paper"):
-    """Names of the corpora, once every model of the family has its rank table on each of them.
-
-    A table whose record says another model, window, seed or sample is measured again, and so is one of a local model
-    whose files have changed, up to a gigabyte; `rbp measure` compares the digests of all texts and weights.
-    """
-    family = load_family(family)
-    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
-    window = window_length(family)
-    digests = {m.name: {"model_digest": folder_digest(m.local)} for m in family.models if m.local and is_quick(m.local)}
-    for corpus in corpora:
-        for model in family.models:
-            expect = {"model_id": model.id, "window": window, "seed": corpus.seed, "protocol": protocol}
-            expect |= {"measuring": MEASURING, **digests.get(model.name, {})}
-            if corpus.digest:
-                expect["corpus_digest"] = corpus.digest
-            try:
-                fine = not mismatches(read_record(ranks_path(family.name, model.name, corpus.name, protocol)), expect)
-            except InputError:  # missing or damaged
-                fine = False
-            if not fine:
-                from rbplib.ranks.measure import measure
-
-                measure(family, corpora=corpora, protocol=protocol)
-                return [c.name for c in corpora]
-    return [c.name for c in corpora]
-
-
-def is_quick(folder):
-    return sum(p.stat().st_size for p in folder.iterdir() if p.is_file()) <= QUICK
 
 
 def k_grid(vocab_size, per_decade=8):
@@ -58,20 +23,16 @@ def family_curves(family, corpora=None, ks=KS, protocol="paper", definition="gre
 
     Empty ks stand for a grid over the whole vocabulary, see k_grid.
     """
-    family = load_family(family)
     curves = {}
-    for name in ensure_measured(family, corpora, protocol):
-        tables, missing = family_tables(family, name, protocol)
+    for name, tables in measured(family, corpora, protocol).items():
         grid = list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in tables))
-        curves[name] = rbp_curve(tables, grid, definition, missing)
+        curves[name] = rbp_curve(tables, grid, definition)
     return curves
 
 
 def family_rank_tables(family, corpus, protocol="paper"):
     """The rank tables of a family on one corpus, smallest model first, measured where missing."""
-    (name,) = ensure_measured(family, [corpus], protocol)
-    tables, _ = family_tables(family, name, protocol)
-    return sorted(tables, key=lambda t: t.record["nonembedding_params"])
+    return next(iter(measured(family, [corpus], protocol).values()))
 
 
 def corpus_title(name):
@@ -155,11 +116,8 @@ def every_curve(families=(), corpora=(), ks=KS, protocol="paper"):
     Returns:
         list of Curve, family by family.
     """
-    families = list(families) or [name for name in family_names() if load_family(name).embedded]
     found = []
-    for family in families:
-        for curve in family_curves(family, corpora, [1], protocol).values():
-            allowed = [k for k in ks if k <= curve.vocab_size] or [1]
-            tables, missing = family_tables(family, curve.corpus, protocol)
-            found.append(rbp_curve(tables, allowed, missing=missing))
+    for tables in measured_families(families, corpora, protocol).values():
+        vocab = min(int(t.record["vocab_size"]) for t in tables)
+        found.append(rbp_curve(tables, [k for k in ks if k <= vocab] or [1]))
     return found

@@ -7,7 +7,7 @@ parts and gives the same bytes in the data columns.
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,8 +22,8 @@ from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.parts import PART_TOKENS, Parts, say
 from rbplib.ranks.table import (
     COLUMNS,
-    MEASURING,
     MissingTable,
+    expected,
     mismatches,
     ranks_path,
     read_ranks,
@@ -34,7 +34,6 @@ from rbplib.settings import (
     PROTOCOLS,
     InputError,
     check_choice,
-    check_name,
     default_corpora,
     load_corpus,
     load_family,
@@ -94,42 +93,19 @@ def measure(
     for corpus, docs in zip(corpora, documents, strict=True):
         if not any(t.strip() for t in docs.texts):
             raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
+    expect = expected(family, chosen, corpora, protocol, documents, dtype)
     paths, waiting = [], []
     for model in chosen:
         tasks = [
-            Task(c, d, ranks_path(family.name, model.name, c.name, protocol, results), {})
-            for c, d in zip(corpora, documents, strict=True)
+            Task(c, d, ranks_path(family.name, model.name, c.name, protocol, results), e)
+            for c, d, e in zip(corpora, documents, expect[model.name], strict=True)
         ]
-        tasks = [replace(t, expect=expected(family, model, t.corpus, t.documents, protocol, dtype)) for t in tasks]
         paths += [t.path for t in tasks]
         if todo := [t for t in tasks if not is_measured(t.path, t.expect)]:
             waiting.append((model, todo))
     for model, todo in waiting:
         _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
     return paths
-
-
-def expected(family, model, corpus, documents, protocol, dtype=None):
-    """Record entries that make a table the one asked for."""
-    return {
-        "family": check_name(family.name, "family name"),
-        "model": model.name,
-        **identity(model),
-        "requested_dtype": str(dtype or model.dtype).replace("torch.", ""),
-        "corpus": corpus.name,
-        "corpus_digest": documents.digest,
-        "seed": corpus.seed,
-        "protocol": protocol,
-        "window": window_length(family),
-        "measuring": MEASURING,
-    }
-
-
-def identity(model):
-    """What says which model is asked for: the digest of a local folder, or a hub id with its revision."""
-    if model.local:
-        return {"model_id": model.id, "model_digest": loading.folder_digest(model.local)}
-    return {"model_id": model.id, "requested_revision": model.revision}
 
 
 def check_context(loaded, model, length):

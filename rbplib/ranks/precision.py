@@ -6,8 +6,8 @@ from tqdm import tqdm
 
 from rbplib.models import load as loading
 from rbplib.models.sizes import window_length
-from rbplib.ranks.measure import batch_ranks, check_context, choose_batch_tokens, expected
-from rbplib.ranks.table import COLUMNS, ranks_path, read_ranks, write_ranks
+from rbplib.ranks.measure import batch_ranks, check_context, choose_batch_tokens
+from rbplib.ranks.table import COLUMNS, expected, ranks_path, read_ranks, write_ranks
 from rbplib.settings import InputError, load_corpus, load_family, results_dir
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows
@@ -59,7 +59,7 @@ def _wanted(family, model, corpus, sample, condition, documents):
     """(path, record entries) of one table; the number of documents is part of the path, so samples never mix."""
     weights, head = CONDITIONS[condition]
     folder = results_dir() / "precision" / f"{condition.replace(' ', '-')}-{documents}"
-    expect = expected(family, model, corpus, sample, "paper", weights)
+    (expect,) = expected(family, [model], [corpus], "paper", [sample], weights)[model.name]
     expect["head_dtype"] = str(head).removeprefix("torch.") if head else weights
     return ranks_path(family.name, model.name, corpus.name, "paper", folder), expect
 

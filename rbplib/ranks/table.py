@@ -5,6 +5,7 @@ The contract of the columns stands in COLUMNS; the book's page on data says it i
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rbplib.settings import InputError, atomic_path, check_choice, check_name, results_dir
+from rbplib.models.model_files import folder_digest
+from rbplib.models.sizes import window_length
+from rbplib.settings import (
+    InputError,
+    atomic_path,
+    check_choice,
+    check_name,
+    default_corpora,
+    family_names,
+    load_corpus,
+    load_family,
+    results_dir,
+)
 
 COLUMNS = {
     "document": np.int32,
@@ -26,6 +39,7 @@ COLUMNS = {
 DEFINITIONS = ("greater+ties", "greater+1", "random")
 RECORD_KEY = b"rbplib"
 MEASURING = 2  # raise it when the same model and text would give other rows: tables made before are measured again
+QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
 
 
 class MissingTable(InputError):
@@ -172,3 +186,100 @@ def read_ranks(path, expect=None):
     if columns_digest(columns) != record.get("sha256"):
         raise InputError(f"{path} fails its checksum: delete it and run `rbp measure` again.")
     return RankTable(**columns, record=record, path=path)
+
+
+def expected(family, models, corpora, protocol="paper", samples=None, dtype=None):
+    """Record entries that make a table the one asked for: the one place that says so.
+
+    Args:
+        family, models, corpora: records of settings.
+        samples: the corpora's Documents, where they are at hand. Without them it is what a page can tell in seconds:
+            the digest on record for a corpus, that of a local model up to a gigabyte, and weights of any dtype.
+        dtype: of the weights, in place of the models' own.
+    Returns:
+        {model name: list of dicts, one per corpus}.
+    Cost: one hashing of a local model's files.
+    """
+    window, found = window_length(family), {}
+    digests = [s.digest for s in samples] if samples else [c.digest for c in corpora]
+    for model in models:
+        entries = {
+            "family": check_name(family.name, "family name"),
+            "model": model.name,
+            "model_id": model.id,
+            "protocol": protocol,
+            "window": window,
+            "measuring": MEASURING,
+        }
+        if not model.local:
+            entries["requested_revision"] = model.revision
+        elif samples or sum(p.stat().st_size for p in model.local.iterdir() if p.is_file()) <= QUICK:
+            entries["model_digest"] = folder_digest(model.local)
+        if samples:
+            entries["requested_dtype"] = str(dtype or model.dtype).removeprefix("torch.")
+        found[model.name] = [
+            {**entries, "corpus": c.name, "seed": c.seed, **({"corpus_digest": digest} if digest else {})}
+            for c, digest in zip(corpora, digests, strict=True)
+        ]
+    return found
+
+
+def measured(family, corpora=None, protocol="paper"):
+    """The rank tables of a family: the one door from a notebook to what was measured.
+
+    Args:
+        family: a name, a YAML path, or a settings.Family.
+        corpora: names or paths; the family's default ones when empty.
+        protocol: "paper" or "full", see text.windows.
+    Returns:
+        {corpus name: list of RankTable, smallest model first}. What is missing, damaged, or was measured with another
+        model, window, seed, text or code is measured first, see `expected`.
+    Raises:
+        InputError: as `measure`.
+    Cost: each table is read and hashed once. torch is imported only when something has to be measured.
+    """
+    family = load_family(family)
+    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
+
+    def read(expect):
+        found = {}
+        for i, c in enumerate(corpora):
+            paths = {m.name: ranks_path(family.name, m.name, c.name, protocol) for m in family.models}
+            found[c.name] = by_size(read_ranks(p, expect and expect[name][i]) for name, p in paths.items())
+        return found
+
+    with suppress(InputError):
+        return read(expected(family, family.models, corpora, protocol))
+    from rbplib.ranks.measure import measure
+
+    measure(family, corpora=corpora, protocol=protocol)
+    return read(None)
+
+
+def measured_families(families=(), corpora=(), protocol="paper"):
+    """{(family name, corpus name): list of RankTable, smallest model first}; empty families: the embedded ones."""
+    families = [load_family(f) for f in families] or [f for f in map(load_family, family_names()) if f.embedded]
+    return {(f.name, name): tables for f in families for name, tables in measured(f, corpora, protocol).items()}
+
+
+def by_size(tables):
+    """Tables of one family, smallest model first."""
+    return sorted(tables, key=lambda t: (float(t.record["nonembedding_params"]), str(t.record.get("model"))))
+
+
+def family_tables(family, corpus, protocol="paper", results=None, models=None):
+    """(tables, names of the models without one) of a family on one corpus, in its order; nothing is measured."""
+    family = load_family(family)
+    tables, missing = [], []
+    for m in family.models:
+        if models is not None and m.name not in models:
+            continue
+        try:
+            tables.append(read_ranks(ranks_path(family.name, m.name, corpus, protocol, results)))
+        except MissingTable:
+            missing.append(m.name)
+    if not tables:
+        raise MissingTable(
+            f"{family.name} has no rank table on {corpus}: run `rbp measure --family {family.name} --corpus {corpus}`."
+        )
+    return tables, tuple(missing)

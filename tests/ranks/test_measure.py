@@ -124,17 +124,16 @@ def test_what_matches_is_reused_and_what_does_not_is_measured_again(root, monkey
 
 @pytest.mark.parametrize("changed", ["weights", "tokenizer", "measuring"])
 def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_path, monkeypatch, changed):
-    from rbplib.pages import tables as pages
     from rbplib.ranks import table as tables
 
     copy = tmp_path / "root"
     shutil.copytree(root, copy)
     monkeypatch.setenv("RBP_ROOT", str(copy))
     corpus = str(copy / "lines.jsonl")
-    pages.ensure_measured("toy", [corpus])
+    tables.measured("toy", [corpus])
     path = ranks_path("toy", "m1", "lines")
     before = path.stat().st_mtime_ns
-    pages.ensure_measured("toy", [corpus])
+    tables.measured("toy", [corpus])
     assert path.stat().st_mtime_ns == before
     if changed == "weights":
         net = GPTNeoXForCausalLM.from_pretrained(copy / "models/m1")
@@ -144,9 +143,8 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
         file = copy / "models/m1/tokenizer.json"
         file.write_text(file.read_text() + "\n")
     else:
-        for module in (tables, m, pages):
-            monkeypatch.setattr(module, "MEASURING", 0)
-    pages.ensure_measured("toy", [corpus])
+        monkeypatch.setattr(tables, "MEASURING", 0)
+    tables.measured("toy", [corpus])
     assert path.stat().st_mtime_ns != before
 
 
