@@ -1,34 +1,39 @@
-"""Files of the hub: fetched, resumed, checked against their hash, and every failure told in one sentence.
+"""Files of the hub: found, fetched, checked against their hash, and every failure told in one sentence.
 
-Models and datasets come through here, so both survive the same faults: a line cut in mid-file is resumed, a busy
-server is asked again, a file whose content does not match its hash is thrown away and fetched once more, and with
-no network the cache answers. Tokens of gated repositories are left to huggingface_hub: this module never sees one.
+huggingface_hub finds, fetches, resumes and keeps; with no network its cache answers. Two things are by hand: the hash
+of a file is computed after its download, as the library compares sizes alone, and each of its errors becomes one
+sentence with its mend. Tokens of gated repositories are left to the library: this module never sees one.
 """
 
+import glob
 import hashlib
-import io
+import json
 import os
 import re
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rbplib.settings import REPO_ID, InputError
 
-TRIES = 4  # of one file; the library itself already resumes and retries inside each
+TRIES = 4  # of one call; the library itself already resumes and retries inside each
 WAIT = 1.0  # seconds before the second try, doubled each time
-SHA1, SHA256 = re.compile(r"[0-9a-f]{40}\Z"), re.compile(r"[0-9a-f]{64}\Z")
+TOKENIZER_FILES = (
+    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
+    "tokenizer.model spiece.model sentencepiece.bpe.model"
+).split()
 
 
 @dataclass(frozen=True)
 class Repo:
-    """One repository at one commit. files: every path in it, or what the cache holds when there is no network."""
+    """One repository at one commit. files: every path in it, or what the cache holds where it has no listing."""
 
     id: str
     kind: str  # "model" or "dataset"
     revision: str  # the commit
     files: tuple[str, ...]
-    online: bool
 
 
 def open_repo(repo_id, revision=None, kind="model"):
@@ -39,20 +44,38 @@ def open_repo(repo_id, revision=None, kind="model"):
     Raises:
         InputError: no such repository or revision, gated, or neither network nor cache.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import get_cached_repo_tree
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
     check_repo_id(repo_id, kind)
+    small = [
+        "config.json" if kind == "model" else "README.md"
+    ]  # with a first file the library keeps commit and listing
+    folder = snapshot(repo_id, revision, kind, small)
     try:
-        info = patiently(lambda: HfApi().repo_info(repo_id, revision=revision, repo_type=kind, timeout=30))
-    except Exception as error:
-        if not is_offline(error):
-            raise sentence(error, repo_id, kind, revision) from None
-        folder = cached_snapshot(repo_id, revision, kind)
-        if folder is None:
-            raise sentence(error, repo_id, kind, revision) from None
+        files = [f.path for f in get_cached_repo_tree(repo_id, repo_type=kind, revision=folder.name)]
+    except CachedRepoTreeNotFoundError:  # no network, and a cache that another program filled
         files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-        return Repo(repo_id, kind, folder.name, tuple(files), online=False)
-    return Repo(repo_id, kind, info.sha, tuple(s.rfilename for s in info.siblings or ()), online=True)
+    return Repo(repo_id, kind, folder.name, tuple(files))
+
+
+def snapshot(repo_id, revision, kind, names):
+    """The cache's folder of a repository at a revision, with these files of it."""
+    from huggingface_hub import snapshot_download
+    from tqdm import tqdm
+
+    held = cached_snapshot(repo_id, revision, kind)
+    complete = held is not None and all((held / n).is_file() for n in names)
+    if complete and held.name == revision:  # a commit never changes
+        return held
+    options = {"repo_type": kind, "revision": revision, "allow_patterns": [glob.escape(n) for n in names]}
+    options |= {"tqdm_class": partial(tqdm, disable=True)} if len(names) == 1 else {}
+    try:
+        return Path(patiently(lambda: snapshot_download(repo_id, **options)))
+    except Exception as error:
+        if complete and is_offline(error):
+            return held
+        raise sentence(error, repo_id, kind, revision) from None
 
 
 def check_repo_id(repo_id, kind="model"):
@@ -63,151 +86,63 @@ def check_repo_id(repo_id, kind="model"):
 
 
 def cached_snapshot(repo_id, revision=None, kind="model"):
-    """The cache's folder of a repository at a revision, or None."""
-    folder, name = cache_folder(repo_id, kind), revision or "main"
-    if not SHA1.match(name):
-        ref = folder / "refs" / name
-        if not ref.is_file():
-            return None
-        name = ref.read_text().strip()
-    found = folder / "snapshots" / name
-    return found if found.is_dir() else None
+    """The cache's folder of a repository at a revision, whatever it holds, or None; no network is used."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    options = {"repo_type": kind, "revision": revision, "allow_patterns": []}
+    try:
+        return Path(snapshot_download(repo_id, local_files_only=True, **options))
+    except LocalEntryNotFoundError:
+        return None
 
 
-def cache_folder(repo_id, kind):
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repo_id, repo_type=kind)
-
-
-def fetch(repo, name):
-    """The local path of one file of a repository, downloaded if need be and verified against its hash.
+def fetch(repo, *names):
+    """The local folder of a repository, with these files downloaded if need be and verified against their hashes.
 
     Args:
-        repo: from `open_repo`. name: path in the repository.
+        repo: from `open_repo`. names: paths in the repository.
     Raises:
-        InputError: the file is absent, refused, keeps failing, or fails its hash twice.
-    Cost: the download, and one reading of the file to hash it.
+        InputError: a file is absent, refused, keeps failing, or fails its hash twice.
+    Cost: the download, and one reading of each file to hash it.
     """
-    from huggingface_hub import hf_hub_download
+    what = f"{repo.kind} {repo.id!r}"
+    if absent := [n for n in names if n not in repo.files]:
+        raise InputError(f"{what} has no file {absent[0]!r} at revision {repo.revision[:12]}: check it.")
+    folder = snapshot(repo.id, repo.revision, repo.kind, names)
+    damaged = removed(folder, names)
+    if not damaged:
+        return folder
+    try:
+        snapshot(repo.id, repo.revision, repo.kind, names)
+    except InputError:
+        raise InputError(
+            f"the cached {damaged[0]} of {what} is damaged and was removed: connect and run again."
+        ) from None
+    if damaged := removed(folder, names):
+        raise InputError(
+            f"{damaged[0]} of {what} does not match its published hash, twice: "
+            "nothing was kept; try again later or from another network."
+        )
+    return folder
 
-    if name not in repo.files:
-        raise InputError(f"{repo.kind} {repo.id!r} has no file {name!r} at revision {repo.revision[:12]}: check it.")
-    options = {"repo_id": repo.id, "filename": name, "repo_type": repo.kind, "local_files_only": not repo.online}
-    for attempt in (1, 2):
-        try:
-            path = Path(patiently(lambda: hf_hub_download(revision=repo.revision, **options)))
-        except Exception as error:
-            raise sentence(error, repo.id, repo.kind, repo.revision) from None
-        if intact(path):
-            return path
+
+def removed(folder, names):
+    """Those of the files whose content is not what their hash says, taken out of the cache."""
+    damaged = [n for n in names if not intact(folder / n)]
+    for path in (folder / n for n in damaged):
         for link in {path, blob_of(path), path.resolve()}:
             link.unlink(missing_ok=True)
-        if not repo.online:
-            raise InputError(
-                f"the cached {name} of {repo.kind} {repo.id!r} is damaged and was removed: connect and run again."
-            )
-        if attempt == 2:
-            raise InputError(
-                f"{name} of {repo.kind} {repo.id!r} does not match its published hash, twice: "
-                "nothing was kept; try again later or from another network."
-            )
-    raise AssertionError("unreachable")
-
-
-def remember(repo, revision):
-    """Note in the cache which commit a branch or tag name stood for, so that the name works without a network."""
-    name = revision or "main"
-    if SHA1.match(name) or not re.fullmatch(r"[A-Za-z0-9._-]+", name) or ".." in name:
-        return
-    folder = cache_folder(repo.id, repo.kind) / "refs"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(repo.revision)
-    except OSError:
-        pass  # a read-only cache still serves this run
-
-
-class Short(OSError):
-    """Fewer bytes came than were asked for."""
-
-
-def read_range(repo, name, start, stop):
-    """Bytes start..stop of a file of a repository, without fetching the rest of it.
-
-    They cannot be checked against the file's hash; Parquet and JSON notice most damage when they are parsed.
-    """
-    from huggingface_hub import hf_hub_url
-    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_backoff
-
-    url = hf_hub_url(repo.id, name, repo_type=repo.kind, revision=repo.revision)
-    headers = {**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-
-    def call():
-        response = http_backoff("GET", url, headers=headers, timeout=30, max_retries=2, follow_redirects=True)
-        hf_raise_for_status(response)
-        data = response.content if response.status_code == 206 else response.content[start:stop]
-        if len(data) != stop - start:
-            raise Short(f"{len(data)} bytes of {stop - start}")
-        return data
-
-    try:
-        return patiently(call)
-    except Exception as error:
-        raise sentence(error, repo.id, repo.kind, repo.revision) from None
-
-
-def file_size(repo, name):
-    """Size in bytes of a file of a repository."""
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
-
-    url = hf_hub_url(repo.id, name, repo_type=repo.kind, revision=repo.revision)
-    try:
-        return int(patiently(lambda: get_hf_file_metadata(url, timeout=30)).size)
-    except Exception as error:
-        raise sentence(error, repo.id, repo.kind, repo.revision) from None
-
-
-class RemoteFile(io.RawIOBase):
-    """A file of the hub that is read where it is asked, by ranges; for readers that seek, as Parquet's does."""
-
-    def __init__(self, repo, name):
-        super().__init__()
-        self.repo, self.label, self.place = repo, name, 0
-        self.size = file_size(repo, name)
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def tell(self):
-        return self.place
-
-    def seek(self, offset, whence=io.SEEK_SET):
-        self.place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.place, io.SEEK_END: self.size}[whence]
-        return self.place
-
-    def read(self, size=-1):
-        stop = self.size if size is None or size < 0 else min(self.size, self.place + size)
-        if stop <= self.place:
-            return b""
-        data = read_range(self.repo, self.label, self.place, stop)
-        self.place = stop
-        return data
+    return damaged
 
 
 def intact(path):
     """Whether a cached file has the content its name in the cache promises (a SHA-256, or git's SHA-1 of a blob)."""
     name = blob_of(path).name
-    if SHA256.match(name):
-        return file_digest(path) == name
-    if SHA1.match(name):
-        head = b"blob %d\0" % path.stat().st_size
-        return file_digest(path, hashlib.sha1(head)) == name
-    return True  # a cache without links keeps no hash
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name):
+        return True  # a cache without links keeps no hash
+    git = hashlib.sha1(b"blob %d\0" % path.stat().st_size)
+    return file_digest(path, git if len(name) == 40 else hashlib.sha256()) == name
 
 
 def blob_of(path):
@@ -217,11 +152,69 @@ def blob_of(path):
 
 def file_digest(path, h=None):
     """Hex digest of a file's bytes, SHA-256 unless another hash object is given."""
-    h = hashlib.sha256() if h is None else h
     with open(path, "rb") as f:
-        while block := f.read(1 << 22):
-            h.update(block)
-    return h.hexdigest()
+        return hashlib.file_digest(f, lambda: h or hashlib.sha256()).hexdigest()
+
+
+def open_remote(repo, name):
+    """A file of a repository that is read where it is asked, by ranges; for readers that seek, as Parquet's does.
+
+    What comes cannot be checked against the file's hash; Parquet notices most damage when it is parsed.
+    """
+    from huggingface_hub import HfFileSystem
+    from huggingface_hub.hf_file_system import HfFileSystemFile
+
+    class Told(HfFileSystemFile):
+        def _fetch_range(self, start, end):
+            with telling(repo.id, repo.kind, repo.revision):
+                return patiently(lambda: super(Told, self)._fetch_range(start, end))
+
+    path = f"{repo.kind}s/{repo.id}@{repo.revision}/{name}".removeprefix("models/")
+    with telling(repo.id, repo.kind, repo.revision):
+        return patiently(lambda: Told(HfFileSystem(), path, mode="rb", cache_type="none"))
+
+
+def fetch_model(model_id, revision=None, trust_remote_code=False, weights=True):
+    """(folder, commit) of a model: its configuration, tokenizer and weights, and its code if that is trusted."""
+    repo = open_repo(model_id, revision)
+    if "config.json" not in repo.files:
+        raise InputError(f"model {model_id!r} has no config.json: it is not in the format transformers reads.")
+    names = ["config.json", *(n for n in repo.files if n in (*TOKENIZER_FILES, "generation_config.json"))]
+    if trust_remote_code:
+        names += [n for n in repo.files if n.endswith(".py")]
+    if weights:
+        names += weight_files(repo.files, model_id, repo)
+    return fetch(repo, *names), repo.revision
+
+
+def weight_files(files, model_id, repo=None):
+    """Names of the files that hold the weights: safetensors before anything else, shards by their index.
+
+    Args:
+        files: names at the top of the repository or folder. repo: None for a folder, whose index transformers reads.
+    """
+    for single in ("model.safetensors", "pytorch_model.bin"):
+        if single in files:
+            return [single]
+        index = f"{single}.index.json"
+        if index in files:
+            return [index, *(shards(index, repo) if repo else ())]
+    kinds = [f for f in files if f.endswith((".msgpack", ".h5", ".ckpt.index", ".gguf", ".onnx", ".pt", ".pth"))]
+    also = f" (it has {kinds[0]}, which cannot be read here)" if kinds else ""
+    raise InputError(f"model {model_id!r} has no model.safetensors or pytorch_model.bin{also}: convert or complete it.")
+
+
+def shards(index, repo):
+    """Names of the weight files that an index lists."""
+    try:
+        listed = json.loads((fetch(repo, index) / index).read_text(encoding="utf-8"))["weight_map"].values()
+    except (ValueError, KeyError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{index} of model {repo.id!r} is not readable: the repository is damaged.") from None
+    if missing := sorted(set(listed) - set(repo.files)):
+        raise InputError(f"model {repo.id!r} lacks the weight file {missing[0]!r} in its repository.")
+    return sorted(set(listed))
 
 
 def patiently(call):
@@ -246,6 +239,11 @@ def chain(error):
         error = error.__cause__ or error.__context__
 
 
+def class_names(error):
+    """Names of the classes of an error and of what caused it; by names, so that no library is loaded to ask."""
+    return {c.__name__ for e in chain(error) for c in type(e).__mro__}
+
+
 def status(error):
     """HTTP status behind an error, or None."""
     for e in chain(error):
@@ -258,8 +256,8 @@ def passing(error):
     """Whether trying again may help: a busy server, or a line that broke after it had been there."""
     if status(error) is not None:
         return status(error) in BUSY
-    names = {type(e).__name__ for e in chain(error)}
-    broken = {"RemoteProtocolError", "ReadError", "ReadTimeout", "Short"}
+    names = class_names(error)
+    broken = {"RemoteProtocolError", "ReadError", "ReadTimeout"}
     return bool(names & broken) or any("Consistency check failed" in str(e) for e in chain(error))
 
 
@@ -267,44 +265,46 @@ def is_offline(error):
     """Whether an error means that the hub could not be reached or could not answer at all."""
     if status(error) is not None:
         return status(error) in BUSY
-    names = {c.__name__ for e in chain(error) for c in type(e).__mro__}
+    names = class_names(error)
     return bool(
         names & {"OfflineModeIsEnabled", "ConnectError", "ConnectTimeout", "TimeoutException", "NetworkError"}
         or names & {"TransportError", "ConnectionError", "LocalEntryNotFoundError", "TimeoutError"}
     )
 
 
+@contextmanager
+def telling(repo_id, kind="model", revision=None):
+    """Whatever fails inside is told in one sentence about the repository."""
+    try:
+        yield
+    except Exception as error:
+        raise sentence(error, repo_id, kind, revision) from None
+
+
 def sentence(error, repo_id, kind="model", revision=None):
     """The InputError that says in one sentence what went wrong with a repository and what to do."""
     if isinstance(error, InputError):
         return error
-    names = {c.__name__ for e in chain(error) for c in type(e).__mro__}
-    code = status(error)
-    if "GatedRepoError" in names or code == 403:
-        return InputError(
-            f"{kind} {repo_id!r} is gated: accept its terms on its page of the hub, log in with `hf auth login`, "
-            "and run again."
-        )
-    if "RevisionNotFoundError" in names:
-        return InputError(f"{kind} {repo_id!r} has no revision {revision!r}: check the name of the branch or commit.")
-    if "RepositoryNotFoundError" in names or code == 401:
-        return InputError(
-            f"{kind} {repo_id!r} does not exist on the hub, or is private: check its spelling, "
-            "or log in with `hf auth login`."
-        )
-    if "EntryNotFoundError" in names and "LocalEntryNotFoundError" not in names:
-        return InputError(f"{kind} {repo_id!r} lacks a file that was asked for: {first_line(error)}")
-    if code in BUSY:
-        return InputError(f"the hub answers {code} for {kind} {repo_id!r}: try again in a few minutes.")
-    if is_offline(error):
-        return InputError(
-            f"the hub cannot be reached and {kind} {repo_id!r} is not wholly in the cache: connect and run again."
-        )
-    if passing(error):
-        return InputError(f"the download of {kind} {repo_id!r} kept breaking off: run again, and it goes on.")
-    if any(isinstance(e, OSError) and e.errno == 28 for e in chain(error)) or "free disk space" in str(error):
-        return InputError(f"the disk is too full for {kind} {repo_id!r}: free space, or set HF_HOME to another disk.")
-    return InputError(f"{kind} {repo_id!r} could not be fetched: {first_line(error)}")
+    names, code, it = class_names(error), status(error), f"{kind} {repo_id!r}"
+    lacks = "EntryNotFoundError" in names and "LocalEntryNotFoundError" not in names
+    full = any(isinstance(e, OSError) and e.errno == 28 for e in chain(error)) or "free disk space" in str(error)
+    reasons = {  # the first that holds is told
+        f"{it} is gated: accept its terms on its page of the hub, log in with `hf auth login`, and run again.": (
+            "GatedRepoError" in names or code == 403
+        ),
+        f"{it} has no revision {revision!r}: check the name of the branch or commit.": "RevisionNotFoundError" in names,
+        f"{it} does not exist on the hub, or is private: check its spelling, or log in with `hf auth login`.": (
+            "RepositoryNotFoundError" in names or code == 401
+        ),
+        f"{it} lacks a file that was asked for: {first_line(error)}": lacks,
+        f"the hub answers {code} for {it}: try again in a few minutes.": code in BUSY,
+        f"the hub cannot be reached and {it} is not wholly in the cache: connect and run again.": is_offline(error),
+        f"the download of {it} kept breaking off: run again, and it goes on.": passing(error),
+        f"the disk is too full for {it}: free space, or set HF_HOME to another disk.": full,
+    }
+    return InputError(
+        next((s for s, holds in reasons.items() if holds), f"{it} could not be fetched: {first_line(error)}")
+    )
 
 
 def first_line(error):

@@ -6,18 +6,25 @@ the caller allows it for this one run, and weights are read as tensors only.
 
 import hashlib
 import json
+import os
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rbplib.hub import chain, first_line
+from rbplib.hub import (
+    TOKENIZER_FILES,
+    chain,
+    check_repo_id,
+    class_names,
+    fetch_model,
+    file_digest,
+    first_line,
+    weight_files,
+)
 from rbplib.models.devices import choose_device, choose_dtype, device_name
-from rbplib.models.model_files import TOKENIZER_FILES, folder_digest, has_own_code, hub_model, model_folder
 from rbplib.models.sizes import count
-from rbplib.settings import InputError
-
-__all__ = ["Loaded", "folder_digest", "hub_model", "load_model", "load_tokenizer", "model_folder", "read_config"]
+from rbplib.settings import InputError, Model
 
 FILL = 0.85  # share of a device's free memory that weights may take; the rest is for activations and the head
 
@@ -78,6 +85,51 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
             "remote_code": bool(trust_remote_code and has_own_code(folder)),
         },
     )
+
+
+def hub_model(repo_id, revision=None, dtype="auto"):
+    """A settings.Model for a hub id or a folder that stands in no family file."""
+    local = Path(repo_id).expanduser()
+    if local.is_dir():
+        return Model(local.name, repo_id, revision, dtype, local=local.resolve())
+    if os.sep in repo_id and repo_id.count("/") > 1:
+        raise InputError(f"there is no folder {repo_id!r}: check the path.")
+    return Model(local.name, check_repo_id(repo_id), revision, dtype)
+
+
+def model_folder(model, trust_remote_code=False, weights=True):
+    """A local folder with the files of a model, and what says which model it is.
+
+    Returns:
+        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "model_digest"}) for a folder.
+    """
+    if not model.local:
+        folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
+        return folder, {"model_id": model.id, "revision": commit}
+    folder = Path(model.local)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
+    if not weights:
+        return folder, {"model_id": model.id}
+    weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+    return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
+
+
+def folder_digest(folder):
+    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is."""
+    h = hashlib.sha256()
+    for path in sorted(Path(folder).iterdir()):
+        wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
+        if path.is_file() and (wanted or path.name.endswith(".index.json")):
+            h.update(f"{path.name}\0{file_digest(path)}\n".encode())
+    return h.hexdigest()
+
+
+def has_own_code(folder):
+    try:
+        return "auto_map" in json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
 
 
 def read_config(folder, model_id, trust_remote_code=False):
@@ -216,7 +268,7 @@ def check_memory(folder, model_id, dtype):
 
 def weights_error(error, model_id, folder):
     """One sentence for a failure to read weights."""
-    names = {c.__name__ for e in chain(error) for c in type(e).__mro__}
+    names = class_names(error)
     text = " ".join(str(e) for e in chain(error))
     if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:
         return InputError(

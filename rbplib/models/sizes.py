@@ -197,7 +197,7 @@ def model_context(model):
     folder = Path(model.local) if model.local else fetch.cached_snapshot(model.id, model.revision)
     try:
         if folder is None or not (folder / "config.json").is_file():
-            folder = fetch.fetch(fetch.open_repo(model.id, model.revision), "config.json").parent
+            folder = fetch.fetch(fetch.open_repo(model.id, model.revision), "config.json")
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (InputError, OSError, ValueError):
         return None
@@ -215,7 +215,7 @@ def config_of(model):
     if model.revision in (None, "main") and model.id in known_configs(root()):
         return known_configs(root())[model.id]
     repo = fetch.open_repo(model.id, model.revision)
-    return fetch.fetch(repo, "config.json")
+    return fetch.fetch(repo, "config.json") / "config.json"
 
 
 @cache

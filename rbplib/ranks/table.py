@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rbplib.models.model_files import folder_digest
+from rbplib.models.load import folder_digest
 from rbplib.models.sizes import window_length
 from rbplib.settings import (
     InputError,

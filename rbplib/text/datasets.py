@@ -7,20 +7,14 @@ model of a family reads the same text and a second run needs no network.
 import fnmatch
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
-import numpy as np
-
 from rbplib import hub as fetch
-from rbplib.hub import sentence
 from rbplib.settings import InputError, nearest, results_dir, write_error, write_text
-from rbplib.text.rows import READABLE, READERS, ParquetRows, open_rows, rows_of, sample_rows
-from rbplib.text.templates import render, template_fields, wanted
+from rbplib.text.rows import READABLE, ParquetRows, open_rows, sample_rows
+from rbplib.text.templates import template_fields
 
 REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
-BLOCK = 1 << 16  # bytes read at a time while looking for the end of a row
-LONGEST = 1 << 26  # bytes of the longest row accepted
 
 
 def hub_sample(corpus):
@@ -73,17 +67,12 @@ def draw_sample(corpus):
     repo = fetch.open_repo(corpus.id, corpus.revision, "dataset")
     files = data_files(repo, corpus)
     source = {"id": repo.id, "revision": repo.revision, "files": files}
-    if corpus.streaming and not repo.online and not all(name in repo.files for name in files):
-        raise sentence(ConnectionError(), repo.id, repo.kind)
-    if corpus.streaming and repo.online and all(n.endswith(".parquet") for n in files):
-        remote = [lambda n=n: ParquetRows(fetch.RemoteFile(repo, n), n) for n in files]
-        texts, found = sample_rows(remote, corpus)
-    elif corpus.streaming and repo.online and corpus.first is None and all(n.endswith(".jsonl") for n in files):
-        texts, found = scattered_rows(repo, files, corpus), None
+    if corpus.streaming and all(n.endswith(".parquet") for n in files):
+        opened = [lambda n=n: ParquetRows(fetch.open_remote(repo, n), n) for n in files]
     else:
-        local = [lambda n=n: open_rows(fetch.fetch(repo, n), n) for n in files]
-        texts, found = sample_rows(local, corpus)
-        fetch.remember(repo, corpus.revision)
+        folder = fetch.fetch(repo, *files)
+        opened = [lambda n=n: open_rows(folder / n, n) for n in files]
+    texts, found = sample_rows(opened, corpus)
     return {"texts": texts, "found": found, "source": source}
 
 
@@ -108,67 +97,3 @@ def data_files(repo, corpus):
         f"dataset {repo.id!r} has no files for split {split!r}{f' of {config!r}' if config else ''}: "
         f"name them in 'data_files' (there are {listed})."
     )
-
-
-def scattered_rows(repo, files, corpus):
-    """The row after each of many seeded places of JSON-lines files, without repeats, read by ranges.
-
-    A row is met in proportion to the length of the row before it, so its own length does not favour it. This is not
-    the sample that a shuffle of the whole file gives; a corpus with `streaming: false` fetches the file and gives that.
-    """
-    sizes = [fetch.file_size(repo, name) for name in files]
-    ends = np.cumsum(sizes)
-    rng = np.random.default_rng(corpus.seed)
-    seen, texts = set(), []
-
-    def row_at(place):
-        i = int(np.searchsorted(ends, place, side="right"))
-        return i, *row_after(repo, files[i], int(place - (ends[i] - sizes[i])), sizes[i])
-
-    with ThreadPoolExecutor(READERS) as pool:
-        idle = 0
-        while len(texts) < corpus.documents and idle < 8:  # rounds without a new row: the file holds no more
-            before = len(seen)
-            for i, start, line in pool.map(row_at, rng.integers(0, ends[-1], 4 * READERS)):
-                if (i, start) in seen or len(texts) == corpus.documents:
-                    continue
-                seen.add((i, start))
-                for row in parsed(line, files[i], repo):
-                    if wanted(row, corpus, files[i]):
-                        texts.append(render(corpus.template, row, files[i]))
-            idle = 0 if len(seen) > before else idle + 1
-    return texts
-
-
-def parsed(line, name, repo):
-    try:
-        return list(rows_of(line, None, name)) if line.strip() else []
-    except InputError:
-        raise
-    except ValueError:
-        raise InputError(f"{name} of dataset {repo.id!r} holds a row that is not JSON: it may be damaged.") from None
-
-
-def row_after(repo, name, place, size):
-    """(start, bytes) of the first row that begins at or after `place`; the first of the file when none does."""
-    if place > 0:
-        data, at = b"", place - 1
-        while b"\n" not in data:
-            data = fetch.read_range(repo, name, at, min(size, at + BLOCK))
-            at += len(data)
-            if at >= size and b"\n" not in data:
-                break
-        cut = data.find(b"\n")
-        place, data = at - len(data) + cut + 1, data[cut + 1 :] if cut >= 0 else b""
-        if cut < 0 or place >= size:
-            place, data = 0, b""
-    else:
-        data = b""
-    block = BLOCK
-    while b"\n" not in data and place + len(data) < size:
-        if len(data) > LONGEST:
-            raise InputError(f"{name} of dataset {repo.id!r} has a row longer than {LONGEST >> 20} MB: it is no JSONL.")
-        at = place + len(data)
-        data += fetch.read_range(repo, name, at, min(size, at + block))
-        block *= 2
-    return place, data.split(b"\n", 1)[0]
