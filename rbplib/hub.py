@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,6 +96,14 @@ def cached_snapshot(repo_id, revision=None, kind="model"):
         return Path(snapshot_download(repo_id, local_files_only=True, **options))
     except LocalEntryNotFoundError:
         return None
+
+
+def free_disk():
+    """Bytes free where the hub's cache is, or will be."""
+    from huggingface_hub import constants
+
+    place = Path(constants.HF_HUB_CACHE)
+    return shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
 
 
 def fetch(repo, *names):

@@ -1,8 +1,15 @@
-"""Which device a model goes to, and in which precision."""
+"""Which device a model goes to, in which precision, and what room there is.
+
+torch is imported where it is used: the pages ask other things of these modules without it.
+"""
 
 import os
+from pathlib import Path
 
+from rbplib.models.sizes import model_sizes
 from rbplib.settings import DTYPES, InputError, check_choice
+
+FILL = 0.85  # share of a device's free memory that weights may take; the rest is for activations and the head
 
 
 def choose_device(device=None):
@@ -13,14 +20,15 @@ def choose_device(device=None):
     import torch
 
     if device is not None:
-        kind, _, number = str(device).partition(":")
+        kind = str(device).partition(":")[0]
         check_choice(kind, ("cpu", "cuda", "mps", "auto"), "device")
-        if kind in ("cuda", "auto") and not torch.cuda.is_available():
-            raise InputError("there is no CUDA device here: leave --device out, or use --device cpu.")
-        if kind == "mps" and not torch.backends.mps.is_available():
-            raise InputError("there is no MPS device here: leave --device out, or use --device cpu.")
-        if number and not (number.isdigit() and (kind != "cuda" or int(number) < torch.cuda.device_count())):
-            raise InputError(f"there is no device {device!r}: this machine has {torch.cuda.device_count()} of CUDA.")
+        try:
+            torch.empty(0, device="cuda" if device == "auto" else device)
+        except (RuntimeError, AssertionError):  # the latter from a torch without CUDA
+            name = "CUDA" if kind == "auto" else kind.upper()
+            raise InputError(
+                f"there is no {name} device {device!r} here: leave --device out, or use --device cpu."
+            ) from None
         return str(device)
     if torch.cuda.is_available():
         free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
@@ -36,7 +44,7 @@ def choose_dtype(dtype, device):
     check_choice(dtype, DTYPES, "dtype")
     if dtype != "auto":
         return getattr(torch, dtype)
-    if str(device).startswith(("cuda", "auto")):
+    if device.startswith(("cuda", "auto")):
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return torch.float32
 
@@ -51,3 +59,37 @@ def device_name(device, net):
     name = torch.cuda.get_device_name(device)
     gpus = sum(d.type == "cuda" for d in used)
     return name if gpus == 1 else f"{name} x{gpus}"
+
+
+def free_memory(device):
+    """Bytes free on a device now; on all CUDA devices together for "auto"."""
+    import psutil
+    import torch
+
+    if device == "auto":
+        return sum(torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count()))
+    if device.startswith("cuda"):
+        return torch.cuda.mem_get_info(torch.device(device))[0]
+    return psutil.virtual_memory().available
+
+
+def must_spread(folder, model_id, dtype, device):
+    """Whether the weights go over all GPUs, asked for or for want of room on one.
+
+    Refuses what exceeds a processor's free memory: the system would kill the process instead.
+    """
+    if not device.startswith(("cuda", "cpu")):
+        return device == "auto"
+    try:
+        need = model_sizes(Path(folder) / "config.json").total * dtype.itemsize
+    except InputError:  # a model of its own code: its files tell roughly
+        need = sum(p.stat().st_size for p in Path(folder).iterdir() if p.suffix in (".safetensors", ".bin"))
+    free = free_memory(device)
+    if device.startswith("cuda"):
+        return need > FILL * free
+    if need > free:
+        raise InputError(
+            f"model {model_id!r} needs {need / 1e9:.1f} GB for its weights and {free / 1e9:.1f} GB are free: "
+            "choose a smaller model, a machine with more memory, or --dtype bfloat16."
+        )
+    return False

@@ -1,8 +1,9 @@
 """A new family file from a list of models: sizes, context and order come from their configurations."""
 
-import json
 import warnings
 from pathlib import Path
+
+import yaml
 
 from rbplib.models import load as loading
 from rbplib.models.sizes import model_sizes
@@ -35,14 +36,14 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
             "the models do not share one tokenizer: their ranks are of different tokens, so no law across them holds.",
             stacklevel=2,
         )
+    ends = [e["name"] or Path(e["id"]).name for e in entries]
+    for entry, end in zip(entries, ends, strict=True):
+        if ends.count(end) > 1:  # ids that end alike: the owner or the parent folder tells them apart
+            entry["name"] = f"{Path(entry['id']).parent.name or 'hub'}-{end}"
     contexts = [c for e in entries if (c := e.pop("context"))]
-    distinct_names(entries)
-    lines = [f"title: {name}"]
-    lines += [f"context: {min(contexts)} # tokens, the shortest of the models"] if contexts else []
-    lines += ["models:"]
-    for entry in entries:
-        lines.append("  - {" + ", ".join(f"{k}: {plain(v)}" for k, v in entry.items() if v is not None) + "}")
-    write_text(path, "\n".join(lines) + "\n")
+    family = {"title": name, **({"context": min(contexts)} if contexts else {})}
+    family["models"] = [{key: value for key, value in e.items() if value is not None} for e in entries]
+    write_text(path, yaml.safe_dump(family, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True))
     load_family(path)
     return path
 
@@ -55,35 +56,14 @@ def describe(ident, trust_remote_code=False):
     model = loading.hub_model(repo_id, revision or None)
     folder, _ = loading.model_folder(model, trust_remote_code, weights=False)
     config = loading.read_config(folder, repo_id, trust_remote_code)
-    sizes = model_sizes(config, trust_remote_code)
-    context = getattr(config.get_text_config(), "max_position_embeddings", None)
-    tokenizer = loading.load_tokenizer(folder, repo_id, trust_remote_code)
+    top, local = root().resolve(), model.local
+    if local:  # as a path from the root where it lies inside it, else absolute
+        repo_id = local.relative_to(top).as_posix() if local.is_relative_to(top) else str(local)
     return {
         "name": f"{model.name}-{revision}" if revision else None,
-        "id": portable(model.local) if model.local else repo_id,
-        "revision": None if model.local else revision or "main",
-        "nonembedding_params": sizes.nonembedding,
-        "context": context,
-        "tokenizer": loading.tokenizer_digest(tokenizer),
+        "id": repo_id,
+        "revision": None if local else revision or "main",
+        "nonembedding_params": model_sizes(config, trust_remote_code).nonembedding,
+        "context": getattr(config.get_text_config(), "max_position_embeddings", None),
+        "tokenizer": loading.tokenizer_digest(loading.load_tokenizer(folder, model.id, trust_remote_code)),
     }
-
-
-def portable(folder):
-    """A folder as a path from the root where it lies inside it, else absolute."""
-    top = root().resolve()
-    return folder.relative_to(top).as_posix() if folder.is_relative_to(top) else str(folder)
-
-
-def distinct_names(entries):
-    """Give models whose ids end alike the name of their owner or parent folder too."""
-    ends = [e["name"] or Path(e["id"]).name for e in entries]
-    for entry, end in zip(entries, ends, strict=True):
-        if ends.count(end) > 1:
-            entry["name"] = f"{Path(entry['id']).parent.name or 'hub'}-{end}"
-
-
-def plain(value):
-    """A YAML scalar: as it is where that is safe, else quoted."""
-    text = str(value)
-    safe = isinstance(value, int) or (text.replace("/", "").replace("-", "").isalnum() and not text.isdigit())
-    return text if safe else json.dumps(text)

@@ -43,7 +43,7 @@ class Head:
 
 
 class _BodyDone(Exception):
-    """Ends a model's forward pass once its body has returned."""
+    """Ends a model's forward pass once its body has returned: (body, output)."""
 
 
 def bodies(model: nn.Module) -> list[nn.Module]:
@@ -66,29 +66,24 @@ def run_body(model: nn.Module, input_ids: Tensor, **inputs) -> tuple[nn.Module, 
     Raises:
         LookupError: the model called none of the modules that could be its body.
     """
-    entered, result, hooks = [], [], []
+    entered = []
 
-    def enter(module, args, kwargs):
+    def enter(module, args):
         entered.append(module)
 
-    def leave(module, args, kwargs, output):
+    def leave(module, args, output):
         if module is entered[0]:  # the outermost: an inner decoder's output may still be worked on
-            result.append(output)
-            raise _BodyDone
+            raise _BodyDone(module, output)
 
-    for module in bodies(model):
-        hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-        hooks.append(module.register_forward_hook(leave, with_kwargs=True))
-    if not hooks:
-        raise LookupError("the model has no body apart from its head")
-    try:
-        model(input_ids, use_cache=False, **inputs)
-    except _BodyDone:
-        return entered[0], result[0]
-    finally:
-        for hook in hooks:
-            hook.remove()
-    raise LookupError("the model's forward pass called no module that could be its body")
+    with contextlib.ExitStack() as hooks:
+        for module in bodies(model):
+            hooks.callback(module.register_forward_pre_hook(enter).remove)
+            hooks.callback(module.register_forward_hook(leave).remove)
+        try:
+            model(input_ids, use_cache=False, **inputs)
+        except _BodyDone as done:
+            return done.args
+    raise LookupError("the model's forward pass calls no module that could be its body")
 
 
 def hidden_of(output) -> Tensor:
@@ -97,19 +92,6 @@ def hidden_of(output) -> Tensor:
     if not isinstance(states, Tensor) or states.dim() != 3:
         raise LookupError("the model's body returns no final hidden states")
     return states
-
-
-@contextlib.contextmanager
-def _forward_replaced(module: nn.Module, forward: Callable) -> Iterator[None]:
-    own = module.__dict__.get("forward")
-    module.forward = forward
-    try:
-        yield
-    finally:
-        if own is None:
-            del module.forward
-        else:
-            module.forward = own
 
 
 def own_logits(model: nn.Module, body: nn.Module, output, hidden: Tensor, input_ids: Tensor) -> Tensor:
@@ -123,8 +105,14 @@ def own_logits(model: nn.Module, body: nn.Module, output, hidden: Tensor, input_
     """
     states = hidden[None]  # (1, n, d)
     ready = (states,) if isinstance(output, tuple) else type(output)(last_hidden_state=states)
-    with _forward_replaced(body, lambda *args, **kwargs: ready):
+    own = body.__dict__.get("forward")  # one of the class is not there
+    body.forward = lambda *args, **kwargs: ready
+    try:
         return model(input_ids, use_cache=False).logits[0]
+    finally:
+        del body.forward
+        if own is not None:
+            body.forward = own
 
 
 def recipes(model: nn.Module) -> Iterator[Head]:
@@ -150,7 +138,6 @@ def recipes(model: nn.Module) -> Iterator[Head]:
 
 KNOWN, REPLAYED, UNSPLIT = "known", "replayed", "unsplit"
 _ways: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # model: (way, key of its head)
-_warned: weakref.WeakSet = weakref.WeakSet()
 SAYINGS = {
     REPLAYED: "its head is unknown, so its own logits are taken, a few rows at a time",
     UNSPLIT: "its head cannot be told from its body, so its own logits are taken whole, one sequence at a time",
@@ -166,27 +153,28 @@ def way_of(model: nn.Module, input_ids: Tensor) -> tuple[str, Head | None]:
     """
     candidates = {_key(head): head for head in recipes(model) if head.weight.device.type != "meta"}
     way, key = _ways.get(model, (None, None))
-    if way is not None and (way != KNOWN or key in candidates):
-        return way, candidates.get(key)
-    ids = input_ids[:1, :PROBE_TOKENS]
-    truth = model(ids, use_cache=False).logits[0]  # (n, V)
-    way, key = UNSPLIT, None
-    with contextlib.suppress(LookupError):
-        body, output = run_body(model, ids)
-        states = hidden_of(output)[0]
-        for name, head in candidates.items():
-            if head.weight.device == states.device and _same(head(states.to(head.weight.dtype)), truth):
-                way, key = KNOWN, name
-                break
-        else:
-            with contextlib.suppress(RuntimeError, TypeError, AttributeError, IndexError):
-                if _same(own_logits(model, body, output, states, ids[:1, :1]), truth):
-                    way = REPLAYED
-    _ways[model] = way, key
-    if way != KNOWN and model not in _warned:
-        _warned.add(model)
-        warnings.warn(f"{type(model).__name__}: {SAYINGS[way]}", RuntimeWarning, stacklevel=3)
+    if way is None or (way == KNOWN and key not in candidates):  # the second: its head was replaced since
+        way, key = _ways[model] = _proven(model, input_ids[:1, :PROBE_TOKENS], candidates)
+        if way != KNOWN:
+            warnings.warn(f"{type(model).__name__}: {SAYINGS[way]}", RuntimeWarning, stacklevel=3)
     return way, candidates.get(key)
+
+
+def _proven(model: nn.Module, ids: Tensor, candidates: dict[tuple, Head]) -> tuple[str, tuple | None]:
+    """The first way that gives the model's own logits on ids (1, n), and the key of its head."""
+    truth = model(ids, use_cache=False).logits[0]  # (n, V)
+    try:
+        body, output = run_body(model, ids)
+        states = hidden_of(output)[0]  # (n, d)
+    except LookupError:
+        return UNSPLIT, None
+    for key, head in candidates.items():
+        if head.weight.device == states.device and _same(head(states.to(head.weight.dtype)), truth):
+            return KNOWN, key
+    with contextlib.suppress(RuntimeError, TypeError, AttributeError, LookupError):
+        if _same(own_logits(model, body, output, states, ids[:1, :1]), truth):
+            return REPLAYED, None
+    return UNSPLIT, None
 
 
 def _same(scores: Tensor, truth: Tensor) -> bool:

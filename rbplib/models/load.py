@@ -1,32 +1,24 @@
 """A model ready to be measured: from the hub or from a folder, on the right device, in the right precision.
 
 Nothing of a model is executed but what transformers itself holds: code that comes with the weights is refused unless
-the caller allows it for this one run, and weights are read as tensors only.
+the caller allows it for this one run, and weights are read as tensors only. torch is imported where it is used, so that
+the pages may ask for a folder's digest without it.
 """
 
 import hashlib
 import json
+import logging
 import os
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rbplib.hub import (
-    TOKENIZER_FILES,
-    chain,
-    check_repo_id,
-    class_names,
-    fetch_model,
-    file_digest,
-    first_line,
-    weight_files,
-)
-from rbplib.models.devices import choose_device, choose_dtype, device_name
-from rbplib.models.sizes import count
+from rbplib import hub
+from rbplib.hub import TOKENIZER_FILES, chain, first_line
+from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
+from rbplib.models.sizes import count, read_json
 from rbplib.settings import InputError, Model
-
-FILL = 0.85  # share of a device's free memory that weights may take; the rest is for activations and the head
 
 
 @dataclass(frozen=True)
@@ -58,9 +50,8 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     config = read_config(folder, model.id, trust_remote_code)
     device = choose_device(device)
     dtype = choose_dtype(dtype or model.dtype, device)
-    spread = device == "auto" or too_large(folder, dtype, device)
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
-    net = load_weights(folder, model.id, config, dtype, device, spread, trust_remote_code)
+    net = load_weights(folder, model.id, config, dtype, device, trust_remote_code)
     sizes = count(net)
     published = model.nonembedding_params
     if published not in (None, sizes.nonembedding):
@@ -70,21 +61,16 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
             stacklevel=2,
         )
     first = net.get_input_embeddings().weight.device
-    return Loaded(
-        net,
-        tokenizer,
-        first,
-        {
-            **record,
-            "nonembedding_params": sizes.nonembedding,
-            "total_params": sizes.total,
-            "vocab_size": sizes.vocab,
-            "weights_dtype": str(dtype).removeprefix("torch."),
-            "tokenizer_digest": tokenizer_digest(tokenizer),
-            "device": device_name(first, net),
-            "remote_code": bool(trust_remote_code and has_own_code(folder)),
-        },
-    )
+    record |= {
+        "nonembedding_params": sizes.nonembedding,
+        "total_params": sizes.total,
+        "vocab_size": sizes.vocab,
+        "weights_dtype": str(dtype).removeprefix("torch."),
+        "tokenizer_digest": tokenizer_digest(tokenizer),
+        "device": device_name(first, net),
+        "remote_code": bool(trust_remote_code and "auto_map" in read_json(folder / "config.json")),
+    }
+    return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
 
 
 def hub_model(repo_id, revision=None, dtype="auto"):
@@ -94,24 +80,24 @@ def hub_model(repo_id, revision=None, dtype="auto"):
         return Model(local.name, repo_id, revision, dtype, local=local.resolve())
     if os.sep in repo_id and repo_id.count("/") > 1:
         raise InputError(f"there is no folder {repo_id!r}: check the path.")
-    return Model(local.name, check_repo_id(repo_id), revision, dtype)
+    return Model(local.name, hub.check_repo_id(repo_id), revision, dtype)
 
 
 def model_folder(model, trust_remote_code=False, weights=True):
     """A local folder with the files of a model, and what says which model it is.
 
     Returns:
-        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "model_digest"}) for a folder.
+        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "revision", "model_digest"}) for a folder.
     """
     if not model.local:
-        folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
+        folder, commit = hub.fetch_model(model.id, model.revision, trust_remote_code, weights)
         return folder, {"model_id": model.id, "revision": commit}
     folder = Path(model.local)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
     if not weights:
         return folder, {"model_id": model.id}
-    weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+    hub.weight_files(sorted(p.name for p in folder.iterdir()), model.id)
     return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
 
 
@@ -121,15 +107,8 @@ def folder_digest(folder):
     for path in sorted(Path(folder).iterdir()):
         wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
         if path.is_file() and (wanted or path.name.endswith(".index.json")):
-            h.update(f"{path.name}\0{file_digest(path)}\n".encode())
+            h.update(f"{path.name}\0{hub.file_digest(path)}\n".encode())
     return h.hexdigest()
-
-
-def has_own_code(folder):
-    try:
-        return "auto_map" in json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
 
 
 def read_config(folder, model_id, trust_remote_code=False):
@@ -137,18 +116,15 @@ def read_config(folder, model_id, trust_remote_code=False):
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    try:
-        fields = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        kind = fields["model_type"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"config.json of {model_id!r} is damaged or names no model_type: fetch it again.") from None
+    fields = read_json(Path(folder) / "config.json")
+    kind = fields.get("model_type")
     if kind not in CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" in fields:
             raise InputError(
                 f"model {model_id!r} brings its own code, which is refused: "
                 "read that code, then allow it for one run with --trust-remote-code."
             )
-        raise InputError(f"model {model_id!r} is of type {kind!r}, unknown to this transformers: update transformers.")
+        raise InputError(f"model {model_id!r} is of type {kind!r}, unknown to this transformers: update it.")
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # a wrong field may raise anything
@@ -164,22 +140,17 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
     place = next((p for p in options if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
     if place is None:
         raise InputError(f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights.")
+    try:
+        kind = json.loads((place / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
+    except (OSError, ValueError, AttributeError):
+        kind = None
     # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever tokenizer.json says
-    reader = PreTrainedTokenizerFast if is_generic(place) else AutoTokenizer
+    generic = kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (place / "tokenizer.json").is_file()
+    reader = PreTrainedTokenizerFast if generic else AutoTokenizer
     try:
         return reader.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # the readers of a dozen formats raise as many kinds of error
         raise InputError(f"the tokenizer of {model_id!r} cannot be read: {first_line(error)}") from None
-
-
-def is_generic(folder):
-    """Whether a tokenizer says that tokenizer.json is all of it, and names no class of a model family's."""
-    try:
-        said = json.loads((Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8"))
-        kind = said.get("tokenizer_class")
-    except (OSError, ValueError, AttributeError):
-        return False
-    return kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (Path(folder) / "tokenizer.json").is_file()
 
 
 def tokenizer_digest(tokenizer):
@@ -193,29 +164,23 @@ def tokenizer_digest(tokenizer):
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def load_weights(folder, model_id, config, dtype, device, spread, trust_remote_code=False):
+def load_weights(folder, model_id, config, dtype, device, trust_remote_code=False):
     """The model with its weights, in evaluation mode, every parameter of it read from the files."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    options = {"device_map": "auto"} if spread else {}
-    if not spread and device == "cpu":
-        check_memory(folder, model_id, dtype)
+    spread = must_spread(folder, model_id, dtype, device)
+    options = {"config": config, "dtype": dtype, "trust_remote_code": trust_remote_code, "weights_only": True}
     try:
-        with no_bars():
+        with quiet(device):
             net, report = AutoModelForCausalLM.from_pretrained(
                 folder,
-                config=config,
-                dtype=dtype,
-                trust_remote_code=trust_remote_code,
                 local_files_only=True,
-                weights_only=True,
                 output_loading_info=True,
+                device_map="auto" if spread else None,
                 **options,
             )
         net = net if spread else net.to(device)
-        if device == "cpu":
-            quiet_kernels()
     except torch.OutOfMemoryError:
         raise InputError(
             f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
@@ -232,43 +197,27 @@ def load_weights(folder, model_id, config, dtype, device, spread, trust_remote_c
 
 
 @contextmanager
-def no_bars():
-    """Without transformers' own progress bars: on a page they are a line of noise for every model."""
-    from transformers.utils import logging
+def quiet(device):
+    """Without transformers' progress bars, and on a processor without advice to install kernels for GPUs: on a page
+    each is a line of noise for every model."""
+    from transformers.utils import logging as theirs
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    if device == "cpu":
+        logging.getLogger("transformers.integrations.hub_kernels").setLevel(logging.ERROR)
+    shown = theirs.is_progress_bar_enabled()
+    theirs.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
             with warnings.catch_warnings():  # a user who switched all bars off is warned at each attempt
                 warnings.simplefilter("ignore")
-                logging.enable_progress_bar()
-
-
-def quiet_kernels():
-    """Kernels are for GPUs: on a processor, advice to install them is a line of noise on a page for every model."""
-    import logging
-
-    logging.getLogger("transformers.integrations.hub_kernels").setLevel(logging.ERROR)
-
-
-def check_memory(folder, model_id, dtype):
-    """Refuse a model whose weights exceed the memory that is free now: the system would kill the process instead."""
-    import psutil
-
-    need, free = weight_bytes(folder, dtype), psutil.virtual_memory().available
-    if need > free:
-        raise InputError(
-            f"model {model_id!r} needs {need / 1e9:.1f} GB for its weights and {free / 1e9:.1f} GB are free: "
-            "choose a smaller model, a machine with more memory, or --dtype bfloat16."
-        )
+                theirs.enable_progress_bar()
 
 
 def weights_error(error, model_id, folder):
     """One sentence for a failure to read weights."""
-    names = class_names(error)
+    names = hub.class_names(error)
     text = " ".join(str(e) for e in chain(error))
     if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:
         return InputError(
@@ -295,23 +244,3 @@ def damaged_file(folder):
         except Exception:  # SafetensorError, or an OSError
             return path.name
     return None
-
-
-def too_large(folder, dtype, device):
-    """Whether the weights leave one CUDA device no room, so that they must be spread over all there is."""
-    import torch
-
-    if not str(device).startswith("cuda"):
-        return False
-    free, _ = torch.cuda.mem_get_info(torch.device(device))
-    return weight_bytes(folder, dtype) > FILL * free
-
-
-def weight_bytes(folder, dtype):
-    """Bytes the weights take once loaded: parameters, from the configuration, times the size of `dtype`."""
-    from rbplib.models.sizes import model_sizes
-
-    try:
-        return model_sizes(Path(folder) / "config.json").total * dtype.itemsize
-    except InputError:  # a model of its own code: its files tell roughly
-        return sum(p.stat().st_size for p in Path(folder).iterdir() if p.suffix in (".safetensors", ".bin"))

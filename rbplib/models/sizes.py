@@ -1,4 +1,4 @@
-"""How large a model is, from its configuration alone: no weights are read, made or downloaded.
+"""How large a model is and how far it reads, from its configuration alone: no weights are read, made or downloaded.
 
 S, the paper's size, is every parameter but the token and position embedding tables and an untied output embedding.
 """
@@ -11,8 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from rbplib import hub as fetch
+from rbplib import hub
 from rbplib.settings import WINDOW, InputError, load_family, results_dir, root, write_text
+
+CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")  # names it goes by
+POSITIONS = ("wpe", "embed_positions", "position_embeddings", "position_embedding")
 
 
 class Sizes(NamedTuple):
@@ -44,68 +47,66 @@ def model_sizes(config, trust_remote_code=False):
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
     except Exception as error:  # a wrong field may raise anything
-        kind = getattr(config, "model_type", "?")
         raise InputError(
-            f"a configuration of type {kind!r} describes no causal language model that can be built: "
-            f"{str(error).strip().splitlines()[0][:160]}"
+            f"a configuration of type {getattr(config, 'model_type', '?')!r} describes no causal language model "
+            f"that can be built: {hub.first_line(error)}"
         ) from None
     return count(model)
-
-
-def count(model):
-    """Sizes of a model at hand, on any device.
-
-    Token tables are what the model names its input embeddings; position tables are the other embedding modules of its
-    top, which every architecture here names by position.
-    """
-    params = {id(p): p.numel() for p in model.parameters()}
-    total = sum(params.values())
-    for module in embedding_tables(model):
-        params.pop(id(module.weight), None)
-    head = model.get_output_embeddings()
-    vocab = head.weight.shape[0] if head is not None else model.config.get_text_config().vocab_size
-    if head is not None:
-        for p in head.parameters(recurse=False):
-            params.pop(id(p), None)
-    return Sizes(sum(params.values()), total, int(vocab))
-
-
-def embedding_tables(model):
-    """Modules that turn token or position ids into vectors."""
-    from torch import nn
-
-    tokens = model.get_input_embeddings()
-    tables = [tokens] if tokens is not None else []
-    for name, module in model.named_modules():
-        last = name.rpartition(".")[2]
-        positional = last in ("wpe", "embed_positions", "position_embeddings", "position_embedding")
-        if isinstance(module, nn.Embedding) and module is not tokens and (positional or "token" in last):
-            tables.append(module)
-    return tables
 
 
 def as_config(config):
     """A transformers configuration from a mapping, from a config.json, or as it is."""
     from transformers import AutoConfig
 
-    if isinstance(config, (str, Path)):
+    if isinstance(config, str | Path):
         config = read_json(config)
-    if isinstance(config, dict):
-        fields = dict(config)
-        kind = fields.pop("model_type", None)
-        try:
-            return AutoConfig.for_model(kind, **fields)
-        except Exception as error:
-            reason = str(error).strip().splitlines()[0][:160]
-            raise InputError(f"a configuration of type {kind!r} is not known to this transformers: {reason}") from None
-    return config
+    if not isinstance(config, dict):
+        return config
+    fields = dict(config)
+    kind = fields.pop("model_type", None)
+    try:
+        return AutoConfig.for_model(kind, **fields)
+    except Exception as error:
+        raise InputError(
+            f"a configuration of type {kind!r} is not known to this transformers: {hub.first_line(error)}"
+        ) from None
 
 
 def read_json(path):
+    """The mapping in a JSON file, such as config.json."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a readable configuration ({str(error)[:120]}): fetch it again.") from None
+        return dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} is missing or is damaged and not a readable configuration ({str(error)[:120]}): fetch it again."
+        ) from None
+
+
+def count(model):
+    """Sizes of a model at hand, on any device."""
+    params = {id(p): p.numel() for p in model.parameters()}
+    total = sum(params.values())
+    left_out = [table.weight for table in embedding_tables(model)]
+    if (head := model.get_output_embeddings()) is not None:
+        left_out += head.parameters(recurse=False)
+    for p in left_out:
+        params.pop(id(p), None)
+    vocab = head.weight.shape[0] if head is not None else model.config.get_text_config().vocab_size
+    return Sizes(sum(params.values()), total, int(vocab))
+
+
+def embedding_tables(model):
+    """Modules that turn token or position ids into vectors: what the model calls its input embeddings, and the other
+    embedding modules that are named after tokens or positions."""
+    from torch import nn
+
+    tokens = model.get_input_embeddings()
+    tables = [] if tokens is None else [tokens]
+    for name, module in model.named_modules():
+        last = name.rpartition(".")[2]
+        if isinstance(module, nn.Embedding) and module is not tokens and (last in POSITIONS or "token" in last):
+            tables.append(module)
+    return tables
 
 
 def family_sizes(family):
@@ -120,20 +121,11 @@ def family_sizes(family):
         InputError: a size cannot be had, or the one in the family file differs from the configuration's.
     """
     family = load_family(family)
-    rows = []
-    for model in family.models:
-        sizes = sizes_of(model, family.name)
-        rows.append(
-            {
-                "family": family.name,
-                "model": model.name,
-                "id": model.id,
-                "nonembedding_params": sizes.nonembedding,
-                "total_params": sizes.total,
-                "vocab_size": sizes.vocab,
-            }
-        )
-    return rows
+    names = ("nonembedding_params", "total_params", "vocab_size")
+    return [
+        {"family": family.name, "model": m.name, "id": m.id, **dict(zip(names, sizes_of(m, family.name), strict=True))}
+        for m in family.models
+    ]
 
 
 def sizes_of(model, family=""):
@@ -155,76 +147,60 @@ def sizes_of(model, family=""):
 
 
 def remembered_sizes(config):
-    """`model_sizes` of a mapping or a config.json, kept under results/ so that a listing need not load torch again.
+    """`model_sizes` of a mapping, kept under results/ so that a listing need not load torch again.
 
     Kept per content of the configuration, of this file, and version of transformers.
     """
-    if not isinstance(config, dict):
-        config = read_json(config)
-    text = json.dumps(config, sort_keys=True)
-    parts = (text, Path(__file__).read_text(encoding="utf-8"), version("transformers"))
+    parts = (json.dumps(config, sort_keys=True), Path(__file__).read_text(encoding="utf-8"), version("transformers"))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    path = results_dir() / "sizes.json"
-    with contextlib.suppress(KeyError, ValueError, TypeError):
-        return Sizes(*(int(n) for n in kept_sizes(path)[key]))
+    path, kept = results_dir() / "sizes.json", {}
+    with contextlib.suppress(InputError, KeyError, ValueError, TypeError):  # whatever it holds, it is only a memory
+        kept = read_json(path)
+        return Sizes(*(int(n) for n in kept[key]))
     sizes = model_sizes(config)
     with contextlib.suppress(InputError):  # a folder that cannot be written costs only time
-        write_text(path, json.dumps({**kept_sizes(path), key: sizes}))
+        write_text(path, json.dumps({**kept, key: sizes}))
     return sizes
 
 
-def kept_sizes(path):
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return held if isinstance(held, dict) else {}
+def config_of(model):
+    """The configuration of a settings.Model as a mapping: its folder's, one kept in families/configs/, or the hub's.
+
+    The hub's cache is asked before the network.
+    """
+    if model.local:
+        return read_json(Path(model.local) / "config.json")
+    if model.revision in (None, "main") and model.id in known_configs(root()):
+        return known_configs(root())[model.id]
+    if (folder := hub.cached_snapshot(model.id, model.revision)) is not None:
+        with contextlib.suppress(InputError):  # not there, or damaged: fetched again
+            return read_json(folder / "config.json")
+    return read_json(hub.fetch(hub.open_repo(model.id, model.revision), "config.json") / "config.json")
 
 
-def window_length(family, limit=WINDOW):
-    """W of a family: the smaller of 512 and the shortest context of its models, given or in their configurations."""
-    return min([limit, *(c for m in family.models if (c := model_context(m)))])
+@cache
+def known_configs(folder):
+    """Hub id -> the sizes-giving fields of its configuration, from families/configs/*.json."""
+    paths = sorted((Path(folder) / "families" / "configs").glob("*.json"))
+    return {ident: config for path in paths for ident, config in read_json(path).items()}
 
 
 @cache
 def model_context(model):
     """Longest input of a settings.Model in tokens: its family file's word, else its configuration's, else None.
 
-    The cache is asked before the network, and a model that cannot be had has no context: it will fail by itself.
+    A model that cannot be had has no context: it will fail by itself.
     """
     if model.context:
         return model.context
-    folder = Path(model.local) if model.local else fetch.cached_snapshot(model.id, model.revision)
     try:
-        if folder is None or not (folder / "config.json").is_file():
-            folder = fetch.fetch(fetch.open_repo(model.id, model.revision), "config.json")
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (InputError, OSError, ValueError):
+        config = config_of(model)
+    except InputError:
         return None
-    for fields in (config, config.get("text_config") or {}):
-        for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx"):
-            if isinstance(fields.get(name), int) and fields[name] > 1:
-                return fields[name]
-    return None
+    found = [part.get(name) for part in (config, config.get("text_config") or {}) for name in CONTEXT]
+    return next((n for n in found if isinstance(n, int) and n > 1), None)
 
 
-def config_of(model):
-    """The configuration of a settings.Model: its folder's, one kept in families/configs/, or the hub's."""
-    if model.local:
-        return Path(model.local) / "config.json"
-    if model.revision in (None, "main") and model.id in known_configs(root()):
-        return known_configs(root())[model.id]
-    repo = fetch.open_repo(model.id, model.revision)
-    return fetch.fetch(repo, "config.json") / "config.json"
-
-
-@cache
-def known_configs(folder):
-    """Hub id -> the sizes-giving fields of its configuration, from families/configs/*.json."""
-    found = {}
-    for path in sorted((Path(folder) / "families" / "configs").glob("*.json")):
-        try:
-            found.update(json.loads(path.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise InputError(f"{path} is not readable JSON ({error}): restore it.") from None
-    return found
+def window_length(family, limit=WINDOW):
+    """W of a family: the smaller of 512 and the shortest context of its models, given or in their configurations."""
+    return min([limit, *(c for m in family.models if (c := model_context(m)))])
