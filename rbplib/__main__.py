@@ -208,7 +208,7 @@ FAMILIES = {
 @command("book", "--family nano-pythia", option("--family", action="append", **FAMILIES))
 def book(families):
     """Run the notebooks by papermill, then build the HTML book."""
-    from rbplib.pages.book import make_book
+    from rbplib.pages.workflow import make_book
 
     try:
         print("first page:", make_book(families))
@@ -220,7 +220,7 @@ def book(families):
 @command("check", "--json", JSON, RESULTS)
 def check(as_json, results):
     """Verify every table and page against its record."""
-    from rbplib.pages.book import check_pages
+    from rbplib.pages.html import check_pages
     from rbplib.ranks.table import read_ranks
 
     results, problems = results or results_dir(), []
@@ -230,7 +230,7 @@ def check(as_json, results):
             read_ranks(path)
         except InputError as error:
             problems.append(str(error))
-    pages, page_problems = check_pages(results)
+    pages, page_problems = check_pages()
     problems += page_problems
     found = {"tables": len(tables), "pages": pages, "problems": problems}
     tell(as_json, found, *problems, f"{len(tables)} tables and {pages} pages checked, {len(problems)} problems")

@@ -81,3 +81,15 @@ def built_html(request):
     if given := os.environ.get("RBP_HTML"):
         return Path(given).resolve()
     return request.getfixturevalue("small_book") / "_build" / "html"
+
+
+@pytest.fixture
+def three_names(tmp_path, monkeypatch):
+    """A root of its own with one family of three names."""
+    for folder in ("families", "corpora", "notebooks"):
+        (tmp_path / folder).mkdir()
+    text = "models: [{id: a/small}, {id: a/middle}, {id: a/large}]\nembedded: true\n"
+    (tmp_path / "families" / "nano-pythia.yml").write_text(text)
+    (tmp_path / "families" / "other.yml").write_text(text + "title: Another <b>one</b>\n")
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    return tmp_path

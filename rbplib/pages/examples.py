@@ -4,7 +4,7 @@ Rows are chosen from the rank table alone; only the candidates need the model, a
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -19,11 +19,11 @@ FIRST = 8  # earliest position used, so that there is a context to show
 class Example:
     """One scored token: its context and itself as text, what it got, and the model's best candidates."""
 
-    context: tuple[str, ...]
+    context: list[str]
     target: str
     rank: int
     probability: float
-    candidates: tuple[tuple[str, float], ...]  # (text, probability), best first
+    candidates: list[tuple[str, float]]  # (text, probability), best first
     document: int
     position: int
 
@@ -83,15 +83,9 @@ def examples(family, corpus, rows, model=None, n=5, protocol="paper", results=No
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if key not in kept:
         kept = {k: v for k, v in kept.items() if k.startswith(table.record["sha256"])}
-        kept[key] = _ask(family, model, corpus, table, rows, n)
+        kept[key] = [asdict(e) for e in _ask(family, model, corpus, table, rows, n)]
         write_text(path, json.dumps(kept, ensure_ascii=True, indent=1))
-    return [
-        Example(
-            tuple(e["context"]), e["target"], e["rank"], e["probability"],
-            tuple((t, p) for t, p in e["candidates"]), e["document"], e["position"],
-        )
-        for e in kept[key]
-    ]  # fmt: skip
+    return [Example(**e) for e in kept[key]]
 
 
 def _ask(family, model, corpus, table, rows, n):
@@ -103,14 +97,14 @@ def _ask(family, model, corpus, table, rows, n):
         if ids != int(table.token[r]):
             raise InputError(f"the text of {corpus.name!r} is not what was measured: run `rbp measure` again.")
         out.append(
-            {
-                "context": context[-CONTEXT:],
-                "target": target,
-                "rank": int(rank[r]),
-                "probability": float(np.exp(table.logprob[r])),
-                "candidates": candidates,
-                "document": int(table.document[r]),
-                "position": int(table.position[r]),
-            }
+            Example(
+                context=context[-CONTEXT:],
+                target=target,
+                rank=int(rank[r]),
+                probability=float(np.exp(table.logprob[r])),
+                candidates=candidates,
+                document=int(table.document[r]),
+                position=int(table.position[r]),
+            )
         )
     return out

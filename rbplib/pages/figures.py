@@ -9,119 +9,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 BAND = 0.18  # opacity of an interval drawn as a band
-
-
-def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
-    """Points with their interval, if one is given, as bars.
-
-    Args:
-        x, y: arrays (M,). lo, hi: arrays (M,), the ends of the interval of y.
-        hollow: open marks, for numbers that are not ours.
-    """
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    bars = None if lo is None else np.clip([y - np.asarray(lo), np.asarray(hi) - y], 0, None)
-    face = "white" if hollow else style.get("color")
-    style = {"marker": "o", **style, "linestyle": "none"}
-    ax.errorbar(x, y, yerr=bars, label=label, markerfacecolor=face, elinewidth=1.1, **style)
-    return ax
-
-
-def draw_power_line(ax, S, alpha, log_c, label=None, reach=1.25, **style):
-    """The law -log RBP_k = c S^-alpha as a line over the sizes S, a little beyond both ends.
-
-    Args:
-        S: non-embedding parameters (M,). alpha: exponent, positive when larger models do better. log_c: natural log.
-    """
-    grid = np.geomspace(np.min(S) / reach, np.max(S) * reach, 100)
-    style.pop("marker", None)
-    ax.plot(grid, np.exp(log_c - alpha * np.log(grid)), label=label, **style)
-    return ax
-
-
-def draw_law(ax, S, y, alpha, log_c, lo=None, hi=None, label=None, hollow=False, **style):
-    """Fig. 3 of the paper for one family: measured points with intervals and the fitted line, on logarithmic axes."""
-    draw_points(ax, S, y, lo, hi, label=label, hollow=hollow, **style)
-    draw_power_line(ax, S, alpha, log_c, **{k: v for k, v in style.items() if k in ("color", "linestyle")})
-    return law_axes(ax)
-
-
-def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
-    """Logarithmic axes with labels that name the quantity; minor ticks are labelled when they span under a decade."""
-    ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
-    low, high = ax.get_ylim()
-    if low > 0 and high / low < 4:  # too short for decades or their simple parts
-        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        ax.yaxis.set_major_formatter("{x:.3g}")
-        ax.yaxis.set_minor_formatter(NullFormatter())
-    elif low > 0 and high / low < 20:
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-        ax.yaxis.set_major_formatter("{x:.3g}")
-        ax.yaxis.set_minor_formatter(NullFormatter())
-    return ax
-
-
-def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):
-    """A curve with its interval as a band (R² or exponent against k)."""
-    marker = style.pop("marker", None)
-    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=max(1, len(x) // 8), **style)
-    if lo is not None:
-        ax.fill_between(x, lo, hi, color=line.get_color(), alpha=BAND, linewidth=0)
-    return ax
-
-
-def k_axis(ax, ylabel, vocab_size=None):
-    """k on a logarithmic axis; the end of the vocabulary, where RBP_k is 1 for every model, is marked."""
-    ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
-    if vocab_size:
-        ax.axvline(vocab_size, color="#888888", linewidth=1, linestyle=":")
-        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), xycoords=("data", "axes fraction"), textcoords="offset points")
-    return ax
-
-
-def draw_intervals(ax, labels, values, intervals, names=None, **style):
-    """One row per label: the value and one or more intervals beside each other (tokens, models).
-
-    Args:
-        labels: (n,) row names. values: (n,). intervals: list of arrays (n, 2). names: one legend entry per interval.
-    """
-    rows = np.arange(len(labels))[::-1]
-    for i, ends in enumerate(intervals):
-        shift = 0.16 * (i - (len(intervals) - 1) / 2)
-        ends = np.asarray(ends, float)
-        ax.hlines(rows - shift, ends[:, 0], ends[:, 1], color=f"C{i}", linewidth=2.2, label=names[i] if names else None)
-    ax.plot(values, rows, linestyle="none", **{"marker": "o", "color": "black", "markersize": 4, **style})
-    ax.set_yticks(rows, labels)
-    ax.set_ylim(-0.6, len(labels) - 0.4)
-    ax.grid(axis="y", visible=False)
-    return ax
-
-
-def draw_map(ax, x, y, values, label, cmap="cividis", **kwargs):
-    """A coloured map of values (len(y), len(x)) with its bar."""
-    mesh = ax.pcolormesh(x, y, values, cmap=cmap, shading="nearest", rasterized=True, **kwargs)
-    ax.grid(visible=False)
-    ax.figure.colorbar(mesh, ax=ax, label=label)
-    return ax
-
-
-def draw_candidates(ax, example):
-    """Fig. 1 of the paper for one real prediction: the best candidates as bars, the true token's bar in another colour.
-
-    Args:
-        example: rbplib.pages.examples.Example.
-    """
-    pairs = list(example.candidates)
-    if example.target not in [text for text, _ in pairs]:
-        pairs.append((example.target, example.probability))
-    labels = [ascii(text).replace("$", r"\$") for text, _ in pairs]
-    colours = ["#D55E00" if text == example.target else "#9AA5B1" for text, _ in pairs]
-    rows = np.arange(len(pairs))[::-1]
-    ax.barh(rows, [p for _, p in pairs], color=colours, hatch=["//" if c == "#D55E00" else "" for c in colours])
-    ax.set_yticks(rows, labels)
-    ax.set_ylim(-0.6, len(labels) - 0.4)
-    ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
-    ax.grid(axis="y", visible=False)
-    return ax
+GREY = "#888888"
 
 
 def svg_of(figure):
@@ -149,19 +37,35 @@ def show(figure, alt):
     plt.close(figure)
 
 
-def draw_fit(ax, law, label=None, S=None, **style):
-    """A fitted law with its own points: their intervals over resampled documents, and its curve over the sizes.
+def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
+    """Logarithmic axes with labels that name the quantity; minor ticks are labelled when they span under a decade."""
+    ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
+    low, high = ax.get_ylim()
+    if low > 0 and high / low < 20:
+        short = high / low < 4  # too short for decades or their simple parts
+        ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if short else LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+        ax.yaxis.set_major_locator(ticks)
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    return ax
 
-    Args:
-        law: laws.Law. S: (low, high) to draw the curve over; the law's own sizes, and a little more, when not given.
-    """
-    ends = (None, None) if law.token_band is None else np.exp(law.token_band)
-    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, **style)
-    if np.isfinite(law.alpha):
-        grid = np.geomspace(*(S or (law.S.min() / 1.25, law.S.max() * 1.25)), 100)
-        look = {k: v for k, v in style.items() if k in ("color", "linestyle")}
-        ax.plot(grid, np.exp(law.log_loss(grid)), **look)
-    return law_axes(ax)
+
+def k_axis(ax, ylabel, vocab_size=None):
+    """k on a logarithmic axis; the end of the vocabulary, where RBP_k is 1 for every model, is marked."""
+    ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
+    if vocab_size:
+        ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
+        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), xycoords=("data", "axes fraction"), textcoords="offset points")
+    return ax
+
+
+def row_axis(ax, names):
+    """One row per name, the first on top: the heights to draw at, int64 (n,)."""
+    rows = np.arange(len(names))[::-1]
+    ax.set_yticks(rows, names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.grid(axis="y", visible=False)
+    return rows
 
 
 def legend_below(figure, ax, ncols=4):
@@ -171,10 +75,97 @@ def legend_below(figure, ax, ncols=4):
     return ax
 
 
-def draw_noise(ax, misses, sd, label=None, **style):
+def family_legend(ax, looks):
+    """A legend with one entry per family, whatever was drawn: looks is {name: {"color", "marker"}}."""
+    from matplotlib.lines import Line2D
+
+    ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
+    return ax
+
+
+def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
+    """Points with their interval, if one is given, as bars.
+
+    Args:
+        x, y: arrays (M,). lo, hi: arrays (M,), the ends of the interval of y.
+        hollow: open marks, for numbers that are not ours.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    bars = None if lo is None else np.clip([y - np.asarray(lo), np.asarray(hi) - y], 0, None)
+    face = "white" if hollow else style.get("color")
+    style = {"marker": "o", **style, "linestyle": "none"}
+    ax.errorbar(x, y, yerr=bars, label=label, markerfacecolor=face, elinewidth=1.1, **style)
+    return ax
+
+
+def draw_line(ax, law, times=1, reach=1.25, **style):
+    """A fitted law, `times` so high, over its sizes and a little beyond both ends; nothing where the fit failed."""
+    if np.isfinite(law.alpha):
+        grid = np.geomspace(law.S.min() / reach, law.S.max() * reach, 100)
+        ax.plot(grid, times * np.exp(law.log_loss(grid)), **style)
+    return ax
+
+
+def draw_fit(ax, law, label=None, **style):
+    """Fig. 3 of the paper: a law with its own points, their intervals over resampled documents, and its line."""
+    ends = (None, None) if law.token_band is None else np.exp(law.token_band)
+    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, **style)
+    return law_axes(draw_line(ax, law, **{k: v for k, v in style.items() if k in ("color", "linestyle")}))
+
+
+def draw_law(ax, S, y, alpha, log_c, lo=None, hi=None, label=None, hollow=False, **style):
+    """Points with intervals and the line c S^-alpha over their sizes, on logarithmic axes."""
+    draw_points(ax, S, y, lo, hi, label=label, hollow=hollow, **style)
+    grid = np.geomspace(np.min(S) / 1.25, np.max(S) * 1.25, 100)
+    look = {k: v for k, v in style.items() if k in ("color", "linestyle")}
+    ax.plot(grid, np.exp(log_c - alpha * np.log(grid)), **look)
+    return law_axes(ax)
+
+
+def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):
+    """A curve with its interval as a band (R² or exponent against k)."""
+    marker = style.pop("marker", None)
+    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=max(1, len(x) // 8), **style)
+    if lo is not None:
+        ax.fill_between(x, lo, hi, color=line.get_color(), alpha=BAND, linewidth=0)
+    return ax
+
+
+def draw_intervals(ax, labels, values, intervals, names=None, **style):
+    """One row per label: the value and one or more intervals beside each other (tokens, models).
+
+    Args:
+        labels: (n,) row names. values: (n,). intervals: list of arrays (n, 2). names: one legend entry per interval.
+    """
+    rows = row_axis(ax, labels)
+    for i, ends in enumerate(intervals):
+        shift = 0.16 * (i - (len(intervals) - 1) / 2)
+        ends = np.asarray(ends, float)
+        ax.hlines(rows - shift, ends[:, 0], ends[:, 1], color=f"C{i}", linewidth=2.2, label=names[i] if names else None)
+    ax.plot(values, rows, linestyle="none", **{"marker": "o", "color": "black", "markersize": 4, **style})
+    return ax
+
+
+def draw_candidates(ax, example):
+    """Fig. 1 of the paper for one real prediction: the best candidates as bars, the true token's bar in another colour.
+
+    Args:
+        example: rbplib.pages.examples.Example.
+    """
+    pairs = list(example.candidates)
+    if example.target not in [text for text, _ in pairs]:
+        pairs.append((example.target, example.probability))
+    rows = row_axis(ax, [ascii(text).replace("$", r"\$") for text, _ in pairs])
+    true = [text == example.target for text, _ in pairs]
+    colours, hatches = ["#D55E00" if t else "#9AA5B1" for t in true], ["//" if t else "" for t in true]
+    ax.barh(rows, [p for _, p in pairs], color=colours, hatch=hatches)
+    ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
+    return ax
+
+
+def draw_noise(ax, misses, sd, **style):
     """Standard deviation of log(-log RBP_k) over resampled documents against the misses it rests on."""
-    ax.plot(misses, sd, linestyle="none", label=label, markersize=4, alpha=0.75, color=style.get("color"),
-            marker=style.get("marker", "o"))  # fmt: skip
+    ax.plot(misses, sd, **{"marker": "o", **style, "linestyle": "none", "markersize": 4, "alpha": 0.75})
     ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
     ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over documents")
     return ax
@@ -192,7 +183,7 @@ def draw_noise_line(ax, label=r"$1/\sqrt{m}$"):
 
 def draw_expected(ax, x, measured, low, high, label=None, **style):
     """A measured curve, and a grey band for what it would be if a law held exactly."""
-    ax.fill_between(x, low, high, color="#888888", alpha=0.3, linewidth=0, label="expected under the law")
+    ax.fill_between(x, low, high, color=GREY, alpha=0.3, linewidth=0, label="expected under the law")
     ax.plot(x, measured, label=label, markersize=4, **style)
     return ax
 
@@ -200,9 +191,7 @@ def draw_expected(ax, x, measured, low, high, label=None, **style):
 def draw_runs(ax, law, single, N, **style):
     """N hits in a row: measured points, the law fitted to them, and N times the law at N = 1 as a dashed line."""
     draw_fit(ax, law, label=f"$N = {N}$", **{"markersize": 4, **style})
-    if np.isfinite(single.alpha):
-        grid = np.geomspace(single.S.min() / 1.25, single.S.max() * 1.25, 50)
-        ax.plot(grid, N * np.exp(single.log_loss(grid)), linestyle="--", linewidth=1, color=style.get("color"))
+    draw_line(ax, single, times=N, linestyle="--", linewidth=1, color=style.get("color"))
     ax.yaxis.set_major_locator(LogLocator())
     return ax
 
@@ -224,23 +213,13 @@ def draw_coverage(ax, covered, error, designs, methods):
     Args:
         covered, error: data frames (designs, methods).
     """
-    rows = np.arange(len(designs))[::-1]
-    ax.axvspan(0.93, 0.97, color="#888888", alpha=0.2, linewidth=0)
+    rows = row_axis(ax, designs)
+    ax.axvspan(0.93, 0.97, color=GREY, alpha=0.2, linewidth=0)
     for i, method in enumerate(methods):
-        rate, bar = covered.loc[designs, method], 2 * error.loc[designs, method]
-        ax.errorbar(rate, rows + 0.15 * (1.5 - i), xerr=bar, linestyle="none", marker="os^D"[i % 4], markersize=4.5,
-                    color=f"C{i}", label=method)  # fmt: skip
+        look = {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
+        bars = 2 * error.loc[designs, method]
+        ax.errorbar(covered.loc[designs, method], rows + 0.15 * (1.5 - i), xerr=bars, label=method, **look)
     ax.axvline(0.95, color="black", linewidth=0.8)
-    ax.set_yticks(rows, designs)
-    ax.grid(axis="y", visible=False)
-    return ax
-
-
-def family_legend(ax, looks):
-    """A legend with one entry per family, whatever was drawn: looks is {name: {"color", "marker"}}."""
-    from matplotlib.lines import Line2D
-
-    ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
     return ax
 
 
@@ -254,8 +233,8 @@ def draw_shifts(ax, frame):
     for i, definition in enumerate(definitions):
         part = frame[frame["definition"] == definition]
         rows = [precisions.index(p) + 0.2 * (i - 1) for p in part["precision"]]
-        ax.plot(part["change"], rows, linestyle="none", marker="os^"[i % 3], markersize=4.5, alpha=0.8, color=f"C{i}",
-                label=definition)  # fmt: skip
+        look = {"marker": "os^"[i % 3], "markersize": 4.5, "color": f"C{i}", "linestyle": "none", "alpha": 0.8}
+        ax.plot(part["change"], rows, label=definition, **look)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_yticks(range(len(precisions)), precisions)
     ax.invert_yaxis()

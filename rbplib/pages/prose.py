@@ -83,30 +83,28 @@ def table(frame, caption="", download=None, digits=3, safe=()):
 
 
 def table_html(frame, caption="", download=None, digits=3, safe=()):
-    rows = []
-    for record in frame.itertuples(index=False):
-        cells = []
-        for name, value in zip(frame.columns, record, strict=True):
-            numeric = hasattr(value, "__float__") and not isinstance(value, (bool, str))
-            text = number(value, digits) if numeric else (value if name in safe else html.escape(str(value)))
-            key = f' data-sort="{float(value)!r}"' if numeric else ""
-            kind = "num" if numeric else "long" if name not in safe and len(str(value)) > LONG else "text"
-            if kind == "text" and len(str(value)) <= WORD and " " not in str(value):
-                kind = "text word"  # a name is not broken at its hyphen
-            cells.append(f'<td class="{kind}"{key}>{text}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+    rows = (zip(frame.columns, record, strict=True) for record in frame.itertuples(index=False))
+    body = "".join(f"<tr>{''.join(_cell(x, digits, name in safe) for name, x in row)}</tr>" for row in rows)
     head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     link = ""
     if download:
-        data = html.escape(json.dumps(frame.to_csv(index=False)), quote=True)
-        name = html.escape(download)
+        data, name = html.escape(json.dumps(frame.to_csv(index=False))), html.escape(download)
         link = f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV</a></p>'
-    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     wrap = "rbp-table-wrap" + " tall" * (len(frame) > TALL)
     return (
         f'<div class="{wrap}"><table class="rbp-table">{title}<thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>{link}</div>"
+        f"<tbody>{body}</tbody></table>{link}</div>"
     )
+
+
+def _cell(value, digits, safe):
+    """One cell: a number with the whole of it to sort by, or text; a short name is not broken at its hyphen."""
+    if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
+        return f'<td class="num" data-sort="{float(value)!r}">{number(value, digits)}</td>'
+    text = str(value)
+    kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
+    return f'<td class="{kind}">{text if safe else html.escape(text)}</td>'
 
 
 def slider(ks, values, labels, ylabel, alt, start=0, log=False):

@@ -5,6 +5,7 @@ distinction for readers in grey. Figures are SVG on a white plate, so that they 
 """
 
 import zlib
+from itertools import cycle
 
 import matplotlib as mpl
 from matplotlib import colormaps
@@ -82,12 +83,5 @@ def series(n, cmap="viridis"):
 
 def corpus_styles(names):
     """{corpus: {"color", "linestyle", "marker"}} in the order given."""
-    colours = list(COLOURS.values())
-    return {
-        name: {
-            "color": colours[i % 7],
-            "linestyle": LINES[i % len(LINES)],
-            "marker": MARKERS[i % len(MARKERS)],
-        }
-        for i, name in enumerate(names)
-    }
+    looks = zip(names, cycle(list(COLOURS.values())[:7]), cycle(LINES), cycle(MARKERS), strict=False)
+    return {name: {"color": colour, "linestyle": line, "marker": marker} for name, colour, line, marker in looks}

@@ -1,125 +1,134 @@
-"""The whole workflow in one call: Snakemake followed by a progress bar, its output in a log, the time of each stage."""
+"""The whole workflow in one call: Snakemake in this process, a bar over its steps, the time of each stage.
 
+`python -m rbplib.pages.workflow notebook NAME --family F` and its siblings are the steps that the Snakefile calls.
+"""
+
+import argparse
+import json
+import logging
 import os
-import re
-import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 
 from tqdm import tqdm
 
+from rbplib.pages import html, notebooks
 from rbplib.settings import InputError, load_family, root
 
-STARTED = re.compile(r"^(?:Job (\d+): (.*)|\s+jobid: (\d+))")
-FINISHED = re.compile(r"^Finished jobid: (\d+) \(Rule: (\w+)\)")
-STEPS = re.compile(r"^(\d+) of (\d+) steps")
-TOTAL = re.compile(r"^total +(\d+)$")
-STAGES = {"measure": "measure", "fits": "fits", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
+STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
+LAST = 15  # lines of a failed step's log that are shown
 
 
-def follow(command, log, show=True):
+class Steps(logging.Handler):
+    """Snakemake's log records (its logger plugins get the same) as a bar, stage times, and what failed steps said."""
+
+    def __init__(self, show):
+        super().__init__(logging.INFO)
+        self.started, self.spans = {}, {}  # {job: (rule, second)}, {stage: (steps, first second, last second)}
+        self.said, self.errors, self.stopped = [], [], False
+        self.bar = tqdm(unit="step", disable=not show, desc="book", mininterval=0.2, dynamic_ncols=True)
+        self.ended = threading.Event()
+        if show and sys.stderr.isatty():  # the clock moves on while a long step runs
+            threading.Thread(target=self._tick, daemon=True).start()
+
+    def _tick(self):
+        while not self.ended.wait(1):
+            self.bar.refresh()
+
+    def close(self):
+        self.ended.set()
+        self.bar.close()
+        super().close()
+
+    def emit(self, record):
+        event = getattr(record, "event", None)
+        if event == "run_info":
+            self.bar.reset(record.stats["total"])
+        elif event == "job_info":
+            self.started[record.jobid] = record.rule_name, time.monotonic()
+            self.bar.set_postfix_str(record.rule_msg or record.rule_name)
+        elif event == "job_finished":
+            self._finished(*self.started[record.job_id], time.monotonic())
+        elif event == "progress":
+            self.bar.update(record.done - self.bar.n)
+        elif event == "job_error":
+            self.said += [line for log in record.log for line in last_lines(log)]
+        elif record.levelno >= logging.ERROR:
+            self.errors.append(record.getMessage())
+        self.stopped |= isinstance(sys.exc_info()[1], KeyboardInterrupt)  # Snakemake catches it, tells, and fails
+
+    def _finished(self, rule, start, end):
+        if stage := STAGES.get(rule.split("__")[0]):
+            steps, first, _ = self.spans.get(stage, (0, start, end))
+            self.spans[stage] = steps + 1, min(first, start), end
+
+
+def last_lines(log):
+    path = root() / log
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:] if path.is_file() else []
+
+
+def run(arguments, log, show=True):
     """Run Snakemake to its end, with a bar over its steps and its words in a log.
 
+    Args:
+        arguments: Snakemake's, as on its command line.
     Returns:
         {stage: (steps, seconds)}; seconds from the stage's first start to its last end.
     Raises:
-        RuntimeError: a step failed; the message holds what the step itself said.
+        InputError: it is not installed. RuntimeError: a step failed; the message holds the last lines of its log.
+        KeyboardInterrupt: it was stopped; the steps that ran have ended.
     """
-    log = Path(log)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    started, spans = {}, {}
-    tail = deque(maxlen=400)
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    bar = tqdm(total=None, unit="step", disable=not show, desc="book", mininterval=0.2, dynamic_ncols=True)
-    ended = threading.Event()
-    if show and sys.stderr.isatty():  # the clock moves on while a long step runs
-        threading.Thread(target=_tick, args=(bar, ended), daemon=True).start()
     try:
-        with log.open("w", encoding="utf-8") as out:
-            for line in run.stdout:
-                out.write(line)
-                out.flush()
-                tail.append(line)
-                now = time.monotonic()
-                if m := STARTED.match(line):
-                    started.setdefault(m[1] or m[3], now)
-                    if m[2]:
-                        bar.set_postfix_str(m[2])
-                elif m := FINISHED.match(line):
-                    stage = STAGES.get(m[2].split("__")[0])
-                    first, _, steps = spans.get(stage, (started.get(m[1], now), now, 0))
-                    spans[stage] = min(first, started.get(m[1], now)), now, steps + 1
-                elif m := STEPS.match(line):
-                    bar.total = int(m[2])
-                    bar.update(int(m[1]) - bar.n)
-                elif (m := TOTAL.match(line)) and not bar.total:
-                    bar.total = int(m[1])
-                    bar.refresh()
-        code = run.wait()
-    except BaseException:
-        run.terminate()  # Snakemake lets the steps that run come to their end
-        run.wait()
-        raise
+        from snakemake import cli
+        from snakemake.logging import DefaultFormatter
+    except ImportError:
+        raise InputError("the workflow needs snakemake: run `make env`, or install the extra 'flow'.") from None
+    log.parent.mkdir(parents=True, exist_ok=True)
+    steps, words = Steps(show), logging.FileHandler(log, "w", encoding="utf-8")
+    words.setFormatter(DefaultFormatter())
+    logger = logging.getLogger("snakemake")  # the parent of Snakemake's own, whose handlers it takes away itself
+    logger.handlers = [steps, words]
+    try:
+        cli.main([*map(str, arguments), "--quiet", "all"])
+    except SystemExit as end:
+        failed = end.code
     finally:
-        ended.set()
-        bar.close()
-    if code:
-        raise RuntimeError(f"{reason(list(tail))}\nThe whole log is {log}")
-    return {stage: (steps, last - first) for stage, (first, last, steps) in spans.items() if stage}
+        logger.handlers = []
+        steps.close()
+        words.close()
+    if failed and (steps.stopped or not steps.said + steps.errors):
+        raise KeyboardInterrupt
+    if failed:
+        raise RuntimeError("\n".join(steps.said or steps.errors) + f"\nThe whole log is {log}")
+    return {stage: (n, last - first) for stage, (n, first, last) in steps.spans.items()}
 
 
-def _tick(bar, ended):
-    while not ended.wait(1):
-        bar.refresh()
-
-
-def reason(lines):
-    """The lines that say why: those a step printed itself, else Snakemake's last words."""
-    for pattern in (r"rbp: |.*\b(WARNING|ERROR):", r"\s*\S*(Error|Exception)\b"):
-        said = []
-        for i, line in enumerate(lines):
-            if re.match(pattern, line):
-                said += lines[i : i + 2] if line.rstrip().endswith(":") else [line]
-        if said:
-            return "".join(dict.fromkeys(said)).rstrip()
-    return "".join(lines[-25:]).rstrip()
-
-
-def make_book(families=(), jobs=None, settings=None, targets=(), show=True):
+def make_book(families=(), settings=None, show=True):
     """Run the whole workflow: measure, notebooks, HTML; then tell what each stage took and where the first page is.
 
     Args:
         families: names or YAML paths; all embedded families when empty.
-        jobs: how many steps at once; one per core when None.
         settings: further {key: value} of the workflow, such as n_bootstrap.
     Returns:
         path of the first page.
     """
-    families = list(families or ())
-    names = [load_family(f).name for f in families]  # an unknown name fails here, before anything starts
-    given = [
-        str(Path(f).resolve()) if str(f).endswith((".yml", ".yaml")) else n
-        for f, n in zip(families, names, strict=True)
-    ]
-    config = {**(settings or {})}
-    if given:
+    config = dict(settings or {})
+    if families:  # an unknown name fails here, before anything starts
+        names = [(f, load_family(f).name) for f in families]
+        given = [str(Path(f).resolve()) if str(f).endswith((".yml", ".yaml")) else name for f, name in names]
         config["families"] = ",".join(given)
-    script = Path(sys.executable).with_name("snakemake")
-    if not script.is_file():
-        raise InputError("the workflow needs snakemake: run `make env`, or install the extra 'flow'.")
     flow = Path(__file__).resolve().parents[2] / "workflow"
-    command = [script, "--snakefile", flow / "Snakefile", "--directory", root(), "--profile", flow / "profiles/default"]
-    command += ["--cores", str(jobs or os.cpu_count())]
-    command += ["--config", *(f"{k}={v}" for k, v in config.items())] if config else []
+    arguments = ["--snakefile", flow / "Snakefile", "--directory", root(), "--profile", flow / "profiles/default"]
+    arguments += ["--cores", os.cpu_count()]
+    arguments += ["--config", *(f"{k}={v}" for k, v in config.items())] if config else []
     began = time.monotonic()
-    stages = follow([str(c) for c in [*command, *targets]], root() / "logs" / "book.log", show)
-    first = root() / "_build" / "html" / "index.html"
+    stages = run(arguments, root() / "logs" / "book.log", show)
     if show:
         report(stages, time.monotonic() - began)
-    return first
+    return root() / "_build" / "html" / "index.html"
 
 
 def report(stages, total):
@@ -127,6 +136,37 @@ def report(stages, total):
     ready = Path(sys.prefix) / ".ready"
     if ready.is_file():
         print(f"{'install':<12}{float(ready.read_text() or 0):>8.0f} s   (when the environment was made)")
-    for name, (jobs, seconds) in stages.items():
-        print(f"{name:<12}{seconds:>8.0f} s   {jobs} step{'s' if jobs > 1 else ''}")
+    for name, (steps, seconds) in stages.items():
+        print(f"{name:<12}{seconds:>8.0f} s   {steps} step{'s' if steps > 1 else ''}")
     print(f"{'total':<12}{total:>8.0f} s")
+
+
+def main(argv=None):
+    """The workflow's own steps; people use `rbp book`."""
+    parser = argparse.ArgumentParser(prog="python -m rbplib.pages.workflow", description=main.__doc__)
+    steps = parser.add_subparsers(dest="step", required=True)
+    one = steps.add_parser("notebook", help="run one notebook for the book")
+    one.add_argument("name")
+    one.add_argument("--family")
+    one.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"n_bootstrap\": 1000}'")
+    steps.add_parser("index", help="write the index page of a family").add_argument("family")
+    steps.add_parser("figure", help="draw the figure of the first page again")
+    steps.add_parser("html", help="build the HTML from what lies executed")
+    a = parser.parse_args(argv)
+    try:
+        if a.step == "notebook":
+            notebooks.run_notebook(a.name, a.family, parameters=a.parameters)
+        elif a.step == "index":
+            html.family_index(a.family)
+        elif a.step == "figure":
+            print(html.law_figure(notebooks.embedded_families(), root() / "book" / "_static" / "law.svg"))
+        else:
+            print(html.build_html())
+    except (InputError, RuntimeError) as error:
+        print(f"rbp: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -3,13 +3,19 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 from conftest import SETTINGS
+from notebookfiles import KERNEL
+
+from rbplib.pages.workflow import make_book, run
+from rbplib.settings import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = ROOT / "workflow" / "profiles" / "default"
@@ -51,9 +57,10 @@ def place(tmp_path):
     (tmp_path / "families/demo.yml").write_text(yaml.safe_dump(family))
     for name in ("docs", "code"):
         (tmp_path / f"corpora/{name}.yml").write_text("source: embedded\nkind: docs\n")
-    for name in ("01_first", "09_families"):
+    for name in ("01_first", "11_precision"):
         code = new_code_cell("family: str = 'demo'\nn_bootstrap: int = 9", metadata={"tags": ["parameters"]})
-        nbformat.write(new_notebook(cells=[new_markdown_cell("# T"), code]), tmp_path / f"notebooks/{name}.ipynb")
+        nb = new_notebook(cells=[new_markdown_cell("# T"), code], metadata=KERNEL)
+        nbformat.write(nb, tmp_path / f"notebooks/{name}.ipynb")
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
@@ -61,9 +68,7 @@ def place(tmp_path):
 
 def test_one_job_per_notebook_and_two_to_measure_a_family(place):
     jobs = planned(place)
-    assert jobs == {
-        "measure__demo": 2, "fits": 1, "notebook": 1, "together": 1, "index": 1, "html": 1, "all": 1, "total": 8
-    }  # fmt: skip
+    assert jobs == {"measure__demo": 2, "notebook": 1, "together": 1, "index": 1, "html": 1, "all": 1, "total": 7}
 
 
 def test_a_family_of_the_hub_is_measured_model_by_model(place):
@@ -84,30 +89,56 @@ def test_an_unknown_family_is_an_error_with_a_hint(place):
 
 
 def test_make_book_refuses_an_unknown_family_before_it_starts(place, monkeypatch):
-    from rbplib.pages.workflow import make_book
-    from rbplib.settings import InputError
-
     monkeypatch.setenv("RBP_ROOT", str(place))
     with pytest.raises(InputError, match="did you mean 'demo'"):
         make_book(["dem"])
     assert not (place / "logs").exists()
 
 
-def test_a_failing_step_is_told_in_its_own_words(place, monkeypatch):
-    from rbplib.pages.workflow import follow
+def run_rules(place, *rules):
+    """Run a workflow of a few rules, each (name, shell command), all wanted."""
+    text = f"rule all:\n    input: {', '.join(repr(f'{name}.done') for name, _ in rules)}\n"
+    for name, command in rules:
+        text += f"rule {name}:\n    output: '{name}.done'\n    log: 'logs/{name}.log'\n    shell: {command!r}\n"
+    (place / "Snakefile").write_text(text)
+    arguments = ["--snakefile", place / "Snakefile", "--directory", place, "--cores", 2, "--keep-going"]
+    return run(arguments, place / "logs/book.log", show=False)
 
-    script = "import sys; print('Job 3: measuring'); print('rbp: the text is empty: name another.'); sys.exit(1)"
+
+def test_a_failing_step_is_told_in_its_own_words(place, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    said = "echo 'rbp: the text is empty: name another.' > {log}; exit 1"
     with pytest.raises(RuntimeError, match=r"^rbp: the text is empty: name another\.\nThe whole log is"):
-        follow([sys.executable, "-c", script], place / "logs/x.log", show=False)
+        run_rules(place, ("measure__demo", said), ("html", "touch {output}"))
+    assert (place / "html.done").exists() and "Error in rule measure__demo" in (place / "logs/book.log").read_text()
+
+
+def test_a_broken_workflow_is_told_in_snakemakes_words(place):
+    (place / "Snakefile").write_text("rule all:\n    input: 'nowhere'\n")
+    with pytest.raises(RuntimeError, match=r"(?s)nowhere.*The whole log is"):
+        run(["--snakefile", place / "Snakefile", "--directory", place, "--cores", 1], place / "logs/book.log", False)
 
 
 def test_stage_times_come_from_the_steps(place):
-    from rbplib.pages.workflow import follow
-
-    lines = ["Job 1: measuring a", "Finished jobid: 1 (Rule: measure__demo)", "1 of 2 steps (50%) done", "Job 2: page",
-             "Finished jobid: 2 (Rule: html)", "Finished jobid: 0 (Rule: all)"]  # fmt: skip
-    stages = follow([sys.executable, "-c", f"print({chr(10).join(lines)!r})"], place / "logs/x.log", show=False)
+    stages = run_rules(place, ("measure__demo", "sleep 0.2; touch {output}"), ("html", "touch {output}"))
     assert {name: steps for name, (steps, _) in stages.items()} == {"measure": 1, "pages": 1}
+    assert stages["measure"][1] >= 0.2
+
+
+def test_a_stopped_workflow_ends_its_steps_and_says_so(place):
+    """The whole group gets the signal, as from a keyboard."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]; import test_workflow; from pathlib import Path; "
+        "test_workflow.run_rules(Path(sys.argv[1]), ('html', 'touch started; sleep 60; touch {output}'))"
+    )
+    command = [sys.executable, "-c", code, place, Path(__file__).parent, Path(__file__).parents[1]]
+    process = subprocess.Popen(list(map(str, command)), start_new_session=True, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (place / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+    assert not (place / "html.done").exists()
 
 
 def rule_of(family):

@@ -1,0 +1,112 @@
+"""The HTML book: index pages of families, the figure of the first page, jupyter-book, and the check of what was run."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+
+from rbplib.pages.notebooks import cells_digest, executed
+from rbplib.pages.prose import plain
+from rbplib.settings import default_corpora, load_family, root, write_text
+
+DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents name it too, and a test compares them
+
+
+def check_pages():
+    """Compare every executed page with its record: (pages looked at, problems as sentences)."""
+    pages = sorted((root() / "book" / "_executed").glob("*/*.ipynb"))
+    problems = []
+    for page in pages:
+        try:
+            nb = nbformat.read(page, 4)
+            record = nb.metadata["rbp"]
+            source = root() / "notebooks" / f"{record['notebook']}.ipynb"
+            if record["page"] != cells_digest(nb):
+                problems.append(f"{page} was changed after it was made: run `make book`.")
+            elif not source.is_file():
+                problems.append(f"{page} comes from a notebook that is gone: remove the page.")
+            elif record["source"] != cells_digest(nbformat.read(source, 4)):
+                problems.append(f"{page} is older than its notebook: run `make book`.")
+        except Exception as error:  # a damaged file fails in the reader's own many ways
+            problems.append(f"{page} is not a page of the book ({type(error).__name__}): run `make book`.")
+    return len(pages), problems
+
+
+def title_of(notebook):
+    text = "\n".join(c.source for c in nbformat.read(notebook, 4).cells if c.cell_type == "markdown")
+    return re.search(r"^\s*# (.*?)\s*$", text, re.M).group(1)
+
+
+def family_index(family):
+    """Write the index page of a family; by its glob a new notebook joins the contents without being listed.
+
+    The default family's pages already stand in the paper's part, so its index only links them.
+    """
+    family = load_family(family)
+    page = executed(family) / "index.md"
+    if family.name == DEFAULT_FAMILY:
+        links = "".join(f"- [{title_of(p)}]({p.name})\n" for p in sorted(page.parent.glob("[0-9]*.ipynb")))
+        listing = f"Its pages tell the paper's story, section by section:\n\n{links}"
+    else:
+        listing = "```{toctree}\n:glob:\n:maxdepth: 1\n\n[0-9]*\n```\n"
+    title = family.name if family.title in ("", family.name) else f"{family.name}: {plain(family.title)}"
+    note = f"{family.note}\n\n" if family.note else ""
+    sizes = "".join(f"- `{m.name}`\n" for m in family.models)
+    write_text(page, f"# {title}\n\n{note}{listing}\nModels, smallest first:\n\n{sizes}")
+    return page
+
+
+def build_html():
+    """Build the book from what lies executed, from nothing each time, with every warning an error.
+
+    An incremental build keeps stale contents and forgets earlier warnings, and saves seconds only.
+    Returns:
+        path of the first page.
+    """
+    html = root() / "_build" / "html"
+    shutil.rmtree(html.parent, ignore_errors=True)
+    script = Path(sys.executable).with_name("jupyter-book")
+    command = [script, "build", root(), "--all", "-W", "--keep-going", "-n", "-q", "--path-output", root()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root())
+    first = html / "index.html"
+    if done.returncode or not first.is_file():
+        lines = (done.stdout + done.stderr).splitlines()
+        marks = [x for x in lines if re.search(r"WARNING|ERROR|[Ee]xception", x)] or lines[-15:]
+        shutil.rmtree(html, ignore_errors=True)
+        raise RuntimeError("the book has warnings, and each is an error:\n" + "\n".join(dict.fromkeys(marks)))
+    return first
+
+
+def law_figure(families, path):
+    """Write the figure of the README and of the first page: the law at k = 1, a panel per corpus, a line per family.
+
+    Args:
+        families: names. path: of the SVG.
+    Returns:
+        path.
+    """
+    from matplotlib import pyplot as plt
+
+    from rbplib.laws.law import fit_law
+    from rbplib.pages import figures, style
+    from rbplib.pages.tables import corpus_title, family_curves
+
+    style.use()
+    corpora = default_corpora(load_family(families[0]))
+    rows = -(-len(corpora) // 2)
+    fig, axes = plt.subplots(rows, 2, figsize=(style.WIDTH * 1.15, 2.7 * rows), sharex=True, squeeze=False)
+    for family in families:
+        look = style.family_style(family)
+        for name, curve in family_curves(family, corpora, (1,)).items():
+            figures.draw_fit(axes.flat[corpora.index(name)], fit_law(curve, n_bootstrap=0), label=family, **look)
+    for name, ax in zip(corpora, axes.flat, strict=False):
+        figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(title=corpus_title(name), xlabel="")
+    fig.supxlabel("model size $S$ (non-embedding parameters)", fontsize=10.5)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    write_text(path, figures.svg_of(fig))
+    plt.close(fig)
+    return path

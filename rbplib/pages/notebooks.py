@@ -1,0 +1,149 @@
+"""Notebooks run by papermill and made fit for the book: what stands on a page, and where the page lies."""
+
+import json
+import logging
+import os
+import re
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import nbformat
+import papermill
+
+from rbplib.settings import InputError, family_names, load_family, nearest, root, write_text
+
+TOGETHER = "all"  # folder of the pages that show every family at once
+ONCE = frozenset({"11_precision", "12_train_your_own"})  # they take a family, and one is enough
+
+HIDE = "remove-cell"
+FOLD = "hide-input"  # the page reads as a paper; the code of each figure is one click away
+SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
+PARAMETER_TAGS = {"parameters", "injected-parameters"}
+
+
+def notebook_path(name):
+    """The notebook of that name (`02_top1_law`); unknown names suggest the nearest."""
+    path = root() / "notebooks" / f"{name}.ipynb"
+    if not path.is_file():
+        names = sorted(p.stem for p in path.parent.glob("*.ipynb"))
+        raise InputError(f"there is no notebook {str(name)!r}: {nearest(name, names)}")
+    return path
+
+
+def notebook_names():
+    """(run for every family, run once): names in the order of the book. Without the parameter `family` it runs once."""
+    paths = sorted((root() / "notebooks").glob("[0-9]*.ipynb"))
+    once = [p.stem for p in paths if p.stem in ONCE or "family" not in parameter_defaults(p)]
+    return [p.stem for p in paths if p.stem not in once], once
+
+
+def embedded_families():
+    """Names of the families whose models lie in the checkout; the book's default selection."""
+    return [name for name in family_names() if load_family(name).embedded]
+
+
+def executed(family=None):
+    """The folder of a family's executed notebooks; of those that run once, without a family."""
+    return root() / "book" / "_executed" / (load_family(family).name if family else TOGETHER)
+
+
+def parameter_defaults(notebook):
+    """Names of the parameters cell with the source of their defaults: {name: text}."""
+    return {name: p["default"] for name, p in papermill.inspect_notebook(str(notebook)).items()}
+
+
+def run_notebook(notebook, family=None, out=None, parameters=None):
+    """Run one notebook with papermill and write it, fit for the book. What its cells say on stderr goes to stderr.
+
+    Args:
+        notebook: name in `notebooks/`.
+        family: name or YAML path, handed over as the parameter `family`; None for a notebook that runs once.
+        out: path of the executed file; by default its place in the book. It appears whole or not at all.
+        parameters: {name: value}, each checked against the notebook's parameters cell before anything runs:
+            papermill alone would only log an unknown one and run the default.
+    Returns:
+        path of the executed file.
+    Raises:
+        InputError: unknown notebook, family or parameter. RuntimeError: a cell failed; the message says which.
+    """
+    source, parameters, title = notebook_path(notebook), dict(parameters or {}), None
+    if family is not None:
+        title = load_family(family).name
+        parameters["family"] = str(Path(family).resolve()) if str(family).endswith((".yml", ".yaml")) else title
+    known = parameter_defaults(source)
+    for name in parameters:
+        if name not in known:
+            hint = nearest(name, known) if known else "it takes none."
+            raise InputError(f"notebook {source.stem} has no parameter {name!r}: {hint}")
+    out = Path(out) if out else executed(family) / f"{source.stem}.ipynb"
+    page = _execute(source, root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb", parameters)
+    tidy(page, title)
+    page.metadata["rbp"] = {
+        "notebook": source.stem,
+        "parameters": parameters,
+        "source": cells_digest(nbformat.read(source, 4)),
+        "page": cells_digest(page),
+    }
+    write_text(out, nbformat.writes(page) + "\n")
+    return out
+
+
+def _execute(source, ran, parameters):
+    """The executed notebook as an object; a failed one stays at `ran` for reading."""
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    ran.parent.mkdir(parents=True, exist_ok=True)
+    settings = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False, "stderr_file": sys.stderr}
+    try:
+        papermill.execute_notebook(source, ran, parameters, **settings)
+    except papermill.PapermillExecutionError as error:
+        raise RuntimeError(
+            f"{source.name} failed in cell {error.exec_count} ({error.ename}: {error.evalue}); "
+            f"the notebook as far as it ran is {ran}"
+        ) from None
+    page = nbformat.read(ran, 4)
+    ran.unlink()
+    return page
+
+
+def tidy(nb, family=None):
+    """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
+
+    Both parameter cells are hidden, other code is folded, the first heading names the family, run times and paths are
+    dropped, stderr is taken off the page, and a figure's alternative text is handed on to the page.
+    """
+    for i, cell in enumerate(nb.cells):
+        tags = set(cell.metadata.get("tags", []))
+        if tags & PARAMETER_TAGS:
+            tags.add(HIDE)
+        elif cell.cell_type == "code" and not tags & SHOWN:
+            tags.add(FOLD)
+        cell.metadata = {k: v for k, v in cell.metadata.items() if k not in ("papermill", "execution", "tags")}
+        if tags:
+            cell.metadata["tags"] = sorted(tags)
+        cell.id = f"cell-{i}"
+        if cell.cell_type == "code":
+            _tidy_outputs(cell)
+    nb.metadata = {k: v for k, v in nb.metadata.items() if k in ("kernelspec", "jupytext")}
+    heading = next((c for c in nb.cells if c.cell_type == "markdown" and re.search(r"^\s*# ", c.source, re.M)), None)
+    if heading is None:
+        raise InputError("the notebook has no heading: begin its first Markdown cell with '# Title'.")
+    if family:
+        heading.source = re.sub(r"^(\s*# .*?)\s*$", rf"\1: {family}", heading.source, count=1, flags=re.M)
+
+
+def _tidy_outputs(cell):
+    cell.outputs = [o for o in cell.outputs if not (o.output_type == "stream" and o.name == "stderr")]
+    for output in cell.outputs:
+        alt = output.get("metadata", {}).get("image/svg+xml", {}).get("alt")
+        if alt:
+            cell.metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
+        if output.output_type == "display_data" and "image/svg+xml" in output.data:
+            output.data.pop("image/png", None)
+
+
+def cells_digest(nb):
+    """sha256 of what a notebook's cells say and show."""
+    content = [[c.cell_type, c.source, c.get("outputs", [])] for c in nb.cells]
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
