@@ -9,7 +9,6 @@ _WHERE = {
     "Ranks": "ranks.engine",
     "token_ranks": "ranks.engine",
     "head_ranks": "ranks.engine",
-    "topk": "ranks.engine",
     "measure": "ranks.measure",
     "read_ranks": "ranks.table",
     "rbp_curve": "laws.curve",

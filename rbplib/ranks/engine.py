@@ -1,31 +1,18 @@
 """The rank engine: where each observed token stands among all candidates, without ever holding the full logits."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from rbplib.models.heads import UNSPLIT, Head, final_hidden, way_of
-from rbplib.ranks.tiles import GRAIN, WHOLE_ROWS, Sums, head_sums, least_memory, score_sums
+from rbplib.ranks.tiles import GRAIN, WHOLE_ROWS, Given, Product, Ranks, least_memory, ranked
+
+__all__ = ["Ranks", "head_ranks", "sequence_ranks", "token_ranks"]
 
 MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results, by default
 DEVICE_MEMORY = 768 * 2**20  # the same on an accelerator, where whole rows are held and few, large products are best
 BODY_TOKENS = 4096  # tokens the model's body reads at once on a CPU; more only takes memory
-
-
-class Ranks(NamedTuple):
-    """Three tensors of the targets' shape; rank by the paper's Eq. 3 is greater + ties.
-
-    greater: int64, candidates scored strictly above the target; unit: tokens.
-    ties: int64, candidates scored equal to it, itself included; 0 marks a position that was not scored.
-    logprob: float32, log-softmax of the target; unit: nats.
-    """
-
-    greater: Tensor
-    ties: Tensor
-    logprob: Tensor
 
 
 def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
@@ -49,8 +36,8 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     """
     _check(logits, targets, "logits", logits.shape[-1] if logits.dim() else 0)
     with torch.no_grad():
-        sums = score_sums(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
-    return _finished(sums, targets)
+        found = _given_ranks(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+    return _shaped(found, targets)
 
 
 def head_ranks(
@@ -83,25 +70,32 @@ def head_ranks(
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states", head.weight.shape[0] if isinstance(head, Head) else None)
     with torch.no_grad():
-        sums = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), memory, chunk, dtype)
-    return _finished(sums, targets)
+        found = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), memory, chunk, dtype)
+    return _shaped(found, targets)
 
 
-def _flat_ranks(rows, head, wanted, memory, chunk, dtype) -> Sums:
+def _given_ranks(scores: Tensor, wanted: Tensor) -> Ranks:
+    most = 1024 if scores.device.type == "cpu" else max(1, 2**28 // scores.shape[1])
+    return ranked(Given(scores), wanted, most, WHOLE_ROWS)
+
+
+def _flat_ranks(rows, head, wanted, memory, chunk, dtype) -> Ranks:
     if memory is None:
         memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
     if not isinstance(head, Head):
-        return _called(rows, head, wanted, memory, chunk)
-    if rows.device != head.weight.device or rows.shape[-1] != head.weight.shape[1]:
+        return _called_ranks(rows, head, wanted, memory, chunk)
+    size, width = head.weight.shape
+    if rows.device != head.weight.device or rows.shape[-1] != width:
         raise ValueError(
-            f"hidden states of width {rows.shape[-1]} on {rows.device} do not fit a head of width "
-            f"{head.weight.shape[1]} on {head.weight.device}"
+            f"hidden states of width {rows.shape[-1]} on {rows.device} do not fit a head of width {width} "
+            f"on {head.weight.device}"
         )
-    _check_memory(memory, head.weight.shape[0], rows.device)
-    return head_sums(rows, head, wanted, dtype or head.weight.dtype, memory, chunk)
+    _check_memory(memory, size, rows.device)
+    scores = Product(rows, head, dtype or head.weight.dtype)
+    return ranked(scores, wanted, scores.most_rows(memory, chunk), max(1, min(WHOLE_ROWS, memory // (16 * size))))
 
 
-def _called(rows, head, wanted, memory, chunk) -> Sums:
+def _called_ranks(rows, head, wanted, memory, chunk) -> Ranks:
     """Ranks from a head that is only a function: whole rows of scores, few at a time."""
     size = head(rows[:1]).shape[-1]
     _check_ids(wanted, size)
@@ -110,12 +104,11 @@ def _called(rows, head, wanted, memory, chunk) -> Sums:
     if rows.device.type == "cpu" and step > GRAIN:
         step -= step % GRAIN
     parts = []
-    for first in range(0, len(rows), step):
-        some = rows[first : first + step]
-        pad = min(step, GRAIN) - len(some)  # a last chunk of few rows would meet another kernel
-        scores = head(torch.cat([some, some[-1:].expand(pad, -1)]) if pad > 0 else some)
-        parts.append(score_sums(scores[: len(some)], wanted[first : first + step]))
-    return Sums(*map(torch.cat, zip(*parts, strict=True)))
+    for some, targets in zip(rows.split(step), wanted.split(step), strict=True):
+        pad = max(0, min(step, GRAIN) - len(some))  # a last chunk of few rows would meet another kernel
+        scores = head(torch.cat([some, some[-1:].expand(pad, -1)]) if pad else some)
+        parts.append(_given_ranks(scores[: len(some)], targets))
+    return Ranks(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def sequence_ranks(
@@ -149,21 +142,8 @@ def sequence_ranks(
     """
     if model.training:
         raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
-    if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
-        raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
-    if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
-        _check_ids(input_ids, table)
+    chosen = _chosen(model, input_ids, attention_mask, scored)
     targets = input_ids[:, 1:]  # (B, T-1)
-    chosen = torch.ones_like(targets, dtype=torch.bool) if scored is None else scored.to(torch.bool)
-    if chosen.shape != targets.shape:
-        raise ValueError(f"`scored` of shape {tuple(chosen.shape)} does not match windows: want {tuple(targets.shape)}")
-    if attention_mask is not None:
-        if attention_mask.shape != input_ids.shape:
-            raise ValueError(
-                f"attention_mask of shape {tuple(attention_mask.shape)} does not match ids {tuple(input_ids.shape)}"
-            )
-        real = attention_mask.bool()
-        chosen = chosen & real[:, 1:] & real[:, :-1]
     greater, ties = torch.zeros_like(targets), torch.zeros_like(targets)
     logprob = torch.full(targets.shape, float("nan"), device=targets.device)
     with torch.inference_mode():
@@ -185,27 +165,24 @@ def sequence_ranks(
     return Ranks(greater, ties, logprob)
 
 
-class TopK(NamedTuple):
-    """The best k candidates per row, best first; among equals the lower id comes first."""
-
-    ids: Tensor
-    logprob: Tensor
-
-
-def topk(logits: Tensor, k: int) -> TopK:
-    """The k best candidates of each row, for pages that show them.
-
-    Args:
-        logits: float tensor (..., V).
-        k: how many, 1 to V.
-    Returns:
-        ids int64 (..., k) and logprob float32 (..., k) in nats.
-    """
-    if not 1 <= k <= logits.shape[-1]:
-        raise ValueError(f"k = {k} is outside 1..{logits.shape[-1]}, the size of the vocabulary")
-    scores = F.log_softmax(logits.float(), dim=-1)
-    order = torch.sort(scores, dim=-1, descending=True, stable=True)
-    return TopK(order.indices[..., :k], order.values[..., :k])
+def _chosen(model, input_ids, attention_mask, scored) -> Tensor:
+    """The entries to score, bool (B, T-1), of windows, masks and ids that fit the model and each other."""
+    if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
+        raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
+    if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
+        _check_ids(input_ids, table)
+    want = input_ids[:, 1:].shape
+    chosen = torch.ones_like(input_ids[:, 1:], dtype=torch.bool) if scored is None else scored.to(torch.bool)
+    if chosen.shape != want:
+        raise ValueError(f"`scored` of shape {tuple(chosen.shape)} does not match windows: want {tuple(want)}")
+    if attention_mask is None:
+        return chosen
+    if attention_mask.shape != input_ids.shape:
+        raise ValueError(
+            f"attention_mask of shape {tuple(attention_mask.shape)} does not match ids {tuple(input_ids.shape)}"
+        )
+    real = attention_mask.bool()
+    return chosen & real[:, 1:] & real[:, :-1]
 
 
 def _check(values: Tensor, targets: Tensor, name: str, size: int | None) -> None:
@@ -254,7 +231,7 @@ def _refuse_nan(logprob: Tensor, offset: int = 0) -> None:
         raise ValueError(f"the scores for the token at {_place(bad, offset)} hold a NaN: no rank can be told")
 
 
-def _finished(sums: Sums, targets: Tensor) -> Ranks:
-    found = Ranks(*(column.view_as(targets) for column in sums))
+def _shaped(found: Ranks, targets: Tensor) -> Ranks:
+    found = Ranks(*(column.view_as(targets) for column in found))
     _refuse_nan(found.logprob)
     return found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rbplib.models.heads import Head
 from rbplib.ranks import tiles
-from rbplib.ranks.engine import head_ranks, sequence_ranks, token_ranks, topk
+from rbplib.ranks.engine import head_ranks, sequence_ranks, token_ranks
 
 INF = float("inf")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1e30, -1e30, 3.4e38, -3.4e38, 1e-38, 1e-45, -1e-45, 88.0, -88.0, INF, -INF]
@@ -184,15 +184,6 @@ def test_a_function_is_a_head_too():
     assert_brute(found, (torch.tanh(hidden @ weight.T) * 30)[:20], targets[:20])
     linear = torch.nn.Linear(48, 700).requires_grad_(False)
     assert same(head_ranks(hidden, linear, targets), token_ranks(linear(hidden), targets))
-
-
-def test_topk_names_the_best_first_and_refuses_a_wrong_k():
-    best = topk(torch.tensor([[0.0, 3.0, 1.0, 3.0]]), 3)
-    assert best.ids.tolist() == [[1, 3, 2]]
-    assert best.logprob[0, 0].item() == pytest.approx(-math.log(2 + math.exp(-2) + math.exp(-3)), abs=1e-6)
-    for k in (0, 5):
-        with pytest.raises(ValueError, match=r"outside 1\.\.4"):
-            topk(torch.zeros(1, 4), k)
 
 
 def test_nan_is_refused_with_its_position():
