@@ -89,7 +89,7 @@ def examples(family, corpus, rows, model=None, n=5, protocol="paper", results=No
 
 
 def _ask(family, model, corpus, table, rows, n):
-    from rbplib.ranks.measure import best_candidates
+    from rbplib.ranks.candidates import best_candidates
 
     found = best_candidates(family, model, corpus, [(int(table.document[r]), int(table.position[r])) for r in rows], n)
     rank, out = table.rank(), []

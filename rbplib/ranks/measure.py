@@ -18,41 +18,28 @@ from tqdm import tqdm
 import rbplib
 from rbplib.models import load as loading
 from rbplib.models.sizes import window_length
+from rbplib.ranks.columns import COLUMNS
 from rbplib.ranks.engine import sequence_ranks
-from rbplib.ranks.parts import PART_TOKENS, Parts, say
-from rbplib.ranks.table import (
-    COLUMNS,
-    MissingTable,
-    expected,
-    mismatches,
-    ranks_path,
-    read_ranks,
-    read_record,
-    write_ranks,
-)
-from rbplib.settings import (
-    PROTOCOLS,
-    InputError,
-    check_choice,
-    default_corpora,
-    load_corpus,
-    load_family,
-    write_text,
-)
-from rbplib.text import corpora as corpora_module
+from rbplib.ranks.parts import Parts, tell
+from rbplib.ranks.table import MissingTable, expected, ranks_path, read_ranks, write_ranks
+from rbplib.settings import PROTOCOLS, InputError, check_choice, default_corpora, load_corpus, load_family, write_text
+from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy")
+PART_TOKENS = 65_536  # tokens a part holds: what a killed run loses at most
 
 
 @dataclass(frozen=True)
 class Task:
-    """One table to measure: its corpus, where it goes, and what its record must say."""
+    """One table to measure: its corpus, where it goes, what its record must say, and the dtype of the head's product
+    (None: that of the weights)."""
 
     corpus: object
     documents: object
     path: Path
     expect: dict
+    head: torch.dtype | None = torch.float32
 
 
 def measure(
@@ -75,7 +62,7 @@ def measure(
         models: names of some of its models; all when None.
         corpora: names, paths or settings.Corpus; the family's default ones when None.
         protocol: "paper" or "full", see windows.
-        device, dtype: chosen by loading.load_model when None.
+        device, dtype: chosen by load_model when None.
         batch_tokens: tokens of one forward pass; found against memory when None.
     Returns:
         list of paths, one per (model, corpus).
@@ -85,132 +72,137 @@ def measure(
     """
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
-    chosen = [family.model(m) for m in models] if models else family.models
+    models = [family.model(m) for m in models] if models else family.models
     corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
-    documents = [corpora_module.load_documents(c) for c in corpora]
-    for corpus, docs in zip(corpora, documents, strict=True):
-        if not any(t.strip() for t in docs.texts):
+    samples = [load_documents(c) for c in corpora]
+    for corpus, sample in zip(corpora, samples, strict=True):
+        if not any(t.strip() for t in sample.texts):
             raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
-    expect = expected(family, chosen, corpora, protocol, documents, dtype)
-    paths, waiting = [], []
-    for model in chosen:
-        tasks = [
-            Task(c, d, ranks_path(family.name, model.name, c.name, protocol, results), e)
-            for c, d, e in zip(corpora, documents, expect[model.name], strict=True)
-        ]
-        paths += [t.path for t in tasks]
-        if todo := [t for t in tasks if not is_measured(t.path, t.expect)]:
-            waiting.append((model, todo))
-    for model, todo in waiting:
-        _measure_model(family, model, todo, protocol, device, dtype, trust_remote_code, progress, batch_tokens)
+    expect, paths, waiting = expected(family, models, corpora, protocol, samples, dtype), [], []
+    for model in models:
+        where = [ranks_path(family.name, model.name, c.name, protocol, results) for c in corpora]
+        tasks = map(Task, corpora, samples, where, expect[model.name])
+        waiting.append((model, [t for t in tasks if not is_measured(t.path, t.expect)]))
+        paths += where
+    options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    for model, tasks in waiting:
+        measure_model(family, model, tasks, protocol, options, progress, batch_tokens)
     return paths
 
 
-def check_context(loaded, model, length):
-    """Refuse a window the model cannot read whole: cutting it for one model would unpair the family's tokens."""
+def is_measured(path, expect):
+    """Whether a whole table with a matching record is there; why not, where there is another, is told."""
+    try:
+        read_ranks(path, expect)
+    except MissingTable:
+        return False
+    except InputError as error:
+        tell(f"{str(error).rpartition(': ')[0]}: measuring it again")
+        return False
+    return True
+
+
+def measure_model(family, model, tasks, protocol="paper", options=None, progress=True, batch_tokens=None):
+    """All tables of one model in one load; the next corpus is tokenised while this one is measured.
+
+    options: of load_model. Raises InputError as `measure`, before the model is loaded where a table cannot be written.
+    """
+    if not tasks:
+        return
+    for task in tasks:
+        probe = task.path.with_name(f".{task.path.name}.probe")
+        write_text(probe, "")
+        probe.unlink()
+    loaded, length = loading.load_model(model, **(options or {})), window_length(family)
     most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
-    if most is not None and most < length:
+    if most is not None and most < length:  # cutting the window for one model would unpair the family's tokens
         raise InputError(
             f"{model.name} reads at most {most} tokens, not the window of {length}: "
             f"write 'context: {most}' into its family file."
         )
 
-
-def is_measured(path, expect):
-    """Whether a whole table with a matching record is there; a damaged or other one is removed, with a word why."""
-    try:
-        record = read_record(path)
-        if differ := mismatches(record, expect):
-            say(f"{path} was measured with another {' and '.join(differ)}: measuring again")
-            return False
-        read_ranks(path)
-    except MissingTable:
-        return False
-    except InputError as error:
-        say(f"{error} Measuring again.")
-        return False
-    return True
-
-
-def _measure_model(family, model, tasks, protocol, device, dtype, trust_remote_code, progress, batch_tokens):
-    """All tables of one model in one load; the next corpus is tokenised while this one is measured."""
-    for task in tasks:
-        probe_writable(task.path)
-    loaded = loading.load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-    length = window_length(family)
-    check_context(loaded, model, length)
-
-    def prepare(task):
+    def windows_of(task):
         ids = encode(loaded.tokenizer, task.documents.texts)
         return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol)
 
     with ThreadPoolExecutor(1) as pool:
-        ahead = iter([pool.submit(prepare, t) for t in tasks])
-        for task, future in zip(tasks, ahead, strict=True):
-            _measure_table(loaded, task, future.result(), family, progress, batch_tokens)
+        for task, windows in zip(tasks, pool.map(windows_of, tasks), strict=True):
+            _measure_table(loaded, task, windows, progress, batch_tokens)
 
 
-def probe_writable(path):
-    """Fail before the model is loaded where the result could not be written."""
-    probe = path.parent / f".{path.name}.probe"
-    write_text(probe, "")
-    probe.unlink()
-
-
-def _measure_table(loaded, task, windows, family, progress, batch_tokens):
-    start = time.perf_counter()
-    vocab = int(loaded.record["vocab_size"])
-    largest = max((int(w.ids.max()) for w in windows.windows), default=0)
+def _measure_table(loaded, task, windows, progress, batch_tokens):
+    start, expect = time.perf_counter(), task.expect
+    vocab, largest = int(loaded.record["vocab_size"]), max((int(w.ids.max()) for w in windows.windows), default=0)
     if largest >= vocab:
         raise InputError(
-            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {task.expect['model']} "
+            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {expect['model']} "
             f"({vocab}): its tokenizer does not belong to it."
         )
-    parts = Parts(task, windows, batch_tokens or choose_batch_tokens(loaded, windows.length), PART_TOKENS)
-    total = windows.tokens
-    label = f"{family.name}/{task.expect['model']} on {task.corpus.name}"
-    with tqdm(total=total, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
-        for number, group in enumerate(parts.groups):
-            if not parts.is_done(number):
-                parts.write(number, measure_windows(loaded, group, windows.special, parts, bar))
+    parts = Parts(task.path, expect, batch_tokens or choose_batch_tokens(loaded, windows.length))
+    found = [{name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}]
+    label = f"{expect['family']}/{expect['model']} on {task.corpus.name}"
+    with tqdm(total=windows.tokens, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
+        for number, group in enumerate(groups(windows.windows, PART_TOKENS)):
+            columns = parts.read(number)
+            if columns is None:
+                columns = parts.write(number, measure_windows(loaded, group, windows.special, parts, bar, task.head))
             else:
                 bar.update(sum(len(w.ids) for w in group))
-    columns = parts.gather()
-    record = {
+            found.append(columns)
+    columns = {name: np.concatenate([part[name] for part in found]) for name in COLUMNS}
+    order = np.lexsort((columns["position"], columns["document"]))
+    record = provenance(loaded, task, windows)
+    record |= {"batch_tokens": parts.batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
+    write_ranks(task.path, {name: values[order] for name, values in columns.items()}, record)
+    parts.remove()
+
+
+def provenance(loaded, task, windows):
+    """The record of a table: what was asked for, and what it was made with."""
+    source = {k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "path"}
+    return {
         **task.expect,
         **loaded.record,
-        "corpus_source": {k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "file"},
+        "corpus_source": source,
         "corpus_revision": task.documents.source.get("revision"),
         "documents": windows.documents,
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
-        "read_tokens": total,
-        "head_dtype": "float32",
-        "batch_tokens": parts.batch_tokens,
+        "read_tokens": windows.tokens,
+        "head_dtype": str(task.head or loaded.model.dtype).removeprefix("torch."),
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",
-        "wall_time_s": round(time.perf_counter() - start, 3),
         "threads": torch.get_num_threads(),
     }
-    record["corpus_source"].pop("path", None)
-    write_ranks(task.path, columns, record)
-    parts.remove()
 
 
-def measure_windows(loaded, windows, special, parts, bar=None):
-    """Columns of the rank table for some windows, in the order of (document, position).
+def groups(windows, tokens):
+    """Windows in order, cut into runs of about `tokens` tokens."""
+    group, size = [], 0
+    for w in windows:
+        group.append(w)
+        size += len(w.ids)
+        if size >= tokens:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def measure_windows(loaded, windows, special, parts, bar, head=torch.float32):
+    """Columns of the rank table for some windows, in the order of the batches: longest windows first.
 
     Halves the batch when memory runs out, without losing what is done.
     """
     queue = [[windows[i] for i in group] for group in batches(windows, parts.batch_tokens)]
-    rows = {name: [] for name in COLUMNS}
+    found = []
     while queue:
         group = queue.pop(0)
         try:
-            found = batch_ranks(loaded, group, special)
+            found.append(batch_ranks(loaded, group, special, head))
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise InputError(
@@ -222,18 +214,12 @@ def measure_windows(loaded, windows, special, parts, bar=None):
             parts.batch_tokens = max(1, parts.batch_tokens // 2)
             queue[:0] = [group[:half], group[half:]]
             continue
-        for name, values in found.items():
-            rows[name].append(values)
-        if bar is not None:
-            bar.update(sum(len(w.ids) for w in group))
-    return {name: np.concatenate(v) if v else np.empty(0, COLUMNS[name]) for name, v in rows.items()}
+        bar.update(sum(len(w.ids) for w in group))
+    return {name: np.concatenate([columns[name] for columns in found]) for name in COLUMNS}
 
 
-def batch_ranks(loaded, group, special, dtype=torch.float32):
-    """Columns for one batch of windows, padded on the right: a causal model never sees the padding.
-
-    dtype: of the head's product, None for that of the weights.
-    """
+def batch_ranks(loaded, group, special, head):
+    """Columns for one batch of windows, padded on the right: a causal model never sees the padding."""
     longest = max(len(w.ids) for w in group)
     ids = np.zeros((len(group), longest), dtype=np.int64)
     scored = np.zeros((len(group), longest - 1), dtype=bool)
@@ -242,20 +228,14 @@ def batch_ranks(loaded, group, special, dtype=torch.float32):
         scored[row, scored_rows(w, special) - 1] = True
     if not scored.any():
         return {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
-    found = sequence_ranks(
-        loaded.model,
-        torch.from_numpy(ids).to(loaded.device),
-        scored=torch.from_numpy(scored).to(loaded.device),
-        dtype=dtype,
-    )
+    inputs, mask = (torch.from_numpy(a).to(loaded.device) for a in (ids, scored))
+    found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=head)
     row, column = np.nonzero(scored)
     return {
         "document": np.array([w.document for w in group])[row],
         "position": np.array([w.start for w in group])[row] + column + 1,
         "token": ids[row, column + 1],
-        "greater": found.greater.cpu().numpy()[row, column],
-        "ties": found.ties.cpu().numpy()[row, column],
-        "logprob": found.logprob.float().cpu().numpy()[row, column],
+        **{name: values.cpu().numpy()[row, column] for name, values in found._asdict().items()},
     }
 
 
@@ -268,29 +248,3 @@ def choose_batch_tokens(loaded, length):
         per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
         return int(max(length, min(1 << 17, free * 0.5 / per_token)))
     return max(length, 4096)
-
-
-def best_candidates(family, model, corpus, places, n=5):
-    """What a model would have said at some places of a corpus.
-
-    Args:
-        places: list of (document, position), position as in the rank table.
-    Returns:
-        list of (context: token texts before the place, id and text of the true token, [(text, probability), ...]).
-    """
-    loaded = loading.load_model(model)
-    texts = corpora_module.load_documents(corpus).texts
-    length, out = window_length(family), []
-
-    def text(ident):
-        return loaded.tokenizer.decode([int(ident)])
-
-    for document, position in places:
-        (ids,) = encode(loaded.tokenizer, [texts[document]])
-        start = max(0, position + 1 - length)
-        with torch.inference_mode():
-            logits = loaded.model(torch.from_numpy(ids[start:position])[None].to(loaded.device)).logits[0, -1].float()
-        p, best = logits.softmax(-1).topk(n)
-        pairs = [(text(i), float(x)) for i, x in zip(best.tolist(), p.tolist(), strict=True)]
-        out.append(([text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs))
-    return out

@@ -1,16 +1,14 @@
 """The same model in five precisions: what rounding the weights, or the scores too, does to the ranks."""
 
-import numpy as np
+from dataclasses import replace
+
 import torch
 from tqdm import tqdm
 
-from rbplib.models import load as loading
-from rbplib.models.sizes import window_length
-from rbplib.ranks.measure import batch_ranks, check_context, choose_batch_tokens
-from rbplib.ranks.table import COLUMNS, expected, ranks_path, read_ranks, write_ranks
+from rbplib.ranks.measure import Task, measure_model
+from rbplib.ranks.table import by_size, expected, ranks_path, read_ranks
 from rbplib.settings import InputError, load_corpus, load_family, results_dir
 from rbplib.text.corpora import load_documents
-from rbplib.text.windows import batches, encode, make_windows
 
 CONDITIONS = {  # name: (dtype of weights and activations, dtype of the head's product; None: that of the weights)
     "float32": ("float32", torch.float32),
@@ -38,41 +36,21 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     """
     family, corpus = load_family(family), load_corpus(corpus)
     sample = load_documents(corpus)
-    found, missing = {c: [] for c in conditions}, []
-    for condition in conditions:
-        for model in family.models:
-            path, expect = _wanted(family, model, corpus, sample, condition, documents)
+    some = replace(sample, texts=sample.texts[:documents])  # its digest is still that of the whole sample
+    tasks, missing = {}, []
+    for name in conditions:
+        weights, head = CONDITIONS[name]
+        folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix
+        for model, (entries,) in expected(family, family.models, [corpus], "paper", [sample], weights).items():
+            entries["head_dtype"] = str(head).removeprefix("torch.") if head else weights
+            path = ranks_path(family.name, model, corpus.name, "paper", folder)
+            tasks[name, model] = Task(corpus, some, path, entries, head)
             try:
-                found[condition].append(read_ranks(path, expect))
+                read_ranks(path, entries)
             except InputError:  # missing, damaged, or of another model or sample
-                missing.append((condition, model))
-    for condition, model in tqdm(
-        missing, desc=f"{family.name} in other precisions", disable=not progress or not missing
-    ):
-        path, expect = _wanted(family, model, corpus, sample, condition, documents)
-        _measure(family, model, sample.texts[:documents], condition, path, expect)
-        found[condition].append(read_ranks(path, expect))
-    return {c: sorted(t, key=lambda t: t.record["nonembedding_params"]) for c, t in found.items()}
-
-
-def _wanted(family, model, corpus, sample, condition, documents):
-    """(path, record entries) of one table; the number of documents is part of the path, so samples never mix."""
-    weights, head = CONDITIONS[condition]
-    folder = results_dir() / "precision" / f"{condition.replace(' ', '-')}-{documents}"
-    (expect,) = expected(family, [model], [corpus], "paper", [sample], weights)[model.name]
-    expect["head_dtype"] = str(head).removeprefix("torch.") if head else weights
-    return ranks_path(family.name, model.name, corpus.name, "paper", folder), expect
-
-
-def _measure(family, model, texts, condition, path, expect):
-    weights, head = CONDITIONS[condition]
-    loaded = loading.load_model(model, dtype=weights)
-    check_context(loaded, model, window_length(family))
-    special = loaded.tokenizer.all_special_ids
-    cut = make_windows(encode(loaded.tokenizer, texts), special, window_length(family), "paper")
-    groups = batches(cut.windows, choose_batch_tokens(loaded, cut.length))
-    parts = [batch_ranks(loaded, [cut.windows[i] for i in group], special, head) for group in groups]
-    columns = {name: np.concatenate([p[name] for p in parts]) for name in COLUMNS}
-    order = np.lexsort((columns["position"], columns["document"]))
-    record = {**expect, **loaded.record, "documents": cut.documents}
-    write_ranks(path, {name: values[order] for name, values in columns.items()}, record)
+                missing.append((name, model))
+    for name, model in tqdm(missing, desc=f"{family.name} in other precisions", disable=not progress or not missing):
+        options = {"dtype": CONDITIONS[name][0]}
+        measure_model(family, family.model(model), [tasks[name, model]], options=options, progress=False)
+    found = {key: read_ranks(task.path, task.expect) for key, task in tasks.items()}
+    return {c: by_size(t for (name, _), t in found.items() if name == c) for c in conditions}

@@ -1,9 +1,8 @@
 """Rank tables: one Parquet file per (family, model, corpus, protocol), with its provenance and a checksum inside.
 
-The contract of the columns stands in COLUMNS; the book's page on data says it in words.
+`measured` is the door from a notebook to them; the book's page on data says in words what a table holds.
 """
 
-import hashlib
 import json
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from rbplib.models.load import folder_digest
 from rbplib.models.sizes import window_length
+from rbplib.ranks.columns import COLUMNS, checked_columns, columns_digest
 from rbplib.settings import (
     InputError,
     atomic_path,
@@ -28,14 +28,6 @@ from rbplib.settings import (
     results_dir,
 )
 
-COLUMNS = {
-    "document": np.int32,
-    "position": np.int32,
-    "token": np.int32,
-    "greater": np.int32,
-    "ties": np.int32,
-    "logprob": np.float32,
-}
 DEFINITIONS = ("greater+ties", "greater+1", "random")
 RECORD_KEY = b"rbplib"
 MEASURING = 2  # raise it when the same model and text would give other rows: tables made before are measured again
@@ -93,42 +85,6 @@ def ranks_path(family, model, corpus, protocol="paper", results=None):
     return Path(results or results_dir()) / "ranks" / family / model / f"{corpus}{suffix}.parquet"
 
 
-def columns_digest(columns):
-    """SHA-256 over the data columns in the contract's order and byte layout: what 'the same bytes' means."""
-    h = hashlib.sha256()
-    for name, dtype in COLUMNS.items():
-        h.update(np.ascontiguousarray(columns[name], dtype=np.dtype(dtype).newbyteorder("<")).tobytes())
-    return h.hexdigest()
-
-
-def checked_columns(columns, record):
-    """The columns in the contract's dtypes and order, or a ValueError that names the first broken rule."""
-    out = {}
-    for name, dtype in COLUMNS.items():
-        if name not in columns:
-            raise ValueError(f"rank table lacks the column {name!r}")
-        out[name] = np.asarray(columns[name], dtype=dtype)
-    if len({a.shape for a in out.values()}) != 1 or out["document"].ndim != 1:
-        raise ValueError("the columns of a rank table must be one-dimensional and of one length")
-    vocab = int(record["vocab_size"])
-    if len(out["document"]):
-        key = out["document"].astype(np.int64) << 32 | out["position"]
-        rank = out["greater"].astype(np.int64) + out["ties"]
-        rules = {
-            "rows are not sorted by (document, position), or repeat": (np.diff(key) > 0).all(),
-            "a position is below 1": out["position"].min() >= 1,
-            "a token id is outside the vocabulary": 0 <= out["token"].min() and out["token"].max() < vocab,
-            "greater is negative": out["greater"].min() >= 0,
-            "ties is below 1": out["ties"].min() >= 1,
-            "a rank is above the vocabulary size": rank.max() <= vocab,
-            "a logprob is above 0 or not a number": (out["logprob"] <= 1e-4).all(),
-        }
-        for broken, fine in rules.items():
-            if not fine:
-                raise ValueError(f"rank table: {broken}")
-    return out
-
-
 def write_ranks(path, columns, record):
     """Write one rank table atomically, with `record` and a checksum in the file's metadata.
 
@@ -158,11 +114,6 @@ def read_record(path):
         raise InputError(f"{path} is damaged or no rank table: delete it and run `rbp measure` again.") from None
 
 
-def mismatches(record, expect):
-    """Names of the keys of `expect` whose values in `record` differ."""
-    return [k for k, v in expect.items() if record.get(k) != v]
-
-
 def read_ranks(path, expect=None):
     """Read and verify one rank table.
 
@@ -174,7 +125,7 @@ def read_ranks(path, expect=None):
     """
     path = Path(path)
     record = read_record(path)
-    if differ := mismatches(record, expect or {}):
+    if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
         raise InputError(
             f"{path} was measured with another {' and '.join(differ)}: delete it and run `rbp measure` again."
         )
@@ -241,19 +192,19 @@ def measured(family, corpora=None, protocol="paper"):
     family = load_family(family)
     corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
 
-    def read(expect):
-        found = {}
-        for i, c in enumerate(corpora):
-            paths = {m.name: ranks_path(family.name, m.name, c.name, protocol) for m in family.models}
-            found[c.name] = by_size(read_ranks(p, expect and expect[name][i]) for name, p in paths.items())
-        return found
-
     with suppress(InputError):
-        return read(expected(family, family.models, corpora, protocol))
+        expect = expected(family, family.models, corpora, protocol)
+        return {
+            c.name: by_size(
+                read_ranks(ranks_path(family.name, name, c.name, protocol), entries[i])
+                for name, entries in expect.items()
+            )
+            for i, c in enumerate(corpora)
+        }
     from rbplib.ranks.measure import measure
 
     measure(family, corpora=corpora, protocol=protocol)
-    return read(None)
+    return {c.name: by_size(family_tables(family, c.name, protocol)[0]) for c in corpora}
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
@@ -267,13 +218,11 @@ def by_size(tables):
     return sorted(tables, key=lambda t: (float(t.record["nonembedding_params"]), str(t.record.get("model"))))
 
 
-def family_tables(family, corpus, protocol="paper", results=None, models=None):
+def family_tables(family, corpus, protocol="paper", results=None):
     """(tables, names of the models without one) of a family on one corpus, in its order; nothing is measured."""
     family = load_family(family)
     tables, missing = [], []
     for m in family.models:
-        if models is not None and m.name not in models:
-            continue
         try:
             tables.append(read_ranks(ranks_path(family.name, m.name, corpus, protocol, results)))
         except MissingTable:

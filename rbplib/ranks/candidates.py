@@ -1,0 +1,34 @@
+"""What a model would have said at some places of a corpus."""
+
+import torch
+
+from rbplib.models.load import load_model
+from rbplib.models.sizes import window_length
+from rbplib.text.corpora import load_documents
+from rbplib.text.windows import encode
+
+
+def best_candidates(family, model, corpus, places, n=5):
+    """The n likeliest next tokens at some places.
+
+    Args:
+        family, model, corpus: records of settings.
+        places: list of (document, position), position as in the rank table.
+    Returns:
+        list of (context: token texts before the place, id and text of the true token, [(text, probability), ...]).
+    """
+    loaded, texts = load_model(model), load_documents(corpus).texts
+    length, out = window_length(family), []
+
+    def text(ident):
+        return loaded.tokenizer.decode([int(ident)])
+
+    for document, position in places:
+        (ids,) = encode(loaded.tokenizer, [texts[document]])
+        start = max(0, position + 1 - length)
+        with torch.inference_mode():
+            logits = loaded.model(torch.from_numpy(ids[start:position])[None].to(loaded.device)).logits[0, -1].float()
+        best = torch.topk(logits.softmax(-1), n)
+        pairs = [(text(i), p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        out.append(([text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs))
+    return out
