@@ -1,4 +1,4 @@
-"""Rank-law fits beside the powerlaw package: planted lognormal ranks, estimates and times in one run.
+"""Fits of distributions of ranks beside the powerlaw package: planted lognormal ranks, estimates and times in one run.
 
     python -m benchmarks distributions [--tokens 500000] [--vocab 50257] [--mu 2.0] [--sigma 3.0]
 
@@ -20,22 +20,23 @@ from benchmarks.ranks import write_result
 
 def planted(args):
     """Ranks int64 (n,) from the rounded lognormal on 1..V."""
-    from rbplib.distributions.candidates import FAMILIES
+    from rbplib.distributions.candidates import CANDIDATES
 
     natural = (1 - args.mu / args.sigma**2, 0.5 / args.sigma**2)
-    mass = np.exp(FAMILIES["lognormal_rounded"].log_mass(np.arange(1.0, args.vocab + 1), natural))
+    mass = np.exp(CANDIDATES["lognormal_rounded"].log_mass(np.arange(1.0, args.vocab + 1), natural))
     return np.random.default_rng(0).choice(args.vocab, args.tokens, p=mass / mass.sum()) + 1
 
 
-def ours(ranks, args, family="lognormal_rounded"):
+def ours(ranks, args, candidate="lognormal_rounded"):
     """Time with the counting of ranks in it, and again from the histogram alone."""
-    from rbplib.distributions.fit import fit_rank_law, rank_histogram
+    from rbplib.distributions.fit import fit_rank_law
+    from rbplib.distributions.histogram import rank_histogram
 
-    fit_rank_law(rank_histogram(ranks[:1000], args.vocab), family)  # pivots of this vocabulary are made once
+    fit_rank_law(rank_histogram(ranks[:1000], args.vocab), candidate)  # pivots of this vocabulary are made once
     start = time.perf_counter()
     histogram = rank_histogram(ranks, args.vocab)
     counted = time.perf_counter()
-    fit = fit_rank_law(histogram, family)
+    fit = fit_rank_law(histogram, candidate)
     end = time.perf_counter()
     found = {**fit.parameters, **fit.conventional}
     return {"seconds": end - start, "fit": end - counted, **found, "se": fit.conventional_se, "nll": fit.nll}
@@ -68,19 +69,20 @@ def measured(name, args):
     return json.loads(found.stdout.strip().splitlines()[-1])
 
 
-def every_family(ranks, args):
-    """Median time of three fits from the histogram, and the nats per token lost to the planted family."""
-    from rbplib.distributions.candidates import FAMILIES
-    from rbplib.distributions.fit import fit_rank_law, rank_histogram
+def every_candidate(ranks, args):
+    """Median time of three fits from the histogram, and the nats per token lost to the planted distribution."""
+    from rbplib.distributions.candidates import CANDIDATES
+    from rbplib.distributions.fit import fit_rank_law
+    from rbplib.distributions.histogram import rank_histogram
 
     histogram, rows = rank_histogram(ranks, args.vocab), []
-    for family in FAMILIES:
+    for candidate in CANDIDATES:
         times = []
         for _ in range(3):
             start = time.perf_counter()
-            fit = fit_rank_law(histogram, family)
+            fit = fit_rank_law(histogram, candidate)
             times.append(time.perf_counter() - start)
-        rows.append((family, sorted(times)[1], fit.nll, fit.status))
+        rows.append((candidate, sorted(times)[1], fit.nll, fit.status))
     return rows
 
 
@@ -110,13 +112,16 @@ def main(argv=None):
         cells = [f"{r[p]:.4f} ({(r[p] - getattr(args, p)) / se[p]:+.1f})" for p in ("mu", "sigma")]
         lines.append(f"| {name} | {r['seconds']:.3f} | {cells[0]} | {cells[1]} |")
     fit = f"{results['rbplib']['fit']:.4f}"
-    lines += ["", f"rbplib from the histogram alone: {fit} s. Every family, from the histogram:", ""]
-    lines += ["| family | milliseconds | nats per token lost to the planted family | status |", "|---|---|---|---|"]
+    lines += ["", f"rbplib from the histogram alone: {fit} s. Every candidate, from the histogram:", ""]
+    lines += [
+        "| candidate | milliseconds | nats per token lost to the planted distribution | status |",
+        "|---|---|---|---|",
+    ]
     slowest = 0.0
-    for family, seconds, nll, status in every_family(ranks, args):
+    for candidate, seconds, nll, status in every_candidate(ranks, args):
         slowest = max(slowest, seconds)
         lost = f"{nll - results['rbplib']['nll']:+.5f}"
-        lines.append(f"| {family} | {1000 * seconds:.1f} | {lost} | {status} |")
+        lines.append(f"| {candidate} | {1000 * seconds:.1f} | {lost} | {status} |")
     print("\n".join(lines))
     write_result("distributions", "\n".join(lines))
     return 0 if slowest <= 0.1 else 1

@@ -1,212 +1,207 @@
-"""Families of rank laws: the unnormalised log mass of rank k, for ranks 1..V, and where a fit may look.
+"""The candidates for the distribution of ranks: the unnormalised log mass of rank k, and where a fit may look.
 
-A law is its log mass up to a constant; `distributions` normalises every one of them by the same sum over 1..V.
-Laws that are continuous in origin are cut into cells the same way, rank k holding (k-1, k] ("ceiling"), except those
-whose name says `rounded`, whose cell is (k-1/2, k+1/2]. Derived in book/derivations/rank_laws.
+A candidate is one function of float64 ranks (n,) and its parameters, with one row above it; all are normalised by the
+same sum over 1..V. Those continuous in origin are cut into cells the same way, rank k holding (k-1, k] ("ceiling"),
+except where the name says `rounded`: (k-1/2, k+1/2]. Derived in book/derivations/rank_laws.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 # Gauss-Legendre rules exact to rounding on the cell (1/2, 3/2], and on cells of ranks above NARROW
 WIDE, SLIM, NARROW = np.polynomial.legendre.leggauss(12), np.polynomial.legendre.leggauss(3), 64
+PAPER = "lognormal"  # the paper's own, Eq. 10, on the support 1..V
+IN_MU_SIGMA = ("lognormal", "lognormal_rounded")  # whose (s, beta) the literature writes as (mu, sigma)
+
+
+class Range(NamedTuple):
+    """Where a parameter is looked for: evenly, or evenly in its logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+def scale(low, high):
+    """The Range of a parameter that is a scale, searched in its logarithm."""
+    return Range(low, high, log=True)
 
 
 @dataclass(frozen=True)
-class RankFamily:
-    """One family. `log_mass(k, params)` takes float64 ranks (n,) and a parameter vector, and returns float64 (n,)."""
+class Candidate:
+    """One candidate distribution. `formula(k, *parameters)` is its log mass up to a constant."""
 
     name: str
     title: str
-    parameters: tuple[str, ...]
-    log_mass: Callable
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    log_scale: tuple[bool, ...]  # parameters searched on a log scale
+    formula: Callable
+    ranges: dict  # {parameter: Range}
     starts: tuple[tuple[float, ...], ...]
-    conventional: Callable | None = None  # params -> (names, values) as the literature writes them, where it differs
+
+    @property
+    def parameters(self):
+        return tuple(self.ranges)
+
+    def log_mass(self, k, params):
+        """Log mass up to a constant, float64 (n,), at ranks k (n,) for a parameter vector."""
+        return self.formula(k, *params)
 
 
-def _log_normal_cell(upper, lower):
-    """log[Phi(upper) - Phi(lower)] without cancellation in either tail; lower may be -inf."""
-    flip = lower > 0
-    hi, lo = np.where(flip, -lower, upper), np.where(flip, -upper, lower)
-    top = special.log_ndtr(hi)
-    with np.errstate(divide="ignore"):
-        return top + np.log(-np.expm1(np.minimum(special.log_ndtr(lo) - top, -1e-300)))
+CANDIDATES = {}
+CUTOFF = scale(3.0, 1e7)  # a cutoff beyond 1e7 ranks is none at all
+CURVED = {"s": Range(-8.0, 20.0), "beta": Range(0.0, 4.0)}
 
 
-def _zipf(k, params):
-    return -params[0] * np.log(k)
+def candidate(title, starts, **ranges):
+    """Enter the function below into CANDIDATES under its own name; ranges in the order of its parameters."""
+
+    def enter(formula):
+        row = Candidate(name=formula.__name__, title=title, formula=formula, ranges=ranges, starts=tuple(starts))
+        CANDIDATES[row.name] = row
+        return formula
+
+    return enter
 
 
-def _zipf_cutoff(k, params):
-    s, tau = params
+@candidate("Zipf", [(1.4,)], s=Range(0.0, 8.0))
+def zipf(k, s):
+    return -s * np.log(k)
+
+
+@candidate("Zipf with cutoff", [(1.2, 3e3), (0.8, 200.0)], s=Range(-1.0, 8.0), tau=CUTOFF)
+def zipf_cutoff(k, s, tau):
     return -s * np.log(k) - k / tau
 
 
-def _zipf_mandelbrot(k, params):
-    s, q = params
+@candidate("Zipf-Mandelbrot", [(1.3, -0.4), (1.6, 2.0)], s=Range(0.0, 12.0), q=Range(-0.999, 500.0))
+def zipf_mandelbrot(k, s, q):
     return -s * np.log(k + q)
 
 
-def _zipf_mandelbrot_cutoff(k, params):
-    s, q, tau = params
+@candidate(
+    "Zipf-Mandelbrot with cutoff",
+    [(1.2, -0.5, 5e3), (1.0, 0.5, 500.0)],
+    s=Range(-1.0, 12.0),
+    q=Range(-0.999, 500.0),
+    tau=CUTOFF,
+)
+def zipf_mandelbrot_cutoff(k, s, q, tau):
     return -s * np.log(k + q) - k / tau
 
 
-def _lognormal(k, params):
-    s, beta = params
+@candidate(
+    "lognormal density at k, either curvature", [(1.4, 0.0), (1.0, 0.05)], s=Range(-8.0, 20.0), beta=Range(-2.0, 4.0)
+)
+def log_quadratic(k, s, beta):
     t = np.log(k)
     return -s * t - beta * t**2
 
 
-def _lognormal_rounded(k, params):
-    """The lognormal density over (k-1/2, k+1/2], by Gauss-Legendre: stable also as beta goes to 0, a rounded Pareto."""
-    s, beta = params
+@candidate("lognormal density at k (paper Eq. 10)", [(1.3, 0.01), (1.0, 0.05)], **CURVED)
+def lognormal(k, s, beta):
+    return log_quadratic(k, s, beta)
+
+
+@candidate("lognormal, rounded", [(1.3, 0.01), (1.0, 0.05)], **CURVED)
+def lognormal_rounded(k, s, beta):
+    """By Gauss-Legendre over the cell: stable also as beta goes to 0, a rounded Pareto."""
     out = np.empty(len(k))
     for near, (nodes, weights) in ((k <= NARROW, WIDE), (k > NARROW, SLIM)):
-        t = np.log(k[near, None] + nodes / 2)
-        terms = -s * t - beta * t**2
+        terms = log_quadratic(k[near, None] + nodes / 2, s, beta)
         top = terms.max(axis=1, keepdims=True)
         out[near] = top[:, 0] + np.log(np.exp(terms - top) @ (weights / 2))
     return out
 
 
-def _pareto_rounded(k, params):
-    return _lognormal_rounded(k, (params[0], 0.0))
+@candidate("Pareto, rounded", [(1.4,)], s=Range(0.0, 8.0))
+def pareto_rounded(k, s):
+    return lognormal_rounded(k, s, 0.0)
 
 
-def _lognormal_ceiling(k, params):
-    mu, sigma = params
+@candidate("lognormal, ceiling", [(0.7, 3.5), (2.0, 2.0)], mu=Range(-60.0, 12.0), sigma=scale(0.2, 30.0))
+def lognormal_ceiling(k, mu, sigma):
+    """log[Phi(upper) - Phi(lower)] of the cell's edges, without cancellation in either tail; lower may be -inf."""
     with np.errstate(divide="ignore"):
-        return _log_normal_cell((np.log(k) - mu) / sigma, (np.log(k - 1) - mu) / sigma)
+        upper, lower = (np.log(k) - mu) / sigma, (np.log(k - 1) - mu) / sigma
+        flip = lower > 0
+        top = special.log_ndtr(np.where(flip, -lower, upper))
+        rest = special.log_ndtr(np.where(flip, -upper, lower))
+        return top + np.log(-np.expm1(np.minimum(rest - top, -1e-300)))
 
 
-def _weibull(k, params):
-    tau, c = params
+@candidate("Weibull (stretched exponential)", [(5.0, 0.3), (30.0, 0.5)], tau=scale(1e-6, 1e6), c=scale(0.02, 3.0))
+def weibull(k, tau, c):
     before, after = ((k - 1) / tau) ** c, (k / tau) ** c
     return -before + np.log(-np.expm1(np.minimum(before - after, -1e-300)))
 
 
-def _frechet(k, params):
-    C, nu = params
+@candidate("Fréchet", [(0.9, 0.5)], C=scale(1e-3, 50.0), nu=scale(0.02, 8.0))
+def frechet(k, C, nu):
     with np.errstate(divide="ignore"):
         gain = C * k**-nu * np.expm1(-nu * np.log1p(-1 / k))  # minus log F gained over the cell; inf at k = 1
     return -C * k**-nu + np.log(-np.expm1(-np.maximum(gain, 1e-300)))
 
 
-def _frechet_cutoff(k, params):
-    return _frechet(k, params[:2]) - k / params[2]
+@candidate(
+    "Fréchet with cutoff", [(0.9, 0.4, 5e3), (0.9, 0.4, 500.0)], C=scale(1e-3, 50.0), nu=scale(0.02, 8.0), tau=CUTOFF
+)
+def frechet_cutoff(k, C, nu, tau):
+    return frechet(k, C, nu) - k / tau
 
 
-def _yule(k, params):
-    return special.betaln(k, params[0] + 1)
+@candidate("Yule-Simon", [(0.4,)], rho=scale(1e-3, 8.0))
+def yule(k, rho):
+    return special.betaln(k, rho + 1)
 
 
-def _waring(k, params):
-    rho, a = params
+@candidate("Waring", [(0.4, -0.4), (1.0, 2.0)], rho=scale(1e-3, 50.0), a=Range(-0.999, 2e3))
+def waring(k, rho, a):
     return special.betaln(k + a, rho + 1)
 
 
-def _beta_negative_binomial(k, params):
-    r, a, b = params
+@candidate(
+    "beta-negative-binomial",
+    [(0.8, 0.4, 0.8), (0.5, 1.0, 3.0)],
+    r=scale(1e-3, 1e3),
+    a=scale(1e-3, 1e3),
+    b=scale(1e-3, 1e4),
+)
+def beta_negative_binomial(k, r, a, b):
     x = k - 1
     return special.betaln(a + r, b + x) - special.betaln(r, x + 1) - np.log(r + x)
 
 
-def _with_atom(tail):
-    """A free weight at rank 1 beside a tail law from rank 2 on."""
-
-    def log_mass(k, params):
-        return np.where(k == 1, params[0], tail(np.maximum(k, 2.0), params[1:]))
-
-    return log_mass
+ATOM = Range(-12.0, 25.0)  # log weight of rank 1 beside the tail from rank 2 on
 
 
-def _two_lognormals(k, params):
-    weight, mu1, sigma1, mu2, sigma2 = params
-    first = np.log(weight) + _lognormal_ceiling(k, (mu1, sigma1))
-    return np.logaddexp(first, np.log1p(-weight) + _lognormal_ceiling(k, (mu2, sigma2)))
+@candidate(
+    "point mass at 1, Zipf tail with cutoff",
+    [(0.0, 1.1, 5e3), (0.5, 0.9, 500.0)],
+    atom=ATOM,
+    s=Range(-1.0, 8.0),
+    tau=CUTOFF,
+)
+def atom_zipf_cutoff(k, atom, s, tau):
+    return np.where(k == 1, atom, zipf_cutoff(np.maximum(k, 2.0), s, tau))
 
 
-def _mu_sigma(params):
-    """(mu, sigma) of (s, beta); infinite on the power-law edge beta = 0."""
-    s, beta = params
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return ("mu", "sigma"), np.array([(1 - s) / (2 * beta), np.sqrt(0.5 / beta)])
+@candidate("point mass at 1, lognormal tail", [(0.0, 1.1, 0.01), (0.0, 0.7, 0.05)], atom=ATOM, **CURVED)
+def atom_lognormal(k, atom, s, beta):
+    return np.where(k == 1, atom, lognormal(np.maximum(k, 2.0), s, beta))
 
 
-CUT = (3.0, 1e7)  # a cutoff beyond 1e7 ranks is none at all
-FAMILIES = {
-    f.name: f
-    for f in (
-        RankFamily("zipf", "Zipf", ("s",), _zipf, (0.0,), (8.0,), (False,), ((1.4,),)),
-        RankFamily(
-            "zipf_cutoff", "Zipf with cutoff", ("s", "tau"), _zipf_cutoff,
-            (-1.0, CUT[0]), (8.0, CUT[1]), (False, True), ((1.2, 3e3), (0.8, 200.0)),
-        ),
-        RankFamily(
-            "zipf_mandelbrot", "Zipf-Mandelbrot", ("s", "q"), _zipf_mandelbrot,
-            (0.0, -0.999), (12.0, 500.0), (False, False), ((1.3, -0.4), (1.6, 2.0)),
-        ),
-        RankFamily(
-            "zipf_mandelbrot_cutoff", "Zipf-Mandelbrot with cutoff", ("s", "q", "tau"), _zipf_mandelbrot_cutoff,
-            (-1.0, -0.999, CUT[0]), (12.0, 500.0, CUT[1]), (False, False, True), ((1.2, -0.5, 5e3), (1.0, 0.5, 500.0)),
-        ),
-        RankFamily(
-            "log_quadratic", "lognormal density at k, either curvature", ("s", "beta"), _lognormal,
-            (-8.0, -2.0), (20.0, 4.0), (False, False), ((1.4, 0.0), (1.0, 0.05)),
-        ),
-        RankFamily(
-            "lognormal", "lognormal density at k (paper Eq. 10)", ("s", "beta"), _lognormal,
-            (-8.0, 0.0), (20.0, 4.0), (False, False), ((1.3, 0.01), (1.0, 0.05)), _mu_sigma,
-        ),
-        RankFamily(
-            "lognormal_rounded", "lognormal, rounded", ("s", "beta"), _lognormal_rounded,
-            (-8.0, 0.0), (20.0, 4.0), (False, False), ((1.3, 0.01), (1.0, 0.05)), _mu_sigma,
-        ),
-        RankFamily("pareto_rounded", "Pareto, rounded", ("s",), _pareto_rounded, (0.0,), (8.0,), (False,), ((1.4,),)),
-        RankFamily(
-            "lognormal_ceiling", "lognormal, ceiling", ("mu", "sigma"), _lognormal_ceiling,
-            (-60.0, 0.2), (12.0, 30.0), (False, True), ((0.7, 3.5), (2.0, 2.0)),
-        ),
-        RankFamily(
-            "weibull", "Weibull (stretched exponential)", ("tau", "c"), _weibull,
-            (1e-6, 0.02), (1e6, 3.0), (True, True), ((5.0, 0.3), (30.0, 0.5)),
-        ),
-        RankFamily(
-            "frechet", "Fréchet", ("C", "nu"), _frechet, (1e-3, 0.02), (50.0, 8.0), (True, True), ((0.9, 0.5),),
-        ),
-        RankFamily(
-            "frechet_cutoff", "Fréchet with cutoff", ("C", "nu", "tau"), _frechet_cutoff,
-            (1e-3, 0.02, CUT[0]), (50.0, 8.0, CUT[1]), (True, True, True), ((0.9, 0.4, 5e3), (0.9, 0.4, 500.0)),
-        ),
-        RankFamily("yule", "Yule-Simon", ("rho",), _yule, (1e-3,), (8.0,), (True,), ((0.4,),)),
-        RankFamily(
-            "waring", "Waring", ("rho", "a"), _waring,
-            (1e-3, -0.999), (50.0, 2e3), (True, False), ((0.4, -0.4), (1.0, 2.0)),
-        ),
-        RankFamily(
-            "beta_negative_binomial", "beta-negative-binomial", ("r", "a", "b"), _beta_negative_binomial,
-            (1e-3, 1e-3, 1e-3), (1e3, 1e3, 1e4), (True, True, True), ((0.8, 0.4, 0.8), (0.5, 1.0, 3.0)),
-        ),
-        RankFamily(
-            "atom_zipf_cutoff", "point mass at 1, Zipf tail with cutoff", ("atom", "s", "tau"),
-            _with_atom(_zipf_cutoff), (-12.0, -1.0, CUT[0]), (25.0, 8.0, CUT[1]), (False, False, True),
-            ((0.0, 1.1, 5e3), (0.5, 0.9, 500.0)),
-        ),
-        RankFamily(
-            "atom_lognormal", "point mass at 1, lognormal tail", ("atom", "s", "beta"), _with_atom(_lognormal),
-            (-12.0, -8.0, 0.0), (25.0, 20.0, 4.0), (False, False, False), ((0.0, 1.1, 0.01), (0.0, 0.7, 0.05)),
-        ),
-        RankFamily(
-            "two_lognormals", "two lognormals, ceiling", ("weight", "mu1", "sigma1", "mu2", "sigma2"), _two_lognormals,
-            (1e-4, -30.0, 0.2, -10.0, 0.2), (0.9999, 8.0, 20.0, 12.0, 10.0), (False, False, True, False, True),
-            ((0.6, -1.0, 2.0, 4.0, 2.2), (0.85, 0.0, 2.5, 6.0, 1.5), (0.4, -1.0, 1.0, 2.5, 2.8)),
-        ),
-    )
-}  # fmt: skip
+@candidate(
+    "two lognormals, ceiling",
+    [(0.6, -1.0, 2.0, 4.0, 2.2), (0.85, 0.0, 2.5, 6.0, 1.5), (0.4, -1.0, 1.0, 2.5, 2.8)],
+    weight=Range(1e-4, 0.9999),
+    mu1=Range(-30.0, 8.0),
+    sigma1=scale(0.2, 20.0),
+    mu2=Range(-10.0, 12.0),
+    sigma2=scale(0.2, 10.0),
+)
+def two_lognormals(k, weight, mu1, sigma1, mu2, sigma2):
+    first = np.log(weight) + lognormal_ceiling(k, mu1, sigma1)
+    return np.logaddexp(first, np.log1p(-weight) + lognormal_ceiling(k, mu2, sigma2))

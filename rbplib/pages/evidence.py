@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rbplib.distributions.contest import table_contest
+from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws.curve import Curve
 from rbplib.laws.law import exponent_difference, fit_law, resampled_losses
 from rbplib.laws.losses import Exponents, Losses, family_losses, loss_exponents
 from rbplib.laws.noise import NoiseFloor, noise_floor
 from rbplib.laws.runs import Dependence, RunGap, hit_dependence, run_gap
 from rbplib.pages.prose import number
-from rbplib.pages.rank_pages import law_contest, lognormal_frame, predicted_ratios
+from rbplib.pages.rank_tables import lognormal_frame
 from rbplib.pages.tables import every_curve, family_rank_tables
 from rbplib.settings import InputError, family_names, load_family
 
@@ -28,7 +30,7 @@ class Case:
     losses: Losses
     exponents: Exponents
     contest: object  # contest.Contest of the largest model
-    fits: dict  # {name: RankLaw} of the largest model
+    fits: dict  # {candidate: RankDistribution} of the largest model
     lognormals: object  # data frame, a row per model
     predicted: tuple[float, float]  # ratio of exponents that the fitted lognormals predict, smallest and largest
     dependence: Dependence  # of the hits of the largest model at RUN_K
@@ -77,7 +79,7 @@ def _case(family, curve, protocol, n_bootstrap, seed):
     shared = resampled_losses(curve, n_bootstrap, seed)
     laws = {k: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in ks}
     losses = family_losses(tables, n_bootstrap, seed)
-    result, fits = law_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed)
+    result, fits = table_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed)
     k = min(RUN_K, V)
     dependence = hit_dependence(tables[-1], k)
     return Case(

@@ -2,19 +2,20 @@
 
 Verdicts about measurements follow from counts over family and corpus: a claim `agrees` where it holds in at least four
 fifths of the cases, `differs` where in at most one fifth, and is `mixed` between. Verdicts about derivations are
-computed from `theory` at the authors' own numbers. Nothing here is typed in but the paper's side.
+computed from exact sums at the authors' own numbers. Nothing here is typed in but the paper's side.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from rbplib.distributions import gpt2, theory
+from rbplib.distributions import gpt2, lognormal
+from rbplib.distributions.candidates import PAPER
 from rbplib.laws import published, published_fits
 from rbplib.pages import appendix
 from rbplib.pages.evidence import count, spread
 from rbplib.pages.prose import interval, number
-from rbplib.pages.rank_pages import PAPER
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "published results", "inference from figures", "proved")
@@ -145,7 +146,7 @@ def application_findings(found):
     equal = [x.difference_interval[0, 0] <= 0 <= x.difference_interval[1, 0] for x in e]
     close = [0.8 <= x.alpha[0] / x.alpha[2] <= 1.25 for x in e]
     gaps = [abs(v) for c in found for v in c.losses.gap]
-    place = [c.contest.families.index(PAPER) + 1 for c in found]
+    place = [c.contest.candidates.index(PAPER) + 1 for c in found]
     loss = [c.contest.loss[p - 1] for c, p in zip(found, place, strict=True)]
     misfit = [c.fits[PAPER].max_drbp for c in found]
     linear = []
@@ -223,12 +224,12 @@ def theory_findings():
     """Rows on the appendix and on published numbers: computed from the authors' own."""
     frame = appendix.approximation_frame().iloc[0]
     errors = [100 * (frame[a] / frame[b] - 1) for a, b in (("Eqs. 16, 20", "-log p_1, exact"), ("Eq. 21", "H, exact"))]
-    lam, beta = theory.natural(*appendix.GPT2)
-    local = theory.local_exponents(lam, beta)
+    lam, beta = lognormal.natural(*gpt2.PRINTED)
+    local = lognormal.local_exponents(lam, beta)
     parts = gpt2.ratio_parts()
-    lack = gpt2.figure_lack_of_fit()
+    lack = pd.DataFrame(gpt2.figure_lack_of_fit())
     ten = lack[lack.k == 10_000].iloc[0]
-    worst = gpt2.figure_lack_of_fit().query("k <= 1000").p.max()
+    worst = lack[lack.k <= 1000].p.max()
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     x, y = np.log(S) - np.log(S).mean(), np.log(loss)
     along = published_fits.training_laws("pythia")
@@ -330,8 +331,6 @@ def finding_frame(findings):
     The columns in LINKED hold safe HTML with a least width, so that long sentences are not squeezed into a tower.
     """
     import html
-
-    import pandas as pd
 
     def wide(text, ems):
         return f'<div style="min-width:{ems}em">{text}</div>'

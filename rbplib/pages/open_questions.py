@@ -2,9 +2,9 @@
 
 import math
 
+from rbplib.distributions.candidates import PAPER
 from rbplib.laws import published_fits
 from rbplib.pages.evidence import RUNS
-from rbplib.pages.rank_pages import PAPER
 
 
 def _frame(rows):
@@ -47,13 +47,13 @@ def distribution_frame(found):
     """Best and second law by held-out score, and the paper's, for the largest model of each case."""
     rows = []
     for c in found:
-        place = c.contest.families.index(PAPER)
+        place = c.contest.candidates.index(PAPER)
         rows.append(
             {
                 "family": c.curve.family,
                 "corpus": c.curve.corpus,
                 "best": c.fits[c.contest.best].title,
-                "second": c.fits[c.contest.families[1]].title,
+                "second": c.fits[c.contest.candidates[1]].title,
                 "nats behind": c.contest.loss[1],
                 "lognormal place": place + 1,
                 "lognormal behind": c.contest.loss[place],

@@ -1,10 +1,9 @@
 """Cross-entropy, rank entropy and -log RBP_1 of planted tables, and the page tables made from them."""
 
 import numpy as np
-import pytest
 
 from rbplib.laws import losses as entropies
-from rbplib.pages import rank_pages
+from rbplib.pages import rank_tables
 from rbplib.ranks.table import RankTable
 
 
@@ -58,19 +57,5 @@ def test_exponents_and_their_difference():
     assert np.allclose(e.difference, direct[:2] - direct[2])
     assert np.all(e.interval[0] < e.alpha) and np.all(e.alpha < e.interval[1])
     assert np.all(e.difference_interval[0] < e.difference) and np.all(e.difference < e.difference_interval[1])
-    frame = rank_pages.exponent_frame(e)
-    assert len(frame) == 3 and len(rank_pages.loss_frame(losses)) == 3
-
-
-def test_page_tables_of_rank_laws():
-    tables = planted_tables(V=400)
-    result, fits = rank_pages.law_contest(tables[0], ("zipf", "yule", "lognormal"), n_bootstrap=300)
-    frame = rank_pages.contest_frame(result, fits)
-    assert frame.iloc[0]["above the best"] == 0 and np.all(frame["AIC above the best"] >= 0)
-    assert len(rank_pages.vuong_frame(tables[0], fits, [("zipf", "yule")])) == 1
-    rows = rank_pages.lognormal_frame(tables, "lognormal")
-    # a pure power law: the exponent at the pivot is that power, however loosely (mu, sigma) are known
-    assert np.allclose(rows["exponent at the pivot"], 1.2 + 0.1 * np.log(rows["S"] / 1e4), atol=0.03)
-    assert np.isfinite(rank_pages.predicted_ratio(fits["lognormal"]))
-    with pytest.raises(ValueError):
-        rank_pages.law_contest(tables[0], ("no such law",))
+    frame = rank_tables.exponent_frame(e)
+    assert len(frame) == 3 and len(rank_tables.loss_frame(losses)) == 3

@@ -1,60 +1,37 @@
-"""Drawing functions of the pages on rank laws and on the theory. Each takes an axis and returns it, as in `figures`."""
+"""Drawing functions of the pages on distributions of ranks. Each takes an axis and returns it, as in `figures`."""
 
 import numpy as np
 
 from rbplib.pages.figures import law_axes
 
 RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
-BIN = 0.1  # decades, the width of the bins ranks are shown in
 OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
 
 
-def log_bins(vocab_size):
-    """First and last rank of bins about a tenth of a decade wide, int64 (B,) each."""
-    low = np.unique(np.round(10 ** np.arange(0, np.log10(vocab_size), BIN)).astype(np.int64))
-    return low, np.append(low[1:] - 1, vocab_size)
-
-
-def binned(histogram):
-    """(low, high, share) of a RankHistogram in log bins; bins that came wide stay as they are."""
-    share = histogram.count / histogram.total
-    if not histogram.single:
-        return histogram.low, histogram.high, share
-    low, high = log_bins(histogram.vocab_size)
-    return low, high, np.bincount(np.searchsorted(high, histogram.low), share, minlength=len(low))
-
-
-def bin_mass(fit, low, high):
-    """Fitted share of each bin, float64 (B,)."""
-    below = np.concatenate([[0.0], fit.pmf.cumsum()])
-    return below[high] - below[low - 1]
-
-
-def draw_rank_histogram(ax, histogram, fits=(), label="measured", looks=None):
-    """Share of tokens per rank against rank, on logarithmic axes, with fitted laws as lines (paper Fig. 8c).
+def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
+    """Share of tokens per rank against rank, on logarithmic axes, with fitted ones as lines (paper Fig. 8c).
 
     Args:
-        histogram: distributions.RankHistogram. fits: RankLaws. looks: one style per fit.
+        histogram: RankHistogram. fits: RankDistributions.
     """
-    low, high, share = binned(histogram)
-    seen, middle = share > 0, np.sqrt(low * high)
-    ax.plot(middle[seen], (share / (high - low + 1))[seen], label=label, **OBSERVED)
-    k = np.arange(1, histogram.vocab_size + 1)
-    for i, fit in enumerate(fits):
-        ax.plot(k, fit.pmf, label=fit.title, **(looks[i] if looks else {}))
-    bottom = (share[seen] / (high - low + 1)[seen]).min()
+    low, high, share = histogram.wide()
+    seen = share > 0
+    density = (share / (high - low + 1))[seen]
+    ax.plot(np.sqrt(low * high)[seen], density, label=label, **OBSERVED)
+    for fit in fits:
+        ax.plot(np.arange(1, len(fit.pmf) + 1), fit.pmf, label=fit.title)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="share of tokens per rank")
-    ax.set_ylim(bottom=bottom / 10)
+    ax.set_ylim(bottom=density.min() / 10)
     return ax
 
 
-def draw_fit_ratio(ax, histogram, fits, looks=None):
+def draw_fit_ratio(ax, histogram, fits):
     """Fitted over observed share in log bins: what a logarithmic histogram hides."""
-    low, high, share = binned(histogram)
+    low, high, share = histogram.wide()
     seen, middle = share > 0, np.sqrt(low * high)
-    for i, fit in enumerate(fits):
-        ratio = bin_mass(fit, low, high)[seen] / share[seen]
-        ax.plot(middle[seen], ratio, label=fit.title, **(looks[i] if looks else {}))
+    for fit in fits:
+        below = np.concatenate([[0.0], fit.pmf.cumsum()])
+        ax.plot(middle[seen], (below[high] - below[low - 1])[seen] / share[seen], label=fit.title)
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
@@ -63,27 +40,22 @@ def draw_fit_ratio(ax, histogram, fits, looks=None):
 
 
 def draw_contest(ax, contest, titles):
-    """Held-out loss above the best law, nats per token, with its interval; one row per law, best on top."""
-    rows = np.arange(len(contest.families))[::-1]
+    """Held-out loss above the best candidate, nats per token, with its interval; one row each, best on top."""
+    rows = np.arange(len(contest.candidates))[::-1]
     low, high = np.maximum(contest.interval, 1e-6)
     loss = np.maximum(contest.loss, 1e-6)
     ax.hlines(rows[1:], low[1:], high[1:], color="C0", linewidth=2.4)
     ax.plot(loss[1:], rows[1:], linestyle="none", marker="o", color="black", markersize=4)
-    ax.set_yticks(rows, [titles[f] for f in contest.families])
+    ax.set_yticks(rows, [titles[f] for f in contest.candidates])
     ax.set(xscale="log", xlabel="held-out nats per token above the best law")
     ax.grid(axis="y", visible=False)
     return ax
 
 
-def draw_profile(ax, mus, loss, best=None, label=None, **style):
-    """Log likelihood lost along the ridge, against -mu on a logarithmic axis."""
-    mus, loss = np.asarray(mus, float), np.asarray(loss, float)
-    finite = np.isfinite(mus)
-    ax.plot(-mus[finite], loss[finite], label=label, **{"marker": "o", **style})
-    if not finite.all():
-        ax.axhline(loss[~finite][0], color="black", linestyle=":", linewidth=1, label=r"power law ($\mu \to -\infty$)")
-    if best is not None and np.isfinite(best):
-        ax.axvline(-best, color="#888888", linewidth=1, linestyle="--", label="best fit")
+def draw_profile(ax, mus, loss, best):
+    """Log likelihood lost along the ridge, against -mu on a logarithmic axis, with a line at the best mu."""
+    ax.plot(-np.asarray(mus, float), loss, marker="o")
+    ax.axvline(-best, color="#888888", linewidth=1, linestyle="--", label="best fit")
     ax.set(xscale="log", xlabel=r"$-\mu$", ylabel="log likelihood less its maximum (nats, whole sample)")
     return ax
 

@@ -1,6 +1,6 @@
-"""The paper's theory as functions: the lognormal rank law, emergence, and the noise of a measured RBP_k.
+"""The lognormal distribution of ranks, p_k = psi(k)/c for k = 1, 2, ..., in exact sums.
 
-The lognormal law of ranks, p_k = psi(k)/c for k = 1, 2, ..., is used here in its natural parameters
+Its natural parameters are
 
     lam = -mu / sigma^2,   beta = 1 / (2 sigma^2),   s = 1 + lam,   p_k = k^-s exp(-beta ln^2 k) / Z(lam, beta),
 
@@ -22,7 +22,7 @@ SQRT_2PI = np.sqrt(2 * np.pi)
 
 
 class Natural(NamedTuple):
-    """Natural parameters of the lognormal rank law; beta = 0 is the zeta law with exponent 1 + lam."""
+    """Natural parameters of the lognormal; beta = 0 is the zeta distribution with exponent 1 + lam."""
 
     lam: np.ndarray
     beta: np.ndarray
@@ -44,19 +44,15 @@ def natural(mu, sigma):
 
 
 def mu_sigma(lam, beta):
-    """Location and scale (mu, sigma) of natural parameters with beta > 0; the inverse of `natural`."""
+    """Location and scale (mu, sigma) of natural parameters; infinite at beta = 0, a power law. Inverse of `natural`."""
     lam, beta = np.asarray(lam, float), np.asarray(beta, float)
-    if np.any(beta <= 0):
-        raise ValueError("beta must be positive; beta = 0 is a power law and has no finite (mu, sigma).")
-    return -lam / (2 * beta), np.sqrt(0.5 / beta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -lam / (2 * beta), np.sqrt(0.5 / beta)
 
 
 def mills(a):
     """Mills ratio m(a) = (1 - Phi(a)) / phi(a) of the standard normal, without underflow for large a."""
     return np.sqrt(np.pi / 2) * special.erfcx(np.asarray(a, float) / np.sqrt(2))
-
-
-# --- sums over ranks -------------------------------------------------------------------------------------------------
 
 
 def _tail_integrals(lam, beta, T, orders, shift):
@@ -163,12 +159,12 @@ def log_z(lam, beta):
 
 
 def neg_log_p1(mu, sigma):
-    """-log p_1 of the lognormal rank law, exactly; what paper Eq. 16 states. Unit: nats."""
+    """-log p_1 of the lognormal, exactly; what paper Eq. 16 states. Unit: nats."""
     return log_z(*natural(mu, sigma))
 
 
 def log_moments(lam, beta, orders=2):
-    """E[ln^j R] for j = 1..orders under the law; an array (orders, *shape), units nats^j."""
+    """E[ln^j R] for j = 1..orders under the lognormal; an array (orders, *shape), units nats^j."""
     sums, shift = lattice_sums(lam, beta, start=2, orders=orders + 1)
     return sums[1:] * np.exp(shift - log_z(lam, beta))
 
@@ -205,33 +201,13 @@ def log_covariance(lam, beta):
 
 
 def misses(k, lam, beta):
-    """1 - RBP_k under the law for rank thresholds k; an array (*k.shape). Scalar lam and beta."""
+    """1 - RBP_k under the lognormal for rank thresholds k; an array (*k.shape). Scalar lam and beta."""
     k = np.atleast_1d(np.asarray(k, dtype=np.int64))
     if np.any(k < 1):
         raise ValueError("rank thresholds k must be at least 1.")
-    scale = log_z(lam, beta)
-    values = {}
-    for start in np.unique(k) + 1:
-        sums, shift = lattice_sums(lam, beta, start=start, orders=1)
-        values[int(start)] = sums[0] * np.exp(shift - scale)
-    return np.array([values[int(i) + 1] for i in k.ravel()]).reshape(k.shape)
-
-
-def rbp(k, lam, beta):
-    """RBP_k = P(R <= k) under the law (paper Eqs. 4 and 10); an array (*k.shape). Scalar lam and beta."""
-    return 1 - misses(k, lam, beta)
-
-
-def neg_log_p1_bounds(mu, sigma):
-    """Lower and upper bound of -log p_1 from the Mills ratio, log(1/2 + sigma m(a)) and log(1 + sigma m(a)).
-
-    The upper one holds for mu < sigma^2 (a falling summand), the lower one for mu <= 0 and sigma >= 1/sqrt(2) (a convex
-    one); elsewhere the entry is NaN. Label eq-mills-bounds.
-    """
-    mu, sigma = np.broadcast_arrays(np.asarray(mu, float), np.asarray(sigma, float))
-    area = sigma * mills(-mu / sigma)
-    lower = np.where((mu <= 0) & (sigma >= np.sqrt(0.5)), np.log(0.5 + area), np.nan)
-    return lower, np.where(mu < sigma**2, np.log1p(area), np.nan)
+    different, where = np.unique(k, return_inverse=True)
+    scale, found = log_z(lam, beta), [lattice_sums(lam, beta, start=d + 1, orders=1) for d in different]
+    return np.array([sums[0] * np.exp(shift - scale) for sums, shift in found])[where].reshape(k.shape)
 
 
 def local_exponents(lam, beta):
@@ -245,73 +221,7 @@ def local_exponents(lam, beta):
     return LocalExponents(first, ((1 + lam) * V[0, 0] + beta * V[0, 1]) / rank_entropy(lam, beta))
 
 
-# --- the paper's Appendix B, as written ------------------------------------------------------------------------------
-
-
-def _normal(mu, sigma):
-    """The paper's shorthand: density phi(a) and P = Phi(mu/sigma), Eqs. 12 and 13."""
-    ratio = np.asarray(mu, float) / np.asarray(sigma, float)
-    return np.exp(-0.5 * ratio**2) / SQRT_2PI, special.ndtr(ratio)
-
-
 def exact_c(mu, sigma):
     """The normaliser c = sum of psi(k), paper Eq. 11, as Z psi(1); underflows where psi(1) does."""
     mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
     return np.exp(neg_log_p1(mu, sigma) - 0.5 * (mu / sigma) ** 2) / (SQRT_2PI * sigma)
-
-
-def paper_integrals(mu, sigma):
-    """The truncated moments I_1 and I_2 of paper Eqs. 14 and 15."""
-    phi, P = _normal(mu, sigma)
-    return mu * P + sigma * phi, (mu**2 + sigma**2) * P + mu * sigma * phi
-
-
-def paper_c(mu, sigma):
-    """Paper Eq. 20: c replaced by psi(1)/2 + P."""
-    phi, P = _normal(mu, sigma)
-    return 0.5 * phi / sigma + P
-
-
-def paper_neg_log_p1(mu, sigma, c=None):
-    """Paper Eq. 16; with c=None the paper's own c of Eq. 20, else the c given (Eq. 16 is exact for the exact c)."""
-    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    with np.errstate(divide="ignore"):
-        log_c = np.log(paper_c(mu, sigma) if c is None else c)
-    return log_c + np.log(SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
-
-
-def paper_entropy_17(mu, sigma):
-    """Paper Eq. 17 in the paper's variables with exact sums: equal to `rank_entropy`, with more rounding."""
-    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    c = exact_c(mu, sigma)
-    first, second = log_moments(*natural(mu, sigma), 2)
-    spread = (second - 2 * mu * first + mu**2) / (2 * sigma**2)
-    return np.log(SQRT_2PI * sigma) + np.log(c) + spread + first
-
-
-def paper_entropy_18(mu, sigma):
-    """Paper Eq. 18: the entropy with three integrals in place of three sums."""
-    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    c, (first, second) = paper_c(mu, sigma), paper_integrals(mu, sigma)
-    spread = (second - 2 * mu * first + mu**2 * c) / (2 * sigma**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(SQRT_2PI * sigma) + np.log(c) + (spread + first) / c
-
-
-def paper_entropy_19(mu, sigma):
-    """Paper Eq. 19: Eq. 18 with I_1 and I_2 written out."""
-    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    c, (phi, P) = paper_c(mu, sigma), _normal(mu, sigma)
-    inner = P * ((mu**2 + sigma**2) / (2 * sigma**2) + mu) + phi * (mu / (2 * sigma) + sigma)
-    inner = inner - mu / sigma**2 * (mu * P + sigma * phi)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(SQRT_2PI * sigma) + np.log(c) + mu**2 / (2 * sigma**2) + inner / c
-
-
-def paper_entropy_21(mu, sigma):
-    """Paper Eq. 21, the simplified form of Eq. 18."""
-    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    c, (phi, P) = paper_c(mu, sigma), _normal(mu, sigma)
-    inner = P * ((sigma**2 - mu**2) / (2 * sigma**2) + mu) + phi * (sigma - mu / (2 * sigma))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(SQRT_2PI * sigma) + np.log(c) + mu**2 / (2 * sigma**2) + inner / c

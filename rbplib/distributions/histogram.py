@@ -1,0 +1,92 @@
+"""The histogram of ranks: what every fit starts from, with one bin per rank or in wide bins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbplib.settings import InputError
+
+DECADE = 0.1  # width in decades of the bins in which ranks are shown and misfits taken
+
+
+@dataclass(frozen=True)
+class RankHistogram:
+    """Counts of ranks in bins low..high (inclusive), int64 (B,) each; count float64 (B,); ranks run to vocab_size."""
+
+    low: np.ndarray
+    high: np.ndarray
+    count: np.ndarray
+    vocab_size: int
+
+    @property
+    def total(self):
+        return float(self.count.sum())
+
+    @property
+    def single(self):
+        """Whether every bin is one rank."""
+        return bool((self.low == self.high).all())
+
+    def wide(self):
+        """(low, high, share of tokens) in bins about a tenth of a decade wide; bins that came wide stay as they are."""
+        share = self.count / self.total
+        if not self.single:
+            return self.low, self.high, share
+        low = np.unique(np.round(10 ** np.arange(0, np.log10(self.vocab_size), DECADE)).astype(np.int64))
+        high = np.append(low[1:] - 1, self.vocab_size)
+        return low, high, np.bincount(np.searchsorted(high, self.low), share, minlength=len(low))
+
+
+def rank_histogram(ranks, vocab_size):
+    """Histogram of raw ranks, one bin per distinct rank.
+
+    Args:
+        ranks: integer array (n,), each in [1, V].
+        vocab_size: V.
+    Raises:
+        InputError: no ranks, ranks that are not whole, or ranks outside the vocabulary.
+    """
+    ranks = np.asarray(ranks)
+    if ranks.size == 0:
+        raise InputError("there are no ranks to count: the table holds no scored token.")
+    if not np.issubdtype(ranks.dtype, np.integer):
+        raise InputError("ranks must be whole numbers: use the 'greater+ties' or 'greater+1' definition.")
+    if ranks.min() < 1 or ranks.max() > vocab_size:
+        raise InputError(
+            f"ranks run from {ranks.min()} to {ranks.max()}, outside 1 to {vocab_size}, the vocabulary size."
+        )
+    counts = np.bincount(ranks)
+    seen = np.flatnonzero(counts)
+    return RankHistogram(low=seen, high=seen, count=counts[seen].astype(float), vocab_size=int(vocab_size))
+
+
+def table_histogram(table, definition="greater+ties"):
+    """Histogram of the ranks of a RankTable."""
+    return rank_histogram(table.rank(definition), int(table.record["vocab_size"]))
+
+
+def as_histogram(counts, vocab_size=None):
+    """A RankHistogram as it is, or one of counts (V',) with counts[k-1] tokens of rank k; checked for a fit.
+
+    Raises:
+        InputError: no counts, counts below zero, fewer than two ranks, or ranks beyond V.
+    """
+    histogram = counts
+    if not isinstance(counts, RankHistogram):
+        counts = np.asarray(counts, dtype=float)
+        V = int(vocab_size or len(counts))
+        if counts.ndim != 1 or len(counts) > V:
+            raise InputError(
+                f"a rank histogram has one count per rank up to V = {V}: got an array of shape {counts.shape}."
+            )
+        if (counts < 0).any() or not np.isfinite(counts).all():
+            raise InputError("a rank histogram must hold counts of at least 0.")
+        seen = np.flatnonzero(counts) + 1
+        histogram = RankHistogram(low=seen, high=seen, count=counts[seen - 1], vocab_size=V)
+    if histogram.total <= 0:
+        raise InputError("the rank histogram is empty: no token was counted.")
+    if histogram.vocab_size < 2:
+        raise InputError("a distribution of ranks needs a vocabulary of at least two tokens.")
+    if histogram.high.max() > histogram.vocab_size or histogram.low.min() < 1:
+        raise InputError(f"the histogram has ranks outside 1 to {histogram.vocab_size}, the vocabulary size.")
+    return histogram

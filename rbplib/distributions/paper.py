@@ -1,0 +1,117 @@
+"""What the paper itself writes down: Appendix B as it stands, and the second hypothesis as curves.
+
+Beside each formula of Appendix B stands the exact sum in `lognormal`. Paper section 5.2 lets mu/sigma fall in
+proportion to S (or to log S: the text says both). Which of mu and sigma moves is left open, so each reading is a
+`keep`. Derived in book/derivations/lognormal.
+"""
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from rbplib.distributions import lognormal
+from rbplib.distributions.lognormal import SQRT_2PI
+
+KEEPS = ("sigma", "mu", "root", "ridge")  # what stays: sigma, mu, sigma^2/|mu/sigma|, or sigma/|mu/sigma|
+
+
+def _normal(mu, sigma):
+    """(mu, sigma, phi(a), P): the paper's shorthand, density phi(a) and P = Phi(mu/sigma), Eqs. 12 and 13."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    return mu, sigma, np.exp(-0.5 * (mu / sigma) ** 2) / SQRT_2PI, special.ndtr(mu / sigma)
+
+
+def integrals(mu, sigma):
+    """The truncated moments I_1 and I_2 of paper Eqs. 14 and 15."""
+    mu, sigma, phi, P = _normal(mu, sigma)
+    return mu * P + sigma * phi, (mu**2 + sigma**2) * P + mu * sigma * phi
+
+
+def c(mu, sigma):
+    """Paper Eq. 20: c replaced by psi(1)/2 + P."""
+    mu, sigma, phi, P = _normal(mu, sigma)
+    return 0.5 * phi / sigma + P
+
+
+def neg_log_p1(mu, sigma, exact_c=None):
+    """Paper Eq. 16; with the paper's own c of Eq. 20, or the c given (Eq. 16 is exact for the exact c). Nats."""
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    with np.errstate(divide="ignore"):
+        log_c = np.log(c(mu, sigma) if exact_c is None else exact_c)
+    return log_c + np.log(SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
+
+
+def entropy(mu, sigma):
+    """Paper Eq. 21, which the paper calls the cross-entropy: Eq. 17 with integrals in place of three sums. Nats."""
+    mu, sigma, phi, P = _normal(mu, sigma)
+    inner = P * ((sigma**2 - mu**2) / (2 * sigma**2) + mu) + phi * (sigma - mu / (2 * sigma))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return neg_log_p1(mu, sigma) + inner / c(mu, sigma)
+
+
+def parameter_path(S, mu, sigma, rate, scale="log S", keep="sigma"):
+    """(mu, sigma) at sizes S when mu/sigma = r_0 - rate x(S), with x = log(S/S_0) or S/S_0 - 1 and S_0 = S[0].
+
+    Args:
+        S: float (M,), sizes; mu, sigma: the lognormal at S[0]; rate: float.
+        scale: "log S" or "S". keep: one of KEEPS.
+    Returns:
+        mu, sigma: float64 (M,) each.
+    """
+    if scale not in ("log S", "S"):
+        raise ValueError(f"scale must be 'log S' or 'S', not {scale!r}.")
+    if keep not in KEEPS:
+        raise ValueError(f"keep must be one of {', '.join(KEEPS)}, not {keep!r}.")
+    S = np.asarray(S, float)
+    x = np.log(S / S[0]) if scale == "log S" else S / S[0] - 1
+    ratio = mu / sigma - rate * x
+    change = np.abs(ratio / (mu / sigma))
+    power = {"sigma": 0, "mu": -1, "root": 0.5, "ridge": 1}[keep]
+    return ratio * sigma * change**power, sigma * change**power
+
+
+def calibrated_rate(S, mu, sigma, factor, scale="log S", keep="sigma"):
+    """The rate at which -log p_1 falls by `factor` from the first to the last size.
+
+    Raises:
+        ValueError: no rate reaches it, as along the ridge, where -log p_1 does not fall at all.
+    """
+    start = lognormal.neg_log_p1(mu, sigma)
+
+    def gap(rate):
+        return float(lognormal.neg_log_p1(*parameter_path(S, mu, sigma, rate, scale, keep))[-1] / start - factor)
+
+    S = np.asarray(S, float)
+    top = 2.0 / (np.log(S[-1] / S[0]) if scale == "log S" else S[-1] / S[0] - 1)
+    for _ in range(12):
+        if gap(top) < 0:
+            return optimize.brentq(gap, 0.0, top, xtol=1e-15)
+        top *= 2
+    raise ValueError(f"no rate makes -log p_1 fall by the factor {factor:.3g} with {keep} kept.")
+
+
+def exponents_over_k(ks, misses, step=1e-4):
+    """Relative exponents alpha_k / alpha_(ks[0]) when the parameters of a distribution move by a little.
+
+    Args:
+        ks: the ranks `misses` answers for. misses: function of the size of the move, returning 1 - RBP_k, float64 (K,).
+    """
+    up, down = (np.log(-np.log1p(-np.asarray(misses(d)))) for d in (step, -step))
+    change = up - down
+    return change / change[0]
+
+
+def fixed_sigma_misses(ks, mu, sigma, vocab_size=None):
+    """For exponents_over_k: the lognormal of Eq. 10 with mu moving at fixed sigma, on all ranks or on 1..V."""
+
+    def misses(step):
+        lam, beta = lognormal.natural(mu - step * sigma, sigma)
+        above = lognormal.misses(ks, lam, beta)
+        beyond = 0.0 if vocab_size is None else lognormal.misses(vocab_size, lam, beta)[0]
+        return (above - beyond) / (1 - beyond)
+
+    return misses
+
+
+def ceiling_misses(ks, mu, sigma):
+    """For exponents_over_k: the untruncated lognormal of Eq. 9, R = ceil(X), RBP_k = Phi((ln k - mu)/sigma)."""
+    return lambda step: stats.norm.sf((np.log(ks) - mu + step) / sigma)

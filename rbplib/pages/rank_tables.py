@@ -1,0 +1,114 @@
+"""Tables of the pages on distributions of ranks and on the three losses, as data frames."""
+
+import numpy as np
+import pandas as pd
+
+from rbplib.distributions.contest import vuong
+from rbplib.distributions.fit import fit_rank_law
+from rbplib.distributions.histogram import table_histogram
+from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent
+from rbplib.laws.losses import NAMES
+
+
+def contest_frame(result, fits):
+    """One row per candidate, best first: held-out loss with interval, AIC, and how far it is off in absolute terms."""
+    fits = [fits[name] for name in result.candidates]
+    best_aic = min(f.aic for f in fits)
+    return pd.DataFrame(
+        {
+            "law": [f.title for f in fits],
+            "parameters": [len(f.values) for f in fits],
+            "held-out nats": result.nll,
+            "above the best": result.loss,
+            "low": result.interval[0],
+            "high": result.interval[1],
+            "AIC above the best": [f.aic - best_aic for f in fits],
+            "KL": [f.kl for f in fits],
+            "max |ΔRBP|": [f.max_drbp for f in fits],
+            "status": [f.status for f in fits],
+        }
+    )
+
+
+def fit_frame(fits):
+    """One row per fitted distribution, in the order given: AIC above the first, absolute misfit, parameters."""
+    return pd.DataFrame(
+        {
+            "law": f.title,
+            "parameters": len(f.values),
+            "AIC above the best": f.aic - fits[0].aic,
+            "KL": f.kl,
+            "max |ΔRBP|": f.max_drbp,
+            "p_1": f.pmf[0],
+            "1 - RBP_10000": 1 - f.rbp(10_000) if len(f.pmf) > 10_000 else np.nan,
+            "fitted": ", ".join(f"{n} {v:.4g}" for n, v in f.parameters.items()),
+            "status": f.status,
+        }
+        for f in fits
+    )
+
+
+def vuong_frame(table, fits, pairs):
+    """Vuong's statistic of pairs of candidates on the tokens of a table, clustered by document and not."""
+    ranks = table.rank()
+    tests = [(a, b, vuong(fits[a], fits[b], ranks, table.document)) for a, b in pairs]
+    return pd.DataFrame(
+        {
+            "first": fits[a].title,
+            "second": fits[b].title,
+            "nats per token in favour of the first": v.mean,
+            "z, clustered": v.z,
+            "z, as if independent": v.z_iid,
+            "design effect": v.deff,
+        }
+        for a, b, v in tests
+    )
+
+
+def lognormal_frame(tables, candidate="lognormal_rounded"):
+    """One row per model: the lognormal in both parametrisations, how well each is determined, the ridge."""
+    fits = [fit_rank_law(table_histogram(t), candidate) for t in tables]
+    return pd.DataFrame(
+        {
+            "model": str(t.record["model"]),
+            "S": float(t.record["nonembedding_params"]),
+            **fit.conventional,
+            "mu/sigma": mu_over_sigma(fit),
+            **fit.parameters,
+            "exponent at the pivot": pivot_exponent(fit)[0],
+            "its standard error": pivot_exponent(fit)[1],
+            "condition (mu, sigma)": fit.conventional_condition,
+            "condition (s, beta)": fit.fisher_condition,
+            "status": fit.status,
+        }
+        for t, fit in zip(tables, fits, strict=True)
+    )
+
+
+def loss_frame(losses):
+    """One row per model: the three losses, the gap between cross-entropy and rank entropy, and the floor E ln R."""
+    ends = losses.gap_interval()
+    frame = pd.DataFrame({"model": losses.models, "S": losses.S.astype(int)})
+    for i, name in enumerate(NAMES):
+        frame[name] = losses.values[:, i]
+    frame["CE less H(R)"], frame["low"], frame["high"] = losses.gap, ends[:, 0], ends[:, 1]
+    frame["E ln R"] = losses.mean_log_rank
+    return frame
+
+
+def exponent_frame(exponents):
+    """One row per loss: exponent, token interval, R^2, and its difference from that of -log RBP_1."""
+    lead = [*exponents.difference, np.nan]
+    ends = [*exponents.difference_interval.T, (np.nan, np.nan)]
+    return pd.DataFrame(
+        {
+            "loss": NAMES,
+            "alpha": exponents.alpha,
+            "low": exponents.interval[0],
+            "high": exponents.interval[1],
+            "R²": exponents.r2,
+            "less that of -log RBP_1": lead,
+            "difference: low": [e[0] for e in ends],
+            "difference: high": [e[1] for e in ends],
+        }
+    )

@@ -1,0 +1,46 @@
+"""Held-out comparison by documents and Vuong's test with clustered variance."""
+
+import numpy as np
+import pytest
+
+from rbplib.distributions.contest import contest, cross_validate, vuong
+from rbplib.distributions.fit import fit_rank_law
+from rbplib.distributions.histogram import rank_histogram
+from rbplib.settings import InputError
+
+V = 5000
+
+
+def clustered_ranks(documents, tokens, seed):
+    """Documents of differing difficulty: a cutoff law whose exponent varies by document."""
+    rng, k, ranks = np.random.default_rng(seed), np.arange(1.0, V + 1), []
+    for s in rng.normal(1.3, 0.15, documents):
+        mass = k**-s * np.exp(-k / 900)
+        ranks.append(rng.choice(V, size=tokens, p=mass / mass.sum()) + 1)
+    return np.concatenate(ranks), np.repeat(np.arange(documents) * 3, tokens)  # gaps in the numbering are allowed
+
+
+def test_held_out_comparison_and_clustered_vuong():
+    ranks, documents = clustered_ranks(60, 400, seed=2)
+    names = ("zipf", "zipf_cutoff", "yule")
+    held = cross_validate(ranks, documents, V, names, folds=5, seed=1)
+    assert held.tokens.sum() == len(ranks) and held.scores.shape == (60, 3)
+    again = cross_validate(ranks, documents, V, names, folds=5, seed=1)
+    assert np.array_equal(held.scores, again.scores)
+    result = contest(held, n_bootstrap=2000, seed=0)
+    assert result.best == "zipf_cutoff" and result.loss[0] == 0
+    for j, name in enumerate(result.candidates[1:], start=1):
+        assert result.interval[0, j] < result.loss[j] < result.interval[1, j], name
+    assert held.nll[1] > fit_rank_law(rank_histogram(ranks, V), "zipf_cutoff").nll  # held out costs something
+    first, second = (fit_rank_law(rank_histogram(ranks, V), f) for f in ("zipf_cutoff", "zipf"))
+    test = vuong(first, second, ranks, documents)
+    assert test.z > 3 and test.deff > 1.5 and abs(test.z) < abs(test.z_iid)
+    assert np.isclose(test.mean, second.nll - first.nll - 1 / len(ranks), atol=1e-12)
+    assert held.fits["zipf"].nll == second.nll and result.place("yule") == result.candidates.index("yule")
+    reverse = vuong(second, first, ranks, documents)
+    assert np.isclose(reverse.z, -test.z)
+
+
+def test_too_few_documents_for_the_folds():
+    with pytest.raises(InputError, match="folds"):
+        cross_validate(np.array([1, 2]), np.array([0, 0]), 10, ("zipf",))

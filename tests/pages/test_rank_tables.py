@@ -1,0 +1,59 @@
+"""Page tables of distributions of ranks, made from planted tables."""
+
+import numpy as np
+import pytest
+
+from rbplib.distributions.contest import table_contest
+from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
+from rbplib.pages import appendix, rank_tables
+from rbplib.ranks.table import RankTable
+
+
+def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):
+    rng, n = np.random.default_rng(seed), documents * tokens
+    p = np.arange(1.0, V + 1) ** -exponent
+    rank = rng.choice(V, size=n, p=p / p.sum())
+    record = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": V, "documents": documents}
+    document, position = np.repeat(np.arange(documents), tokens), np.tile(np.arange(1, tokens + 1), documents)
+    return RankTable(document, position, rank, rank, np.ones_like(rank), -np.ones(n), record)
+
+
+TABLES = [power_law_table(S, 1.2 + 0.1 * np.log(S / 1e4), seed=i) for i, S in enumerate((1e4, 1e5, 1e6))]
+
+
+def test_tables_of_a_contest():
+    result, fits = table_contest(TABLES[0], ("zipf", "yule", "lognormal"), n_bootstrap=300)
+    frame = rank_tables.contest_frame(result, fits)
+    assert frame.iloc[0]["above the best"] == 0 and np.all(frame["AIC above the best"] >= 0)
+    assert list(frame["law"]) == [fits[name].title for name in result.candidates]
+    assert len(rank_tables.vuong_frame(TABLES[0], fits, [("zipf", "yule")])) == 1
+    by_aic = rank_tables.fit_frame(sorted(fits.values(), key=lambda fit: fit.aic))
+    assert by_aic["AIC above the best"].is_monotonic_increasing and by_aic["1 - RBP_10000"].isna().all()
+    assert np.isfinite(predicted_ratio(fits["lognormal"]))
+    with pytest.raises(ValueError):
+        table_contest(TABLES[0], ("no such distribution",))
+
+
+def test_table_of_lognormals():
+    rows = rank_tables.lognormal_frame(TABLES, "lognormal")
+    # a pure power law: the exponent at the pivot is that power, however loosely (mu, sigma) are known
+    assert np.allclose(rows["exponent at the pivot"], 1.2 + 0.1 * np.log(rows["S"] / 1e4), atol=0.03)
+    low, high = predicted_ratios(TABLES)
+    assert 0 < low <= high
+
+
+def test_tables_of_the_appendix():
+    """What no other test reads off these tables: their shapes, and the lines that must agree with each other."""
+    formulas = appendix.approximation_frame()
+    assert len(formulas) == 1 + len(appendix.POINTS) and formulas["sigma"][0] == 12.892
+    terms = appendix.cancellation_frame((-1, -5, -20), 2.0)
+    parts = terms["log c"] + terms["log(√2π σ)"] + terms["mu²/2σ²"]
+    assert np.allclose(parts, terms["sum = -log p_1"], atol=1e-9)
+    readings = appendix.hypothesis_frame()
+    assert len(readings) == 6 and np.allclose(readings["ratio"], readings["slope of H"] / readings["slope of -log p_1"])
+    assert readings["R²"][readings["linear in"] == "log S"].min() > 0.99 > readings["R²"].min()
+    examples = appendix.entropy_examples()
+    assert np.allclose(examples["CE"], examples["H(R)"] - examples["I(R;X)"] + examples["KL"], atol=1e-9)
+    assert list(appendix.exponents_frame().columns[:3]) == ["law", "k = 1", "k = 10"]
+    assert (appendix.emergence_frame((0.5, 0.9)).drop(columns="p") > 0).all(axis=None)
+    assert appendix.precision_frame()["effective misses"].is_monotonic_increasing  # ever narrower intervals
