@@ -71,6 +71,33 @@ def test_one_job_per_notebook_and_two_to_measure_a_family(place):
     assert jobs == {"measure__demo": 2, "notebook": 1, "together": 1, "index": 1, "html": 1, "all": 1, "total": 7}
 
 
+CHANGES = {  # file of the library that changed: the rules that run again
+    "models/load.py": set(),
+    "ranks/engine.py": set(),
+    "ranks/table.py": {"notebook", "together", "index", "html"},
+    "laws/law.py": {"notebook", "together", "index", "html"},
+    "pages/workflow.py": set(),
+    "pages/html.py": {"html"},
+}
+
+
+def test_what_runs_again_follows_from_the_rooms(place, monkeypatch):
+    library = place / "library" / "rbplib"
+    shutil.copytree(ROOT / "rbplib", library, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", str(library.parent))
+    made = [f"results/ranks/demo/{m}/{c}.parquet" for m in ("small", "middle", "large") for c in ("docs", "code")]
+    made += ["book/_executed/demo/01_first.ipynb", "book/_executed/all/11_precision.ipynb"]
+    for name in [*made, "book/_executed/demo/index.md", "_build/html/index.html"]:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).touch()
+    soon = time.time() + 100
+    for name, expected in CHANGES.items():
+        before = (library / name).stat().st_mtime
+        os.utime(library / name, (soon, soon))
+        assert set(planned(place)) - {"all", "total"} == expected, name
+        os.utime(library / name, (before, before))
+
+
 def test_a_family_of_the_hub_is_measured_model_by_model(place):
     path = place / "families/demo.yml"
     path.write_text(path.read_text().replace("embedded: true", "embedded: false"))
