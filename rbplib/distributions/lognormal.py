@@ -17,7 +17,7 @@ from scipy import special
 HEAD = 1000  # ranks added one by one; beyond them the Euler-Maclaurin remainder is below rounding
 # B_2n / (2n)! for n = 1..7, the weights of the odd derivatives in Euler-Maclaurin
 EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
-LAGUERRE = special.roots_laguerre(80)
+LEGENDRE, FADE = np.polynomial.legendre.leggauss(80), 40.0  # exp(-40) is below rounding
 SQRT_2PI = np.sqrt(2 * np.pi)
 
 
@@ -58,32 +58,17 @@ def mills(a):
 def _tail_integrals(lam, beta, T, orders, shift):
     """Integrals over t > T of t^j exp(-lam t - beta t^2 - shift), j = 0..orders-1; an array (orders, P).
 
-    Two routes, each where it is accurate: Gauss-Laguerre where the integrand falls like an exponential (this includes
-    beta = 0), else the error function and a recurrence in j.
+    By one Gauss-Legendre rule over the t > T where the integrand is above exp(-FADE) of its largest value.
     """
-    slope = lam + 2 * beta * T  # decay rate at T
-    root = np.sqrt(beta)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(beta > 0, slope / (2 * root), np.inf)
-    edge = np.exp(-lam * T - beta * T**2 - shift)
-    out = np.empty((orders, lam.size))
-    far = z > 4
-    nodes, weights = LAGUERRE
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        u = nodes[:, None] / np.where(far, slope, 1.0)  # (80, P)
-        kernel = weights[:, None] * np.exp(-beta * u**2) * edge / np.where(far, slope, 1.0)
-        erfc_part = np.where(
-            z > 0,
-            np.log(special.erfcx(np.maximum(z, 0))) - lam * T - beta * T**2,
-            np.log(special.erfc(np.minimum(z, 0))) + lam**2 / (4 * beta),
-        )
-        near = [np.exp(erfc_part - shift + 0.5 * np.log(np.pi / beta) - np.log(2))]
-        for j in range(1, orders):
-            lower = (j - 1) * near[j - 2] if j > 1 else 0.0
-            near.append((edge * T ** (j - 1) + lower - lam * near[j - 1]) / (2 * beta))
-    for j in range(orders):
-        out[j] = np.where(far, (kernel * (T + u) ** j).sum(0), near[j])
-    return out
+        peak = np.maximum(T, np.where(beta > 0, -lam / (2 * beta), T))
+        left = np.minimum(peak - T, np.sqrt(FADE / beta))
+    fall = np.maximum(lam + 2 * beta * peak, 0.0)  # rate of decay at the peak: 0 inside, more at the edge
+    right = 2 * FADE / (fall + np.sqrt(fall**2 + 4 * beta * FADE))
+    nodes, weights = LEGENDRE
+    t = peak - left + (left + right) * (1 + nodes[:, None]) / 2  # (80, P)
+    mass = np.exp(-lam * t - beta * t**2 - shift) * weights[:, None] * (left + right) / 2
+    return np.stack([(mass * t**j).sum(0) for j in range(orders)])
 
 
 def _edge_terms(lam, beta, K, orders, shift):
@@ -92,25 +77,18 @@ def _edge_terms(lam, beta, K, orders, shift):
     The n-th derivative of x^-s exp(-beta t^2) t^j, t = ln x, is x^(-s-n) exp(-beta t^2) P_n(t) with
     P_(n+1) = P_n' - (s + n + 2 beta t) P_n and P_0 = t^j, so polynomials in t carry all derivatives.
     """
-    s, T = 1 + lam, np.log(K)
-    edge = np.exp(-s * T - beta * T**2 - shift)
+    s, T, count = 1 + lam, np.log(K), 2 * len(EULER_MACLAURIN)
+    powers = T ** np.arange(orders + count)
+    derivative, times_t = np.diag(np.arange(1.0, len(powers)), 1), np.diag(np.ones(len(powers) - 1), -1)
     out = np.empty((orders, lam.size))
-    count = 2 * len(EULER_MACLAURIN)
     for j in range(orders):
-        P = np.zeros((j + count + 1, lam.size))
-        P[j] = 1.0
-        total = 0.5 * T**j * np.ones_like(lam)
+        P = np.zeros((len(powers), lam.size))
+        P[j], out[j] = 1.0, 0.5 * T**j
         for n in range(count - 1):
-            derivative = np.zeros_like(P)
-            derivative[:-1] = P[1:] * np.arange(1, len(P))[:, None]
-            up = np.zeros_like(P)
-            up[1:] = P[:-1]
-            P = derivative - (s + n) * P - 2 * beta * up
+            P = derivative @ P - (s + n) * P - 2 * beta * (times_t @ P)
             if n % 2 == 0:
-                value = np.polynomial.polynomial.polyval(T, P) / float(K) ** (n + 1)
-                total = total - EULER_MACLAURIN[n // 2] * value
-        out[j] = edge * total
-    return out
+                out[j] -= EULER_MACLAURIN[n // 2] * (powers @ P) / float(K) ** (n + 1)
+    return out * np.exp(-s * T - beta * T**2 - shift)
 
 
 def lattice_sums(lam, beta, start=1, orders=3):
