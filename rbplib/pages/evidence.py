@@ -1,20 +1,24 @@
-"""Everything the findings and the open questions rest on, measured once: an entry per family and corpus."""
+"""What claims and open questions are judged by: records of one family on one corpus each, from rank tables alone."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 
+from rbplib.distributions import gpt2, lognormal
+from rbplib.distributions.candidates import PAPER
 from rbplib.distributions.contest import table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
-from rbplib.laws.curve import Curve
-from rbplib.laws.law import exponent_difference, fit_law, resampled_losses
-from rbplib.laws.losses import Exponents, Losses, family_losses, loss_exponents
+from rbplib.laws import published, published_fits
+from rbplib.laws.curve import Curve, rbp_curve
+from rbplib.laws.law import Law, exponent_difference, fit_law, resampled_losses
+from rbplib.laws.losses import family_losses, loss_exponents
 from rbplib.laws.noise import NoiseFloor, noise_floor
-from rbplib.laws.runs import Dependence, RunGap, hit_dependence, run_gap
-from rbplib.pages.prose import number
+from rbplib.laws.runs import Dependence, hit_dependence, run_gap
+from rbplib.pages import appendix
 from rbplib.pages.rank_tables import lognormal_frame
-from rbplib.pages.tables import every_curve, family_rank_tables
-from rbplib.settings import InputError, family_names, load_family
+from rbplib.settings import InputError
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
@@ -25,27 +29,15 @@ class Case:
     """One family on one corpus."""
 
     curve: Curve
-    laws: dict  # {k: Law}, the paper's fit
-    rise: tuple | None  # (exponent at k = 100 less that at k = 1, its interval)
-    losses: Losses
-    exponents: Exponents
-    contest: object  # contest.Contest of the largest model
-    fits: dict  # {candidate: RankDistribution} of the largest model
+    laws: dict[int, Law]  # by k, the paper's fit
+    rise: tuple | None  # exponent at k = 100 less that at k = 1, and its interval
+    pair: SimpleNamespace  # see `exponent_pair`
+    contest: tuple  # (Contest, {candidate: RankDistribution}) of the largest model
     lognormals: object  # data frame, a row per model
     predicted: tuple[float, float]  # ratio of exponents that the fitted lognormals predict, smallest and largest
     dependence: Dependence  # of the hits of the largest model at RUN_K
     gaps: dict  # {N: RunGap}
-    floors: tuple[NoiseFloor, ...]  # at the paper's large k, as shares of the vocabulary
-
-    @property
-    def far(self):
-        """The ks that stand for the paper's 20,000 and 30,000."""
-        return [k for k in large_ks(self.curve.vocab_size) if k in self.laws]
-
-    @property
-    def gap(self) -> RunGap | None:
-        """Ten hits in a row."""
-        return self.gaps.get(10)
+    floors: dict[int, NoiseFloor]  # by k, at the paper's large k as shares of the vocabulary
 
 
 def large_k(vocab_size, k):
@@ -53,64 +45,132 @@ def large_k(vocab_size, k):
     return max(1, round(k * vocab_size / PAPER_V))
 
 
-def large_ks(vocab_size):
-    return sorted({large_k(vocab_size, k) for k in PAPER_FAR})
-
-
-def gather(families=(), corpora=(), protocol="paper", n_bootstrap=2000, seed=42, progress=iter):
-    """Measure every case from rank tables; families of fewer than three models are left out.
+def gather(tables, n_bootstrap=2000, seed=42, progress=iter):
+    """Fit everything once; families of fewer than three models are left out.
 
     Args:
-        families: names or YAML paths, empty for the embedded ones. corpora: names, empty for each family's own.
+        tables: {(family, corpus): rank tables}, see `ranks.table.measured_families`.
         progress: wraps the list of cases, tqdm for a bar.
     Returns:
         list of Case, family by family.
     """
-    families = list(families) or [name for name in family_names() if load_family(name).embedded]
-    pairs = [(f, c) for f in families for c in every_curve([f], corpora, (1,), protocol) if len(c.models) >= 3]
-    return [_case(family, curve, protocol, n_bootstrap, seed) for family, curve in progress(pairs)]
+    return [case(found, n_bootstrap, seed) for found in progress([t for t in tables.values() if len(t) >= 3])]
 
 
-def _case(family, curve, protocol, n_bootstrap, seed):
-    V = curve.vocab_size
-    ks = sorted({k for k in (1, 10, 50, 100) if k <= V} | set(large_ks(V)))
-    (curve,) = every_curve([family], [curve.corpus], ks, protocol)
-    tables = family_rank_tables(family, curve.corpus, protocol)
+def case(tables, n_bootstrap, seed):
+    """Case of the rank tables of one family on one corpus, smallest model first."""
+    V = int(tables[0].record["vocab_size"])
+    far = sorted({large_k(V, k) for k in PAPER_FAR})
+    curve = rbp_curve(tables, sorted({k for k in (1, 10, 50, 100) if k <= V} | set(far)))
     shared = resampled_losses(curve, n_bootstrap, seed)
-    laws = {k: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in ks}
-    losses = family_losses(tables, n_bootstrap, seed)
-    result, fits = table_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed)
-    k = min(RUN_K, V)
-    dependence = hit_dependence(tables[-1], k)
+    dependence = hit_dependence(tables[-1], min(RUN_K, V))
     return Case(
-        curve, laws, exponent_difference(curve, 1, 100, n_bootstrap, seed) if V >= 100 else None, losses,
-        loss_exponents(losses), result, fits, lognormal_frame(tables), predicted_ratios(tables), dependence,
-        _gaps(tables[-1], k, dependence, n_bootstrap, seed),
-        tuple(noise_floor(curve, k, n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in large_ks(V)),
-    )  # fmt: skip
+        curve=curve,
+        laws={int(k): fit_law(curve, int(k), n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in curve.ks},
+        rise=exponent_difference(curve, 1, 100, n_bootstrap, seed) if V >= 100 else None,
+        pair=exponent_pair(family_losses(tables, n_bootstrap, seed)),
+        contest=table_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed),
+        lognormals=lognormal_frame(tables),
+        predicted=predicted_ratios(tables),
+        dependence=dependence,
+        gaps=_gaps(tables[-1], dependence, n_bootstrap, seed),
+        floors={k: noise_floor(curve, k, n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in far},
+    )
 
 
-def _gaps(table, k, dependence, n_bootstrap, seed):
+def _gaps(table, dependence, n_bootstrap, seed):
     """Runs of every length that the documents allow."""
     found = {}
     for N in RUNS:
         try:
-            found[N] = run_gap(table, k, N, dependence, n_bootstrap, seed)
+            found[N] = run_gap(table, dependence.k, N, dependence, n_bootstrap, seed)
         except InputError:  # no document holds so long a run
             break
     return found
 
 
-def spread(values, digits=3):
-    """Median and range of the values there are, for a sentence."""
-    values = np.asarray([v for v in values if np.isfinite(v)], float)
-    if not len(values):
-        return "no value"
-    middle, low, high = (number(float(f(values)), digits) for f in (np.median, np.min, np.max))
-    return f"median {middle}, {low} to {high}"
+def by_kind(found):
+    """{kind: cases} of a list of Case, as claims.yml names the kinds."""
+    return {
+        "laws": [law for c in found for law in c.laws.values()],
+        "far": [far_case(c.laws[k], floor) for c in found for k, floor in c.floors.items()],
+        "rises": [SimpleNamespace(change=c.rise[0], interval=c.rise[1]) for c in found if c.rise],
+        "runs": [gap for c in found for gap in c.gaps.values()],
+        "pairs": [c.pair for c in found],
+        "contests": [contested(*c.contest) for c in found],
+        "ladders": [ladder(c.lognormals) for c in found],
+    }
 
 
-def count(holds):
-    """How many of how many."""
-    holds = [bool(h) for h in holds]
-    return f"{sum(holds)} of {len(holds)}"
+def far_case(law, floor=None):
+    """A law at large k beside its noise floor, where the documents allow one."""
+    return SimpleNamespace(
+        k=law.k,
+        r2=law.r2,
+        alpha=law.alpha,
+        high=law.ci_tokens[1],
+        lack_of_fit_p=law.lack_of_fit_p,
+        worse=floor.worse if floor else np.nan,
+    )
+
+
+def exponent_pair(losses):
+    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; the interval is that of first less last."""
+    found = loss_exponents(losses)
+    return SimpleNamespace(
+        cross_entropy=found.alpha[0],
+        rank_entropy=found.alpha[1],
+        top1=found.alpha[2],
+        ratio=found.alpha[0] / found.alpha[2],
+        interval=found.difference_interval[:, 0],
+        gap=losses.gap,
+        largest_gap=np.abs(losses.gap).max(),
+    )
+
+
+def contested(result, fits):
+    """The paper's lognormal in the contest of laws on one rank table."""
+    place = result.place(PAPER)
+    return SimpleNamespace(
+        place=place + 1,
+        laws=len(fits),
+        behind=result.loss[place],
+        zipf_lead=result.loss[result.place("zipf")] - result.loss[place],
+        misfit=fits[PAPER].max_drbp,
+        best=fits[result.best].title,
+    )
+
+
+def ladder(frame):
+    """How straight mu/sigma runs along size and its logarithm over the models off the ridge, from a lognormal_frame."""
+    fine = frame[np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")]
+    sizes = (fine["S"], np.log(fine["S"])) if len(fine) > 2 else ()
+    size_r2, log_size_r2 = [np.corrcoef(x, fine["mu/sigma"])[0, 1] ** 2 for x in sizes] or (np.nan, np.nan)
+    return SimpleNamespace(size_r2=size_r2, log_size_r2=log_size_r2)
+
+
+def published_numbers():
+    """{kind: cases} of what the authors and others published; nothing of it was measured here."""
+    S, loss, _ = published.gpt2_reference("neg_log_rbp")
+    x, y = np.log(S) - np.log(S).mean(), np.log(loss)
+    points = SimpleNamespace(slope=(x @ y) / (x @ x), r2=(x @ y) ** 2 / (x @ x) / ((y - y.mean()) ** 2).sum())
+    names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
+    rounded, cut = gpt2.ratio_parts().ratios[3:]
+    alike = {"rounded": rounded, "cut": cut, "printed": gpt2.PRINTED_RATIO}
+    along = published_fits.training_laws("pythia")
+    first, last = next(w for w in along if w.r2 > 0.9), along[-1]
+    exact = appendix.approximation_frame().iloc[0]
+    local = lognormal.local_exponents(*lognormal.natural(*gpt2.PRINTED))
+    return {
+        "refit": [points],
+        "figures": list(pd.DataFrame(gpt2.figure_lack_of_fit()).rename(columns=names).itertuples()),
+        "ratios": [SimpleNamespace(ratio=ratio, **alike) for ratio in (rounded, cut)],
+        "training": [SimpleNamespace(first_step=first.step, first_exponent=first.alpha, last_exponent=last.alpha)],
+        "appendix": [
+            SimpleNamespace(
+                error_20=100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
+                error_21=100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
+                local_ratio=float(local.entropy / local.neg_log_p1),
+            )
+        ],
+    }

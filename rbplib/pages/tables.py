@@ -1,10 +1,11 @@
-"""What a page asks for first: the measured curves of its family, measuring what is missing.
+"""Tables of curves, laws and predictions for pages: records in, a data frame out."""
 
-The notebooks start here. torch is imported only when something has to be measured.
-"""
+import numpy as np
+import pandas as pd
 
 from rbplib.laws.curve import rbp_curve
-from rbplib.ranks.table import measured, measured_families
+from rbplib.laws.law import fit_law
+from rbplib.ranks.table import DEFINITIONS, measured, measured_families
 from rbplib.settings import InputError, load_corpus
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -12,8 +13,6 @@ KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 def k_grid(vocab_size, per_decade=8):
     """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
-    import numpy as np
-
     grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
     return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
 
@@ -45,8 +44,6 @@ def corpus_title(name):
 
 def size_frame(curves, ks=(1,)):
     """One row per corpus and model: size, tokens scored, RBP_k per k, cross-entropy. For tables on pages."""
-    import pandas as pd
-
     rows = []
     for name, c in curves.items():
         for i, model in enumerate(c.models):
@@ -58,8 +55,6 @@ def size_frame(curves, ks=(1,)):
 
 def law_frame(laws):
     """One row per fitted law: exponent, both 95% intervals, R^2, scatter, lack of fit, status. For tables on pages."""
-    import pandas as pd
-
     return pd.DataFrame(
         {
             "corpus": corpus_title(w.corpus),
@@ -83,9 +78,6 @@ def law_frame(laws):
 
 def extrapolation_frame(tests):
     """One row per held-out model: predicted and measured loss, the error, and whether the interval held."""
-    import numpy as np
-    import pandas as pd
-
     rows = []
     for t in tests:
         for i, model in enumerate(t.models):
@@ -121,3 +113,62 @@ def every_curve(families=(), corpora=(), ks=KS, protocol="paper"):
         vocab = min(int(t.record["vocab_size"]) for t in tables)
         found.append(rbp_curve(tables, [k for k in ks if k <= vocab] or [1]))
     return found
+
+
+# Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.
+
+
+def tie_frame(tables, reference="float32"):
+    """One row per precision and model: how often the true token is tied, and how often its rank is another."""
+    rows = []
+    for precision, found in tables.items():
+        for table, exact in zip(found, tables[reference], strict=True):
+            tied, rank, true = table.ties > 1, table.rank(), exact.rank()
+            row = {
+                "precision": precision,
+                "model": table.record["model"],
+                "S": int(table.record["nonembedding_params"]),
+                "tied": tied.mean(),
+                "tied with the best": ((table.greater == 0) & tied).mean(),
+                "ties, largest": int(table.ties.max()),
+            }
+            for name, kept in (("first ten", true <= 10), ("beyond 100", true > 100)):
+                row[f"rank changed, {name}"] = (rank != true)[kept].mean() if kept.any() else np.nan
+            rows.append(row | {f"rank changed, {d}": (table.rank(d) != exact.rank(d)).mean() for d in DEFINITIONS})
+    return pd.DataFrame(rows)
+
+
+def precision_curves(tables, ks):
+    """{(precision, definition): Curve}."""
+    return {(p, d): rbp_curve(found, ks, d) for p, found in tables.items() for d in DEFINITIONS}
+
+
+def shift_frame(curves, k=1, reference="float32"):
+    """One row per precision, definition and model: RBP_k and how far it is from the reference."""
+    parts = []
+    for (precision, definition), curve in curves.items():
+        here, there = (c.rbp[:, c.index(k)] for c in (curve, curves[reference, definition]))
+        columns = {"model": curve.models, "S": curve.S.astype(int), "RBP": here, "change": here - there}
+        parts.append(pd.DataFrame({"precision": precision, "definition": definition, **columns}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def precision_frame(curves, k=1, reference="float32", n_bootstrap=10_000, seed=42):
+    """One row per precision and definition: exponent, token interval, R^2, change against the reference."""
+    laws = {key: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed) for key, curve in curves.items()}
+    rows = []
+    for (precision, definition), law in laws.items():
+        (low, high), change = law.ci_tokens, law.alpha - laws[reference, definition].alpha
+        rows.append(
+            {
+                "precision": precision,
+                "definition": definition,
+                "alpha": law.alpha,
+                "low": low,
+                "high": high,
+                "R²": law.r2,
+                "change of alpha": change,
+                "in widths of its interval": abs(change) / (high - low),
+            }
+        )
+    return pd.DataFrame(rows)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from smallmodels import save_model
 
-from rbplib.pages.ties import exponent_frame, precision_curves, shift_frame, tie_frame
+from rbplib.pages.tables import precision_curves, precision_frame, shift_frame, tie_frame
 from rbplib.ranks.engine import token_ranks
 from rbplib.ranks.precision import precision_tables
 from rbplib.ranks.table import RankTable
@@ -53,7 +53,7 @@ def test_tables_are_those_of_naive_logits(place, monkeypatch):
     assert np.array_equal(mended["float32"][1].greater, found["float32"][1].greater)
     curves = precision_curves(found, [1, 10])
     assert (shift_frame(curves, 10).query("precision == 'float32'")["change"] == 0).all()
-    assert len(exponent_frame(curves, 10, n_bootstrap=50)) == 6
+    assert len(precision_frame(curves, 10, n_bootstrap=50)) == 6
 
 
 def made(greater, ties):
