@@ -66,8 +66,7 @@ class Judged:
     cases: list
     held: list  # of bool, for the cases that can be judged
     claim: str
-    ours: str
-    short: str
+    ours: str  # what was found, in a sentence
     count: str  # of the cases that hold
     verdict: str
 
@@ -128,8 +127,8 @@ def verdict(held, enough=CASES):
     return AGREES if share >= 0.8 else DIFFERS if share <= 0.2 else MIXED
 
 
-def judged(rule, cases):
-    """Judged: a claim on those of the cases that it is about."""
+def judged(rule, cases, short=False):
+    """Judged: a claim on those of the cases that it is about; the short sentence is the one of a page's own list."""
     cases = [c for c in cases if (not rule.ks or c.k in rule.ks) and (rule.N is None or rule.N == c.N)]
     if rule.among:
         cases = [c for c in cases if holds(rule.among, c)]
@@ -137,9 +136,15 @@ def judged(rule, cases):
     held = [h for h in found if h is not None]
     count = f"{sum(held)} of {len(held)}"
     words = Words(cases, count=count, k=", ".join(map(str, rule.ks)))
-    short = rule.short or (f"{{{next(iter(rule.holds))}.range}}" if rule.holds else rule.found)
-    texts = [text.format_map(words) for text in (rule.claim, rule.found, short)]
-    return Judged(rule, cases, held, *texts, count, rule.proved or rule.reading or verdict(held, rule.enough))
+    return Judged(
+        rule=rule,
+        cases=cases,
+        held=held,
+        claim=rule.claim.format_map(words),
+        ours=(short and rule.short or rule.found).format_map(words),
+        count=count,
+        verdict=rule.proved or rule.reading or verdict(held, rule.enough),
+    )
 
 
 class Shown(float):
@@ -197,7 +202,7 @@ def judge(page, **evidence):
         if page not in rule.pages or rule.of not in evidence:
             continue
         for part in [replace(rule, k=k) for k in rule.ks] or [rule]:
-            if (found := judged(part, evidence[rule.of])).cases:
+            if (found := judged(part, evidence[rule.of], short=True)).cases:
                 say(line(found))
 
 
@@ -207,7 +212,7 @@ def line(found):
     each = "on {} corpora" if None not in places and len(set(places)) == len(places) else "in {} cases"
     end = f"agrees {each.format(found.count)}" if found.rule.holds else f"{found.verdict} ({found.rule.basis})"
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
-    return f"- {found.claim}. {paper}; here: {found.short}; {end}."
+    return f"- {found.claim}. {paper}; here: {found.ours}; {end}."
 
 
 def findings(part, evidence):

@@ -148,7 +148,7 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
     """The very same object, so that a change of the rule changes both."""
     said, judged, seen = [], claims.judged, []
     monkeypatch.setattr(claims, "say", said.append)
-    monkeypatch.setattr(claims, "judged", lambda rule, cases: seen.append(rule) or judged(rule, cases))
+    monkeypatch.setattr(claims, "judged", lambda rule, *more, **how: seen.append(rule) or judged(rule, *more, **how))
     laws = [law(c, r2=r2) for c, r2 in zip("abcd", (0.976, 0.98, 0.99, 0.96), strict=True)]
     claims.judge("02_top1_law", laws=laws)
     on_page = {rule.name: rule.holds for rule in seen}
