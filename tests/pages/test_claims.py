@@ -83,7 +83,8 @@ def planted_kinds():
     """One case of each kind that `evidence` makes, from stand-ins."""
     law = SimpleNamespace(k=1, r2=0.5, alpha=0.1, ci_tokens=(0.05, 0.15), lack_of_fit_p=0.5, corpus="docs")
     fit = SimpleNamespace(max_drbp=0.1, title="a law")
-    result = SimpleNamespace(families=("zipf", "lognormal"), loss=np.array([0.0, 0.1]), best="zipf")
+    order = ("zipf", "lognormal")
+    result = SimpleNamespace(place=order.index, loss=np.array([0.0, 0.1]), best="zipf")
     return {
         "far": [evidence.far_case(law)],
         "rises": [SimpleNamespace(interval=(0.1, 0.2))],
