@@ -58,9 +58,10 @@ def sum_blocks(scores: "Given | Product", rows: Tensor, wanted: Tensor, space: T
     order, counts = holder.argsort(), holder.bincount(minlength=len(starts)).tolist()
     column = (wanted - starts[holder])[order]
     sums, seen = torch.empty(len(starts), 3, n, dtype=own.dtype), []
+    pairs = {w: space[:, : len(rows) * w].view(2, len(rows), w).unbind() for w in set((ends - starts).tolist())}
     blocks = zip(scores.cuts, order.split(counts), column.split(counts), sums, strict=True)
     for (left, right), inside, places, part in blocks:
-        tile, flags = (s[: len(rows) * (right - left)].view(len(rows), right - left) for s in space)
+        tile, flags = pairs[right - left]
         tile = scores(rows, slice(left, right), tile)[:n]
         seen.append(tile[inside, places])
         sum_tile(tile, own, flags[:n], part)
