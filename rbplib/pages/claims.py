@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 from rbplib.pages.prose import interval, number, say
 from rbplib.settings import InputError, read_yaml, root
@@ -170,9 +171,8 @@ class Values:
 
     def __init__(self, values):
         numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
-        self.low, self.middle, self.high = map(
-            Shown, np.quantile(numbers, [0, 0.5, 1]) if len(numbers) else [np.nan] * 3
-        )
+        ends = np.quantile(numbers, [0, 0.5, 1]) if len(numbers) else [np.nan] * 3
+        self.low, self.middle, self.high = map(Shown, ends)
         self.range = f"{self.low} to {self.high}" if len(numbers) else "no value"
         self.told = f"{len(numbers)} of {len(values)}"
         self.zeros, self.others = (f"{np.sum((numbers == 0) == zero)} of {len(numbers)}" for zero in (True, False))
@@ -225,16 +225,13 @@ def finding_frame(found, family):
 
     Claims on measurements link to the pages of `family`. The columns in LINKED hold safe HTML with a least width.
     """
-    import pandas as pd
 
     def wide(text, ems):
         return f'<div style="min-width:{ems}em">{text}</div>'
 
     return pd.DataFrame(
         {
-            "claim": wide(
-                f'<a href="{html.escape(link(f.rule.pages[0], family), quote=True)}">{html.escape(f.claim)}</a>', 10
-            ),
+            "claim": wide(f'<a href="{link(f.rule.pages[0], family)}">{html.escape(f.claim)}</a>', 10),
             "paper": f"{f.rule.paper} ({f.rule.place})",
             "ours": wide(html.escape(f.ours), 15),
             "verdict": f"{f.verdict} ({f.rule.basis})",
@@ -245,11 +242,7 @@ def finding_frame(found, family):
 
 
 def link(page, family):
-    """Where a page lies, seen from the once-only pages."""
+    """Where a page lies, seen from the once-only pages: 01 to 08 are those of a family."""
     if page.startswith("derivations/"):
         return f"../../{page}.html"
-    return (
-        f"../{family}/{page}.html"
-        if (root() / "notebooks" / f"{page}.md").is_file() and page < "09"
-        else f"{page}.html"
-    )
+    return f"../{family}/{page}.html" if page < "09" else f"{page}.html"
