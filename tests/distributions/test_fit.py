@@ -1,48 +1,15 @@
-"""Fits of distributions: planted truth, an independent optimiser, the ridge, held-out comparison and hostile input."""
+"""Fits of distributions: planted truth, an independent optimiser, the ridge, degenerate histograms."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize, special, stats
+from plantedranks import PLANTED, V, planted_pmf
+from scipy import optimize, special
 
 from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import RankHistogram, rank_histogram
-from rbplib.distributions.lognormal_fit import ridge_profile, rounded_lognormal_nll
-from rbplib.distributions.pivots import pivots
-from rbplib.settings import InputError
-
-V = 5000
-PLANTED = {
-    "zipf": (1.4,),
-    "zipf_cutoff": (1.1, 800.0),
-    "zipf_mandelbrot": (1.5, 0.7),
-    "zipf_mandelbrot_cutoff": (1.2, -0.4, 1500.0),
-    "log_quadratic": (1.5, -0.02),
-    "lognormal": (0.9, 0.06),
-    "lognormal_rounded": (0.9, 0.06),
-    "pareto_rounded": (1.4,),
-    "lognormal_ceiling": (0.8, 2.2),
-    "weibull": (6.0, 0.4),
-    "frechet": (0.9, 0.5),
-    "frechet_cutoff": (0.9, 0.4, 700.0),
-    "yule": (0.6,),
-    "waring": (0.7, -0.3),
-    "beta_negative_binomial": (0.8, 0.9, 1.5),
-    "atom_zipf_cutoff": (1.0, 1.0, 900.0),
-    "atom_lognormal": (0.5, 0.8, 0.05),
-    "two_lognormals": (0.7, -0.4, 1.5, 4.5, 1.2),
-}
-
-
-def planted_pmf(name, params, size=V):
-    mass = np.exp(CANDIDATES[name].log_mass(np.arange(1.0, size + 1), np.array(params)))
-    return mass / mass.sum()
-
-
-def test_every_candidate_has_a_planted_case():
-    assert set(PLANTED) == set(CANDIDATES)
+from rbplib.distributions.histogram import RankHistogram
 
 
 @pytest.mark.parametrize("name", CANDIDATES)
@@ -64,47 +31,6 @@ def test_standard_errors_match_the_scatter_of_refits(name):
     assert np.allclose(np.mean([f.se for f in fits], axis=0), spread, rtol=0.35)
     z = (np.mean([f.values for f in fits], axis=0) - PLANTED[name]) / (spread / np.sqrt(60))
     assert np.abs(z).max() < 4
-
-
-def test_cells_against_scipy():
-    """Ceiling and rounded cells, and the count families, equal their textbook forms."""
-    k = np.arange(1.0, 300)
-    n = stats.norm
-    ceiling = n.cdf((np.log(k) - 0.8) / 2.2) - np.r_[0, n.cdf((np.log(k[:-1]) - 0.8) / 2.2)]
-    assert np.allclose(np.exp(CANDIDATES["lognormal_ceiling"].log_mass(k, (0.8, 2.2))), ceiling, rtol=1e-9)
-    mu, sigma = 0.5, 1.7
-    s, beta = 1 - mu / sigma**2, 0.5 / sigma**2
-    rounded = n.cdf((np.log(k + 0.5) - mu) / sigma) - n.cdf((np.log(k - 0.5) - mu) / sigma)
-    ours = np.exp(CANDIDATES["lognormal_rounded"].log_mass(k, (s, beta)))
-    assert np.allclose(ours / ours[0], rounded / rounded[0], rtol=1e-9)
-    weibull = stats.weibull_min(0.4, scale=6.0)
-    assert np.allclose(
-        np.exp(CANDIDATES["weibull"].log_mass(k, (6.0, 0.4))), weibull.cdf(k) - weibull.cdf(k - 1), rtol=1e-9
-    )
-    frechet = np.exp(-0.9 * k**-0.5)
-    assert np.allclose(
-        np.exp(CANDIDATES["frechet"].log_mass(k, (0.9, 0.5))), frechet - np.r_[0, frechet[:-1]], rtol=1e-8
-    )
-    yule = stats.yulesimon(0.6).pmf(k)
-    ours = np.exp(CANDIDATES["yule"].log_mass(k, (0.6,)))
-    assert np.allclose(ours / ours[0], yule / yule[0], rtol=1e-9)
-    bnb = stats.betanbinom(3, 0.9, 1.5).pmf(k - 1)
-    ours = np.exp(CANDIDATES["beta_negative_binomial"].log_mass(k, (3.0, 0.9, 1.5)))
-    assert np.allclose(ours / ours[0], bnb / bnb[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("size", [2, 47, 48, 49, 64, 70, 4096, 50257])
-def test_pivots_sum_like_ranks(size):
-    """The short weighted sum equals the long one, for sums of the mass and for sums over counts."""
-    rng = np.random.default_rng(1)
-    k = np.arange(1.0, size + 1)
-    short = pivots(size)
-    for name, params in PLANTED.items():
-        log_mass = CANDIDATES[name].log_mass(k, np.array(params))
-        assert np.isclose(short.weights @ np.exp(CANDIDATES[name].log_mass(short.nodes, np.array(params))),
-                          np.exp(log_mass).sum(), rtol=1e-9), name  # fmt: skip
-    counts = rng.multinomial(10_000, np.full(size, 1 / size))
-    assert np.isclose(short.project(counts) @ np.log(short.nodes), counts @ np.log(k), rtol=1e-10)
 
 
 def test_zeta_and_an_independent_optimiser():
@@ -187,38 +113,6 @@ def test_ridge_is_marked():
     assert on_edge.ridge and on_edge.status == "ridge" and np.isinf(on_edge.conventional["sigma"])
     far = fit_rank_law(1e8 * planted_pmf("lognormal", (1.392, 0.003)), "lognormal")
     assert far.ridge and far.correlation > 0.99 and far.conventional_condition > 30 * far.fisher_condition
-    profile = ridge_profile(1e5 * planted_pmf("zipf", (1.4,)), [-10, -100, -1000, -np.inf], "lognormal")
-    assert np.all(np.diff(profile) > 0) and abs(profile[-1]) < 1e-3
-
-
-def test_rounded_lognormal_is_what_powerlaw_fits():
-    """The infinite-support likelihood equals a direct difference of the distribution function."""
-    ranks = np.array([1, 1, 1, 2, 3, 7, 40])
-    histogram = rank_histogram(ranks, 100)
-    cdf = stats.lognorm(2.0, scale=np.exp(0.3)).cdf
-    whole = 1 - cdf(0.5)
-    direct = -np.mean(np.log((cdf(ranks + 0.5) - cdf(ranks - 0.5)) / whole))
-    assert np.isclose(rounded_lognormal_nll(histogram, 0.3, 2.0), direct, rtol=1e-12)
-    whole = cdf(100.5) - cdf(0.5)
-    direct = -np.mean(np.log((cdf(ranks + 0.5) - cdf(ranks - 0.5)) / whole))
-    assert np.isclose(rounded_lognormal_nll(histogram, 0.3, 2.0, 100), direct, rtol=1e-12)
-
-
-def test_hostile_input():
-    with pytest.raises(InputError, match="did you mean 'weibull'"):
-        fit_rank_law([3, 2, 1], "weibul")
-    with pytest.raises(InputError, match="empty"):
-        fit_rank_law(np.zeros(10), "zipf")
-    with pytest.raises(InputError, match="at least 0"):
-        fit_rank_law([1, -1, 3], "zipf")
-    with pytest.raises(InputError, match="two tokens"):
-        fit_rank_law([5], "zipf")
-    with pytest.raises(InputError, match="no scored token"):
-        rank_histogram(np.array([], dtype=int), 10)
-    with pytest.raises(InputError, match="outside 1 to 10"):
-        rank_histogram(np.array([0, 3]), 10)
-    with pytest.raises(InputError, match="whole numbers"):
-        rank_histogram(np.array([1.5, 3]), 10)
 
 
 @pytest.mark.parametrize("counts", [[5, 0, 0, 0], [0, 0, 0, 7], [1, 1], [9, 4, 1] + [0] * 4000, [1] * 300])

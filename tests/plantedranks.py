@@ -1,0 +1,32 @@
+"""Planted parameters for every candidate distribution of ranks, and what they give on 1..V."""
+
+import numpy as np
+
+from rbplib.distributions.candidates import CANDIDATES
+
+V = 5000
+PLANTED = {
+    "zipf": (1.4,),
+    "zipf_cutoff": (1.1, 800.0),
+    "zipf_mandelbrot": (1.5, 0.7),
+    "zipf_mandelbrot_cutoff": (1.2, -0.4, 1500.0),
+    "log_quadratic": (1.5, -0.02),
+    "lognormal": (0.9, 0.06),
+    "lognormal_rounded": (0.9, 0.06),
+    "pareto_rounded": (1.4,),
+    "lognormal_ceiling": (0.8, 2.2),
+    "weibull": (6.0, 0.4),
+    "frechet": (0.9, 0.5),
+    "frechet_cutoff": (0.9, 0.4, 700.0),
+    "yule": (0.6,),
+    "waring": (0.7, -0.3),
+    "beta_negative_binomial": (0.8, 0.9, 1.5),
+    "atom_zipf_cutoff": (1.0, 1.0, 900.0),
+    "atom_lognormal": (0.5, 0.8, 0.05),
+    "two_lognormals": (0.7, -0.4, 1.5, 4.5, 1.2),
+}
+
+
+def planted_pmf(name, params, size=V):
+    mass = np.exp(CANDIDATES[name].log_mass(np.arange(1.0, size + 1), np.array(params)))
+    return mass / mass.sum()
