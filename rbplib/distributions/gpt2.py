@@ -13,7 +13,7 @@ from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import RankHistogram
 from rbplib.distributions.lognormal_fit import best_at, rounded_lognormal_nll
 from rbplib.laws import published
-from rbplib.laws.noise import log_loss_se, size_spread
+from rbplib.laws.noise import size_spread, y_se
 
 VOCABULARY = 50_257
 MU, SIGMA, ZETA = -65.192, 12.892, 1.402  # printed in the authors' figure of GPT-2's ranks
@@ -108,7 +108,7 @@ def figure_lack_of_fit(n_tokens=N_TOKENS, deff=1.0):
     _, high, share = gpt2_ranks().wide()
     q = 1 - np.interp(np.log(ks + 0.5), np.log(np.r_[0.5, high + 0.5]), np.r_[0, share.cumsum()])
     y = np.log(-np.log1p(-q))[:, None] + slopes[:, None] * np.log(S / S[0])  # (5, 4)
-    variance = np.mean(log_loss_se(-np.expm1(-np.exp(y)), n_tokens, deff) ** 2, axis=1)
+    variance = np.mean(y_se(-np.expm1(-np.exp(y)), n_tokens, deff) ** 2, axis=1)
     spread = size_spread(S)
     ssr = slopes**2 * spread * (1 - r2) / r2
     return {

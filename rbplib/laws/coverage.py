@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rbplib.laws.bootstrap import bca_interval, line, log_loss, percentile_interval, weight_chunks
+from rbplib.laws.bootstrap import bca_interval, line, percentile_interval
+from rbplib.laws.losses import Loss, logarithm
+from rbplib.laws.noise import y_se
 
 METHODS = ("paired documents", "paired documents, BCa", "unpaired documents", "independent tokens")
 BLOCK = 100  # families that share one set of resamples: small, so that the sets' own luck averages out
@@ -96,85 +98,57 @@ def coverage(design, methods=METHODS, families=1000, n_resamples=1000, seed=0, l
         for method in methods:
             for target, interval in _intervals(method, misses, totals, design, n_resamples, rng, level).items():
                 ends[method, target].append(interval)
-    return [_counted(design, method, target, np.concatenate(parts, axis=1), truth[target])
-            for (method, target), parts in ends.items()]  # fmt: skip
-
-
-def coverage_rows(designs, methods=METHODS, families=1000, n_resamples=1000, seed=0, progress=iter):
-    """`coverage` of named designs as a list of dictionaries, one per interval, for a table."""
     return [
-        {"design": name, "documents": design.documents, "misses": round(design.expected_misses), "method": c.method,
-         "target": c.target, "covered": c.covered, "simulation error": c.error, "mean width": c.width,
-         "without interval": c.without}
-        for name, design in progress(designs.items())
-        for c in coverage(design, methods, families, n_resamples, seed)
-    ]  # fmt: skip
+        _counted(design, method, target, np.concatenate(parts, axis=1), truth[target])
+        for (method, target), parts in ends.items()
+    ]
 
 
 def _counted(design, method, target, ends, truth):
     inside = (ends[0] <= truth) & (truth <= ends[1])
     rate = float(inside.mean())
-    error = float(np.sqrt(max(rate * (1 - rate), 0.25 / len(inside)) / len(inside)))
-    return Coverage(design, method, target, rate, error, float(np.nanmean(ends[1] - ends[0])),
-                    float(np.isnan(ends).any(axis=0).mean()), ends.shape[1])  # fmt: skip
+    return Coverage(
+        design=design,
+        method=method,
+        target=target,
+        covered=rate,
+        error=float(np.sqrt(max(rate * (1 - rate), 0.25 / len(inside)) / len(inside))),
+        width=float(np.nanmean(ends[1] - ends[0])),
+        without=float(np.isnan(ends).any(axis=0).mean()),
+        families=ends.shape[1],
+    )
 
 
 def _intervals(method, misses, totals, design, n_resamples, rng, level):
-    """{"alpha": (2, F), "RBP": (2, F)} for a block of families."""
+    """{"alpha": (2, F), "RBP": (2, F)} for a block of families, through the losses that pages fit."""
     x = np.log(design.S)
+    loss = Loss(sums=(totals[..., None] - misses).transpose(1, 0, 2), totals=totals.T, S=design.S)  # (D, F, M)
     if method == "independent tokens":
-        return _token_intervals(misses, totals, x, level)
-    sums, lengths = _resampled(misses, totals, n_resamples, rng, paired=method != "unpaired documents")
-    rbp = 1 - sums[:, -1] / lengths[:, -1]  # (B, F)
-    alphas = -line(log_loss_of(sums, lengths), x)[0]
+        return _token_intervals(loss, x, level)
+    if method == "unpaired documents":
+        alone = [Loss(sums=loss.sums[..., [m]], totals=loss.totals, S=design.S[[m]]) for m in range(len(x))]
+        drawn = np.concatenate([one.resampled(n_resamples, rng, least=1).loss for one in alone], axis=-1)
+    else:
+        drawn = loss.resampled(n_resamples, rng, least=1).loss  # (B, F, M)
+    alphas, rbp = -line(logarithm(drawn), x)[0], np.exp(-drawn[..., -1])
     if not method.endswith("BCa"):
         return {"alpha": percentile_interval(alphas, level), "RBP": percentile_interval(rbp, level)}
-    whole, length = misses.sum(axis=1).T, totals.sum(axis=1)  # (M, F), (F,)
-    point = -line(log_loss_of(whole[None], np.broadcast_to(length, (1, *whole.shape))), x)[0][0]
-    left, short = (whole[None] - misses.transpose(1, 2, 0)), (length - totals.T)[:, None]  # (D, M, F), (D, 1, F)
-    jackknife = -line(log_loss_of(left, np.broadcast_to(short, left.shape)), x)[0]
+    left = loss.jackknife()
     return {
-        "alpha": bca_interval(alphas, point, jackknife, level),
-        "RBP": bca_interval(rbp, 1 - whole[-1] / length, 1 - left[:, -1] / short[:, 0], level),
+        "alpha": bca_interval(alphas, -line(loss.y, x)[0], -line(left.y, x)[0], level),
+        "RBP": bca_interval(rbp, np.exp(-loss.values[:, -1]), np.exp(-left.loss[..., -1]), level),
     }
 
 
-def log_loss_of(misses, totals):
-    """log(-log(1 - misses / totals)) with totals of the same shape; NaN where no logarithm exists."""
-    flat = log_loss((totals - misses).reshape(-1, 1, 1), totals.ravel())
-    return flat.reshape(misses.shape)
-
-
-def _resampled(misses, totals, n_resamples, rng, paired):
-    """Resampled misses and lengths, float64 (B, M, F) each."""
-    families, documents, models = misses.shape
-    columns = misses.transpose(1, 2, 0).astype(np.float32)  # (D, M, F); sums stay far below 2^24
-    lengths = totals.T.astype(np.float32)  # (D, F)
-    sums, resampled = np.empty((2, n_resamples, models, families))
-    for model in range(1 if paired else models):
-        chosen = slice(None) if paired else slice(model, model + 1)
-        start = 0
-        for weights in weight_chunks(documents, n_resamples, rng):
-            rows = slice(start, start + len(weights))
-            sums[rows, chosen] = (weights @ columns[:, chosen].reshape(documents, -1)).reshape(
-                len(weights), -1, families
-            )
-            resampled[rows, chosen] = (weights @ lengths)[:, None]
-            start += len(weights)
-    return sums, resampled
-
-
-def _token_intervals(misses, totals, x, level):
+def _token_intervals(loss, x, level):
     """What tokens taken as independent, and models as measured on different ones, would give (normal theory)."""
     from statistics import NormalDist
 
     z = NormalDist().inv_cdf((1 + level) / 2)
-    length, q = totals.sum(axis=1), misses.sum(axis=1).T / totals.sum(axis=1)  # (F,), (M, F)
+    length, rbp = loss.total, np.exp(-loss.values)  # (F,), (F, M)
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = -np.log1p(-q)
-        variance = np.where((q > 0) & (q < 1), q / ((1 - q) * length) / loss**2, np.nan)
-        alpha = -line(np.where((q > 0) & (q < 1), np.log(loss), np.nan)[None], x)[0][0]
-    centred = x - x.mean()
-    half = z * np.sqrt(((centred / (centred @ centred)) ** 2) @ variance)
-    spread = z * np.sqrt(q[-1] * (1 - q[-1]) / length)
-    return {"alpha": np.stack([alpha - half, alpha + half]), "RBP": 1 - q[-1] + np.stack([-spread, spread])}
+        variance = np.where(np.isfinite(loss.y), y_se(1 - rbp, length[:, None]) ** 2, np.nan)
+    alpha, centred = -line(loss.y, x)[0], x - x.mean()
+    half = z * np.sqrt(variance @ (centred / (centred @ centred)) ** 2)
+    spread = z * np.sqrt(rbp[:, -1] * (1 - rbp[:, -1]) / length)
+    return {"alpha": np.stack([alpha - half, alpha + half]), "RBP": rbp[:, -1] + np.stack([-spread, spread])}

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rbplib.laws.losses import Loss, mean
 from rbplib.ranks.table import family_tables
 from rbplib.settings import InputError
+
+KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,24 @@ class Curve:
             hits=self.hits[:, where],
             nll=self.nll[:, where],
         )
+
+    def loss(self, k):
+        """-log RBP_k of every model, as what a law is fitted to."""
+        return Loss(sums=self.hits[:, :, self.index(k)], k=int(k), name=f"-log RBP_{k}", **self._shared())
+
+    def cross_entropy_loss(self):
+        """Cross-entropy of every model, as what a law is fitted to."""
+        return Loss(sums=self.nll, of=mean, name="cross-entropy", **self._shared())
+
+    def _shared(self):
+        names = ("totals", "S", "family", "corpus", "protocol", "definition", "models", "missing")
+        return {name: getattr(self, name) for name in names}
+
+
+def k_grid(vocab_size, per_decade=8):
+    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
+    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
+    return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
 
 
 def check_ks(ks, vocab_size, where=""):
@@ -143,6 +164,18 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
 
 def _size(table):
     return float(table.record["nonembedding_params"]), str(table.record.get("model"))
+
+
+def rbp_curves(tables, ks=KS, definition="greater+ties"):
+    """{corpus: Curve} from {corpus: rank tables} of one family (`ranks.table.measured`).
+
+    Args:
+        ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
+    """
+    return {
+        corpus: rbp_curve(found, list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in found)), definition)
+        for corpus, found in tables.items()
+    }
 
 
 def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):

@@ -1,8 +1,8 @@
 """Four ways to put a law through the losses of a family, each for one set of losses or thousands of resamples at once.
 
-The loss L is -log RBP_k or the cross-entropy, the law is log L = log_c - alpha log S, and each estimator is three
-functions on arrays whose last axis is the models: `solve` (parameters from losses), `curve` (log L from parameters)
-and `jacobian` (of that curve). NumPy only; `laws.py` turns them into records with intervals and a status.
+The loss L is -log RBP_k or the cross-entropy, the law is log L = log_c - alpha log S, and each estimator is four
+functions on arrays whose last axis is the models: `solve` (parameters from losses), `curve` (log L from parameters),
+`jacobian` (of that curve) and `weights` (of the models). NumPy only; `law.py` turns them into records with intervals.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rbplib.laws.bootstrap import line
+from rbplib.laws.losses import logarithm
+
 EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; an end of this range is a bound
 IRLS_STEPS = 30
+
+
+def _equal(params, x, total):
+    """Every model weighs alike."""
+    return np.ones(len(x))
 
 
 @dataclass(frozen=True)
@@ -21,14 +29,13 @@ class Estimator:
     solve: Callable  # (loss (..., M), x (M,), total (...,)) -> (..., P)
     curve: Callable  # (params (..., P), x (M,), centre) -> (..., M)
     jacobian: Callable  # (params (P,), x (M,), centre) -> (M, P)
+    weights: Callable = _equal  # (params (P,), x (M,), total) -> (M,)
 
 
 def _solve_line(loss, x, total=None):
     """Least squares of log L on log S; NaN where a loss is 0 or infinite."""
-    y = _log(loss)
-    centred = x - x.mean()
-    slope = y @ centred / (centred @ centred)
-    return np.stack([-slope, y.mean(axis=-1) - slope * x.mean()], axis=-1)
+    slope, level, _ = line(logarithm(loss), x)
+    return np.stack([-slope, level], axis=-1)
 
 
 def _curve_line(params, x, centre=None):
@@ -43,7 +50,7 @@ def _solve_quadratic(loss, x, total=None):
     """Least squares of log L on log S and its square about the mean log S, so alpha is the exponent there."""
     z = x - x.mean()
     columns = np.column_stack([np.ones_like(z), z, z**2])  # (M, 3)
-    level, slope, curvature = np.moveaxis(_log(loss) @ np.linalg.pinv(columns).T, -1, 0)
+    level, slope, curvature = np.moveaxis(logarithm(loss) @ np.linalg.pinv(columns).T, -1, 0)
     return np.stack([-slope, level - slope * x.mean(), curvature], axis=-1)
 
 
@@ -134,19 +141,18 @@ def _solve_binomial(loss, x, total):
     return params
 
 
-def _log(loss):
-    with np.errstate(divide="ignore"):
-        y = np.log(loss)
-    return np.where(np.isfinite(y), y, np.nan)
+def _information(params, x, total):
+    """Of each binomial count about its log rate."""
+    rate = np.exp(_curve_line(params, x))
+    return total * rate**2 * np.exp(-rate) / -np.expm1(-rate)
 
 
-_LINE = (("alpha", "log_c"), _solve_line, _curve_line, _jacobian_line)
+_LINE = {"parameters": ("alpha", "log_c"), "curve": _curve_line, "jacobian": _jacobian_line}
+_FLOOR = {"parameters": ("alpha", "log_c", "floor"), "curve": _curve_floor, "jacobian": _jacobian_floor}
+_BEND = {"parameters": ("alpha", "log_c", "curvature"), "curve": _curve_quadratic, "jacobian": _jacobian_quadratic}
 ESTIMATORS = {
-    "least_squares": Estimator("least_squares", *_LINE),
-    "binomial": Estimator("binomial", ("alpha", "log_c"), _solve_binomial, _curve_line, _jacobian_line),
-    "irreducible": Estimator("irreducible", ("alpha", "log_c", "floor"), _solve_floor, _curve_floor, _jacobian_floor),
-    "quadratic": Estimator(
-        "quadratic", ("alpha", "log_c", "curvature"), _solve_quadratic, _curve_quadratic, _jacobian_quadratic
-    ),
-    "cross_entropy": Estimator("cross_entropy", *_LINE),
+    "least_squares": Estimator(name="least_squares", solve=_solve_line, **_LINE),
+    "binomial": Estimator(name="binomial", solve=_solve_binomial, weights=_information, **_LINE),
+    "irreducible": Estimator(name="irreducible", solve=_solve_floor, **_FLOOR),
+    "quadratic": Estimator(name="quadratic", solve=_solve_quadratic, **_BEND),
 }

@@ -1,85 +1,11 @@
-"""All families and corpora side by side: the table of exponents, and mixed models for what needs them all."""
+"""All families and corpora side by side: mixed models of their exponents, and the scatter between training seeds."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rbplib.laws.extrapolation import extrapolate
-from rbplib.laws.law import exponent_difference, fit_law, fit_laws, resampled_losses
+from rbplib.laws.noise import size_spread
 from rbplib.settings import InputError
-
-BEYOND = "k beyond vocabulary"
-
-
-def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
-    """The table of exponents: one row per family, corpus and k, and one for the cross-entropy (k empty).
-
-    Args:
-        curves: list of Curve, each counting those of `ks` that its vocabulary allows.
-        ks: values of k. One above a family's vocabulary gives a row that says so and no number.
-        progress: wraps the list of curves, tqdm for a bar.
-    Returns:
-        data frame. Families of fewer than three models have rows with a status and no exponent.
-    """
-    import pandas as pd
-
-    rows = []
-    for curve in progress(curves):
-        rows += _rows(curve, ks, n_bootstrap, seed)
-    return pd.DataFrame(rows)
-
-
-def _rows(curve, ks, n_bootstrap, seed):
-    start = {"family": curve.family, "corpus": curve.corpus}
-    inside = [int(k) for k in ks if k <= curve.vocab_size]
-    beyond = [{**start, "k": float(k), "status": BEYOND} for k in ks if k > curve.vocab_size]
-    resamples = resampled_losses(curve, n_bootstrap, seed)
-    try:
-        laws = fit_laws(curve, inside, n_bootstrap=n_bootstrap, seed=seed, resamples=resamples)
-        laws += fit_laws(curve, [1], ("cross_entropy",), n_bootstrap, seed, resamples=resamples)
-    except InputError as error:
-        return [{**start, "k": float(k), "status": str(error)} for k in ks]
-    return [{**start, **_row(curve, w)} for w in laws] + beyond
-
-
-def _row(curve, law):
-    held = None
-    if len(curve.models) > 3:
-        held = extrapolate(curve, law.k or 1, 1, law.estimator)
-    return {
-        "k": float(law.k) if law.k else np.nan,
-        "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
-        "alpha": law.alpha,
-        "tokens: low": law.ci_tokens[0],
-        "tokens: high": law.ci_tokens[1],
-        "models: low": law.ci_models[0],
-        "models: high": law.ci_models[1],
-        "R²": law.r2,
-        "lack of fit p": law.lack_of_fit_p,
-        "held-out error": float(held.error[0]) if held else np.nan,
-        "held-out interval": ("holds" if held.inside[0] else "misses")
-        if held and np.isfinite(held.interval).all()
-        else "–",
-        "tokens scored": law.scored_tokens,
-        "documents": law.n_documents,
-        "misses at the largest": float(law.misses) if law.misses is not None else np.nan,
-        "models": law.n_models,
-        "left out": ", ".join(law.left_out),
-        "status": law.status,
-    }
-
-
-def differences(curves, k=1, n_bootstrap=10_000, seed=42):
-    """Exponent at one k less that of the cross-entropy, with the token interval of the difference: data frame."""
-    import pandas as pd
-
-    rows = []
-    for curve in curves:
-        if len(curve.models) < 3:
-            continue
-        gap, (low, high) = exponent_difference(curve, None, k, n_bootstrap, seed)
-        rows.append({"family": curve.family, "corpus": curve.corpus, "difference": gap, "low": low, "high": high})
-    return pd.DataFrame(rows)
 
 
 @dataclass(frozen=True)
@@ -97,7 +23,7 @@ def rise_with_k(table, column="alpha"):
     """Does alpha rise with k? Mixed model alpha ~ log10 k, intercept and slope random by family and corpus.
 
     Args:
-        table: rows of `exponent_table`; those with a finite alpha and k are used.
+        table: rows of `pages.law_tables.exponent_table`; those with a finite alpha and k are used.
     Returns:
         Effect: change of alpha per decade of k, averaged over the population of family-corpus pairs.
     """
@@ -130,7 +56,7 @@ def components(table, k=1):
     """Is alpha the same across corpora and across families? Crossed random effects at one k.
 
     Args:
-        table: rows of `exponent_table`.
+        table: rows of `pages.law_tables.exponent_table`.
     Returns:
         Components; NaN where there are not two families or not two corpora.
     """
@@ -145,8 +71,15 @@ def components(table, k=1):
     for name in names:
         less = _crossed(rows, [n for n in names if n != name], scale)[0]
         p[name] = _half_chi_square(2 * (full - less))
-    return Components(float(rows["alpha"].mean()), sds.get("family", np.nan), sds.get("corpus", np.nan), rest, noise,
-                      p.get("family", np.nan), p.get("corpus", np.nan))  # fmt: skip
+    return Components(
+        mean=float(rows["alpha"].mean()),
+        family=sds.get("family", np.nan),
+        corpus=sds.get("corpus", np.nan),
+        rest=rest,
+        token_noise=noise,
+        family_p=p.get("family", np.nan),
+        corpus_p=p.get("corpus", np.nan),
+    )
 
 
 def heterogeneity(table, k=1):
@@ -155,7 +88,7 @@ def heterogeneity(table, k=1):
     Corpora hold different documents, so their token errors are independent; the models are the same and stay fixed.
 
     Args:
-        table: rows of `exponent_table`.
+        table: rows of `pages.law_tables.exponent_table`.
     Returns:
         data frame: family, corpora, Q, p (chi-square), smallest and largest alpha.
     """
@@ -170,37 +103,9 @@ def heterogeneity(table, k=1):
         weight = (3.92 / (part["tokens: high"] - part["tokens: low"])) ** 2
         mean = (weight * part["alpha"]).sum() / weight.sum()
         q = float((weight * (part["alpha"] - mean) ** 2).sum())
-        found.append({"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q)),
-                      "smallest alpha": part["alpha"].min(), "largest alpha": part["alpha"].max()})  # fmt: skip
+        row = {"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q))}
+        found.append({**row, "smallest alpha": part["alpha"].min(), "largest alpha": part["alpha"].max()})
     return pd.DataFrame(found)
-
-
-def without_ends(curve, k):
-    """The law at one k for all sizes and with an end of the ladder left out: what spoils a line shows here.
-
-    A bad line that mends without the largest size speaks of training cut short, one that mends without the smallest of
-    a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend.
-
-    Args:
-        curve: Curve of at least three models; cuts that leave fewer are left out.
-    Returns:
-        data frame: sizes, models, alpha, R², residual sd, and the exponents between the smallest two and the largest
-        two of the sizes used.
-    """
-    import pandas as pd
-
-    every = range(len(curve.models))
-    cuts = {"all": every, "without the smallest": every[1:], "without the largest": every[:-1],
-            "without both": every[1:-1]}  # fmt: skip
-    rows = []
-    for name, chosen in cuts.items():
-        if len(chosen) < 3:
-            continue
-        law = fit_law(curve.keep(list(chosen)), k, n_bootstrap=0)
-        slopes = -np.diff(law.y) / np.diff(np.log(law.S))
-        rows.append({"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2,
-                     "residual sd": law.residual_sd, "smallest two": slopes[0], "largest two": slopes[-1]})  # fmt: skip
-    return pd.DataFrame(rows)
 
 
 def seed_scatter(law, repeats):
@@ -218,7 +123,7 @@ def seed_scatter(law, repeats):
     """
     from scipy.special import fdtrc
 
-    y = np.log(-np.log(repeats.rbp[:, repeats.index(law.k)]))  # (M,)
+    y = repeats.loss(law.k).y  # (M,)
     groups = [y[repeats.S == size] for size in np.unique(repeats.S)]
     groups = [g for g in groups if len(g) > 1]
     if not groups:
@@ -226,7 +131,6 @@ def seed_scatter(law, repeats):
     spare = sum(len(g) - 1 for g in groups)
     seeds = np.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups) / spare)
     ratio = (law.residual_sd / seeds) ** 2
-    x = np.log(law.S)
     return {
         "sizes": len(groups),
         "models": sum(len(g) for g in groups),
@@ -234,7 +138,7 @@ def seed_scatter(law, repeats):
         "sd around the law": law.residual_sd,
         "F": ratio,
         "p": float(fdtrc(law.n_models - 2, spare, ratio)),
-        "error of alpha from seeds": seeds / np.sqrt(((x - x.mean()) ** 2).sum()),
+        "error of alpha from seeds": seeds / np.sqrt(size_spread(law.S)),
     }
 
 

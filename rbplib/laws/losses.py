@@ -1,48 +1,132 @@
-"""Three losses of one family side by side: cross-entropy, the entropy of its ranks, and -log RBP_1.
+"""What a law is fitted to: a `Loss`, a ratio of sums over documents, one per model.
 
-The paper's appendix calls the entropy of the rank distribution cross-entropy. They are different numbers,
-CE = H(R) - I(R; X) + E KL, and this module measures both (label eq-ce-identity, book/derivations/entropy).
+-log RBP_k, cross-entropy, the entropy of the ranks, -log p_{N,k}, published accuracies and simulated families are all
+this one record, so that one fit and one bootstrap serve them. The paper's appendix calls the entropy of the rank
+distribution cross-entropy. They are different numbers, CE = H(R) - I(R; X) + E KL, and `family_losses` measures both
+(label eq-ce-identity, book/derivations/entropy).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.bootstrap import line, percentile_interval, resampled_sums
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, sum_chunks
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Losses of every model, nats; resamples of documents are shared by the three. Last axis as in NAMES."""
+def minus_log(share):
+    """-log of a share of hits, in nats: 0 and infinity where the share is 1 and 0."""
+    with np.errstate(divide="ignore"):
+        return -np.log(share)
 
-    models: tuple[str, ...]
-    S: np.ndarray  # float64 (M,)
-    values: np.ndarray  # float64 (M, 3)
-    resampled: np.ndarray  # float64 (B, M, 3)
-    mean_log_rank: np.ndarray  # float64 (M,), E ln R: a floor under the cross-entropy
-    entropy_correction: np.ndarray  # float64 (M,), what was added to the plug-in entropy (Miller and Madow)
+
+def mean(ratio):
+    """Of nats: the mean is the loss."""
+    return ratio
+
+
+@dataclass(frozen=True)
+class Values:
+    """Losses on resampled documents, or with one document left out: loss float64 (B, ..., M), totals (B, ...)."""
+
+    loss: np.ndarray
+    totals: np.ndarray
 
     @property
-    def gap(self):
-        """Cross-entropy less rank entropy, float64 (M,): E KL - I(R; X)."""
-        return self.values[:, 0] - self.values[:, 1]
-
-    def gap_interval(self, level=0.95):
-        """Interval of the gap, float64 (M, 2)."""
-        return percentile_interval(self.resampled[:, :, 0] - self.resampled[:, :, 1], level).T
+    def y(self):
+        return logarithm(self.loss)
 
 
 @dataclass(frozen=True)
-class Exponents:
-    """Least-squares exponents of the three losses and of their differences, over the same resamples."""
+class Loss:
+    """Losses `of(sums / totals)` of the models of one family on one corpus, smallest model first.
 
-    alpha: np.ndarray  # float64 (3,)
-    r2: np.ndarray  # float64 (3,)
-    interval: np.ndarray  # float64 (2, 3)
-    difference: np.ndarray  # float64 (2,), cross-entropy and rank entropy, each less that of -log RBP_1
-    difference_interval: np.ndarray  # float64 (2, 2)
+    sums: int64 or float64 (D, M), hits or nats of each document; a stack of losses has (D, ..., M).
+    totals: int64 (D,), what the sums are out of: scored tokens or windows; (D, ...) where a stack has its own.
+    S: float64 (M,), non-embedding parameters. of: `minus_log` of a share of hits, or `mean` nats.
+    k: the rank that counted as a hit, None where nothing was counted. missing: models that were not measured.
+    """
+
+    sums: np.ndarray
+    totals: np.ndarray
+    S: np.ndarray
+    of: Callable = minus_log
+    k: int | None = None
+    name: str = ""
+    family: str = ""
+    corpus: str = ""
+    protocol: str = "paper"
+    definition: str = "greater+ties"
+    models: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def total(self):
+        return self.totals.sum(0).astype(float)[()]
+
+    @property
+    def n_documents(self):
+        """Documents with something scored; the others cannot be drawn."""
+        return int(self.totals.reshape(len(self.totals), -1).any(axis=1).sum())
+
+    @property
+    def values(self):
+        """Loss of each model in nats, float64 (..., M)."""
+        return self._loss(self.sums.sum(0), self.totals.sum(0))
+
+    @property
+    def y(self):
+        """Logarithm of the loss, float64 (..., M): what is linear in log S under the law; NaN where it has no value."""
+        return logarithm(self.values)
+
+    @property
+    def misses(self):
+        """What was counted and is no hit, int64 (..., M), or None for nats."""
+        return None if self.of is mean else self.totals.sum() - self.sums.sum(0)
+
+    def keep(self, models):
+        """The same loss for some of its models, by index."""
+        names = tuple(self.models[i] for i in models)
+        return replace(self, sums=self.sums[..., models], S=self.S[models], models=names)
+
+    def chunks(self, n_resamples, seed):
+        """Yield Values over resampled documents, the same ones for every model, block by block. seed: int."""
+        used = np.flatnonzero(self.totals.reshape(len(self.totals), -1).any(axis=1))
+        columns, totals = (a[used].reshape(len(used), -1) for a in (self.sums, self.totals))
+        if self.of is mean:  # sums of nats are no whole numbers, their totals are: each on its own
+            pairs = zip(sum_chunks(totals, n_resamples, seed), sum_chunks(columns, n_resamples, seed), strict=True)
+        else:
+            blocks = sum_chunks(np.hstack([totals, columns]), n_resamples, seed)
+            pairs = (np.split(block, [totals.shape[1]], axis=1) for block in blocks)
+        for total, drawn in pairs:
+            total = total.reshape(-1, *self.totals.shape[1:])
+            yield Values(self._loss(drawn.reshape(-1, *self.sums.shape[1:]), total), total)
+
+    def _loss(self, sums, totals):
+        return self.of(sums / totals.reshape(*totals.shape, *[1] * (self.sums.ndim - self.totals.ndim)))
+
+    def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
+        """`chunks` as one Values, or None with fewer than `least` documents to draw from."""
+        if n_resamples < 1 or self.n_documents < least:
+            return None
+        parts = list(self.chunks(n_resamples, seed))
+        return Values(np.concatenate([p.loss for p in parts]), np.concatenate([p.totals for p in parts]))
+
+    def jackknife(self):
+        """Values with one document left out."""
+        used = np.flatnonzero(self.totals.reshape(len(self.totals), -1).any(axis=1))
+        totals, sums = ((a.sum(0) - a)[used].astype(float) for a in (self.totals, self.sums))
+        return Values(self._loss(sums, totals), totals)
+
+
+def logarithm(loss):
+    """log of a loss, NaN where it is 0 or infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.log(loss)
+    fine = np.isfinite(y)
+    return y if fine.all() else np.where(fine, y, np.nan)
 
 
 def rank_entropy(ranks):
@@ -55,47 +139,41 @@ def rank_entropy(ranks):
     return -(share @ np.log(share)) + correction, correction, np.log(counts[ranks] / len(ranks))
 
 
-def family_losses(tables, n_bootstrap=10_000, seed=42, definition="greater+ties"):
-    """Losses of the models of one family on one corpus.
+def family_losses(tables, definition="greater+ties"):
+    """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
 
     The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
     its derivative is exact, so intervals are right to the order that a bootstrap gives.
 
     Args:
         tables: RankTables of one family and corpus, same tokens.
-        n_bootstrap: resamples of documents. seed: int.
     """
     tables = sorted(tables, key=lambda t: float(t.record["nonembedding_params"]))
-    values, sums, mean_log, corrections = [], [], [], []
-    _, document = np.unique(tables[0].document, return_inverse=True)
+    record, (_, document) = tables[0].record, np.unique(tables[0].document, return_inverse=True)
+    columns = {name: [] for name in (*NAMES, "E ln R")}
     for table in tables:
         rank = table.rank(definition)
-        entropy, correction, log_p = rank_entropy(rank)
-        columns = (-table.logprob.astype(float), correction - log_p, (rank == 1).astype(float))
-        sums.append(np.stack([np.bincount(document, c) for c in columns], axis=1))  # (D, 3)
-        values.append((columns[0].mean(), entropy, -np.log((rank == 1).mean())))
-        mean_log.append(np.log(rank).mean())
-        corrections.append(correction)
-    size = np.bincount(document).astype(float)
-    stacked = np.concatenate([size[:, None], np.stack(sums, axis=1).reshape(len(size), -1)], axis=1)
-    drawn = resampled_sums(stacked, n_bootstrap, seed)
-    means = (drawn[:, 1:] / drawn[:, :1]).reshape(len(drawn), len(tables), 3)
-    with np.errstate(divide="ignore"):
-        means[:, :, 2] = -np.log(means[:, :, 2])
-    sizes = np.array([float(t.record["nonembedding_params"]) for t in tables])
-    return Losses(tuple(str(t.record["model"]) for t in tables), sizes,
-                  np.array(values), means, np.array(mean_log), np.array(corrections))  # fmt: skip
+        _, correction, log_p = rank_entropy(rank)
+        tokens = (-table.logprob.astype(float), correction - log_p, rank == 1, np.log(rank))
+        for found, values in zip(columns.values(), tokens, strict=True):
+            found.append(np.bincount(document, values))
+    shared = {
+        "totals": np.bincount(document),
+        "S": np.array([float(t.record["nonembedding_params"]) for t in tables]),
+        "family": str(record.get("family")),
+        "corpus": str(record.get("corpus")),
+        "models": tuple(str(t.record["model"]) for t in tables),
+        "definition": definition,
+    }
+    losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
+    hits = losses["-log RBP_1"].sums.astype(np.int64)
+    return losses | {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}
 
 
-def loss_exponents(losses, level=0.95):
-    """Exponents of the three losses by the paper's least squares, and how much they differ.
-
-    The difference has an interval of its own: both exponents come from the same documents, so what they share cancels.
-    """
-    x = np.log(losses.S)
-    slope, _, r2 = line(np.log(losses.values), x)
-    slopes, _, _ = line(np.log(losses.resampled), x)
-    gaps = slopes[:, 2:] - slopes[:, :2]
-    return Exponents(
-        -slope, r2, percentile_interval(-slopes, level), slope[2] - slope[:2], percentile_interval(gaps, level)
-    )
+def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):
+    """(first loss less the second, its interval): float64 (M,) and (2, M), both over the same resampled documents."""
+    drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
+    ends = np.full((2, len(first.S)), np.nan)
+    if drawn[0] is not None:
+        ends = percentile_interval(drawn[0].loss - drawn[1].loss, level)
+    return first.values - second.values, ends

@@ -1,11 +1,19 @@
-"""Results that others published, read from `published/`; the columns are explained in published/README.md."""
+"""Results that others published, read from `published/` and fitted; the columns are explained in published/README.md.
+
+Nothing here was measured by this project.
+"""
 
 import csv
 from dataclasses import dataclass
 
 import numpy as np
 
-from rbplib.settings import InputError, nearest, root
+from rbplib.laws.law import Law, fit
+from rbplib.laws.losses import Loss
+from rbplib.laws.noise import size_spread
+from rbplib.settings import InputError, load_family, nearest, root
+
+PASSAGES = 5153  # of LAMBADA; the reported errors are those of a share of so many
 
 
 @dataclass(frozen=True)
@@ -29,8 +37,8 @@ class Accuracies:
             return -np.log(self.acc)
 
     @property
-    def log_loss_se(self):
-        """Standard error of log(-log acc), by the delta method."""
+    def y_se(self):
+        """Standard error of y = log(-log acc), by the delta method."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.acc_stderr / (self.acc * self.loss)
 
@@ -70,10 +78,14 @@ def lambada(family, step=None):
     def column(name):
         return np.array([float(r[name]) if r[name] else np.nan for r in rows])
 
+    arrays = ("tokens", "acc", "acc_stderr", "ppl", "ppl_stderr")
     return Accuracies(
-        family, step, tuple(r["model"] for r in rows), column("nonembedding_params"), column("tokens"),
-        column("acc"), column("acc_stderr"), column("ppl"), column("ppl_stderr"),
-    )  # fmt: skip
+        family=family,
+        step=step,
+        models=tuple(r["model"] for r in rows),
+        S=column("nonembedding_params"),
+        **{name: column(name) for name in arrays},
+    )
 
 
 def _lambada(family):
@@ -103,3 +115,98 @@ def gpt2_histogram():
     rows = read("gpt2_rank_histogram")
     low, high = (np.array([int(r[c]) for r in rows]) for c in ("rank_low", "rank_high"))
     return low, high, np.array([float(r["mass"]) for r in rows])
+
+
+@dataclass(frozen=True)
+class PublishedLaw:
+    """The law on the accuracies of one family at one step, beside the errors that were reported with them."""
+
+    law: Law
+    step: int | None
+    y_se: np.ndarray  # float64 (M,), of log(-log acc) of the models used
+
+    @property
+    def sampling_se(self):
+        """Standard error of alpha from the reported errors, passages taken as drawn anew for each model."""
+        x = np.log(self.law.S) - np.log(self.law.S).mean()
+        return float(np.sqrt((x**2 * self.y_se**2).sum()) / size_spread(self.law.S))
+
+    @property
+    def lack_of_fit(self):
+        """Residuals against the reported errors, chi-squared on M - 2 degrees of freedom."""
+        return float((self.law.y - self.law.fitted) @ (self.law.y - self.law.fitted) / np.mean(self.y_se**2))
+
+    @property
+    def lack_of_fit_p(self):
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self.law.n_models - 2, self.lack_of_fit))
+
+
+def published_law(found, level=0.95):
+    """Fit the law to `Accuracies`; models without a right or a wrong passage are left out.
+
+    Raises:
+        InputError: fewer than three models are left.
+    """
+    use = (found.acc > 0) & (found.acc < 1)
+    if use.sum() < 3:
+        raise InputError(f"{found.family} at step {found.step} leaves fewer than three models with a finite loss.")
+    loss = Loss(
+        sums=(found.acc * PASSAGES)[None],
+        totals=np.array([PASSAGES]),
+        S=found.S,
+        k=1,
+        name="-log acc",
+        family=found.family,
+        corpus="LAMBADA",
+        models=found.models,
+    )
+    return PublishedLaw(fit(loss, n_bootstrap=0, level=level), found.step, found.y_se[use])
+
+
+def training_laws(family):
+    """The law at every published step of a family at which every model has a finite loss."""
+    every = [lambada(family, step) for step in lambada_steps(family)]
+    return [published_law(found) for found in every if ((found.acc > 0) & (found.acc < 1)).all()]
+
+
+def size_paths(family):
+    """{model: (tokens, loss, standard error of its logarithm)} along training, steps with none right left out."""
+    steps = [lambada(family, s) for s in lambada_steps(family) if s]
+    paths = {}
+    for i, model in enumerate(steps[-1].models):
+        rows = [(a.tokens[i], a.loss[i], a.y_se[i]) for a in steps if 0 < a.acc[i] < 1]
+        paths[model] = tuple(np.array(rows).T)
+    return paths
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Published -log RBP_k of a family's models. S: float64 (M,). loss, uncertainty: float64 (M,), nats."""
+
+    S: np.ndarray
+    loss: np.ndarray
+    uncertainty: np.ndarray
+    label: str
+
+
+def reference_points(family, corpus, k=1):
+    """Published points of a family on a corpus, or None where there are none.
+
+    A family file names them: `published: {CORPUS: TABLE}`.
+
+    Args:
+        family: a settings.Family, a name or a YAML path. corpus: its name. k: rank that counts as a success.
+    Raises:
+        InputError: the family file names a table that is not carried.
+    """
+    family = load_family(family)
+    table = family.published.get(corpus)
+    if table is None:
+        return None
+    if table != "gpt2_wikipedia_reference":
+        raise InputError(f"family {family.name!r} names the published table {table!r}, which is not carried here.")
+    if k != 1:
+        return None  # the authors show single models at k = 1 only
+    return Reference(*gpt2_reference("neg_log_rbp"), label="authors' repository")

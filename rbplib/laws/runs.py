@@ -6,31 +6,35 @@ import numpy as np
 from scipy import special
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums
-from rbplib.laws.curve import Curve, sequence_success
-from rbplib.laws.law import fit_law
+from rbplib.laws.curve import sequence_success
+from rbplib.laws.law import fit
+from rbplib.laws.losses import Loss
 
 
-def run_curve(tables, k, N, definition="greater+ties"):
-    """Windows of N scored tokens in a row that are all hits, as a Curve: its RBP is p_{N,k}, and fit_law fits it.
+def run_loss(tables, k, N, definition="greater+ties"):
+    """-log p_{N,k}: windows of N scored tokens in a row that are all hits, over all windows.
 
     Args:
         tables: rank tables of one family on one corpus, same tokens.
         k: int. N: int, at least 1. For N = 1 the counts are those of rbp_curve.
-    Returns:
-        Curve with ks = [k], hits the successful windows, totals the windows. Its cross-entropy has no meaning: NaN.
     Raises:
         InputError: N longer than every run of scored tokens.
     """
     tables = sorted(tables, key=lambda t: float(t.record["nonembedding_params"]))
     counts = [sequence_success(t, k, N, definition) for t in tables]
-    record, windows = tables[0].record, counts[0][1]
-    return Curve(
-        str(record.get("family")), str(record.get("corpus")), str(record.get("protocol", "paper")),
-        tuple(str(t.record["model"]) for t in tables),
-        np.array([float(t.record["nonembedding_params"]) for t in tables]), int(record["vocab_size"]), np.array([k]),
-        hits=np.stack([s for s, _ in counts], axis=1)[:, :, None], totals=windows,
-        nll=np.full((len(windows), len(tables)), np.nan), definition=definition,
-    )  # fmt: skip
+    record = tables[0].record
+    return Loss(
+        sums=np.stack([success for success, _ in counts], axis=1),
+        totals=counts[0][1],
+        S=np.array([float(t.record["nonembedding_params"]) for t in tables]),
+        k=k,
+        name=f"-log p_{{{N},{k}}}",
+        family=str(record.get("family")),
+        corpus=str(record.get("corpus")),
+        protocol=str(record.get("protocol", "paper")),
+        definition=definition,
+        models=tuple(str(t.record["model"]) for t in tables),
+    )
 
 
 def longest_run(table):
@@ -42,7 +46,7 @@ def longest_run(table):
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties"):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
     return {
-        (k, N): fit_law(run_curve(tables, k, N, definition), k, n_bootstrap=n_bootstrap, seed=seed)
+        (k, N): fit(run_loss(tables, k, N, definition), n_bootstrap=n_bootstrap, seed=seed)
         for k in ks
         for N in dict.fromkeys([1, *lengths])
     }
@@ -139,33 +143,17 @@ def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.9
                 float(e) for e in percentile_interval(np.where(np.isfinite(gaps), gaps, np.nan)[:, None], level)[:, 0]
             )
         dependent = dependence.log_run(N) / np.log(10) if np.isfinite(dependence.rho) else np.nan
-        return RunGap(k, N, float(measured), float(independent), dependent, float(measured - independent), ends,
-                      int(total[2]), int(total[3]))  # fmt: skip
-
-
-def gap_frame(gaps):
-    """One row per RunGap, for a table on a page: powers of ten."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        {"k": g.k, "N": g.N, "windows": g.windows, "all hits": g.successes, "log10 p_N measured": g.measured,
-         "independent": g.independent, "dependent hits": g.dependent, "gap to independence": g.gap,
-         "gap: low": g.interval[0], "gap: high": g.interval[1]}
-        for g in gaps
-    )  # fmt: skip
-
-
-def dependence_frame(found):
-    """One row per corpus and k from {corpus: [Dependence]}, for a table on a page."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        {"corpus": corpus, "k": d.k, "RBP_k": d.p, "autocorrelation, lag 1": d.acf[0],
-         "plateau, long lags": d.plateau, "neighbours beyond it": d.rho,
-         "intraclass correlation": d.icc}
-        for corpus, rows in found.items()
-        for d in rows
-    )  # fmt: skip
+        return RunGap(
+            k=k,
+            N=N,
+            measured=float(measured),
+            independent=float(independent),
+            dependent=dependent,
+            gap=float(measured - independent),
+            interval=ends,
+            successes=int(total[2]),
+            windows=int(total[3]),
+        )
 
 
 def log_run_independent(p, N):

@@ -111,7 +111,7 @@ def hypothesis_frame(printed=gpt2.PRINTED):
             rate = paper.calibrated_rate(S, *printed, loss[-1] / loss[0], scale, keep)
             path = paper.parameter_path(S, *printed, rate, scale, keep)
             both = lognormal.neg_log_p1(*path), lognormal.rank_entropy(*lognormal.natural(*path))
-            (one, two), _, (straight, _) = line(np.log(np.column_stack(both)), np.log(S))
+            (one, two), _, (straight, _) = line(np.log(both), np.log(S))
             far = lognormal.neg_log_p1(*paper.parameter_path(wide, *printed, rate, scale, keep))
             local = -np.diff(np.log(far)) / np.diff(np.log(wide))
             rows.append(
@@ -122,7 +122,7 @@ def hypothesis_frame(printed=gpt2.PRINTED):
                     "R²": straight,
                     "slope of H": two,
                     "ratio": two / one,
-                    "R² over 3 decades": line(np.log(far)[:, None], np.log(wide))[2][0],
+                    "R² over 3 decades": line(np.log(far), np.log(wide))[2],
                     "local exponent: first": local[0],
                     "last": local[-1],
                 }

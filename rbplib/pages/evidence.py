@@ -10,10 +10,11 @@ from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.candidates import PAPER
 from rbplib.distributions.contest import table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
-from rbplib.laws import published, published_fits
+from rbplib.laws import published
+from rbplib.laws.bootstrap import line
 from rbplib.laws.curve import Curve, rbp_curve
-from rbplib.laws.law import Law, exponent_difference, fit_law, resampled_losses
-from rbplib.laws.losses import family_losses, loss_exponents
+from rbplib.laws.law import Law, exponent_difference, fit, fit_law
+from rbplib.laws.losses import NAMES, family_losses
 from rbplib.laws.noise import NoiseFloor, noise_floor
 from rbplib.laws.runs import Dependence, hit_dependence, run_gap
 from rbplib.pages import appendix
@@ -62,19 +63,18 @@ def case(tables, n_bootstrap, seed):
     V = int(tables[0].record["vocab_size"])
     far = sorted({large_k(V, k) for k in PAPER_FAR})
     curve = rbp_curve(tables, sorted({k for k in (1, 10, 50, 100) if k <= V} | set(far)))
-    shared = resampled_losses(curve, n_bootstrap, seed)
     dependence = hit_dependence(tables[-1], min(RUN_K, V))
     return Case(
         curve=curve,
-        laws={int(k): fit_law(curve, int(k), n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in curve.ks},
-        rise=exponent_difference(curve, 1, 100, n_bootstrap, seed) if V >= 100 else None,
-        pair=exponent_pair(family_losses(tables, n_bootstrap, seed)),
+        laws={int(k): fit_law(curve, int(k), n_bootstrap=n_bootstrap, seed=seed) for k in curve.ks},
+        rise=exponent_difference(curve.loss(1), curve.loss(100), n_bootstrap, seed) if V >= 100 else None,
+        pair=exponent_pair(family_losses(tables), n_bootstrap, seed),
         contest=table_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed),
         lognormals=lognormal_frame(tables),
         predicted=predicted_ratios(tables),
         dependence=dependence,
         gaps=_gaps(tables[-1], dependence, n_bootstrap, seed),
-        floors={k: noise_floor(curve, k, n_bootstrap=n_bootstrap, seed=seed, resamples=shared) for k in far},
+        floors={k: noise_floor(curve.loss(k), n_bootstrap=n_bootstrap, seed=seed) for k in far},
     )
 
 
@@ -114,17 +114,19 @@ def far_case(law, floor=None):
     )
 
 
-def exponent_pair(losses):
+def exponent_pair(losses, n_bootstrap=10_000, seed=42):
     """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; the interval is that of first less last."""
-    found = loss_exponents(losses)
+    entropy, ranks, top = (losses[name] for name in NAMES)
+    alpha = [fit(loss, n_bootstrap=0).alpha for loss in (entropy, ranks, top)]
+    gap = entropy.values - ranks.values
     return SimpleNamespace(
-        cross_entropy=found.alpha[0],
-        rank_entropy=found.alpha[1],
-        top1=found.alpha[2],
-        ratio=found.alpha[0] / found.alpha[2],
-        interval=found.difference_interval[:, 0],
-        gap=losses.gap,
-        largest_gap=np.abs(losses.gap).max(),
+        cross_entropy=alpha[0],
+        rank_entropy=alpha[1],
+        top1=alpha[2],
+        ratio=alpha[0] / alpha[2],
+        interval=exponent_difference(top, entropy, n_bootstrap, seed)[1],
+        gap=gap,
+        largest_gap=np.abs(gap).max(),
     )
 
 
@@ -152,20 +154,22 @@ def ladder(frame):
 def published_numbers():
     """{kind: cases} of what the authors and others published; nothing of it was measured here."""
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
-    x, y = np.log(S) - np.log(S).mean(), np.log(loss)
-    points = SimpleNamespace(slope=(x @ y) / (x @ x), r2=(x @ y) ** 2 / (x @ x) / ((y - y.mean()) ** 2).sum())
+    slope, _, r2 = line(np.log(loss), np.log(S))
+    points = SimpleNamespace(slope=slope, r2=r2)
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
     rounded, cut = gpt2.ratio_parts().ratios[3:]
     alike = {"rounded": rounded, "cut": cut, "printed": gpt2.PRINTED_RATIO}
-    along = published_fits.training_laws("pythia")
-    first, last = next(w for w in along if w.r2 > 0.9), along[-1]
+    along = published.training_laws("pythia")
+    first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
     exact = appendix.approximation_frame().iloc[0]
     local = lognormal.local_exponents(*lognormal.natural(*gpt2.PRINTED))
     return {
         "refit": [points],
         "figures": list(pd.DataFrame(gpt2.figure_lack_of_fit()).rename(columns=names).itertuples()),
         "ratios": [SimpleNamespace(ratio=ratio, **alike) for ratio in (rounded, cut)],
-        "training": [SimpleNamespace(first_step=first.step, first_exponent=first.alpha, last_exponent=last.alpha)],
+        "training": [
+            SimpleNamespace(first_step=first.step, first_exponent=first.law.alpha, last_exponent=last.law.alpha)
+        ],
         "appendix": [
             SimpleNamespace(
                 error_20=100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),

@@ -102,7 +102,7 @@ def draw_line(ax, law, times=1, reach=1.25, **style):
     """A fitted law, `times` so high, over its sizes and a little beyond both ends; nothing where the fit failed."""
     if np.isfinite(law.alpha):
         grid = np.geomspace(law.S.min() / reach, law.S.max() * reach, 100)
-        ax.plot(grid, times * np.exp(law.log_loss(grid)), **style)
+        ax.plot(grid, times * np.exp(law.y_at(grid)), **style)
     return ax
 
 
@@ -200,7 +200,7 @@ def draw_sigmoid(ax, single, N, law=None, decades=(4, 40), **style):
     """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
     grid = np.geomspace(single.S.min() / 10 ** decades[0], single.S.max() * 10 ** decades[1], 400)
     ax.axvspan(single.S.min(), single.S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
-    ax.plot(grid, np.exp(-N * np.exp(single.log_loss(grid))), color=style.get("color"))
+    ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), color=style.get("color"))
     if law is not None:
         draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", **{"markersize": 4, **style})
     ax.set(xscale="log", ylim=(-0.03, 1.03))

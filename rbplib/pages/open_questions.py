@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from rbplib.distributions.candidates import PAPER
-from rbplib.laws import published_fits
+from rbplib.laws import published
 from rbplib.pages.claims import all_claims, holds
 from rbplib.pages.evidence import far_case
 
@@ -131,11 +131,11 @@ def training_frame(family="pythia"):
         {
             "step": w.step,
             "tokens (billions)": w.step * 2_097_152 / 1e9,
-            "alpha": w.alpha,
-            "models: low": w.interval[0],
-            "models: high": w.interval[1],
-            "R²": w.r2,
+            "alpha": w.law.alpha,
+            "models: low": w.law.ci_models[0],
+            "models: high": w.law.ci_models[1],
+            "R²": w.law.r2,
             "lack of fit p": w.lack_of_fit_p,
         }
-        for w in published_fits.training_laws(family)
+        for w in published.training_laws(family)
     )

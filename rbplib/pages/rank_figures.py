@@ -83,14 +83,11 @@ def mark_point(ax, ratio, sigma, text):
     return ax
 
 
-def draw_three_losses(ax, losses, names, looks):
-    """The three losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
-    x = np.log(losses.S)
-    for i, (name, look) in enumerate(zip(names, looks, strict=True)):
-        y = losses.values[:, i]
-        slope, start = np.polyfit(x, np.log(y), 1)
-        ax.plot(losses.S, y, linestyle="none", label=f"{name}: slope {slope:.3f}", **look)
-        ax.plot(losses.S, np.exp(start + slope * x), color=look["color"], linewidth=1.2)
+def draw_three_losses(ax, laws, looks):
+    """The losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
+    for law, look in zip(laws, looks, strict=True):
+        ax.plot(law.S, np.exp(law.y), linestyle="none", label=f"{law.loss.name}: slope {-law.alpha:.3f}", **look)
+        ax.plot(law.S, np.exp(law.fitted), color=look["color"], linewidth=1.2)
     return law_axes(ax, "loss (nats)")
 
 

@@ -7,7 +7,6 @@ from rbplib.distributions.contest import vuong
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import table_histogram
 from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent
-from rbplib.laws.losses import NAMES
 
 
 def contest_frame(result, fits):
@@ -82,33 +81,4 @@ def lognormal_frame(tables, candidate="lognormal_rounded"):
             "status": fit.status,
         }
         for t, fit in zip(tables, fits, strict=True)
-    )
-
-
-def loss_frame(losses):
-    """One row per model: the three losses, the gap between cross-entropy and rank entropy, and the floor E ln R."""
-    ends = losses.gap_interval()
-    frame = pd.DataFrame({"model": losses.models, "S": losses.S.astype(int)})
-    for i, name in enumerate(NAMES):
-        frame[name] = losses.values[:, i]
-    frame["CE less H(R)"], frame["low"], frame["high"] = losses.gap, ends[:, 0], ends[:, 1]
-    frame["E ln R"] = losses.mean_log_rank
-    return frame
-
-
-def exponent_frame(exponents):
-    """One row per loss: exponent, token interval, R^2, and its difference from that of -log RBP_1."""
-    lead = [*exponents.difference, np.nan]
-    ends = [*exponents.difference_interval.T, (np.nan, np.nan)]
-    return pd.DataFrame(
-        {
-            "loss": NAMES,
-            "alpha": exponents.alpha,
-            "low": exponents.interval[0],
-            "high": exponents.interval[1],
-            "R²": exponents.r2,
-            "less that of -log RBP_1": lead,
-            "difference: low": [e[0] for e in ends],
-            "difference: high": [e[1] for e in ends],
-        }
     )

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from rbplib.laws.coverage import Design, coverage, coverage_rows, drawn_misses
+from rbplib.laws.coverage import Design, _intervals, coverage, drawn_misses
+from rbplib.laws.law import fit
+from rbplib.laws.losses import Loss
+from rbplib.pages.law_tables import coverage_frame
 
 FAMILIES = 2000  # simulation error of a rate of 95%: half a percentage point
 
@@ -45,5 +48,16 @@ def test_drawn_documents_have_the_planted_rates():
 
 
 def test_rows_name_their_design():
-    rows = coverage_rows({"small": Design(documents=30)}, ("independent tokens",), families=50)
-    assert [row["target"] for row in rows] == ["alpha", "RBP"] and rows[0]["design"] == "small"
+    rows = coverage_frame({"small": Design(documents=30)}, ("independent tokens",), families=50)
+    assert list(rows["target"]) == ["alpha", "RBP"] and rows["design"][0] == "small"
+
+
+@pytest.mark.parametrize("method, name", [("percentile", "paired documents"), ("bca", "paired documents, BCa")])
+def test_the_intervals_that_are_counted_are_those_that_pages_show(method, name):
+    """The path of the simulation and that of `fit` give one interval for one family and seed."""
+    design = Design(documents=60)
+    misses, totals = drawn_misses(design, 3, np.random.default_rng(1))
+    ends = _intervals(name, misses, totals, design, 400, 9, 0.95)["alpha"]
+    for i in range(3):
+        loss = Loss(sums=totals[i][:, None] - misses[i], totals=totals[i], S=design.S, k=1, models=tuple("abcdefg"))
+        assert fit(loss, n_bootstrap=400, seed=9, method=method).ci_tokens == pytest.approx(tuple(ends[:, i]))

@@ -8,17 +8,14 @@ import pytest
 from planted import planted_curve
 
 from rbplib.laws.families import (
-    BEYOND,
     components,
-    differences,
-    exponent_table,
     heterogeneity,
     mean_effect,
     rise_with_k,
     seed_scatter,
-    without_ends,
 )
-from rbplib.laws.law import exponent_difference, fit_law
+from rbplib.laws.law import exponent_difference, fit, fit_law
+from rbplib.pages.law_tables import BEYOND, differences, exponent_table, without_ends
 from rbplib.settings import InputError
 
 
@@ -81,15 +78,13 @@ def test_planted_differences_are_put_where_they_are():
 def test_difference_to_cross_entropy():
     curves = [family("a", "x", 1), family("b", "x", 2)]
     table = differences(curves, n_bootstrap=200)
-    expected = (
-        fit_law(curves[0], 1, n_bootstrap=0).alpha - fit_law(curves[0], estimator="cross_entropy", n_bootstrap=0).alpha
-    )
+    expected = fit_law(curves[0], 1, n_bootstrap=0).alpha - fit(curves[0].cross_entropy_loss(), n_bootstrap=0).alpha
     assert table["difference"][0] == pytest.approx(expected)
     assert (table["low"] < table["difference"]).all() and (table["high"] > table["difference"]).all()
     assert np.isnan(mean_effect(table, "difference").estimate)  # each family is there once
     many = pd.concat([table.assign(corpus=c, difference=table["difference"] + i / 100) for i, c in enumerate("xyz")])
     assert mean_effect(many, "difference").estimate == pytest.approx(many["difference"].mean(), abs=1e-3)
-    between, ends = exponent_difference(curves[0], 1, 100, n_bootstrap=200)
+    between, ends = exponent_difference(curves[0].loss(1), curves[0].loss(100), n_bootstrap=200)
     assert ends[0] < between < ends[1]
 
 

@@ -9,7 +9,8 @@ import pytest
 from planted import planted_curve
 
 from rbplib.laws.estimators import ESTIMATORS
-from rbplib.laws.law import DoubtfulFit, fit_law, fit_laws
+from rbplib.laws.law import DoubtfulFit, exponent_difference, fit, fit_law, fit_laws
+from rbplib.laws.losses import mean
 from rbplib.settings import InputError
 
 
@@ -93,6 +94,17 @@ def test_curved_data_fail_the_lack_of_fit_test():
     assert low < 0.01 < high
 
 
+def test_a_perfect_line_has_a_lack_of_fit_of_zero_not_of_rounding():
+    """Rounding can make the quadratic form negative, and an F of less than nothing has no p."""
+    for seed in range(8):
+        curve = planted_curve(documents=40, models=4, seed=seed)
+        exact = np.exp(-np.exp(-0.1 * np.log(curve.S / curve.S[0])))
+        hits = np.round(1e12 * exact).astype(np.int64) * np.arange(1, 41)[:, None]
+        loss = replace(curve.loss(1), sums=hits, totals=10**12 * np.arange(1, 41))
+        law = fit(loss, n_bootstrap=100)
+        assert law.lack_of_fit >= 0 and law.lack_of_fit_p > 0.99
+
+
 def test_lack_of_fit_has_its_size():
     p = [fit_law(planted_curve(documents=120, tokens=200, seed=s), 1, n_bootstrap=400).lack_of_fit_p for s in range(60)]
     assert np.mean(np.array(p) < 0.05) < 0.17  # 5% expected; 17% is four standard errors of 60 runs above
@@ -100,7 +112,7 @@ def test_lack_of_fit_has_its_size():
 
 
 def test_cross_entropy_law(curve):
-    law = fit_law(curve, estimator="cross_entropy", n_bootstrap=500)
+    law = fit(curve.cross_entropy_loss(), n_bootstrap=500)
     assert law.k is None and law.misses is None and law.alpha == pytest.approx(0.06, abs=0.003)
     assert np.exp(law.y) == pytest.approx(curve.cross_entropy)
 
@@ -110,6 +122,23 @@ def test_shared_resamples_change_nothing(curve):
     alone = fit_law(curve, 100, "binomial", n_bootstrap=300, seed=7)
     assert together[3].ci_tokens == pytest.approx(alone.ci_tokens, rel=1e-12)
     assert [(law.k, law.estimator) for law in together][1] == (1, "binomial")
+
+
+def test_every_kind_of_loss_goes_through_the_one_fit(curve):
+    """Hits, nats and a published share: the same numbers whatever the loss is called."""
+    hits = curve.loss(10)
+    nats = replace(hits, sums=-np.log(hits.sums.sum(0) / hits.total) * hits.totals[:, None], of=mean, k=None)
+    one, other = fit(hits, n_bootstrap=0), fit(nats, n_bootstrap=0)
+    assert (one.alpha, one.log_c, *one.ci_models) == pytest.approx((other.alpha, other.log_c, *other.ci_models))
+    assert other.misses is None and np.isnan(other.deviance) and one.misses == curve.misses[-1, 1]
+
+
+def test_difference_of_exponents_is_that_of_the_fits_on_the_same_resamples(curve):
+    first, second = curve.loss(1), curve.cross_entropy_loss()
+    gap, (low, high) = exponent_difference(first, second, n_bootstrap=400, seed=3)
+    assert gap == pytest.approx(fit(second, n_bootstrap=0).alpha - fit(first, n_bootstrap=0).alpha, rel=1e-9)
+    slopes = [[np.polyfit(np.log(curve.S), y, 1)[0] for y in loss.resampled(400, 3).y] for loss in (first, second)]
+    assert (low, high) == pytest.approx(tuple(np.quantile(np.subtract(*slopes), [0.025, 0.975])), rel=1e-8)
 
 
 def test_bca_interval_is_near_the_percentile_one(curve):

@@ -16,11 +16,11 @@ def test_standard_error_and_bias_against_simulation():
     for n, q in ((20_000, 0.005), (5_000, 0.3)):
         m = rng.binomial(n, q, size=200_000)
         y = np.log(-np.log1p(-m / n))
-        assert np.isclose(y.std(), noise.log_loss_se(q, n), rtol=0.02)
+        assert np.isclose(y.std(), noise.y_se(q, n), rtol=0.02)
         slope = 1 / ((1 - q) * -np.log1p(-q))  # subtracting the linear part, whose mean is known, quietens the mean
         bias = (y - slope * (m / n - q)).mean() - np.log(-np.log1p(-q))
-        assert np.isclose(bias, noise.log_loss_bias(q, n), rtol=0.02)
-    assert np.isclose(noise.log_loss_se(0.01, 1e4, deff=4), 2 * noise.log_loss_se(0.01, 1e4))
+        assert np.isclose(bias, noise.y_bias(q, n), rtol=0.02)
+    assert np.isclose(noise.y_se(0.01, 1e4, deff=4), 2 * noise.y_se(0.01, 1e4))
 
 
 def test_slope_noise_against_simulation():
@@ -48,7 +48,7 @@ def test_misses_and_precision():
     stated = [(0.9979, 0.9917, 0.9793), (0.9964, 0.9858, 0.9644), (0.9917, 0.967, 0.917), (0.9858, 0.943, 0.858)]
     close(tops, stated, atol=6e-4)
     close(noise.size_spread(S), 37.1, atol=0.05)
-    close([noise.log_loss_se(1e-4, 1e6), noise.log_loss_se(1e-4, 5e4)], (0.100, 0.447), atol=6e-4)
+    close([noise.y_se(1e-4, 1e6), noise.y_se(1e-4, 5e4)], (0.100, 0.447), atol=6e-4)
 
 
 R2_TABLE = {  # alpha: median R^2 at m = 10, 30, 100, 300, 1000

@@ -51,11 +51,11 @@ def test_lambada_sizes_and_checkpoints():
 
 
 def test_reported_errors_fit_the_number_of_passages():
-    """acc_stderr is that of a share of 5,153 passages, which is what log_loss_se passes on."""
+    """acc_stderr is that of a share of 5,153 passages, which is what y_se passes on."""
     for family in ("opt", "bloom", "pythia"):
         found = published.lambada(family)
         assert np.allclose(found.acc_stderr, np.sqrt(found.acc * (1 - found.acc) / 5152), rtol=1e-6)
-        assert np.allclose(found.log_loss_se, found.acc_stderr / found.acc / -np.log(found.acc))
+        assert np.allclose(found.y_se, found.acc_stderr / found.acc / -np.log(found.acc))
 
 
 def test_plain_least_squares_on_lambada():

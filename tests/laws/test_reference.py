@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rbplib.laws.reference import reference_points
+from rbplib.laws.published import reference_points
 from rbplib.models.sizes import family_sizes
 from rbplib.settings import InputError, load_family
 
@@ -11,12 +11,12 @@ from rbplib.settings import InputError, load_family
 def test_gpt2_on_wikipedia():
     found = reference_points("gpt2", "wikipedia")
     assert found.S.tolist() == [r["nonembedding_params"] for r in family_sizes("gpt2")]
-    assert found.y.tolist() == [0.8769, 0.8028, 0.7694, 0.7484]
+    assert found.loss.tolist() == [0.8769, 0.8028, 0.7694, 0.7484]
 
 
 def test_refit_as_printed():
     found = reference_points(load_family("gpt2"), "wikipedia")
-    x, y = np.log(found.S), np.log(found.y)
+    x, y = np.log(found.S), np.log(found.loss)
     slope, intercept = np.polyfit(x, y, 1)
     r2 = 1 - np.sum((y - slope * x - intercept) ** 2) / np.sum((y - y.mean()) ** 2)
     assert round(slope, 3) == -0.056 and round(r2, 3) == 0.983

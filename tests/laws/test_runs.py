@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rbplib.laws.curve import rbp_curve
-from rbplib.laws.law import fit_law
-from rbplib.laws.runs import gap_frame, hit_dependence, longest_run, run_curve, run_gap
+from rbplib.laws.law import fit
+from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_loss
+from rbplib.pages.law_tables import gap_frame
 from rbplib.ranks.table import RankTable
 from rbplib.settings import InputError
 
@@ -33,13 +34,13 @@ def markov(rng, documents, n, p, rho, icc=0.0):
 
 def test_runs_are_those_counted_by_hand():
     tables = [table([[1, 1, 0, 1, 1, 1], [0, 1, 1]], f"m{i}", 10.0 ** (i + 3)) for i in range(3)]
-    curve = run_curve(tables, 1, 2)
-    assert curve.hits[:, 0, 0].tolist() == [3, 1] and curve.totals.tolist() == [5, 2]
-    single = run_curve(tables, 1, 1)
-    assert np.array_equal(single.hits, rbp_curve(tables, [1]).hits)
+    loss = run_loss(tables, 1, 2)
+    assert loss.sums[:, 0].tolist() == [3, 1] and loss.totals.tolist() == [5, 2]
+    single = run_loss(tables, 1, 1)
+    assert np.array_equal(single.sums, rbp_curve(tables, [1]).loss(1).sums)
     assert longest_run(tables[0]) == 6 and longest_run(table([[1]])) == 1
     with pytest.raises(InputError, match="longer than any document"):
-        run_curve(tables, 1, 7)
+        run_loss(tables, 1, 7)
 
 
 def test_planted_dependence_is_measured_back():
@@ -67,10 +68,10 @@ def test_independent_hits_pass():
 def test_a_law_of_runs_can_be_fitted_and_no_success_is_said():
     rng = np.random.default_rng(2)
     tables = [table(rng.random((60, 50)) < 1 - 0.3 * 2.0**-i, f"m{i}", 10.0 ** (4 + i)) for i in range(5)]
-    law = fit_law(run_curve(tables, 1, 5), 1, n_bootstrap=200)
+    law = fit(run_loss(tables, 1, 5), n_bootstrap=200)
     assert law.alpha > 0 and law.n_models == 5
     never = [table(np.zeros((30, 50)), f"m{i}", 10.0 ** (4 + i)) for i in range(3)]
-    assert "no hits" in fit_law(run_curve(never, 1, 5), 1, n_bootstrap=20).notes
+    assert "no hits" in fit(run_loss(never, 1, 5), n_bootstrap=20).notes
     gap = run_gap(never[0], 1, 5)
     assert gap.measured == -np.inf and np.isnan(gap.interval).all()
     assert len(gap_frame([gap])) == 1

@@ -16,8 +16,8 @@ import pytest
 from ranktables import write_family
 
 from rbplib.laws.curve import family_curve, family_tables
-from rbplib.laws.law import exponent_difference, fit_law, fit_laws
-from rbplib.laws.runs import hit_dependence, run_curve
+from rbplib.laws.law import exponent_difference, fit, fit_law, fit_laws
+from rbplib.laws.runs import hit_dependence, run_loss
 from rbplib.pages.examples import same_probability, three_predictions
 from rbplib.settings import load_corpus, load_family
 
@@ -144,7 +144,7 @@ def test_figure_6_quality_and_exponent_against_k(place):
         alpha, _, r2 = straight_line(raw.S, raw.losses(law.k))
         assert (law.alpha, law.r2) == pytest.approx((alpha, r2), rel=1e-9)
     rise = straight_line(raw.S, raw.losses(100))[0] - straight_line(raw.S, raw.losses(1))[0]
-    assert exponent_difference(curve, 1, 100, n_bootstrap=0)[0] == pytest.approx(rise, rel=1e-9)
+    assert exponent_difference(curve.loss(1), curve.loss(100), n_bootstrap=0)[0] == pytest.approx(rise, rel=1e-9)
 
 
 def test_token_interval_is_that_of_documents_drawn_by_hand(place):
@@ -167,9 +167,9 @@ def test_figure_7_runs(place):
     tables = family_tables(family, corpus)[0]
     t = raw.tables[-1]
     for k, N in ((1, 1), (10, 5), (100, 10)):
-        curve = run_curve(tables, k, N)
+        loss = run_loss(tables, k, N)
         success, windows = runs(t["document"], t["position"], raw.rank(-1) <= k, N)
-        assert (curve.hits[:, -1, 0].sum(), curve.totals.sum()) == (success, windows)
+        assert (loss.sums[:, -1].sum(), loss.totals.sum()) == (success, windows)
     hits = (raw.rank(-1) <= 1).astype(float)
     rows = list(zip(t["document"].tolist(), t["position"].tolist(), (hits - hits.mean()).tolist(), strict=True))
     pairs = [a[2] * b[2] for a, b in pairwise(rows) if a[0] == b[0] and b[1] == a[1] + 1]
@@ -180,7 +180,7 @@ def test_figure_8_cross_entropy_and_histogram(place):
     raw, family, corpus = place
     curve = family_curve(family, corpus, [1])
     alpha, _, r2 = straight_line(raw.S, raw.nats())
-    law = fit_law(curve, estimator="cross_entropy", n_bootstrap=0)
+    law = fit(curve.cross_entropy_loss(), n_bootstrap=0)
     assert (law.alpha, law.r2) == pytest.approx((alpha, r2), rel=1e-6)
     from rbplib.distributions.histogram import rank_histogram
 

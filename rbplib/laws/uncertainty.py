@@ -1,0 +1,120 @@
+"""How sure a fitted law is: over documents, over models, and beyond what either explains.
+
+Each function takes an estimator (`estimators`), the part of a `Loss` that its fit used, and the fitted parameters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, bca_interval, percentile_interval
+from rbplib.laws.estimators import EXPONENTS
+from rbplib.laws.losses import minus_log
+
+FEW_MISSES = 100  # below this a true law with alpha near 0.1 shows R^2 under 0.9 half of the time (page 04_large_k)
+NONE = (np.nan, np.nan)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How the models scatter around the law, and what the documents alone would make of that; standard deviations.
+
+    lack_of_fit: residuals against their document-bootstrap covariance; p small: more than the documents explain.
+    """
+
+    residual_sd: float  # of y - fitted, by degrees of freedom
+    noise_sd: float = np.nan  # what the documents alone would make of residual_sd
+    excess_sd: float = np.nan  # scatter of the models beyond that noise
+    lack_of_fit: float = np.nan
+    lack_of_fit_p: float = np.nan
+
+
+def token_intervals(kind, part, params, found, level, method):
+    """{parameter: (low, high)} over resampled documents."""
+    if found is None:
+        return dict.fromkeys(kind.parameters, NONE)
+    if method == "bca":
+        left = part.jackknife()
+        ends = bca_interval(found, params, kind.solve(left.loss, np.log(part.S), left.totals), level)
+    else:
+        ends = percentile_interval(found, level)
+    return {name: (float(low), float(high)) for name, low, high in zip(kind.parameters, *ends, strict=True)}
+
+
+def model_intervals(kind, part, params, residuals, level):
+    """(residual sd, {parameter: (low, high)}): scatter of the models around the law, and Student's t on it."""
+    from scipy.special import stdtrit
+
+    points, x = np.isfinite(residuals), np.log(part.S)
+    spare, nothing = points.sum() - len(params), (np.nan, dict.fromkeys(kind.parameters, NONE))
+    if spare < 1 or not np.isfinite(params).all():
+        return nothing
+    weights = kind.weights(params, x, part.total)[points]
+    jacobian = kind.jacobian(params, x[points], x.mean())
+    gram = jacobian.T @ (weights[:, None] * jacobian)
+    if np.linalg.matrix_rank(gram) < len(params):
+        return nothing
+    squares = residuals[points] ** 2
+    sd = np.sqrt(np.diag(np.linalg.inv(gram)) * (weights * squares).sum() / spare)
+    half = stdtrit(spare, (1 + level) / 2) * sd
+    ends = {n: (float(p - h), float(p + h)) for n, p, h in zip(kind.parameters, params, half, strict=True)}
+    return float(np.sqrt(squares.sum() / spare)), ends
+
+
+def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
+    """The residuals against the covariance that resampled documents give them (Hotelling's T^2 as an F)."""
+    from scipy.special import fdtrc
+
+    points, y = np.isfinite(residuals), None if drawn is None else drawn.y
+    whole = None if y is None else y[np.isfinite(y).all(axis=1)][:, points]
+    spare = int(points.sum()) - len(params)
+    if whole is None or spare < 1 or len(whole) < 0.5 * len(y) or not np.isfinite(params).all():
+        return Scatter(residual_sd)
+    x, residuals, covariance = np.log(part.S), residuals[points], np.cov(whole, rowvar=False)
+    jacobian = kind.jacobian(params, x[points], x.mean())
+    inverse = np.linalg.pinv(covariance, hermitian=True)
+    shift = np.linalg.lstsq(jacobian.T @ inverse @ jacobian, jacobian.T @ inverse @ residuals, rcond=None)[0]
+    rest = residuals - jacobian @ shift
+    q, d = max(float(rest @ inverse @ rest), 0.0), part.n_documents  # rounding may pass below zero
+    projector = np.eye(len(residuals)) - jacobian @ np.linalg.pinv(jacobian)
+    noise = max(float(np.trace(projector @ covariance)) / spare, 0.0)
+    return Scatter(
+        residual_sd,
+        noise_sd=float(np.sqrt(noise)),
+        excess_sd=float(np.sqrt(max(residual_sd**2 - noise, 0.0))),
+        lack_of_fit=q,
+        lack_of_fit_p=float(fdtrc(spare, d - spare, q * (d - spare) / (spare * (d - 1)))) if d > spare else np.nan,
+    )
+
+
+def leave_one_out(kind, part):
+    """Range of alpha over the fits without one model; NaN where those have no spare model."""
+    x, loss = np.log(part.S), part.values
+    if len(x) <= len(kind.parameters):
+        return NONE
+    rows = [np.delete(np.arange(len(x)), i) for i in range(len(x))]
+    alphas = [kind.solve(loss[r], x[r], part.total)[0] for r in rows if len(np.unique(x[r])) > 1]
+    return (float(np.min(alphas)), float(np.max(alphas))) if alphas else NONE
+
+
+def doubts(kind, loss, params, enough, undefined, tokens):
+    """Reasons for doubt, gravest first."""
+    counted, settled = loss.of is minus_log, np.isfinite(params).all()
+    misses = loss.misses if counted else np.array([FEW_MISSES])
+    hits = loss.total - misses if counted else misses
+    at_bound = (
+        kind.name == "irreducible" and settled and (params[2] <= 0 or not EXPONENTS[0] < params[0] < EXPONENTS[-1])
+    )  # a floor at zero, or an exponent at an end of the search
+    found = {
+        "too few models": not enough,
+        "not converged": enough and not settled,
+        "saturated": misses.min() == 0,
+        "no hits": hits.min() == 0,
+        "few misses": 0 < misses.min() < FEW_MISSES,
+        "few hits": 0 < hits.min() < FEW_MISSES,
+        "wrong sign": settled and params[0] < 0,
+        "at a bound": at_bound,
+        "too few documents": loss.n_documents < MIN_DOCUMENTS,
+        "no token interval": undefined > 0 and not np.isfinite(tokens["alpha"]).all(),
+    }
+    return tuple(name for name, holds in found.items() if holds)

@@ -1,0 +1,256 @@
+"""Tables on laws for pages: data frames with one row per fit, from the records of `laws`."""
+
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+
+from rbplib.laws.bootstrap import MIN_DOCUMENTS
+from rbplib.laws.coverage import METHODS, coverage
+from rbplib.laws.estimators import ESTIMATORS
+from rbplib.laws.extrapolation import extrapolate
+from rbplib.laws.law import exponent_difference, fit, fit_laws
+from rbplib.laws.noise import fewer_documents
+from rbplib.settings import InputError
+
+BEYOND = "k beyond vocabulary"
+
+
+def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
+    """The table of exponents: one row per family, corpus and k, and one for the cross-entropy (k empty).
+
+    Args:
+        curves: list of Curve, each counting those of `ks` that its vocabulary allows.
+        ks: values of k. One above a family's vocabulary gives a row that says so and no number.
+        progress: wraps the list of curves, tqdm for a bar.
+    Returns:
+        data frame. Families of fewer than three models have rows with a status and no exponent.
+    """
+    rows = []
+    for curve in progress(curves):
+        start = {"family": curve.family, "corpus": curve.corpus}
+        losses = chain(map(curve.loss, (k for k in ks if k <= curve.vocab_size)), [curve.cross_entropy_loss()])
+        try:
+            rows += [{**start, **_row(loss, fit(loss, n_bootstrap=n_bootstrap, seed=seed), curve)} for loss in losses]
+        except InputError as error:
+            rows += [{**start, "k": float(k), "status": str(error)} for k in ks]
+            continue
+        rows += [{**start, "k": float(k), "status": BEYOND} for k in ks if k > curve.vocab_size]
+    return pd.DataFrame(rows)
+
+
+def _row(loss, law, curve):
+    held = extrapolate(loss) if len(loss.models) > 3 else None
+    return {
+        "k": float(law.k) if law.k else np.nan,
+        "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
+        "alpha": law.alpha,
+        "tokens: low": law.ci_tokens[0],
+        "tokens: high": law.ci_tokens[1],
+        "models: low": law.ci_models[0],
+        "models: high": law.ci_models[1],
+        "R²": law.r2,
+        "lack of fit p": law.lack_of_fit_p,
+        "held-out error": float(held.error[0]) if held else np.nan,
+        "held-out interval": ("holds" if held.inside[0] else "misses")
+        if held and np.isfinite(held.interval).all()
+        else "–",
+        "tokens scored": law.scored_tokens,
+        "documents": law.n_documents,
+        "misses at the largest": float(law.misses) if law.misses is not None else np.nan,
+        "models": law.n_models,
+        "left out": ", ".join(law.left_out),
+        "status": law.status,
+    }
+
+
+def differences(curves, k=1, n_bootstrap=10_000, seed=42):
+    """Exponent at one k less that of the cross-entropy, with the token interval of the difference."""
+    rows = []
+    for curve in (c for c in curves if len(c.models) >= 3):
+        pair = curve.cross_entropy_loss(), curve.loss(k)
+        gap, (low, high) = exponent_difference(*pair, n_bootstrap=n_bootstrap, seed=seed)
+        rows.append({"family": curve.family, "corpus": curve.corpus, "difference": gap, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def without_ends(curve, k):
+    """The law at one k for all sizes and with an end of the ladder left out: what spoils a line shows here.
+
+    A bad line that mends without the largest size speaks of training cut short, one that mends without the smallest of
+    a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend.
+
+    Args:
+        curve: Curve of at least three models; cuts that leave fewer are left out.
+    Returns:
+        data frame: sizes, models, alpha, R², residual sd, and the exponents between the smallest two and the largest
+        two of the sizes used.
+    """
+    every = range(len(curve.models))
+    cuts = {
+        "all": every,
+        "without the smallest": every[1:],
+        "without the largest": every[:-1],
+        "without both": every[1:-1],
+    }
+    rows = []
+    for name, chosen in cuts.items():
+        if len(chosen) < 3:
+            continue
+        law = fit(curve.loss(k).keep(list(chosen)), n_bootstrap=0)
+        slopes = -np.diff(law.y) / np.diff(np.log(law.S))
+        row = {"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2, "residual sd": law.residual_sd}
+        rows.append({**row, "smallest two": slopes[0], "largest two": slopes[-1]})
+    return pd.DataFrame(rows)
+
+
+def compare_estimators(curves, ks, estimators=("least_squares", "binomial", "irreducible", "quadratic")):
+    """One row per estimator and number of held-out models: errors over all curves and ks, and how often intervals held.
+
+    The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken.
+    """
+    rows = []
+    for estimator, held_out in ((e, h) for e in estimators for h in (1, 2)):
+        enough = max(3, len(ESTIMATORS[estimator].parameters)) + held_out
+        losses = [c.loss(k) for c in curves for k in ks if len(c.models) >= enough]
+        found = [extrapolate(loss, held_out, estimator) for loss in losses]
+        errors = np.array([np.nanmax(np.abs(f.error)) for f in found if np.isfinite(f.error).any()])
+        given = [bool(i) for f in found for i, low in zip(f.inside, f.interval[0], strict=True) if np.isfinite(low)]
+        if len(errors):
+            row = {"law": estimator.replace("_", " "), "held out": held_out, "cases": len(errors)}
+            row |= {"median error": float(np.median(errors)), "largest error": float(errors.max())}
+            rows.append(row | {"intervals that held": f"{sum(given)} of {len(given)}"})
+    return pd.DataFrame(rows)
+
+
+def noise_frame(floors, vocab_size):
+    """One row per k of `noise.NoiseFloor`s."""
+    return pd.DataFrame(
+        {
+            "k": f.k,
+            "k / |V|": f.k / vocab_size,
+            "misses, smallest model": int(f.misses[0]),
+            "misses, largest model": int(f.misses[-1]),
+            "sd of y, largest": f.sd[-1],
+            "1/√misses": 1 / np.sqrt(f.misses[-1]) if f.misses[-1] else np.nan,
+            "design effect": f.deff[-1],
+            "R²": f.r2,
+            "R² under the law: 5%": f.r2_band[0],
+            "median": f.r2_band[1],
+            "as bad by noise alone": f.worse,
+            "wrong sign by noise alone": f.wrong_sign,
+            "scatter beyond noise": f.excess_sd,
+        }
+        for f in floors
+    )
+
+
+def share_frame(curves, ks, shares=(0.25, 0.5, 1.0), n_bootstrap=2000, seed=42):
+    """Scatter of the models around the line on shares of the documents, for the corpora that can be split so far."""
+    whole = [c for c in curves if round(min(shares) * len(c.totals)) >= MIN_DOCUMENTS]
+    columns = ["share of documents", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
+    rows = [
+        (share, w.corpus, w.k, w.residual_sd, w.noise_sd, w.excess_sd, w.r2)
+        for share in shares
+        for c in whole
+        for w in fit_laws(fewer_documents(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
+    ]
+    return pd.DataFrame(rows, columns=columns)  # the columns are there even where no corpus is large enough
+
+
+def gap_frame(gaps):
+    """One row per `runs.RunGap`: powers of ten."""
+    return pd.DataFrame(
+        {
+            "k": g.k,
+            "N": g.N,
+            "windows": g.windows,
+            "all hits": g.successes,
+            "log10 p_N measured": g.measured,
+            "independent": g.independent,
+            "dependent hits": g.dependent,
+            "gap to independence": g.gap,
+            "gap: low": g.interval[0],
+            "gap: high": g.interval[1],
+        }
+        for g in gaps
+    )
+
+
+def dependence_frame(found):
+    """One row per corpus and k from {corpus: [runs.Dependence]}."""
+    return pd.DataFrame(
+        {
+            "corpus": corpus,
+            "k": d.k,
+            "RBP_k": d.p,
+            "autocorrelation, lag 1": d.acf[0],
+            "plateau, long lags": d.plateau,
+            "neighbours beyond it": d.rho,
+            "intraclass correlation": d.icc,
+        }
+        for corpus, rows in found.items()
+        for d in rows
+    )
+
+
+def lambada_frame(found):
+    """One row per `published.PublishedLaw`."""
+    return pd.DataFrame(
+        {
+            "family": p.law.family,
+            "models": p.law.n_models,
+            "alpha": p.law.alpha,
+            "models: low": p.law.ci_models[0],
+            "models: high": p.law.ci_models[1],
+            "R²": p.law.r2,
+            "sampling se": p.sampling_se,
+            "lack of fit": p.lack_of_fit,
+            "p": p.lack_of_fit_p,
+        }
+        for p in found
+    )
+
+
+def loss_frame(losses, ends):
+    """One row per model of `losses.family_losses`; ends: interval of the gap between the first two, (2, M)."""
+    entropy, ranks, top, floor = losses.values()
+    frame = pd.DataFrame({"model": top.models, "S": top.S.astype(int)})
+    for loss in (entropy, ranks, top):
+        frame[loss.name] = loss.values
+    frame["CE less H(R)"], frame["low"], frame["high"] = entropy.values - ranks.values, *ends
+    frame["E ln R"] = floor.values
+    return frame
+
+
+def loss_exponents(losses, n_bootstrap=10_000, seed=42):
+    """One row per loss: exponent, token interval, R², and how far it exceeds that of -log RBP_1, same resamples."""
+    entropy, ranks, top, _ = losses.values()
+    rows = []
+    for loss in (entropy, ranks, top):
+        law, gap, ends = fit(loss, n_bootstrap=n_bootstrap, seed=seed), np.nan, (np.nan, np.nan)
+        if loss is not top:
+            gap, ends = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
+        row = {"loss": loss.name, "alpha": law.alpha, "low": law.ci_tokens[0], "high": law.ci_tokens[1], "R²": law.r2}
+        row |= {"less that of -log RBP_1": gap, "difference: low": ends[0], "difference: high": ends[1]}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def coverage_frame(designs, methods=METHODS, families=1000, n_resamples=1000, seed=0, progress=iter):
+    """`coverage` of named designs, one row per kind of interval."""
+    return pd.DataFrame(
+        {
+            "design": name,
+            "documents": design.documents,
+            "misses": round(design.expected_misses),
+            "method": c.method,
+            "target": c.target,
+            "covered": c.covered,
+            "simulation error": c.error,
+            "mean width": c.width,
+            "without interval": c.without,
+        }
+        for name, design in progress(designs.items())
+        for c in coverage(design, methods, families, n_resamples, seed)
+    )
