@@ -65,12 +65,10 @@ RESULTS = option("--results", type=Path, help="results folder (default: results/
 TRUST = option("--trust-remote-code", action="store_true", help="run code that a model's repository brings")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
-MODELS = {"dest": "models", "metavar": "MODEL", "help": "one model of the family (repeatable; default: all)"}
-CORPORA = {"dest": "corpora", "metavar": "CORPUS", "help": "a corpus name, YAML, file or folder (repeatable)"}
 MEASURING = (
     FAMILY,
-    option("--model", action="append", **MODELS),
-    option("--corpus", action="append", **CORPORA),
+    option("--model", action="append", help="one model of the family (repeatable; default: all)"),
+    option("--corpus", action="append", help="a corpus name, YAML, file or folder (repeatable)"),
     PROTOCOL,
     option("--device", help="cpu, cuda, cuda:1, mps, auto (spread over devices)"),
     option("--dtype", help="float32, bfloat16 or float16 (default: by device)"),
@@ -128,11 +126,11 @@ def new_family(**options):
 
 
 @command("plan", "--family pythia", *MEASURING, JSON)
-def plan(as_json, **asked):
+def plan(model, corpus, as_json, **asked):
     """Time, memory, download and disk, before anything starts."""
     from rbplib.ranks.plan import plan_family, plan_text
 
-    found = plan_family(**asked)
+    found = plan_family(models=model, corpora=corpus, **asked)
     tell(as_json, found, plan_text(found))
 
 
@@ -144,11 +142,11 @@ def plan(as_json, **asked):
     option("--batch-tokens", type=whole, help="tokens of one forward pass (default: found against memory)"),
     option("--quiet", action="store_false", dest="progress", help="no progress bars"),
 )
-def measure(**asked):
+def measure(model, corpus, **asked):
     """Measure rank tables that are missing."""
     from rbplib.ranks.measure import measure as run
 
-    print(*run(**asked), sep="\n")
+    print(*run(models=model, corpora=corpus, **asked), sep="\n")
 
 
 @command(
@@ -184,12 +182,10 @@ def fit(family, corpus, k, protocol, n_bootstrap, seed, as_json, results):
 
 def plain(value):
     """A value as JSON holds it: None for a number that is none, and for an interval without one of its ends."""
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    ends = [plain(v) for v in value]
-    return None if None in ends else ends
+    if isinstance(value, tuple | list):
+        ends = [plain(v) for v in value]
+        return None if None in ends else ends
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(value):
@@ -198,20 +194,17 @@ def show(value):
     return f"[{show(value[0])}, {show(value[1])}]" if isinstance(value, list) else f"{value:.4f}"
 
 
-FAMILIES = {
-    "dest": "families",
-    "metavar": "FAMILY",
-    "help": "families of the book (repeatable; default: embedded ones)",
-}
-
-
-@command("book", "--family nano-pythia", option("--family", action="append", **FAMILIES))
-def book(families):
+@command(
+    "book",
+    "--family nano-pythia",
+    option("--family", action="append", help="families of the book (repeatable; default: embedded ones)"),
+)
+def book(family):
     """Run the notebooks by papermill, then build the HTML book."""
     from rbplib.pages.workflow import make_book
 
     try:
-        print("first page:", make_book(families))
+        print("first page:", make_book(family))
     except RuntimeError as error:  # a step of the workflow failed: not bad input
         print(f"rbp: {error}", file=sys.stderr)
         return 1

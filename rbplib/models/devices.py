@@ -4,7 +4,6 @@ torch is imported where it is used: the pages ask other things of these modules 
 """
 
 import os
-from pathlib import Path
 
 from rbplib.models.sizes import model_sizes
 from rbplib.settings import DTYPES, InputError, check_choice
@@ -73,18 +72,14 @@ def free_memory(device):
     return psutil.virtual_memory().available
 
 
-def must_spread(folder, model_id, dtype, device):
+def must_spread(config, model_id, dtype, device, trust_remote_code=False):
     """Whether the weights go over all GPUs, asked for or for want of room on one.
 
     Refuses what exceeds a processor's free memory: the system would kill the process instead.
     """
     if not device.startswith(("cuda", "cpu")):
         return device == "auto"
-    try:
-        need = model_sizes(Path(folder) / "config.json").total * dtype.itemsize
-    except InputError:  # a model of its own code: its files tell roughly
-        need = sum(p.stat().st_size for p in Path(folder).iterdir() if p.suffix in (".safetensors", ".bin"))
-    free = free_memory(device)
+    need, free = model_sizes(config, trust_remote_code).total * dtype.itemsize, free_memory(device)
     if device.startswith("cuda"):
         return need > FILL * free
     if need > free:

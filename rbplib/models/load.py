@@ -5,6 +5,7 @@ the caller allows it for this one run, and weights are read as tensors only. tor
 the pages may ask for a folder's digest without it.
 """
 
+import copy
 import hashlib
 import json
 import logging
@@ -73,14 +74,14 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
 
 
-def hub_model(repo_id, revision=None, dtype="auto"):
+def hub_model(repo_id, revision=None):
     """A settings.Model for a hub id or a folder that stands in no family file."""
     local = Path(repo_id).expanduser()
     if local.is_dir():
-        return Model(local.name, repo_id, revision, dtype, local=local.resolve())
+        return Model(local.name, repo_id, revision, local=local.resolve())
     if os.sep in repo_id and repo_id.count("/") > 1:
         raise InputError(f"there is no folder {repo_id!r}: check the path.")
-    return Model(local.name, hub.check_repo_id(repo_id), revision, dtype)
+    return Model(local.name, hub.check_repo_id(repo_id), revision)
 
 
 def model_folder(model, trust_remote_code=False, weights=True):
@@ -169,7 +170,7 @@ def load_weights(folder, model_id, config, dtype, device, trust_remote_code=Fals
     import torch
     from transformers import AutoModelForCausalLM
 
-    spread = must_spread(folder, model_id, dtype, device)
+    spread = must_spread(copy.deepcopy(config), model_id, dtype, device, trust_remote_code)
     options = {"config": config, "dtype": dtype, "trust_remote_code": trust_remote_code, "weights_only": True}
     try:
         with quiet(device):

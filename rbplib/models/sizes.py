@@ -83,30 +83,26 @@ def read_json(path):
 
 
 def count(model):
-    """Sizes of a model at hand, on any device."""
-    params = {id(p): p.numel() for p in model.parameters()}
-    total = sum(params.values())
-    left_out = [table.weight for table in embedding_tables(model)]
-    if (head := model.get_output_embeddings()) is not None:
-        left_out += head.parameters(recurse=False)
-    for p in left_out:
-        params.pop(id(p), None)
-    vocab = head.weight.shape[0] if head is not None else model.config.get_text_config().vocab_size
-    return Sizes(sum(params.values()), total, int(vocab))
+    """Sizes of a model at hand, on any device.
 
-
-def embedding_tables(model):
-    """Modules that turn token or position ids into vectors: what the model calls its input embeddings, and the other
-    embedding modules that are named after tokens or positions."""
+    Token tables are what the model calls its input embeddings; position tables are other embedding modules, known by
+    their names.
+    """
     from torch import nn
 
-    tokens = model.get_input_embeddings()
-    tables = [] if tokens is None else [tokens]
+    params = {id(p): p.numel() for p in model.parameters()}
+    total = sum(params.values())
+    left_out = [model.get_input_embeddings()]
     for name, module in model.named_modules():
         last = name.rpartition(".")[2]
-        if isinstance(module, nn.Embedding) and module is not tokens and (last in POSITIONS or "token" in last):
-            tables.append(module)
-    return tables
+        if isinstance(module, nn.Embedding) and (last in POSITIONS or "token" in last):
+            left_out.append(module)
+    head = model.get_output_embeddings()
+    vocab = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
+    for module in (*left_out, head):
+        for p in module.parameters(recurse=False) if module is not None else ():
+            params.pop(id(p), None)
+    return Sizes(sum(params.values()), total, int(vocab))
 
 
 def family_sizes(family):

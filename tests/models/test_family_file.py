@@ -81,6 +81,8 @@ def test_new_then_measured_then_planned(room, capsys):
     assert len(tables) == 2 and all(Path(t).is_file() for t in tables)
     assert cli.main(["plan", *ask]) == 0
     assert capsys.readouterr().out.count("measured already") == 2
+    assert cli.main(["plan", *ask, "--json", "--results", str(room / "elsewhere")]) == 0
+    assert [m["tables_to_measure"] for m in json.loads(capsys.readouterr().out)["models"]] == [1, 1]
 
 
 def test_plan_of_the_papers_models(monkeypatch, tmp_path):
