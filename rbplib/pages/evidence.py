@@ -13,11 +13,12 @@ from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws import published
 from rbplib.laws.bootstrap import line
 from rbplib.laws.curve import Curve, rbp_curve
-from rbplib.laws.law import Law, exponent_difference, fit, fit_law
-from rbplib.laws.losses import NAMES, family_losses
+from rbplib.laws.law import Law, exponent_difference, fit_law
+from rbplib.laws.losses import family_losses
 from rbplib.laws.noise import NoiseFloor, noise_floor
 from rbplib.laws.runs import Dependence, hit_dependence, run_gap
 from rbplib.pages import appendix
+from rbplib.pages.law_tables import loss_exponents
 from rbplib.pages.rank_tables import lognormal_frame
 from rbplib.settings import InputError
 
@@ -63,12 +64,14 @@ def case(tables, n_bootstrap, seed):
     V = int(tables[0].record["vocab_size"])
     far = sorted({large_k(V, k) for k in PAPER_FAR})
     curve = rbp_curve(tables, sorted({k for k in (1, 10, 50, 100) if k <= V} | set(far)))
-    dependence = hit_dependence(tables[-1], min(RUN_K, V))
+    dependence, losses = hit_dependence(tables[-1], min(RUN_K, V)), family_losses(tables)
     return Case(
         curve=curve,
         laws={int(k): fit_law(curve, int(k), n_bootstrap=n_bootstrap, seed=seed) for k in curve.ks},
         rise=exponent_difference(curve.loss(1), curve.loss(100), n_bootstrap, seed) if V >= 100 else None,
-        pair=exponent_pair(family_losses(tables), n_bootstrap, seed),
+        pair=exponent_pair(
+            loss_exponents(losses, n_bootstrap, seed), losses["cross-entropy"].values - losses["rank entropy"].values
+        ),
         contest=table_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed),
         lognormals=lognormal_frame(tables),
         predicted=predicted_ratios(tables),
@@ -114,19 +117,16 @@ def far_case(law, floor=None):
     )
 
 
-def exponent_pair(losses, n_bootstrap=10_000, seed=42):
-    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; the interval is that of first less last."""
-    entropy, ranks, top = (losses[name] for name in NAMES)
-    alpha = [fit(loss, n_bootstrap=0).alpha for loss in (entropy, ranks, top)]
-    gap = entropy.values - ranks.values
+def exponent_pair(frame, gap):
+    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side.
+
+    Args:
+        frame: from `law_tables.loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
+    """
+    alpha = tuple(frame["alpha"])
+    ends = tuple(frame.loc[0, ["difference: low", "difference: high"]])  # of the first exponent less the last
     return SimpleNamespace(
-        cross_entropy=alpha[0],
-        rank_entropy=alpha[1],
-        top1=alpha[2],
-        ratio=alpha[0] / alpha[2],
-        interval=exponent_difference(top, entropy, n_bootstrap, seed)[1],
-        gap=gap,
-        largest_gap=np.abs(gap).max(),
+        alpha=alpha, ratio=alpha[0] / alpha[2], interval=ends, gap=gap, largest_gap=np.abs(gap).max()
     )
 
 

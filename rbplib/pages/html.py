@@ -90,9 +90,11 @@ def law_figure(families, path):
     """
     from matplotlib import pyplot as plt
 
+    from rbplib.laws.curve import rbp_curves
     from rbplib.laws.law import fit_law
     from rbplib.pages import figures, style
-    from rbplib.pages.tables import corpus_title, family_curves
+    from rbplib.pages.tables import corpus_title
+    from rbplib.ranks.table import measured
 
     style.use()
     corpora = default_corpora(load_family(families[0]))
@@ -100,7 +102,7 @@ def law_figure(families, path):
     fig, axes = plt.subplots(rows, 2, figsize=(style.WIDTH * 1.15, 2.7 * rows), sharex=True, squeeze=False)
     for family in families:
         look = style.family_style(family)
-        for name, curve in family_curves(family, corpora, (1,)).items():
+        for name, curve in rbp_curves(measured(family, corpora), (1,)).items():
             figures.draw_fit(axes.flat[corpora.index(name)], fit_law(curve, n_bootstrap=0), label=family, **look)
     for name, ax in zip(corpora, axes.flat, strict=False):
         figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(title=corpus_title(name), xlabel="")

@@ -7,10 +7,10 @@ import pandas as pd
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS
 from rbplib.laws.coverage import METHODS, coverage
-from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import exponent_difference, fit, fit_laws
 from rbplib.laws.noise import fewer_documents
+from rbplib.pages.tables import law_columns
 from rbplib.settings import InputError
 
 BEYOND = "k beyond vocabulary"
@@ -44,12 +44,7 @@ def _row(loss, law, curve):
     return {
         "k": float(law.k) if law.k else np.nan,
         "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
-        "alpha": law.alpha,
-        "tokens: low": law.ci_tokens[0],
-        "tokens: high": law.ci_tokens[1],
-        "models: low": law.ci_models[0],
-        "models: high": law.ci_models[1],
-        "R²": law.r2,
+        **law_columns(law),
         "lack of fit p": law.lack_of_fit_p,
         "held-out error": float(held.error[0]) if held else np.nan,
         "held-out interval": ("holds" if held.inside[0] else "misses")
@@ -101,25 +96,6 @@ def without_ends(curve, k):
         slopes = -np.diff(law.y) / np.diff(np.log(law.S))
         row = {"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2, "residual sd": law.residual_sd}
         rows.append({**row, "smallest two": slopes[0], "largest two": slopes[-1]})
-    return pd.DataFrame(rows)
-
-
-def compare_estimators(curves, ks, estimators=("least_squares", "binomial", "irreducible", "quadratic")):
-    """One row per estimator and number of held-out models: errors over all curves and ks, and how often intervals held.
-
-    The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken.
-    """
-    rows = []
-    for estimator, held_out in ((e, h) for e in estimators for h in (1, 2)):
-        enough = max(3, len(ESTIMATORS[estimator].parameters)) + held_out
-        losses = [c.loss(k) for c in curves for k in ks if len(c.models) >= enough]
-        found = [extrapolate(loss, held_out, estimator) for loss in losses]
-        errors = np.array([np.nanmax(np.abs(f.error)) for f in found if np.isfinite(f.error).any()])
-        given = [bool(i) for f in found for i, low in zip(f.inside, f.interval[0], strict=True) if np.isfinite(low)]
-        if len(errors):
-            row = {"law": estimator.replace("_", " "), "held out": held_out, "cases": len(errors)}
-            row |= {"median error": float(np.median(errors)), "largest error": float(errors.max())}
-            rows.append(row | {"intervals that held": f"{sum(given)} of {len(given)}"})
     return pd.DataFrame(rows)
 
 

@@ -6,8 +6,10 @@ import pandas as pd
 
 from rbplib.distributions.candidates import PAPER
 from rbplib.laws import published
+from rbplib.laws.losses import NAMES
 from rbplib.pages.claims import all_claims, holds
 from rbplib.pages.evidence import far_case
+from rbplib.pages.tables import law_columns
 
 
 def question_frame(rows):
@@ -59,7 +61,7 @@ def distribution_frame(found):
     return question_frame((c, columns(c.lognormals, *c.contest)) for c in found)
 
 
-def noise_frame(found):
+def breakdown_frame(found):
     """At the paper's large k, as shares of the vocabulary: the fit, and what noise makes of an exact law."""
 
     def columns(law, floor, vocab_size):
@@ -91,18 +93,7 @@ def noise_verdict(case):
 
 def architecture_frame(found):
     """The law at k = 1, family by family."""
-
-    def columns(law):
-        return {
-            "alpha": law.alpha,
-            "low": law.ci_tokens[0],
-            "high": law.ci_tokens[1],
-            "models: low": law.ci_models[0],
-            "models: high": law.ci_models[1],
-            "R²": law.r2,
-        }
-
-    return question_frame((c, columns(c.laws[1])) for c in found)
+    return question_frame((c, law_columns(c.laws[1])) for c in found)
 
 
 def exponent_frame(found):
@@ -110,13 +101,11 @@ def exponent_frame(found):
 
     def columns(pair, predicted):
         return {
-            "cross-entropy": pair.cross_entropy,
-            "rank entropy": pair.rank_entropy,
-            "-log RBP_1": pair.top1,
+            **dict(zip(NAMES, pair.alpha, strict=True)),
             "CE less RBP: low": pair.interval[0],
             "high": pair.interval[1],
             "ratio CE": pair.ratio,
-            "ratio H(R)": pair.rank_entropy / pair.top1,
+            "ratio H(R)": pair.alpha[1] / pair.alpha[2],
             "lognormal says: from": predicted[0],
             "to": predicted[1],
             "CE less H(R), largest": pair.gap[-1],

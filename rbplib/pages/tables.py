@@ -4,34 +4,11 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.curve import rbp_curve
+from rbplib.laws.estimators import ESTIMATORS
+from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit_law
-from rbplib.ranks.table import DEFINITIONS, measured, measured_families
+from rbplib.ranks.table import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
-
-KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-
-def k_grid(vocab_size, per_decade=8):
-    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
-    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
-    return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
-
-
-def family_curves(family, corpora=None, ks=KS, protocol="paper", definition="greater+ties"):
-    """{corpus name: Curve} of a family, measured where missing; ks above the vocabulary are an error.
-
-    Empty ks stand for a grid over the whole vocabulary, see k_grid.
-    """
-    curves = {}
-    for name, tables in measured(family, corpora, protocol).items():
-        grid = list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in tables))
-        curves[name] = rbp_curve(tables, grid, definition)
-    return curves
-
-
-def family_rank_tables(family, corpus, protocol="paper"):
-    """The rank tables of a family on one corpus, smallest model first, measured where missing."""
-    return next(iter(measured(family, [corpus], protocol).values()))
 
 
 def corpus_title(name):
@@ -43,7 +20,7 @@ def corpus_title(name):
 
 
 def size_frame(curves, ks=(1,)):
-    """One row per corpus and model: size, tokens scored, RBP_k per k, cross-entropy. For tables on pages."""
+    """One row per corpus and model: size, tokens scored, RBP_k per k, and cross-entropy."""
     rows = []
     for name, c in curves.items():
         for i, model in enumerate(c.models):
@@ -53,18 +30,25 @@ def size_frame(curves, ks=(1,)):
     return pd.DataFrame(rows)
 
 
+def law_columns(law):
+    """What every table of laws says of one: exponent, both 95% intervals, R²."""
+    return {
+        "alpha": law.alpha,
+        "tokens: low": law.ci_tokens[0],
+        "tokens: high": law.ci_tokens[1],
+        "models: low": law.ci_models[0],
+        "models: high": law.ci_models[1],
+        "R²": law.r2,
+    }
+
+
 def law_frame(laws):
-    """One row per fitted law: exponent, both 95% intervals, R^2, scatter, lack of fit, status. For tables on pages."""
+    """One row per fitted law: `law_columns`, scatter, lack of fit, status."""
     return pd.DataFrame(
         {
             "corpus": corpus_title(w.corpus),
             "k": w.k if w.k else "–",
-            "alpha": w.alpha,
-            "tokens: low": w.ci_tokens[0],
-            "tokens: high": w.ci_tokens[1],
-            "models: low": w.ci_models[0],
-            "models: high": w.ci_models[1],
-            "R²": w.r2,
+            **law_columns(w),
             "residual sd": w.residual_sd,
             "noise sd": w.noise_sd,
             "lack of fit p": w.lack_of_fit_p,
@@ -78,41 +62,42 @@ def law_frame(laws):
 
 def extrapolation_frame(tests):
     """One row per held-out model: predicted and measured loss, the error, and whether the interval held."""
-    rows = []
-    for t in tests:
-        for i, model in enumerate(t.models):
-            rows.append(
-                {
-                    "corpus": corpus_title(t.law.corpus),
-                    "k": t.law.k or "–",
-                    "models fitted": t.law.n_models,
-                    "held out": model,
-                    "S": int(t.S[i]),
-                    "predicted": np.exp(t.predicted[i]),
-                    "interval: low": np.exp(t.interval[0, i]),
-                    "interval: high": np.exp(t.interval[1, i]),
-                    "measured": np.exp(t.observed[i]),
-                    "error": t.error[i],
-                    "inside": "yes" if t.inside[i] else "no",
-                }
-            )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {
+            "corpus": corpus_title(t.law.corpus),
+            "k": t.law.k or "–",
+            "models fitted": t.law.n_models,
+            "held out": model,
+            "S": int(t.S[i]),
+            "predicted": np.exp(t.predicted[i]),
+            "interval: low": np.exp(t.interval[0, i]),
+            "interval: high": np.exp(t.interval[1, i]),
+            "measured": np.exp(t.observed[i]),
+            "error": t.error[i],
+            "inside": "yes" if t.inside[i] else "no",
+        }
+        for t in tests
+        for i, model in enumerate(t.models)
+    )
 
 
-def every_curve(families=(), corpora=(), ks=KS, protocol="paper"):
-    """Curves of several families on their corpora, each with those of `ks` that its vocabulary allows.
+def compare_estimators(curves, ks, estimators=("least_squares", "binomial", "irreducible", "quadratic")):
+    """One row per estimator and number of held-out models: errors over all curves and ks, and how often intervals held.
 
-    Args:
-        families: names or YAML paths; empty: the embedded families.
-        corpora: names or paths; empty: each family's own.
-    Returns:
-        list of Curve, family by family.
+    The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken.
     """
-    found = []
-    for tables in measured_families(families, corpora, protocol).values():
-        vocab = min(int(t.record["vocab_size"]) for t in tables)
-        found.append(rbp_curve(tables, [k for k in ks if k <= vocab] or [1]))
-    return found
+    rows = []
+    for estimator, held_out in ((e, h) for e in estimators for h in (1, 2)):
+        enough = max(3, len(ESTIMATORS[estimator].parameters)) + held_out
+        losses = [c.loss(k) for c in curves for k in ks if len(c.models) >= enough]
+        found = [extrapolate(loss, held_out, estimator) for loss in losses]
+        errors = np.array([np.nanmax(np.abs(f.error)) for f in found if np.isfinite(f.error).any()])
+        given = [bool(i) for f in found for i, low in zip(f.inside, f.interval[0], strict=True) if np.isfinite(low)]
+        if len(errors):
+            row = {"law": estimator.replace("_", " "), "held out": held_out, "cases": len(errors)}
+            row |= {"median error": float(np.median(errors)), "largest error": float(errors.max())}
+            rows.append(row | {"intervals that held": f"{sum(given)} of {len(given)}"})
+    return pd.DataFrame(rows)
 
 
 # Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.
