@@ -70,7 +70,7 @@ def head_ranks(
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states", head.weight.shape[0] if isinstance(head, Head) else None)
     with torch.no_grad():
-        found = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), memory, chunk, dtype)
+        found = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), dtype, memory, chunk)
     return _shaped(found, targets)
 
 
@@ -79,7 +79,7 @@ def _given_ranks(scores: Tensor, wanted: Tensor) -> Ranks:
     return ranked(Given(scores), wanted, most, WHOLE_ROWS)
 
 
-def _flat_ranks(rows, head, wanted, memory, chunk, dtype) -> Ranks:
+def _flat_ranks(rows, head, wanted, dtype, memory=None, chunk=None) -> Ranks:
     if memory is None:
         memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
     if not isinstance(head, Head):
@@ -117,8 +117,6 @@ def sequence_ranks(
     attention_mask: Tensor | None = None,
     *,
     scored: Tensor | None = None,
-    memory: int | None = None,
-    chunk: int | None = None,
     dtype: torch.dtype | None = torch.float32,
 ) -> Ranks:
     """Ranks of every token of a batch but the first of each sequence, which has no context.
@@ -134,7 +132,7 @@ def sequence_ranks(
             elsewhere greater and ties are 0 and logprob is NaN.
         scored: bool (B, T-1), the entries to score, instead of all real ones. A causal model needs no mask for
             padding on the right, only this, and then takes its faster unmasked attention.
-        memory, chunk, dtype: as in `head_ranks`.
+        dtype: as in `head_ranks`.
     Returns:
         Ranks of shape (B, T - 1).
     Raises:
@@ -158,7 +156,7 @@ def sequence_ranks(
         with torch.inference_mode():
             states, head = final_hidden(model, input_ids[part], mask)
             wanted = targets[part][here].to(states.device)
-            found = _flat_ranks(states[:, :-1][here.to(states.device)], head, wanted, memory, chunk, dtype)
+            found = _flat_ranks(states[:, :-1][here.to(states.device)], head, wanted, dtype)
         for whole, values in zip((greater, ties, logprob), found, strict=True):
             whole[part][here] = values.to(whole.device)
     _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)

@@ -20,7 +20,7 @@ from rbplib.models import load as loading
 from rbplib.models.sizes import window_length
 from rbplib.ranks.columns import COLUMNS
 from rbplib.ranks.engine import sequence_ranks
-from rbplib.ranks.parts import Parts, tell
+from rbplib.ranks.parts import Parts, groups, tell
 from rbplib.ranks.table import MissingTable, expected, ranks_path, read_ranks, write_ranks
 from rbplib.settings import PROTOCOLS, InputError, check_choice, default_corpora, load_corpus, load_family, write_text
 from rbplib.text.corpora import load_documents
@@ -177,19 +177,6 @@ def provenance(loaded, task, windows):
         "platform": f"{platform.system()} {platform.machine()}",
         "threads": torch.get_num_threads(),
     }
-
-
-def groups(windows, tokens):
-    """Windows in order, cut into runs of about `tokens` tokens."""
-    group, size = [], 0
-    for w in windows:
-        group.append(w)
-        size += len(w.ids)
-        if size >= tokens:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def measure_windows(loaded, windows, special, parts, bar, head=torch.float32):

@@ -55,3 +55,16 @@ class Parts:
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def groups(windows, tokens):
+    """Windows in order, cut into runs of about `tokens` tokens."""
+    group, size = [], 0
+    for w in windows:
+        group.append(w)
+        size += len(w.ids)
+        if size >= tokens:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

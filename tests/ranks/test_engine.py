@@ -1,5 +1,6 @@
 """Ranks against brute force in NumPy float64, in every chunking, and what is refused."""
 
+import doctest
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rbplib.models.heads import Head
-from rbplib.ranks import tiles
+from rbplib.ranks import engine, tiles
 from rbplib.ranks.engine import head_ranks, sequence_ranks, token_ranks
 
 INF = float("inf")
@@ -245,3 +246,8 @@ def test_windows_that_cannot_be_scored_are_refused():
         sequence_ranks(model, ids, torch.ones(2, 3))
     with pytest.raises(ValueError, match="training mode"):
         sequence_ranks(model.train(), ids)
+
+
+def test_the_example_of_the_docstring_holds():
+    found = doctest.testmod(engine)
+    assert found.attempted and not found.failed

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
 from rbplib.ranks import measure as m
+from rbplib.ranks import table as tables
 from rbplib.ranks.table import ranks_path, read_ranks
 from rbplib.settings import InputError
 from rbplib.text.corpora import load_documents
@@ -124,8 +125,6 @@ def test_what_matches_is_reused_and_what_does_not_is_measured_again(root, monkey
 
 @pytest.mark.parametrize("changed", ["weights", "tokenizer", "measuring"])
 def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_path, monkeypatch, changed):
-    from rbplib.ranks import table as tables
-
     copy = tmp_path / "root"
     shutil.copytree(root, copy)
     monkeypatch.setenv("RBP_ROOT", str(copy))
@@ -146,6 +145,23 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
         monkeypatch.setattr(tables, "MEASURING", 0)
     tables.measured("toy", [corpus])
     assert path.stat().st_mtime_ns != before
+
+
+def test_the_door_reads_each_table_once_smallest_model_first_and_mends_a_damaged_one(root, monkeypatch):
+    corpus = str(root / "lines.jsonl")
+    run(root)
+    real, read = tables.read_ranks, []
+    monkeypatch.setattr(tables, "read_ranks", lambda path, expect: read.append(path) or real(path, expect))
+    found = tables.measured("toy", [corpus])
+    assert list(found) == ["lines"] and [t.record["model"] for t in found["lines"]] == ["m0", "m1"]
+    assert sorted(read) == sorted(t.path for t in found["lines"])
+    monkeypatch.undo()
+    monkeypatch.setenv("RBP_ROOT", str(root))
+    monkeypatch.setenv("RBP_RESULTS", str(read[0].parents[3]))
+    data = read[0].read_bytes()
+    read[0].write_bytes(data[:200] + bytes(8) + data[208:])  # the record at the end still fits
+    again = tables.measured_families(["toy"], [corpus])["toy", "lines"]
+    assert [t.record["sha256"] for t in again] == [t.record["sha256"] for t in found["lines"]]
 
 
 def test_a_state_space_model_is_measured_without_advice_on_kernels(tmp_path):
