@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.losses import Loss, mean
-from rbplib.ranks.table import family_tables
+from rbplib.laws.losses import Loss, mean, measured_on
+from rbplib.ranks.table import by_size, family_tables
 from rbplib.settings import InputError
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -133,25 +133,18 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     Raises:
         InputError: no table, a k outside the vocabulary, different tokens, or a model given twice.
     """
-    tables = sorted([tables] if hasattr(tables, "record") else list(tables), key=_size)
+    tables = by_size([tables] if hasattr(tables, "record") else tables)
     if not tables:
         raise InputError("no rank table was given: run `rbp measure` for the family first.")
-    records = [t.record for t in tables]
-    names = [str(r.get("model")) for r in records]
-    if twice := sorted({n for n in names if names.count(n) > 1}):
+    shared, vocab = measured_on(tables), min(int(t.record["vocab_size"]) for t in tables)
+    if twice := sorted({n for n in shared["models"] if shared["models"].count(n) > 1}):
         raise InputError(f"the model {twice[0]!r} was given twice: give each model's table once.")
-    vocab = min(int(r["vocab_size"]) for r in records)
-    ks = check_ks(ks, vocab, f" of {records[0].get('family')}")
+    ks = check_ks(ks, vocab, f" of {shared['family']}")
     same_tokens(tables)
     if len(tables[0]) == 0:
-        raise InputError(f"no token of {records[0].get('corpus')} was scored: its documents are empty or too short.")
+        raise InputError(f"no token of {shared['corpus']} was scored: its documents are empty or too short.")
     D = max(t.documents for t in tables)
     return Curve(
-        family=str(records[0].get("family")),
-        corpus=str(records[0].get("corpus")),
-        protocol=str(records[0].get("protocol", "paper")),
-        models=tuple(names),
-        S=np.array([float(r["nonembedding_params"]) for r in records]),
         vocab_size=vocab,
         ks=ks,
         hits=np.stack([hit_counts(t, ks, D, definition) for t in tables], axis=1),
@@ -159,11 +152,8 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
         nll=np.stack([np.bincount(t.document, -t.logprob.astype(float), minlength=D) for t in tables], axis=1),
         definition=definition,
         missing=tuple(missing),
+        **shared,
     )
-
-
-def _size(table):
-    return float(table.record["nonembedding_params"]), str(table.record.get("model"))
 
 
 def rbp_curves(tables, ks=KS, definition="greater+ties"):

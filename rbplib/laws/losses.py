@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, sum_chunks
+from rbplib.ranks.table import by_size
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
@@ -129,6 +130,18 @@ def logarithm(loss):
     return y if fine.all() else np.where(fine, y, np.nan)
 
 
+def measured_on(tables):
+    """What the rank tables of one family on one corpus share, as a Loss and a Curve name it."""
+    record = tables[0].record
+    return {
+        "family": str(record.get("family")),
+        "corpus": str(record.get("corpus")),
+        "protocol": str(record.get("protocol", "paper")),
+        "models": tuple(str(t.record.get("model")) for t in tables),
+        "S": np.array([float(t.record["nonembedding_params"]) for t in tables]),
+    }
+
+
 def rank_entropy(ranks):
     """(entropy of the ranks in nats with the Miller-Madow correction, the correction, log p of each token (n,))."""
     ranks = np.asarray(ranks)
@@ -148,8 +161,8 @@ def family_losses(tables, definition="greater+ties"):
     Args:
         tables: RankTables of one family and corpus, same tokens.
     """
-    tables = sorted(tables, key=lambda t: float(t.record["nonembedding_params"]))
-    record, (_, document) = tables[0].record, np.unique(tables[0].document, return_inverse=True)
+    tables = by_size(tables)
+    _, document = np.unique(tables[0].document, return_inverse=True)
     columns = {name: [] for name in (*NAMES, "E ln R")}
     for table in tables:
         rank = table.rank(definition)
@@ -157,14 +170,7 @@ def family_losses(tables, definition="greater+ties"):
         tokens = (-table.logprob.astype(float), correction - log_p, rank == 1, np.log(rank))
         for found, values in zip(columns.values(), tokens, strict=True):
             found.append(np.bincount(document, values))
-    shared = {
-        "totals": np.bincount(document),
-        "S": np.array([float(t.record["nonembedding_params"]) for t in tables]),
-        "family": str(record.get("family")),
-        "corpus": str(record.get("corpus")),
-        "models": tuple(str(t.record["model"]) for t in tables),
-        "definition": definition,
-    }
+    shared = {"totals": np.bincount(document), **measured_on(tables), "definition": definition}
     losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
     hits = losses["-log RBP_1"].sums.astype(np.int64)
     return losses | {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}

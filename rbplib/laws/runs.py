@@ -8,7 +8,8 @@ from scipy import special
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums
 from rbplib.laws.curve import sequence_success
 from rbplib.laws.law import fit
-from rbplib.laws.losses import Loss
+from rbplib.laws.losses import Loss, measured_on
+from rbplib.ranks.table import by_size
 
 
 def run_loss(tables, k, N, definition="greater+ties"):
@@ -20,20 +21,15 @@ def run_loss(tables, k, N, definition="greater+ties"):
     Raises:
         InputError: N longer than every run of scored tokens.
     """
-    tables = sorted(tables, key=lambda t: float(t.record["nonembedding_params"]))
+    tables = by_size(tables)
     counts = [sequence_success(t, k, N, definition) for t in tables]
-    record = tables[0].record
     return Loss(
         sums=np.stack([success for success, _ in counts], axis=1),
         totals=counts[0][1],
-        S=np.array([float(t.record["nonembedding_params"]) for t in tables]),
         k=k,
         name=f"-log p_{{{N},{k}}}",
-        family=str(record.get("family")),
-        corpus=str(record.get("corpus")),
-        protocol=str(record.get("protocol", "paper")),
         definition=definition,
-        models=tuple(str(t.record["model"]) for t in tables),
+        **measured_on(tables),
     )
 
 
