@@ -196,12 +196,13 @@ def judge(page, **evidence):
 
     Args:
         page: name of the notebook. evidence: lists of cases by kind, as claims.yml names them in `of`; a claim whose
-            kind is not there, or that none of the cases is about, is passed over. Several k take a line each.
+            kind is not there, or that none of the cases is about, is passed over. A claim that says {k} takes a line
+            for each.
     """
     for rule in all_claims().values():
         if page not in rule.pages or rule.of not in evidence:
             continue
-        for part in [replace(rule, k=k) for k in rule.ks] or [rule]:
+        for part in [replace(rule, k=k) for k in rule.ks] if "{k}" in rule.claim else [rule]:
             if (found := judged(part, evidence[rule.of], short=True)).cases:
                 say(line(found))
 
