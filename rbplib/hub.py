@@ -5,26 +5,21 @@ of a file is computed after its download, as the library compares sizes alone, a
 sentence with its mend. Tokens of gated repositories are left to the library: this module never sees one.
 """
 
+import errno
 import glob
 import hashlib
-import json
 import os
 import re
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from rbplib.settings import REPO_ID, InputError
+from rbplib.settings import REPO_ID, InputError, write_text, writing
 
 TRIES = 4  # of one call; the library itself already resumes and retries inside each
 WAIT = 1.0  # seconds before the second try, doubled each time
-TOKENIZER_FILES = (
-    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
-    "tokenizer.model spiece.model sentencepiece.bpe.model"
-).split()
 
 
 @dataclass(frozen=True)
@@ -33,8 +28,10 @@ class Repo:
 
     id: str
     kind: str  # "model" or "dataset"
+    name: str  # branch, tag or commit that was asked for
     revision: str  # the commit
     files: tuple[str, ...]
+    online: bool
 
 
 def open_repo(repo_id, revision=None, kind="model"):
@@ -45,38 +42,18 @@ def open_repo(repo_id, revision=None, kind="model"):
     Raises:
         InputError: no such repository or revision, gated, or neither network nor cache.
     """
-    from huggingface_hub import get_cached_repo_tree
-    from huggingface_hub.errors import CachedRepoTreeNotFoundError
+    from huggingface_hub import HfApi
 
     check_repo_id(repo_id, kind)
-    small = [
-        "config.json" if kind == "model" else "README.md"
-    ]  # with a first file the library keeps commit and listing
-    folder = snapshot(repo_id, revision, kind, small)
     try:
-        files = [f.path for f in get_cached_repo_tree(repo_id, repo_type=kind, revision=folder.name)]
-    except CachedRepoTreeNotFoundError:  # no network, and a cache that another program filled
-        files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    return Repo(repo_id, kind, folder.name, tuple(files))
-
-
-def snapshot(repo_id, revision, kind, names):
-    """The cache's folder of a repository at a revision, with these files of it."""
-    from huggingface_hub import snapshot_download
-    from tqdm import tqdm
-
-    held = cached_snapshot(repo_id, revision, kind)
-    complete = held is not None and all((held / n).is_file() for n in names)
-    if complete and held.name == revision:  # a commit never changes
-        return held
-    options = {"repo_type": kind, "revision": revision, "allow_patterns": [glob.escape(n) for n in names]}
-    options |= {"tqdm_class": partial(tqdm, disable=True)} if len(names) == 1 else {}
-    try:
-        return Path(patiently(lambda: snapshot_download(repo_id, **options)))
+        info = patiently(lambda: HfApi().repo_info(repo_id, revision=revision, repo_type=kind, timeout=30))
+        commit, files, online = info.sha, [s.rfilename for s in info.siblings or ()], True
     except Exception as error:
-        if complete and is_offline(error):
-            return held
-        raise sentence(error, repo_id, kind, revision) from None
+        folder = cached_snapshot(repo_id, revision, kind) if is_offline(error) else None
+        if folder is None:
+            raise sentence(error, repo_id, kind, revision) from None
+        commit, files, online = folder.name, cached_files(repo_id, folder, kind), False
+    return Repo(repo_id, kind, revision or "main", commit, tuple(files), online)
 
 
 def check_repo_id(repo_id, kind="model"):
@@ -88,14 +65,12 @@ def check_repo_id(repo_id, kind="model"):
 
 def cached_snapshot(repo_id, revision=None, kind="model"):
     """The cache's folder of a repository at a revision, whatever it holds, or None; no network is used."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub import errors, snapshot_download
 
-    options = {"repo_type": kind, "revision": revision, "allow_patterns": []}
-    try:
-        return Path(snapshot_download(repo_id, local_files_only=True, **options))
-    except LocalEntryNotFoundError:
-        return None
+    here = {"local_files_only": True, "allow_patterns": []}
+    with suppress(errors.LocalEntryNotFoundError):
+        return Path(snapshot_download(repo_id, repo_type=kind, revision=revision, **here))
+    return None
 
 
 def free_disk():
@@ -104,6 +79,15 @@ def free_disk():
 
     place = Path(constants.HF_HUB_CACHE)
     return shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
+
+
+def cached_files(repo_id, folder, kind):
+    """Paths in a repository: by the listing in the cache, or what is there if another program filled it."""
+    from huggingface_hub import errors, get_cached_repo_tree
+
+    with suppress(errors.CachedRepoTreeNotFoundError):
+        return [f.path for f in get_cached_repo_tree(repo_id, repo_type=kind, revision=folder.name)]
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
 
 def fetch(repo, *names):
@@ -115,25 +99,41 @@ def fetch(repo, *names):
         InputError: a file is absent, refused, keeps failing, or fails its hash twice.
     Cost: the download, and one reading of each file to hash it.
     """
-    what = f"{repo.kind} {repo.id!r}"
+    from huggingface_hub import snapshot_download
+
+    it = f"{repo.kind} {repo.id!r}"
     if absent := [n for n in names if n not in repo.files]:
-        raise InputError(f"{what} has no file {absent[0]!r} at revision {repo.revision[:12]}: check it.")
-    folder = snapshot(repo.id, repo.revision, repo.kind, names)
-    damaged = removed(folder, names)
-    if not damaged:
-        return folder
-    try:
-        snapshot(repo.id, repo.revision, repo.kind, names)
-    except InputError:
-        raise InputError(
-            f"the cached {damaged[0]} of {what} is damaged and was removed: connect and run again."
-        ) from None
-    if damaged := removed(folder, names):
-        raise InputError(
-            f"{damaged[0]} of {what} does not match its published hash, twice: "
-            "nothing was kept; try again later or from another network."
-        )
-    return folder
+        raise InputError(f"{it} has no file {absent[0]!r} at revision {repo.revision[:12]}: check it.")
+    options = {"repo_type": repo.kind, "revision": repo.revision, "allow_patterns": [glob.escape(n) for n in names]}
+    for _ in range(2):
+        held = cached_snapshot(repo.id, repo.revision, repo.kind)
+        options["local_files_only"] = not repo.online or bool(held and all((held / n).is_file() for n in names))
+        with telling(repo):
+            folder = Path(patiently(lambda: snapshot_download(repo.id, **options)))
+        damaged = removed(folder, names)
+        if not damaged:
+            remember(repo, folder)
+            return folder
+        if not repo.online:
+            raise InputError(f"the cached {damaged[0]} of {it} is damaged and was removed: connect and run again.")
+    said = f"{damaged[0]} of {it} does not match its published hash, twice: nothing was kept; "
+    raise InputError(said + "try again later or from another network.")
+
+
+def remember(repo, folder):
+    """Note the commit of a branch or tag in the cache, as the library does where it resolves the name itself."""
+    if repo.online and repo.name != folder.name and ".." not in repo.name:
+        with suppress(InputError):  # a read-only cache still serves this run
+            write_text(folder.parents[1] / "refs" / repo.name, folder.name)
+
+
+def one_at_a_time(path):
+    """A lock beside `path`, which may not be there yet, for what only one process shall make."""
+    from huggingface_hub.utils import WeakFileLock
+
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return WeakFileLock(path.with_name(f".{path.stem}.lock"))
 
 
 def removed(folder, names):
@@ -147,11 +147,11 @@ def removed(folder, names):
 
 def intact(path):
     """Whether a cached file has the content its name in the cache promises (a SHA-256, or git's SHA-1 of a blob)."""
-    name = blob_of(path).name
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name):
+    promised = blob_of(path).name
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", promised):
         return True  # a cache without links keeps no hash
     git = hashlib.sha1(b"blob %d\0" % path.stat().st_size)
-    return file_digest(path, git if len(name) == 40 else hashlib.sha256()) == name
+    return file_digest(path, "sha256" if len(promised) == 64 else lambda: git) == promised
 
 
 def blob_of(path):
@@ -159,10 +159,10 @@ def blob_of(path):
     return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
 
 
-def file_digest(path, h=None):
-    """Hex digest of a file's bytes, SHA-256 unless another hash object is given."""
+def file_digest(path, kind="sha256"):
+    """Hex digest of a file's bytes."""
     with open(path, "rb") as f:
-        return hashlib.file_digest(f, lambda: h or hashlib.sha256()).hexdigest()
+        return hashlib.file_digest(f, kind).hexdigest()
 
 
 def open_remote(repo, name):
@@ -171,74 +171,27 @@ def open_remote(repo, name):
     What comes cannot be checked against the file's hash; Parquet notices most damage when it is parsed.
     """
     from huggingface_hub import HfFileSystem
-    from huggingface_hub.hf_file_system import HfFileSystemFile
-
-    class Told(HfFileSystemFile):
-        def _fetch_range(self, start, end):
-            with telling(repo.id, repo.kind, repo.revision):
-                return patiently(lambda: super(Told, self)._fetch_range(start, end))
 
     path = f"{repo.kind}s/{repo.id}@{repo.revision}/{name}".removeprefix("models/")
-    with telling(repo.id, repo.kind, repo.revision):
-        return patiently(lambda: Told(HfFileSystem(), path, mode="rb", cache_type="none"))
-
-
-def fetch_model(model_id, revision=None, trust_remote_code=False, weights=True):
-    """(folder, commit) of a model: its configuration, tokenizer and weights, and its code if that is trusted."""
-    repo = open_repo(model_id, revision)
-    if "config.json" not in repo.files:
-        raise InputError(f"model {model_id!r} has no config.json: it is not in the format transformers reads.")
-    names = ["config.json", *(n for n in repo.files if n in (*TOKENIZER_FILES, "generation_config.json"))]
-    if trust_remote_code:
-        names += [n for n in repo.files if n.endswith(".py")]
-    if weights:
-        names += weight_files(repo.files, model_id, repo)
-    return fetch(repo, *names), repo.revision
-
-
-def weight_files(files, model_id, repo=None):
-    """Names of the files that hold the weights: safetensors before anything else, shards by their index.
-
-    Args:
-        files: names at the top of the repository or folder. repo: None for a folder, whose index transformers reads.
-    """
-    for single in ("model.safetensors", "pytorch_model.bin"):
-        if single in files:
-            return [single]
-        index = f"{single}.index.json"
-        if index in files:
-            return [index, *(shards(index, repo) if repo else ())]
-    kinds = [f for f in files if f.endswith((".msgpack", ".h5", ".ckpt.index", ".gguf", ".onnx", ".pt", ".pth"))]
-    also = f" (it has {kinds[0]}, which cannot be read here)" if kinds else ""
-    raise InputError(f"model {model_id!r} has no model.safetensors or pytorch_model.bin{also}: convert or complete it.")
-
-
-def shards(index, repo):
-    """Names of the weight files that an index lists."""
-    try:
-        listed = json.loads((fetch(repo, index) / index).read_text(encoding="utf-8"))["weight_map"].values()
-    except (ValueError, KeyError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{index} of model {repo.id!r} is not readable: the repository is damaged.") from None
-    if missing := sorted(set(listed) - set(repo.files)):
-        raise InputError(f"model {repo.id!r} lacks the weight file {missing[0]!r} in its repository.")
-    return sorted(set(listed))
+    return patiently(lambda: HfFileSystem().open(path, cache_type="none"))
 
 
 def patiently(call):
     """Call again, after a growing pause, while the server is busy or the line breaks; the last error is raised."""
-    for attempt in range(TRIES):
+    for attempt in range(TRIES - 1):
         try:
             return call()
         except Exception as error:
-            if attempt == TRIES - 1 or not passing(error):
+            if not passing(error):
                 raise
             time.sleep(WAIT * 2**attempt)
-    raise AssertionError("unreachable")
+    return call()
 
 
+# Errors are known by their classes' names, so that no library is loaded to ask.
 BUSY = (408, 429, 500, 502, 503, 504)  # a server that may answer later
+BROKEN = {"RemoteProtocolError", "ReadError", "ReadTimeout"}  # a line that had been there
+AWAY = {"TransportError", "ConnectionError", "TimeoutError", "LocalEntryNotFoundError"}  # no line, nor a kept file
 
 
 def chain(error):
@@ -249,45 +202,35 @@ def chain(error):
 
 
 def class_names(error):
-    """Names of the classes of an error and of what caused it; by names, so that no library is loaded to ask."""
+    """Names of the classes of an error and of what caused it."""
     return {c.__name__ for e in chain(error) for c in type(e).__mro__}
 
 
 def status(error):
     """HTTP status behind an error, or None."""
-    for e in chain(error):
-        if (code := getattr(getattr(e, "response", None), "status_code", None)) is not None:
-            return int(code)
-    return None
+    answers = (getattr(e, "response", None) for e in chain(error))
+    return next((int(a.status_code) for a in answers if a is not None), None)
 
 
 def passing(error):
     """Whether trying again may help: a busy server, or a line that broke after it had been there."""
-    if status(error) is not None:
-        return status(error) in BUSY
-    names = class_names(error)
-    broken = {"RemoteProtocolError", "ReadError", "ReadTimeout"}
-    return bool(names & broken) or any("Consistency check failed" in str(e) for e in chain(error))
+    if (code := status(error)) is not None:
+        return code in BUSY
+    return bool(class_names(error) & BROKEN) or any("Consistency check failed" in str(e) for e in chain(error))
 
 
 def is_offline(error):
     """Whether an error means that the hub could not be reached or could not answer at all."""
-    if status(error) is not None:
-        return status(error) in BUSY
-    names = class_names(error)
-    return bool(
-        names & {"OfflineModeIsEnabled", "ConnectError", "ConnectTimeout", "TimeoutException", "NetworkError"}
-        or names & {"TransportError", "ConnectionError", "LocalEntryNotFoundError", "TimeoutError"}
-    )
+    return status(error) in BUSY if status(error) is not None else bool(class_names(error) & AWAY)
 
 
 @contextmanager
-def telling(repo_id, kind="model", revision=None):
+def telling(repo):
     """Whatever fails inside is told in one sentence about the repository."""
     try:
         yield
     except Exception as error:
-        raise sentence(error, repo_id, kind, revision) from None
+        raise sentence(error, repo.id, repo.kind, repo.name) from None
 
 
 def sentence(error, repo_id, kind="model", revision=None):
@@ -295,8 +238,6 @@ def sentence(error, repo_id, kind="model", revision=None):
     if isinstance(error, InputError):
         return error
     names, code, it = class_names(error), status(error), f"{kind} {repo_id!r}"
-    lacks = "EntryNotFoundError" in names and "LocalEntryNotFoundError" not in names
-    full = any(isinstance(e, OSError) and e.errno == 28 for e in chain(error)) or "free disk space" in str(error)
     reasons = {  # the first that holds is told
         f"{it} is gated: accept its terms on its page of the hub, log in with `hf auth login`, and run again.": (
             "GatedRepoError" in names or code == 403
@@ -305,15 +246,16 @@ def sentence(error, repo_id, kind="model", revision=None):
         f"{it} does not exist on the hub, or is private: check its spelling, or log in with `hf auth login`.": (
             "RepositoryNotFoundError" in names or code == 401
         ),
-        f"{it} lacks a file that was asked for: {first_line(error)}": lacks,
+        f"{it} lacks a file that was asked for: {first_line(error)}": "RemoteEntryNotFoundError" in names,
         f"the hub answers {code} for {it}: try again in a few minutes.": code in BUSY,
         f"the hub cannot be reached and {it} is not wholly in the cache: connect and run again.": is_offline(error),
         f"the download of {it} kept breaking off: run again, and it goes on.": passing(error),
-        f"the disk is too full for {it}: free space, or set HF_HOME to another disk.": full,
+        f"the disk is too full for {it}: free space, or set HF_HOME to another disk.": (
+            any(getattr(e, "errno", None) == errno.ENOSPC for e in chain(error)) or "free disk space" in str(error)
+        ),
+        f"{it} could not be fetched: {first_line(error)}": True,
     }
-    return InputError(
-        next((s for s, holds in reasons.items() if holds), f"{it} could not be fetched: {first_line(error)}")
-    )
+    return InputError(next(said for said, holds in reasons.items() if holds))
 
 
 def first_line(error):

@@ -46,31 +46,35 @@ def results_dir():
 
 
 @contextmanager
+def writing(path):
+    """What the system refuses while `path` is written, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"{path} could not be written ({reason}): free space or fix permissions, then run again."
+        ) from None
+
+
+@contextmanager
 def atomic_path(path):
     """A temporary file beside `path`, renamed to it when the block ends well and removed when it does not."""
     path = Path(path)
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         os.close(handle)
-    except OSError as error:
-        raise write_error(path, error) from None
     temporary = Path(name)
     try:
-        yield temporary
-        with open(temporary, "rb+") as f:
-            os.fsync(f.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise write_error(path, error) from None
+        with writing(path):
+            yield temporary
+            with open(temporary, "rb+") as f:
+                os.fsync(f.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def write_error(path, error):
-    reason = error.strerror or str(error)
-    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
 
 
 def write_text(path, text):
@@ -192,37 +196,48 @@ def read_yaml(path):
     return data
 
 
-def _known_keys(data, allowed, path, what):
-    for key in data:
-        if key not in allowed:
-            raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, allowed)}")
+def check_keys(data, kinds, path, what):
+    """Refuse a key that is not known or whose value is not of its type; `object` takes any."""
+    for key, value in data.items():
+        if key not in kinds:
+            raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, kinds)}")
+        kind = kinds[key]
+        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise InputError(f"{path}: {key!r} of {what} must be of type {kind.__name__}, not {value!r}.")
 
 
-def _typed(data, key, kind, path, what):
-    value = data.get(key)
-    if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-        raise InputError(f"{path}: {key!r} of {what} must be of type {kind.__name__}, not {value!r}.")
-    return value
+MODEL_KEYS = {"name": object, "id": str, "revision": str, "dtype": object, "context": int, "nonembedding_params": int}
+FAMILY_KEYS = dict.fromkeys(("name", "title", "note", "embedded", "published", "dtype", "models"), object)
+FAMILY_KEYS |= {"context": int}
+CORPUS_KEYS = {f.name: object for f in fields(Corpus) if f.name != "file"}
+CORPUS_KEYS |= dict.fromkeys(("documents", "seed", "tokens", "first", "min_characters"), int)
+CORPUS_KEYS |= {"where": dict, "template": str, "streaming": bool, "default": bool}
 
 
-def _model(entry, path, folder, default_dtype, default_context):
+def read_model(entry, path, default_dtype, default_context):
+    """One entry of a family file as a Model; a bare string is its id."""
     if isinstance(entry, str):
         entry = {"id": entry}
     if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
         raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
-    _known_keys(entry, ("name", "id", "revision", "dtype", "context", "nonembedding_params"), path, "a model")
+    check_keys(entry, MODEL_KEYS, path, "a model")
     ident = entry["id"]
-    name = check_name(str(entry.get("name", Path(ident).name)), f"{path}: model name")
-    local = next((p.resolve() for p in (Path(ident).expanduser(), folder / ident, root() / ident) if p.is_dir()), None)
+    places = (Path(ident).expanduser(), path.resolve().parent / ident, root() / ident)
+    local = next((p.resolve() for p in places if p.is_dir()), None)
     if local is None and not REPO_ID.match(ident):
         raise InputError(f"{path}: model id {ident!r} is neither a folder that exists nor a hub id like 'owner/name'.")
-    dtype = check_choice(entry.get("dtype", default_dtype), DTYPES, f"{path}: dtype")
-    context = _typed(entry, "context", int, path, name) or default_context
-    if context is not None and context < 2:
-        raise InputError(f"{path}: context of {name} must be at least 2 tokens, got {context}.")
-    params = _typed(entry, "nonembedding_params", int, path, name)
-    revision = _typed(entry, "revision", str, path, name)
-    return Model(name, ident, revision, dtype, context, params, local)
+    model = Model(
+        name=check_name(str(entry.get("name", Path(ident).name)), f"{path}: model name"),
+        id=ident,
+        revision=entry.get("revision"),
+        dtype=check_choice(entry.get("dtype", default_dtype), DTYPES, f"{path}: dtype"),
+        context=entry.get("context") or default_context,
+        nonembedding_params=entry.get("nonembedding_params"),
+        local=local,
+    )
+    if model.context is not None and model.context < 2:
+        raise InputError(f"{path}: context of {model.name} must be at least 2 tokens, got {model.context}.")
+    return model
 
 
 def load_family(name_or_path):
@@ -239,14 +254,12 @@ def load_family(name_or_path):
         if text not in family_names():
             raise InputError(f"there is no family {text!r}: {nearest(text, family_names())}")
     data = read_yaml(path)
-    keys = ("name", "title", "note", "embedded", "published", "dtype", "context", "models")
-    _known_keys(data, keys, path, "the family")
+    check_keys(data, FAMILY_KEYS, path, "the family")
     name = check_name(str(data.get("name", path.stem)), f"{path}: family name")
     entries = data.get("models")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
-    dtype, context = data.get("dtype", "auto"), _typed(data, "context", int, path, "the family")
-    models = tuple(_model(e, path, path.resolve().parent, dtype, context) for e in entries)
+    models = tuple(read_model(e, path, data.get("dtype", "auto"), data.get("context")) for e in entries)
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
@@ -275,15 +288,10 @@ def load_corpus(name_or_path):
     elif not (path.suffix in (".yml", ".yaml") and path.is_file()):
         raise InputError(f"there is no corpus {text!r}: {nearest(text, corpus_names())} A file or folder also does.")
     data = read_yaml(path)
-    allowed = tuple(f.name for f in fields(Corpus) if f.name != "file")
-    _known_keys(data, allowed, path, "the corpus")
+    check_keys(data, CORPUS_KEYS, path, "the corpus")
     data.setdefault("name", path.stem)
     check_name(str(data["name"]), f"{path}: corpus name")
     check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
-    counts = dict.fromkeys(("documents", "seed", "tokens", "first", "min_characters"), int)
-    others = {"where": dict, "template": str, "streaming": bool, "default": bool}
-    for key, kind in {**counts, **others}.items():
-        _typed(data, key, kind, path, data["name"])
     for key in ("documents", "first"):
         if data.get(key) is not None and data[key] < 1:
             raise InputError(f"{path}: {key!r} must be at least 1, got {data[key]}.")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import yaml
 
+from rbplib.models import files
 from rbplib.models import load as loading
 from rbplib.models.sizes import model_sizes
 from rbplib.settings import InputError, check_name, load_family, root, write_text
@@ -53,8 +54,8 @@ def describe(ident, trust_remote_code=False):
     repo_id, _, revision = ident.partition("@")
     if Path(ident).expanduser().is_dir():
         repo_id, revision = ident, ""
-    model = loading.hub_model(repo_id, revision or None)
-    folder, _ = loading.model_folder(model, trust_remote_code, weights=False)
+    model = files.hub_model(repo_id, revision or None)
+    folder, _ = files.model_folder(model, trust_remote_code, weights=False)
     config = loading.read_config(folder, repo_id, trust_remote_code)
     top, local = root().resolve(), model.local
     if local:  # as a path from the root where it lies inside it, else absolute

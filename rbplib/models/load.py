@@ -1,25 +1,24 @@
 """A model ready to be measured: from the hub or from a folder, on the right device, in the right precision.
 
 Nothing of a model is executed but what transformers itself holds: code that comes with the weights is refused unless
-the caller allows it for this one run, and weights are read as tensors only. torch is imported where it is used, so that
-the pages may ask for a folder's digest without it.
+the caller allows it for this one run, and weights are read as tensors only.
 """
 
 import copy
 import hashlib
 import json
 import logging
-import os
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.hub import TOKENIZER_FILES, chain, first_line
+from rbplib.hub import chain, first_line
 from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
+from rbplib.models.files import TOKENIZER_FILES, model_folder
 from rbplib.models.sizes import count, read_json
-from rbplib.settings import InputError, Model
+from rbplib.settings import InputError
 
 
 @dataclass(frozen=True)
@@ -72,44 +71,6 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
         "remote_code": bool(trust_remote_code and "auto_map" in read_json(folder / "config.json")),
     }
     return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
-
-
-def hub_model(repo_id, revision=None):
-    """A settings.Model for a hub id or a folder that stands in no family file."""
-    local = Path(repo_id).expanduser()
-    if local.is_dir():
-        return Model(local.name, repo_id, revision, local=local.resolve())
-    if os.sep in repo_id and repo_id.count("/") > 1:
-        raise InputError(f"there is no folder {repo_id!r}: check the path.")
-    return Model(local.name, hub.check_repo_id(repo_id), revision)
-
-
-def model_folder(model, trust_remote_code=False, weights=True):
-    """A local folder with the files of a model, and what says which model it is.
-
-    Returns:
-        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "revision", "model_digest"}) for a folder.
-    """
-    if not model.local:
-        folder, commit = hub.fetch_model(model.id, model.revision, trust_remote_code, weights)
-        return folder, {"model_id": model.id, "revision": commit}
-    folder = Path(model.local)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
-    if not weights:
-        return folder, {"model_id": model.id}
-    hub.weight_files(sorted(p.name for p in folder.iterdir()), model.id)
-    return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
-
-
-def folder_digest(folder):
-    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is."""
-    h = hashlib.sha256()
-    for path in sorted(Path(folder).iterdir()):
-        wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
-        if path.is_file() and (wanted or path.name.endswith(".index.json")):
-            h.update(f"{path.name}\0{hub.file_digest(path)}\n".encode())
-    return h.hexdigest()
 
 
 def read_config(folder, model_id, trust_remote_code=False):

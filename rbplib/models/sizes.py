@@ -160,14 +160,16 @@ def remembered_sizes(config):
 
 
 def config_of(model):
-    """The configuration of a settings.Model as a mapping: its folder's, one kept in families/configs/, or the hub's.
+    """The configuration of a settings.Model as a mapping, to tell its sizes: one kept in families/configs/, or its own."""
+    if not model.local and model.revision in (None, "main") and model.id in known_configs(root()):
+        return known_configs(root())[model.id]
+    return own_config(model)
 
-    The hub's cache is asked before the network.
-    """
+
+def own_config(model):
+    """The configuration that comes with a model: its folder's or the hub's, whose cache is asked before the network."""
     if model.local:
         return read_json(Path(model.local) / "config.json")
-    if model.revision in (None, "main") and model.id in known_configs(root()):
-        return known_configs(root())[model.id]
     if (folder := hub.cached_snapshot(model.id, model.revision)) is not None:
         with contextlib.suppress(InputError):  # not there, or damaged: fetched again
             return read_json(folder / "config.json")
@@ -190,7 +192,7 @@ def model_context(model):
     if model.context:
         return model.context
     try:
-        config = config_of(model)
+        config = own_config(model)
     except InputError:
         return None
     found = [part.get(name) for part in (config, config.get("text_config") or {}) for name in CONTEXT]

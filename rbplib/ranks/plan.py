@@ -19,6 +19,7 @@ from rbplib.settings import (
     load_family,
     results_dir,
 )
+from rbplib.text.corpora import sample_here
 
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly
@@ -141,18 +142,6 @@ def record_at(path):
         return read_record(path)
     except InputError:
         return None
-
-
-def sample_here(corpus):
-    """The texts of a corpus that need no network, or None."""
-    if corpus.source == "hub":
-        from rbplib.text.datasets import read_sample, sample_path
-
-        held = read_sample(sample_path(corpus))
-        return held["texts"] if held else None
-    from rbplib.text.corpora import load_documents
-
-    return load_documents(corpus).texts
 
 
 def download_bytes(model, params):

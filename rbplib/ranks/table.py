@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rbplib.models.load import folder_digest
+from rbplib.models.files import folder_digest
 from rbplib.models.sizes import window_length
 from rbplib.ranks.columns import COLUMNS, checked_columns, columns_digest
 from rbplib.settings import (

@@ -1,17 +1,26 @@
 """A corpus's sample: its documents in order, where they came from, and a digest that names exactly this text.
 
 Three sources (the packages installed here, the hub, files of the user's) give the same record, so nothing after this
-module knows where text came from.
+module knows where text came from. Text of the first two is drawn once and kept under results/corpora/, so that every
+model of a family reads the same and a second run needs no network.
 """
 
+import fnmatch
 import hashlib
+import json
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
+from rbplib import hub
+from rbplib.settings import Corpus, InputError, load_corpus, nearest, results_dir, root, write_text
+from rbplib.text import packages
+from rbplib.text.rows import READABLE, ParquetRows, draw, file_sample, open_rows, sample_rows, template_fields
 
-from rbplib.settings import Corpus, InputError, load_corpus, root
+REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
+REQUEST += ("documents", "seed", "streaming")  # everything that decides the sample of a hub corpus
+
+__all__ = ["Documents", "draw", "load_documents", "sample_here", "texts_digest"]
 
 
 @dataclass(frozen=True)
@@ -20,8 +29,8 @@ class Documents:
 
     texts: the documents in the sample's order, empty ones included (they are counted, never scored).
     digest: SHA-256 over all of them. asked: documents wanted. found: documents there were to draw from, or None
-    where a streamed source does not tell. source: commit and files, for the provenance record. note: how this text
-    differs from the one on record, if it does.
+    where the source does not tell. source: commit and files, for the provenance record. note: how this text differs
+    from the one on record, if it does.
     """
 
     texts: tuple[str, ...]
@@ -45,37 +54,33 @@ def load_documents(corpus):
         Documents.
     Raises:
         InputError: the source cannot be had or read, lacks a field of the template, or holds no document.
-    Cost: a hub sample is fetched once and kept under results/corpora/.
+    Cost: a hub sample is fetched, and the text of packages gathered, once.
     """
     corpus = load_corpus(corpus)
-    found, source = None, {}
-    if corpus.source == "embedded":
-        from rbplib.text import packages as embedded
-
-        texts = embedded.documents(corpus.kind, corpus.documents, corpus.seed)
-    elif corpus.source == "hub":
-        from rbplib.text.datasets import hub_sample
-
-        texts, found, source = hub_sample(corpus)
+    if corpus.source == "file":
+        texts, found = file_sample(find_path(corpus), corpus)
+        held = {"texts": texts, "found": found, "digest": texts_digest(texts)}
     else:
-        texts, found = file_texts(corpus)
-    if not texts:
+        held = kept_sample(corpus)
+    if not held["texts"]:
         raise InputError(f"corpus {corpus.name!r} holds no document: check its source, split, filter and template.")
-    digest = texts_digest(texts)
-    note = difference(corpus) if corpus.digest not in (None, digest) else ""
+    note = difference(corpus) if corpus.digest not in (None, held["digest"]) else ""
     if note:
         warnings.warn(note, stacklevel=2)
-    return Documents(tuple(texts), digest, corpus.documents, found, source, note)
+    return Documents(
+        texts=tuple(held["texts"]),
+        digest=held["digest"],
+        asked=corpus.documents,
+        found=held.get("found"),
+        source=held.get("source", {}),
+        note=note,
+    )
 
 
 def difference(corpus):
     """A sentence for a text that is not the one on record, with the packages that changed where it is embedded."""
-    why = ""
-    if corpus.source == "embedded":
-        from rbplib.text import packages as embedded
-
-        changed = embedded.changed_packages(corpus.kind)
-        why = f" ({'; '.join(changed)})" if changed else ""
+    changed = packages.changed_packages(corpus.kind) if corpus.source == "embedded" else []
+    why = f" ({'; '.join(changed)})" if changed else ""
     return f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
 
 
@@ -89,33 +94,91 @@ def texts_digest(texts):
     return h.hexdigest()
 
 
-def draw(n, documents, seed):
-    """Row numbers of the sample: the first `documents` of a seeded permutation of n rows.
-
-    The same rows in the same order as `Dataset.shuffle(seed)` followed by taking the first ones, which is what the
-    paper's authors do.
-    """
-    return np.random.default_rng(seed).permutation(n)[:documents]
-
-
-def file_texts(corpus):
-    """(sample, number of documents there were) of a file or folder of the user's."""
-    from rbplib.text.rows import file_sample
-
+def find_path(corpus: Corpus):
+    """Where a corpus's file is: as given, beside its YAML file, or in the root."""
     if not corpus.path:
         raise InputError(
             f"corpus {corpus.name!r} has no 'path': name a .txt, .md, .jsonl or .parquet file or a folder."
         )
-    return file_sample(find_path(corpus), corpus)
-
-
-def find_path(corpus: Corpus):
-    """Where a corpus's file is: as given, beside its YAML file, or in the root."""
-    given = Path(corpus.path).expanduser()
-    places = [given, root() / given]
-    if corpus.file:
-        places.insert(1, corpus.file.parent / given)
-    for place in places:
+    folders = ["", corpus.file.parent, root()] if corpus.file else ["", root()]
+    for place in (folder / Path(corpus.path).expanduser() for folder in map(Path, folders)):
         if place.exists():
             return place.resolve()
     raise InputError(f"corpus {corpus.name!r}: there is no file or folder {corpus.path!r}: check the path.")
+
+
+def kept_sample(corpus):
+    """{"texts", "digest", and of a hub corpus "found" and "source"}: the one kept, else drawn now and kept."""
+    path = sample_path(corpus)
+    held = read_sample(path)
+    if held is None:
+        with hub.one_at_a_time(path):  # models measured at once do not all fetch the same text
+            held = read_sample(path)
+            if held is None:
+                if corpus.source == "hub":
+                    held = draw_sample(corpus)
+                else:
+                    held = {"texts": packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)}
+                held["digest"] = texts_digest(held["texts"])
+                write_text(path, json.dumps(held))
+    return held
+
+
+def sample_path(corpus):
+    """results/corpora/NAME-KEY.json; the key is a hash of everything that decides the sample."""
+    if corpus.source == "hub":
+        request, name = {k: v for k, v in asdict(corpus).items() if k in REQUEST}, corpus.name
+    else:
+        request, name = [corpus.kind, corpus.documents, corpus.seed, packages.state(corpus.kind)], corpus.kind
+    key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
+    return results_dir() / "corpora" / f"{name}-{key}.json"
+
+
+def read_sample(path):
+    """A kept sample, or None where there is none or it is damaged."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        return held if held["digest"] == texts_digest(held["texts"]) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def sample_here(corpus):
+    """The texts of a corpus that need no network, or None."""
+    if corpus.source == "hub":
+        return (read_sample(sample_path(corpus)) or {}).get("texts")
+    return load_documents(corpus).texts
+
+
+def draw_sample(corpus):
+    """Fetch what the sample of a hub corpus needs and draw it."""
+    template_fields(corpus.template)
+    repo = hub.open_repo(corpus.id, corpus.revision, "dataset")
+    files = data_files(repo, corpus)
+    if corpus.streaming and all(n.endswith(".parquet") for n in files):
+        with hub.telling(repo):
+            texts, found = sample_rows([lambda n=n: ParquetRows(hub.open_remote(repo, n), n) for n in files], corpus)
+    else:
+        folder = hub.fetch(repo, *files)
+        texts, found = sample_rows([lambda n=n: open_rows(folder / n, n) for n in files], corpus)
+    return {"texts": texts, "found": found, "source": {"id": repo.id, "revision": repo.revision, "files": files}}
+
+
+def data_files(repo, corpus):
+    """Files of the split, in order: by the corpus's patterns, else by the set's own layout."""
+    known = [f for f in repo.files if f.endswith(READABLE) and not f.endswith(("README.md", ".json"))]
+    if corpus.data_files:
+        found = [f for pattern in corpus.data_files.split() for f in sorted(fnmatch.filter(repo.files, pattern))]
+        if not found:
+            hint = nearest(corpus.data_files, known[:8])
+            raise InputError(f"dataset {repo.id!r} has no file {corpus.data_files!r}: {hint}")
+        return found
+    split, config = corpus.split or "train", corpus.config
+    for folder in (f"{config}/", "") if config else ("", "data/"):
+        for pattern in (f"{folder}{split}-*", f"{folder}{split}.*", f"{folder}{split}/*", f"{folder}data/{split}-*"):
+            if found := sorted(fnmatch.filter(known, pattern)):
+                return found
+    raise InputError(
+        f"dataset {repo.id!r} has no files for split {split!r}{f' of {config!r}' if config else ''}: "
+        f"name them in 'data_files' (there are {', '.join(known[:4]) or 'none that can be read'})."
+    )

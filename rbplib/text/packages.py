@@ -2,15 +2,11 @@
 
 Packages are read as files, never imported. Evaluation and training share no package (the two tables below), and
 a training document that repeats an evaluation document is dropped by `training.data`.
-
-Imports settings only.
 """
 
 import ast
 import functools
 import hashlib
-import json
-import os
 import re
 import textwrap
 import zlib
@@ -19,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.settings import InputError, results_dir
+from rbplib.settings import InputError
+from rbplib.text.rows import draw
 
 KINDS = ("docs", "code", "doctests", "licences")
 
@@ -94,14 +91,19 @@ NO_TEXT = re.compile(r"\.(py|pyc|json|css|js)$")
 WORD = re.compile(r"\w+")
 
 
-def package_files(package):
-    """Installed files of a distribution as (path in the package, absolute path), sorted by path."""
+def distribution(package):
+    """An installed package, or one sentence where it is not."""
     try:
-        files = metadata.distribution(package).files or []
+        return metadata.distribution(package)
     except metadata.PackageNotFoundError:
         raise InputError(
             f"the embedded corpora need the package {package!r}: install requirements.lock into this environment."
         ) from None
+
+
+def package_files(package):
+    """Installed files of a distribution as (path in the package, absolute path), sorted by path."""
+    files = distribution(package).files or []
     return sorted((f.as_posix(), Path(f.locate())) for f in files if not f.as_posix().startswith(".."))
 
 
@@ -114,19 +116,15 @@ def read(path):
 
 def package_documents(package, kinds=KINDS):
     """Documents of one package by kind, in the order of its files."""
-    found = {}
+    found = python_of(package) if set(kinds) - {"licences"} else {}
     if "licences" in kinds:
-        files = [
-            path for name, path in package_files(package) if LICENCE_FILE.search(name) and not NO_TEXT.search(name)
-        ]
-        found["licences"] = [passage for path in files for passage in passages(read(path))]
-    if set(kinds) - {"licences"}:
-        found |= _python_of(package)
+        licences = [p for name, p in package_files(package) if LICENCE_FILE.search(name) and not NO_TEXT.search(name)]
+        found = found | {"licences": [passage for path in licences for passage in passages(read(path))]}
     return {kind: [text for text in found[kind] if len(text) >= LEAST[kind]] for kind in kinds}
 
 
 @functools.lru_cache(maxsize=64)
-def _python_of(package):
+def python_of(package):
     """Documents of a package's Python files by kind; kept, since several corpora are made of one reading."""
     found = {"docs": [], "code": [], "doctests": []}
     for name, path in package_files(package):
@@ -143,26 +141,26 @@ def python_documents(source):
     except (SyntaxError, ValueError):
         return
     lines = source.split("\n")
-    for node in _definitions(tree):
+    for node in definitions(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield "code", _code(node, lines)
+            yield "code", code_of(node, lines)
         if text := ast.get_docstring(node):
             prose, examples = split_examples(text)
             yield "docs", prose
             yield "doctests", examples
 
 
-def _definitions(node):
+def definitions(node):
     """The module, its classes, functions and methods in file order; nothing nested inside a function."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield child
         elif isinstance(child, ast.ClassDef):
-            yield from _definitions(child)
+            yield from definitions(child)
 
 
-def _code(node, lines):
+def code_of(node, lines):
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     doc = node.body[0] if ast.get_docstring(node, clean=False) is not None else None
     kept = [
@@ -223,11 +221,17 @@ def without_repeats(texts, seen=None):
 
 
 def evaluation_packages(kind):
-    return sorted(EVALUATION | EVALUATION_LICENCES if kind == "licences" else EVALUATION, key=str.lower)
+    """Names of the packages a kind of evaluation text is drawn from, with the versions on record, sorted."""
+    return by_name(EVALUATION | EVALUATION_LICENCES if kind == "licences" else EVALUATION)
 
 
 def training_packages(kind):
-    return sorted(TRAINING | TRAINING_LICENCES if kind == "licences" else TRAINING, key=str.lower)
+    """The same of training text."""
+    return by_name(TRAINING | TRAINING_LICENCES if kind == "licences" else TRAINING)
+
+
+def by_name(table):
+    return {name: table[name] for name in sorted(table, key=str.lower)}
 
 
 def evaluation_documents(kind, documents, seed):
@@ -236,50 +240,17 @@ def evaluation_documents(kind, documents, seed):
         raise InputError(f"embedded text of kind {kind!r} does not exist: choose one of {', '.join(KINDS)}.")
     texts = [text for package in evaluation_packages(kind) for text in package_documents(package, (kind,))[kind]]
     texts = without_repeats(texts)
-    order = np.random.default_rng(seed).permutation(len(texts))[:documents]
-    return [texts[i] for i in order]
-
-
-def corpus_digest(texts):
-    """SHA-256 over the documents in order, each preceded by its length."""
-    digest = hashlib.sha256()
-    for text in texts:
-        data = text.encode()
-        digest.update(b"%d\n" % len(data))
-        digest.update(data)
-    return digest.hexdigest()
+    return [texts[i] for i in draw(len(texts), documents, seed)]
 
 
 def changed_packages(kind):
     """Evaluation packages whose installed version is not the one on record, as 'name installed (recorded)'."""
-    table = EVALUATION | EVALUATION_LICENCES if kind == "licences" else EVALUATION
-    installed = {name: metadata.version(name) for name in table}
-    return [f"{n} {installed[n]} (on record: {v})" for n, v in table.items() if installed[n].split("+")[0] != v]
+    installed = {name: distribution(name).version for name in evaluation_packages(kind)}
+    recorded = evaluation_packages(kind)
+    return [f"{n} {v} (on record: {recorded[n]})" for n, v in installed.items() if v.split("+")[0] != recorded[n]]
 
 
-def documents(kind, count, seed):
-    """`evaluation_documents`, kept in the results folder so that the packages are parsed once per installation."""
-    versions = {name: metadata.version(name) for name in evaluation_packages(kind)}
-    source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    key = hashlib.sha256(json.dumps([kind, count, seed, versions, source]).encode()).hexdigest()[:16]
-    path = results_dir() / "corpora" / f"{kind}-{key}.json"
-    if path.is_file():
-        try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-            if held["digest"] == corpus_digest(held["texts"]):
-                return held["texts"]
-        except (ValueError, KeyError, TypeError):
-            pass  # a damaged cache is only slow, never wrong
-    texts = evaluation_documents(kind, count, seed)
-    _write(path, {"digest": corpus_digest(texts), "texts": texts})
-    return texts
-
-
-def _write(path, data):
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(data), encoding="utf-8")
-        part.replace(path)
-    except OSError:
-        pass  # without a cache the next call parses again
+def state(kind):
+    """What decides the text of a kind besides the request: the packages' versions and this file's own content."""
+    versions = {name: distribution(name).version for name in evaluation_packages(kind)}
+    return [versions, hashlib.sha256(Path(__file__).read_bytes()).hexdigest()]

@@ -13,7 +13,8 @@ from hubserver import HubServer
 from smallmodels import add_to_config, save_model
 
 from rbplib import hub as fetch
-from rbplib.models.load import hub_model, load_model
+from rbplib.models.files import hub_model
+from rbplib.models.load import load_model
 from rbplib.ranks.table import read_ranks
 from rbplib.settings import Corpus, InputError
 from rbplib.text.corpora import draw, load_documents

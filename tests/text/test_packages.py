@@ -73,7 +73,7 @@ def test_repeats_are_dropped():
 def test_corpus_is_the_one_on_record(kind):
     corpus = settings.load_corpus(kind)
     texts = embedded.evaluation_documents(kind, corpus.documents, corpus.seed)
-    assert embedded.corpus_digest(texts) == corpus.digest, embedded.changed_packages(kind)
+    assert corpora.texts_digest(texts) == corpus.digest, embedded.changed_packages(kind)
     assert len(texts) >= (300 if kind != "licences" else 100)
     assert len(set(texts)) == len(texts)
     assert min(map(len, texts)) >= embedded.LEAST[kind]
@@ -101,16 +101,18 @@ def test_packages_are_disjoint():
 
 def test_digest_of_cache_and_sources_agree(tmp_path, monkeypatch):
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
-    first = embedded.documents("licences", 50, 1)
+    asked = settings.Corpus(name="few", source="embedded", kind="licences", documents=50, seed=1)
+    first = corpora.load_documents(asked)
     (path,) = (tmp_path / "corpora").glob("licences-*.json")
-    assert embedded.documents("licences", 50, 1) == first == embedded.evaluation_documents("licences", 50, 1)
+    texts = tuple(embedded.evaluation_documents("licences", 50, 1))
+    assert corpora.load_documents(asked).texts == first.texts == texts
     held = json.loads(path.read_text())
     held["texts"][0] += "changed"
     path.write_text(json.dumps(held))  # a cache that does not match its digest is not used
-    assert embedded.documents("licences", 50, 1) == first
+    assert corpora.load_documents(asked).texts == texts
     path.write_text("{")
-    assert embedded.documents("licences", 50, 1) == first
-    assert corpora.texts_digest(first) == embedded.corpus_digest(first)
+    assert corpora.load_documents(asked).texts == texts
+    assert corpora.texts_digest(texts) == first.digest
 
 
 def test_other_text_warns(tmp_path, monkeypatch):

@@ -1,0 +1,95 @@
+"""The files of a model: which there must be, where they are, and a digest that names a folder's contents."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from rbplib import hub
+from rbplib.settings import InputError, Model
+
+TOKENIZER_FILES = (
+    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
+    "tokenizer.model spiece.model sentencepiece.bpe.model"
+).split()
+
+
+def hub_model(repo_id, revision=None):
+    """A settings.Model for a hub id or a folder that stands in no family file."""
+    local = Path(repo_id).expanduser()
+    if local.is_dir():
+        return Model(local.name, repo_id, revision, local=local.resolve())
+    if os.sep in repo_id and repo_id.count("/") > 1:
+        raise InputError(f"there is no folder {repo_id!r}: check the path.")
+    return Model(local.name, hub.check_repo_id(repo_id), revision)
+
+
+def model_folder(model, trust_remote_code=False, weights=True):
+    """A local folder with the files of a model, and what says which model it is.
+
+    Returns:
+        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "revision", "model_digest"}) for a folder.
+    """
+    if not model.local:
+        folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
+        return folder, {"model_id": model.id, "revision": commit}
+    folder = Path(model.local)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
+    if not weights:
+        return folder, {"model_id": model.id}
+    weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+    return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
+
+
+def folder_digest(folder):
+    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is."""
+    h = hashlib.sha256()
+    for path in sorted(Path(folder).iterdir()):
+        wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
+        if path.is_file() and (wanted or path.name.endswith(".index.json")):
+            h.update(f"{path.name}\0{hub.file_digest(path)}\n".encode())
+    return h.hexdigest()
+
+
+def fetch_model(model_id, revision=None, trust_remote_code=False, weights=True):
+    """(folder, commit) of a model: its configuration, tokenizer and weights, and its code if that is trusted."""
+    repo = hub.open_repo(model_id, revision)
+    if "config.json" not in repo.files:
+        raise InputError(f"model {model_id!r} has no config.json: it is not in the format transformers reads.")
+    names = ["config.json", *(n for n in repo.files if n in (*TOKENIZER_FILES, "generation_config.json"))]
+    if trust_remote_code:
+        names += [n for n in repo.files if n.endswith(".py")]
+    if weights:
+        names += weight_files(repo.files, model_id, repo)
+    return hub.fetch(repo, *names), repo.revision
+
+
+def weight_files(files, model_id, repo=None):
+    """Names of the files that hold the weights: safetensors before anything else, shards by their index.
+
+    Args:
+        files: names at the top of the repository or folder. repo: None for a folder, whose index transformers reads.
+    """
+    for single in ("model.safetensors", "pytorch_model.bin"):
+        if single in files:
+            return [single]
+        index = f"{single}.index.json"
+        if index in files:
+            return [index, *(shards(index, repo) if repo else ())]
+    kinds = [f for f in files if f.endswith((".msgpack", ".h5", ".ckpt.index", ".gguf", ".onnx", ".pt", ".pth"))]
+    also = f" (it has {kinds[0]}, which cannot be read here)" if kinds else ""
+    raise InputError(f"model {model_id!r} has no model.safetensors or pytorch_model.bin{also}: convert or complete it.")
+
+
+def shards(index, repo):
+    """Names of the weight files that an index lists."""
+    try:
+        listed = json.loads((hub.fetch(repo, index) / index).read_text(encoding="utf-8"))["weight_map"].values()
+    except (ValueError, KeyError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{index} of model {repo.id!r} is not readable: the repository is damaged.") from None
+    if missing := sorted(set(listed) - set(repo.files)):
+        raise InputError(f"model {repo.id!r} lacks the weight file {missing[0]!r} in its repository.")
+    return sorted(set(listed))
