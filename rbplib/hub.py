@@ -8,7 +8,6 @@ sentence with its mend. Tokens of gated repositories are left to the library: th
 import errno
 import glob
 import hashlib
-import os
 import re
 import shutil
 import time
@@ -16,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rbplib.settings import REPO_ID, InputError, write_text, writing
+from rbplib.settings import REPO_ID, InputError, write_error, write_text
 
 TRIES = 4  # of one call; the library itself already resumes and retries inside each
 WAIT = 1.0  # seconds before the second try, doubled each time
@@ -131,8 +130,10 @@ def one_at_a_time(path):
     """A lock beside `path`, which may not be there yet, for what only one process shall make."""
     from huggingface_hub.utils import WeakFileLock
 
-    with writing(path):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(path, error) from None
     return WeakFileLock(path.with_name(f".{path.stem}.lock"))
 
 
@@ -140,23 +141,18 @@ def removed(folder, names):
     """Those of the files whose content is not what their hash says, taken out of the cache."""
     damaged = [n for n in names if not intact(folder / n)]
     for path in (folder / n for n in damaged):
-        for link in {path, blob_of(path), path.resolve()}:
-            link.unlink(missing_ok=True)
+        path.resolve().unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     return damaged
 
 
 def intact(path):
-    """Whether a cached file has the content its name in the cache promises (a SHA-256, or git's SHA-1 of a blob)."""
-    promised = blob_of(path).name
+    """Whether a cached file has the content that the blob it links to is named by: a SHA-256, or git's SHA-1."""
+    promised = path.readlink().name if path.is_symlink() else ""
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", promised):
         return True  # a cache without links keeps no hash
     git = hashlib.sha1(b"blob %d\0" % path.stat().st_size)
     return file_digest(path, "sha256" if len(promised) == 64 else lambda: git) == promised
-
-
-def blob_of(path):
-    """What a file of the cache links to: the blob named by its hash (which may itself link into a shared store)."""
-    return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
 
 
 def file_digest(path, kind="sha256"):

@@ -1,13 +1,10 @@
-"""Where things are, what families and corpora there are, and how bad input is told.
-
-Imports nothing of rbplib; everything else may import it.
-"""
+"""Where things are, what families and corpora there are, and how bad input is told."""
 
 import difflib
 import os
 import re
-import tempfile
-from contextlib import contextmanager
+import uuid
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -17,6 +14,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or 
 REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 PROTOCOLS = ("paper", "full")
+SOURCES = ("embedded", "hub", "file")
+TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".parquet")
 WINDOW = 512  # tokens, the paper's truncation
 
 
@@ -24,19 +23,13 @@ class InputError(ValueError):
     """Bad input from a person: one sentence that names what is wrong and the mend."""
 
 
-def find_root(start=None):
+def root(start=None):
     """The folder that holds `families/` and `corpora/`: RBP_ROOT, a parent of the current folder, or the checkout."""
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
     here = Path(start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        if (folder / "families").is_dir() and (folder / "corpora").is_dir():
-            return folder
-    return Path(__file__).resolve().parent.parent
-
-
-def root():
-    return find_root()
+    roots = (p for p in (here, *here.parents) if (p / "families").is_dir() and (p / "corpora").is_dir())
+    return next(roots, Path(__file__).resolve().parent.parent)
 
 
 def results_dir():
@@ -46,35 +39,27 @@ def results_dir():
 
 
 @contextmanager
-def writing(path):
-    """What the system refuses while `path` is written, as one sentence."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"{path} could not be written ({reason}): free space or fix permissions, then run again."
-        ) from None
-
-
-@contextmanager
 def atomic_path(path):
-    """A temporary file beside `path`, renamed to it when the block ends well and removed when it does not."""
+    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not."""
     path = Path(path)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with writing(path):
-            yield temporary
-            with open(temporary, "rb+") as f:
-                os.fsync(f.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with open(temporary, "rb+") as f:
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise write_error(path, error) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def write_error(path, error):
+    return InputError(
+        f"{path} could not be written ({error.strerror or error}): free space or fix permissions, then run again."
+    )
 
 
 def write_text(path, text):
@@ -114,10 +99,6 @@ class Model:
     nonembedding_params: int | None = None
     local: Path | None = None  # set when `id` is a folder on this machine
 
-    @property
-    def source(self):
-        return str(self.local) if self.local else self.id
-
 
 @dataclass(frozen=True)
 class Family:
@@ -140,22 +121,18 @@ class Family:
 
 @dataclass(frozen=True)
 class Corpus:
-    """One corpus: where its text comes from and how its sample is drawn.
-
-    source: "embedded" (text of the installed packages), "hub" (a dataset of the hub) or "file" (a file or folder).
-    template: how a row becomes a document, e.g. "{prompt}\\n{canonical_solution}".
-    """
+    """One corpus: where its text comes from and how its sample is drawn."""
 
     name: str
     title: str = ""
-    source: str = "file"
+    source: str = "file"  # "embedded" (text of the installed packages), "hub" (a dataset) or "file" (or folder)
     id: str | None = None
     config: str | None = None
     split: str | None = None
     revision: str | None = None
     data_files: str | None = None
     where: dict = field(default_factory=dict)
-    template: str = "{text}"
+    template: str = "{text}"  # how a row becomes a document, e.g. "{prompt}\n{canonical_solution}"
     min_characters: int = 0  # shorter documents are left out before the sample is drawn
     first: int | None = None  # the sample is drawn from the first rows only
     documents: int = 1000
@@ -171,10 +148,6 @@ class Corpus:
     file: Path | None = None
 
 
-SOURCES = ("embedded", "hub", "file")
-TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".parquet")
-
-
 def family_names():
     return sorted(p.stem for p in (root() / "families").glob("*.yml"))
 
@@ -184,13 +157,12 @@ def corpus_names():
 
 
 def read_yaml(path):
+    """The mapping in a YAML file, or one sentence why there is none."""
     try:
         data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
-        raise InputError(f"{path} is not readable YAML ({first}): correct it and run again.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check the path and its permissions.") from None
+        raise InputError(f"{path} is not readable YAML ({first}): correct it or its permissions.") from None
     if not isinstance(data, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return data
@@ -201,43 +173,36 @@ def check_keys(data, kinds, path, what):
     for key, value in data.items():
         if key not in kinds:
             raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, kinds)}")
-        kind = kinds[key]
-        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            raise InputError(f"{path}: {key!r} of {what} must be of type {kind.__name__}, not {value!r}.")
+        if value is not None and (not isinstance(value, kinds[key]) or (kinds[key], type(value)) == (int, bool)):
+            raise InputError(f"{path}: {key!r} of {what} must be of type {kinds[key].__name__}, not {value!r}.")
 
 
 MODEL_KEYS = {"name": object, "id": str, "revision": str, "dtype": object, "context": int, "nonembedding_params": int}
-FAMILY_KEYS = dict.fromkeys(("name", "title", "note", "embedded", "published", "dtype", "models"), object)
-FAMILY_KEYS |= {"context": int}
-CORPUS_KEYS = {f.name: object for f in fields(Corpus) if f.name != "file"}
+FAMILY_KEYS = dict.fromkeys(("name", "dtype", "models"), object) | {"title": str, "note": str, "context": int}
+FAMILY_KEYS |= {"embedded": bool, "published": dict}
+CORPUS_KEYS = {f.name: object for f in fields(Corpus) if f.name != "file"} | {"where": dict, "template": str}
 CORPUS_KEYS |= dict.fromkeys(("documents", "seed", "tokens", "first", "min_characters"), int)
-CORPUS_KEYS |= {"where": dict, "template": str, "streaming": bool, "default": bool}
+CORPUS_KEYS |= {"streaming": bool, "default": bool}
 
 
-def read_model(entry, path, default_dtype, default_context):
-    """One entry of a family file as a Model; a bare string is its id."""
-    if isinstance(entry, str):
-        entry = {"id": entry}
+def read_model(entry, path, dtype, context):
+    """One entry of a family file as a Model; a bare string is its id. dtype, context: the family's."""
+    entry = {"id": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
         raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
     check_keys(entry, MODEL_KEYS, path, "a model")
-    ident = entry["id"]
-    places = (Path(ident).expanduser(), path.resolve().parent / ident, root() / ident)
+    entry = {"name": Path(entry["id"]).name, "dtype": dtype, **entry, "context": entry.get("context") or context}
+    places = (Path(entry["id"]).expanduser(), path.resolve().parent / entry["id"], root() / entry["id"])
     local = next((p.resolve() for p in places if p.is_dir()), None)
-    if local is None and not REPO_ID.match(ident):
-        raise InputError(f"{path}: model id {ident!r} is neither a folder that exists nor a hub id like 'owner/name'.")
-    model = Model(
-        name=check_name(str(entry.get("name", Path(ident).name)), f"{path}: model name"),
-        id=ident,
-        revision=entry.get("revision"),
-        dtype=check_choice(entry.get("dtype", default_dtype), DTYPES, f"{path}: dtype"),
-        context=entry.get("context") or default_context,
-        nonembedding_params=entry.get("nonembedding_params"),
-        local=local,
-    )
-    if model.context is not None and model.context < 2:
-        raise InputError(f"{path}: context of {model.name} must be at least 2 tokens, got {model.context}.")
-    return model
+    if local is None and not REPO_ID.match(entry["id"]):
+        raise InputError(
+            f"{path}: model id {entry['id']!r} is neither a folder that exists nor a hub id: 'owner/name'."
+        )
+    entry["name"] = check_name(str(entry["name"]), f"{path}: model name")
+    check_choice(entry["dtype"], DTYPES, f"{path}: dtype")
+    if entry["context"] is not None and entry["context"] < 2:
+        raise InputError(f"{path}: context of {entry['name']} must be at least 2 tokens, got {entry['context']}.")
+    return Model(**entry, local=local)
 
 
 def load_family(name_or_path):
@@ -245,14 +210,13 @@ def load_family(name_or_path):
     if isinstance(name_or_path, Family):
         return name_or_path
     text = str(name_or_path)
-    if text.endswith((".yml", ".yaml")):
-        path = Path(text).expanduser()
-        if not path.is_file():
-            raise InputError(f"there is no family file {text!r}: check the path, or give a name of `rbp families`.")
-    else:
+    path = Path(text).expanduser()
+    if text in family_names():
         path = root() / "families" / f"{text}.yml"
-        if text not in family_names():
-            raise InputError(f"there is no family {text!r}: {nearest(text, family_names())}")
+    elif path.suffix not in (".yml", ".yaml"):
+        raise InputError(f"there is no family {text!r}: {nearest(text, family_names())}")
+    elif not path.is_file():
+        raise InputError(f"there is no family file {text!r}: check the path, or give a name of `rbp families`.")
     data = read_yaml(path)
     check_keys(data, FAMILY_KEYS, path, "the family")
     name = check_name(str(data.get("name", path.stem)), f"{path}: family name")
@@ -263,15 +227,8 @@ def load_family(name_or_path):
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
-    return Family(
-        name=name,
-        models=models,
-        title=str(data.get("title", name)),
-        note=str(data.get("note", "")),
-        embedded=bool(data.get("embedded", False)),
-        published=data.get("published") or {},
-        path=path.resolve(),
-    )
+    kept = {k: v for k, v in data.items() if k not in ("dtype", "context") and v is not None}
+    return Family(**{"title": name, **kept, "name": name, "models": models, "path": path.resolve()})
 
 
 def load_corpus(name_or_path):
@@ -289,19 +246,17 @@ def load_corpus(name_or_path):
         raise InputError(f"there is no corpus {text!r}: {nearest(text, corpus_names())} A file or folder also does.")
     data = read_yaml(path)
     check_keys(data, CORPUS_KEYS, path, "the corpus")
-    data.setdefault("name", path.stem)
-    check_name(str(data["name"]), f"{path}: corpus name")
+    name = check_name(str(data.get("name", path.stem)), f"{path}: corpus name")
     check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
     for key in ("documents", "first"):
         if data.get(key) is not None and data[key] < 1:
             raise InputError(f"{path}: {key!r} must be at least 1, got {data[key]}.")
     if data.get("source") == "hub" and not REPO_ID.match(str(data.get("id", ""))):
         raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {data.get('id')!r}.")
-    return Corpus(**{**data, "name": str(data["name"]), "file": path.resolve()})
+    return Corpus(**{**data, "name": name, "file": path.resolve()})
 
 
 def default_corpora(family):
     """Corpora a family is measured on when none are named: embedded ones for embedded families, the paper's else."""
     wanted = "embedded" if family.embedded else "hub"
-    known = [load_corpus(name) for name in corpus_names()]
-    return [c.name for c in known if c.source == wanted and c.default]
+    return [c.name for c in map(load_corpus, corpus_names()) if c.source == wanted and c.default]

@@ -160,7 +160,7 @@ def remembered_sizes(config):
 
 
 def config_of(model):
-    """The configuration of a settings.Model as a mapping, to tell its sizes: one kept in families/configs/, or its own."""
+    """The configuration of a settings.Model as a mapping, for sizes: one kept in families/configs/, or its own."""
     if not model.local and model.revision in (None, "main") and model.id in known_configs(root()):
         return known_configs(root())[model.id]
     return own_config(model)

@@ -15,12 +15,10 @@ from pathlib import Path
 from rbplib import hub
 from rbplib.settings import Corpus, InputError, load_corpus, nearest, results_dir, root, write_text
 from rbplib.text import packages
-from rbplib.text.rows import READABLE, ParquetRows, draw, file_sample, open_rows, sample_rows, template_fields
+from rbplib.text.rows import READABLE, ParquetRows, file_sample, open_rows, sample_rows, template_fields
 
 REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
 REQUEST += ("documents", "seed", "streaming")  # everything that decides the sample of a hub corpus
-
-__all__ = ["Documents", "draw", "load_documents", "sample_here", "texts_digest"]
 
 
 @dataclass(frozen=True)

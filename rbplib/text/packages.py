@@ -20,66 +20,33 @@ from rbplib.text.rows import draw
 
 KINDS = ("docs", "code", "doctests", "licences")
 
+
+def pins(listed):
+    """{package: version} of requirements on one line."""
+    return dict(entry.split("==") for entry in listed.split())
+
+
 # Distributions and the versions whose text is on record. Pure Python, or Python files that are equal on every platform.
-EVALUATION = {
-    "accelerate": "1.15.0",
-    "anyio": "4.16.0",
-    "beautifulsoup4": "4.15.0",
-    "click": "8.5.1",
-    "datasets": "5.2.0",
-    "docutils": "0.21.2",
-    "fsspec": "2026.9.0",
-    "huggingface_hub": "2.4.0",
-    "Jinja2": "3.1.6",
-    "mpmath": "1.4.1",
-    "narwhals": "2.29.0",
-    "networkx": "3.6.1",
-    "papermill": "2.7.0",
-    "patsy": "1.0.3",
-    "requests": "2.34.2",
-    "rich": "15.0.0",
-    "Sphinx": "7.4.7",
-    "tornado": "6.6.1",
-    "tqdm": "4.70.1",
-    "traitlets": "5.16.1",
-    "typing_extensions": "4.16.0",
-}
+EVALUATION = pins(
+    "accelerate==1.15.0 anyio==4.16.0 beautifulsoup4==4.15.0 click==8.5.1 datasets==5.2.0 docutils==0.21.2 "
+    "fsspec==2026.9.0 huggingface_hub==2.4.0 Jinja2==3.1.6 mpmath==1.4.1 narwhals==2.29.0 networkx==3.6.1 "
+    "papermill==2.7.0 patsy==1.0.3 requests==2.34.2 rich==15.0.0 Sphinx==7.4.7 tornado==6.6.1 tqdm==4.70.1 "
+    "traitlets==5.16.1 typing_extensions==4.16.0"
+)
 # Evaluation packages read for their licence texts alone.
-EVALUATION_LICENCES = {
-    "fonttools": "4.68.0",
-    "hypothesis": "6.170.15",
-    "jedi": "0.20.1",
-    "matplotlib": "3.11.2",
-    "pyarrow": "26.0.1",
-    "pyzmq": "27.3.0",
-    "setuptools": "84.2.1",
-    "snakemake": "9.27.1",
-}
-TRAINING = {
-    "formulaic": "1.2.2",
-    "ipython": "9.18.1",
-    "numpy": "2.4.6",
-    "pandas": "3.1.1",
-    "pydantic": "2.14.3",
-    "scipy": "1.17.1",
-    "SQLAlchemy": "2.0.58",
-    "statsmodels": "0.15.0",
-    "sympy": "1.14.0rc1",
-    "torch": "2.13.0",
-    "transformers": "5.23.0",
-    "trio": "0.35.0",
-}
+EVALUATION_LICENCES = pins(
+    "fonttools==4.68.0 hypothesis==6.170.15 jedi==0.20.1 matplotlib==3.11.2 pyarrow==26.0.1 pyzmq==27.3.0 "
+    "setuptools==84.2.1 snakemake==9.27.1"
+)
+TRAINING = pins(
+    "formulaic==1.2.2 ipython==9.18.1 numpy==2.4.6 pandas==3.1.1 pydantic==2.14.3 scipy==1.17.1 "
+    "SQLAlchemy==2.0.58 statsmodels==0.15.0 sympy==1.14.0rc1 torch==2.13.0 transformers==5.23.0 trio==0.35.0"
+)
 # Training packages read for their licence texts alone.
-TRAINING_LICENCES = {
-    "certifi": "2026.10.18",
-    "idna": "3.20",
-    "kiwisolver": "1.5.1",
-    "psutil": "7.2.2",
-    "pydata-sphinx-theme": "0.17.1",
-    "python-dateutil": "4.0.0",
-    "regex": "2026.11.15",
-    "ruff": "0.17.6",
-}
+TRAINING_LICENCES = pins(
+    "certifi==2026.10.18 idna==3.20 kiwisolver==1.5.1 psutil==7.2.2 pydata-sphinx-theme==0.17.1 "
+    "python-dateutil==4.0.0 regex==2026.11.15 ruff==0.17.6"
+)
 
 LEAST = {"docs": 500, "code": 500, "doctests": 300, "licences": 300}  # characters of the shortest document kept
 PASSAGE = 700  # characters at which a licence is cut (at the next blank line)
@@ -243,14 +210,17 @@ def evaluation_documents(kind, documents, seed):
     return [texts[i] for i in draw(len(texts), documents, seed)]
 
 
+def installed(kind):
+    """{package: its version here} of the packages a kind of evaluation text is drawn from."""
+    return {name: distribution(name).version for name in evaluation_packages(kind)}
+
+
 def changed_packages(kind):
     """Evaluation packages whose installed version is not the one on record, as 'name installed (recorded)'."""
-    installed = {name: distribution(name).version for name in evaluation_packages(kind)}
-    recorded = evaluation_packages(kind)
-    return [f"{n} {v} (on record: {recorded[n]})" for n, v in installed.items() if v.split("+")[0] != recorded[n]]
+    recorded, here = evaluation_packages(kind), installed(kind)
+    return [f"{n} {v} (on record: {recorded[n]})" for n, v in here.items() if v.split("+")[0] != recorded[n]]
 
 
 def state(kind):
     """What decides the text of a kind besides the request: the packages' versions and this file's own content."""
-    versions = {name: distribution(name).version for name in evaluation_packages(kind)}
-    return [versions, hashlib.sha256(Path(__file__).read_bytes()).hexdigest()]
+    return [installed(kind), hashlib.sha256(Path(__file__).read_bytes()).hexdigest()]

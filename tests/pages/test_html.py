@@ -4,9 +4,9 @@ import yaml
 from notebookfiles import write_notebook
 
 from rbplib.pages import html, notebooks
-from rbplib.settings import find_root
+from rbplib.settings import root
 
-ROOT = find_root(__file__)
+ROOT = root(__file__)
 
 
 def test_check_pages_sees_a_changed_page_and_a_changed_notebook(three_names):

@@ -10,9 +10,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from notebookfiles import KERNEL, write_notebook
 
 from rbplib.pages import html, notebooks, workflow
-from rbplib.settings import InputError, find_root
+from rbplib.settings import InputError, root
 
-ROOT = find_root(__file__)
+ROOT = root(__file__)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

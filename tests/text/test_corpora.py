@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rbplib.settings import Corpus, InputError, load_corpus
-from rbplib.text.corpora import draw, load_documents
-from rbplib.text.rows import cut
+from rbplib.text.corpora import load_documents
+from rbplib.text.rows import cut, draw
 
 
 def corpus(path, **changes):

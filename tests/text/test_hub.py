@@ -17,7 +17,8 @@ from rbplib.models.files import hub_model
 from rbplib.models.load import load_model
 from rbplib.ranks.table import read_ranks
 from rbplib.settings import Corpus, InputError
-from rbplib.text.corpora import draw, load_documents
+from rbplib.text.corpora import load_documents
+from rbplib.text.rows import draw
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared")
