@@ -34,8 +34,7 @@ def root(start=None):
 
 def results_dir():
     """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
-    env = os.environ.get("RBP_RESULTS")
-    return Path(env).resolve() if env else root() / "results"
+    return Path(env).resolve() if (env := os.environ.get("RBP_RESULTS")) else root() / "results"
 
 
 @contextmanager
@@ -248,9 +247,8 @@ def load_corpus(name_or_path):
     check_keys(data, CORPUS_KEYS, path, "the corpus")
     name = check_name(str(data.get("name", path.stem)), f"{path}: corpus name")
     check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
-    for key in ("documents", "first"):
-        if data.get(key) is not None and data[key] < 1:
-            raise InputError(f"{path}: {key!r} must be at least 1, got {data[key]}.")
+    if bad := [k for k in ("documents", "first") if data.get(k) is not None and data[k] < 1]:
+        raise InputError(f"{path}: {bad[0]!r} must be at least 1, got {data[bad[0]]}.")
     if data.get("source") == "hub" and not REPO_ID.match(str(data.get("id", ""))):
         raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {data.get('id')!r}.")
     return Corpus(**{**data, "name": name, "file": path.resolve()})
@@ -258,5 +256,5 @@ def load_corpus(name_or_path):
 
 def default_corpora(family):
     """Corpora a family is measured on when none are named: embedded ones for embedded families, the paper's else."""
-    wanted = "embedded" if family.embedded else "hub"
-    return [c.name for c in map(load_corpus, corpus_names()) if c.source == wanted and c.default]
+    source = "embedded" if family.embedded else "hub"
+    return [c.name for c in map(load_corpus, corpus_names()) if c.default and c.source == source]
