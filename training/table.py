@@ -15,7 +15,7 @@ windows of {context} tokens, {batch} per step, AdamW with a linear warm-up over 
 decay to 0. Peak learning rate: {block} at width {base} for the blocks, falling as 1/width; {table} for the tables of
 tokens at every width. The output is tied to the input in all families but `nano-pythia`, as in the real ones.
 
-The text is that of packages installed here (`rbplib/embedded.py` names them). The SHA-256 of the tokens read, as
+The text is that of packages installed here (`rbplib/text/packages.py` names them). The SHA-256 of the tokens read, as
 little-endian 16-bit numbers: {found}.
 The tokenizer, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on the same text; with 8,192 tokens a token
 holds 8% more bytes of unseen training-like text (3.31 against 3.05) and costs twice the head, which is most of a small

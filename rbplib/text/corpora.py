@@ -157,8 +157,9 @@ def draw_sample(corpus):
         with hub.telling(repo):
             texts, found = sample_rows([lambda n=n: ParquetRows(hub.open_remote(repo, n), n) for n in files], corpus)
     else:
-        folder = hub.fetch(repo, *files)
-        texts, found = sample_rows([lambda n=n: open_rows(folder / n, n) for n in files], corpus)
+        folder = hub.fetch(repo, *files) if corpus.first is None else None  # the first rows may be all in one file
+        sources = [lambda n=n: open_rows((folder or hub.fetch(repo, n)) / n, n) for n in files]
+        texts, found = sample_rows(sources, corpus)
     return {"texts": texts, "found": found, "source": {"id": repo.id, "revision": repo.revision, "files": files}}
 
 

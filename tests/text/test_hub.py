@@ -380,6 +380,14 @@ def test_json_lines_are_fetched_whole(hub, rows, tmp_path, monkeypatch):
     assert len(every.texts) == 80
 
 
+def test_first_rows_fetch_no_file_they_do_not_need(hub, rows):
+    folder, texts = rows
+    hub.add("datasets", "owner/set", folder)
+    found = load_documents(corpus(first=100))
+    assert list(found.texts) == [texts[i] for i in draw(100, 40, 42)] and found.found == 100
+    assert hub.asked("train-00000-of-00002.parquet") and not hub.asked("train-00001-of-00002.parquet")
+
+
 def test_streaming_survives_faults(hub, rows):
     folder, _ = rows
     hub.add("datasets", "owner/set", folder)
