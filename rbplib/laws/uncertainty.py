@@ -3,7 +3,7 @@
 Each function takes an estimator (`estimators`), the part of a `Loss` that its fit used, and the fitted parameters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from rbplib.laws.estimators import EXPONENTS
 from rbplib.laws.losses import minus_log
 
 FEW_MISSES = 100  # below this a true law with alpha near 0.1 shows R^2 under 0.9 half of the time (page 04_large_k)
+SINGULAR = 1e-10  # smallest over largest variance below which the documents say nothing in some direction
 NONE = (np.nan, np.nan)
 
 
@@ -72,19 +73,18 @@ def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
         return Scatter(residual_sd)
     x, residuals, covariance = np.log(part.S), residuals[points], np.cov(whole, rowvar=False)
     jacobian = kind.jacobian(params, x[points], x.mean())
-    inverse = np.linalg.pinv(covariance, hermitian=True)
-    shift = np.linalg.lstsq(jacobian.T @ inverse @ jacobian, jacobian.T @ inverse @ residuals, rcond=None)[0]
-    rest = residuals - jacobian @ shift
-    q, d = max(float(rest @ inverse @ rest), 0.0), part.n_documents  # rounding may pass below zero
     projector = np.eye(len(residuals)) - jacobian @ np.linalg.pinv(jacobian)
     noise = max(float(np.trace(projector @ covariance)) / spare, 0.0)
-    return Scatter(
-        residual_sd,
-        noise_sd=float(np.sqrt(noise)),
-        excess_sd=float(np.sqrt(max(residual_sd**2 - noise, 0.0))),
-        lack_of_fit=q,
-        lack_of_fit_p=float(fdtrc(spare, d - spare, q * (d - spare) / (spare * (d - 1)))) if d > spare else np.nan,
-    )
+    found = Scatter(residual_sd, float(np.sqrt(noise)), float(np.sqrt(max(residual_sd**2 - noise, 0.0))))
+    eigenvalues, d = np.linalg.eigvalsh(covariance), part.n_documents
+    if d <= spare or eigenvalues[0] < SINGULAR * eigenvalues[-1]:
+        return found
+    inverse = np.linalg.inv(covariance)
+    shift = np.linalg.lstsq(jacobian.T @ inverse @ jacobian, jacobian.T @ inverse @ residuals, rcond=None)[0]
+    rest = residuals - jacobian @ shift
+    q = float(rest @ inverse @ rest)
+    p = float(fdtrc(spare, d - spare, q * (d - spare) / (spare * (d - 1))))
+    return replace(found, lack_of_fit=q, lack_of_fit_p=p)
 
 
 def leave_one_out(kind, part):
