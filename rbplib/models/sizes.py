@@ -183,7 +183,6 @@ def known_configs(folder):
     return {ident: config for path in paths for ident, config in read_json(path).items()}
 
 
-@cache
 def model_context(model):
     """Longest input of a settings.Model in tokens: its family file's word, else its configuration's, else None.
 
