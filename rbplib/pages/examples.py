@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from rbplib.ranks.table import ranks_path, read_ranks
 from rbplib.settings import InputError, load_corpus, load_family, results_dir, write_text
 
 CONTEXT = 12  # tokens of context shown
@@ -65,20 +64,17 @@ def three_predictions(table, k=3):
     return None
 
 
-def examples(family, corpus, rows, model=None, n=5, protocol="paper", results=None):
-    """Examples for some rows of a rank table, with the model's n best candidates at each.
+def examples(family, corpus, table, rows, n=5):
+    """Examples for some rows of a rank table of a family on a corpus, with the model's n best candidates at each.
 
-    Args:
-        rows: row numbers of the table. model: a name in the family; its smallest model when None.
     Returns:
         list of Example. Kept in results/examples/, so that a page rendered again needs no model.
     Raises:
         InputError: no such model or corpus, or the text is no longer what was measured.
     """
     family, corpus = load_family(family), load_corpus(corpus)
-    model = family.model(model) if model else family.models[0]
-    table = read_ranks(ranks_path(family.name, model.name, corpus.name, protocol, results))
-    path = (results or results_dir()) / "examples" / family.name / model.name / f"{corpus.name}.json"
+    model = family.model(table.record["model"])
+    path = results_dir() / "examples" / family.name / model.name / f"{corpus.name}.json"
     key = f"{table.record['sha256']}:{n}:{','.join(str(int(r)) for r in rows)}"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if key not in kept:
@@ -91,20 +87,20 @@ def examples(family, corpus, rows, model=None, n=5, protocol="paper", results=No
 def _ask(family, model, corpus, table, rows, n):
     from rbplib.ranks.candidates import best_candidates
 
-    found = best_candidates(family, model, corpus, [(int(table.document[r]), int(table.position[r])) for r in rows], n)
+    places = [(int(table.document[r]), int(table.position[r])) for r in rows]
     rank, out = table.rank(), []
-    for r, (context, ids, target, candidates) in zip(rows, found, strict=True):
-        if ids != int(table.token[r]):
+    for r, place, found in zip(rows, places, best_candidates(family, model, corpus, places, n), strict=True):
+        context, token, target, candidates = found
+        if token != int(table.token[r]):
             raise InputError(f"the text of {corpus.name!r} is not what was measured: run `rbp measure` again.")
-        out.append(
-            Example(
-                context=context[-CONTEXT:],
-                target=target,
-                rank=int(rank[r]),
-                probability=float(np.exp(table.logprob[r])),
-                candidates=candidates,
-                document=int(table.document[r]),
-                position=int(table.position[r]),
-            )
+        example = Example(
+            context=context[-CONTEXT:],
+            target=target,
+            rank=int(rank[r]),
+            probability=float(np.exp(table.logprob[r])),
+            candidates=candidates,
+            document=place[0],
+            position=place[1],
         )
+        out.append(example)
     return out

@@ -106,20 +106,16 @@ def draw_line(ax, law, times=1, reach=1.25, **style):
     return ax
 
 
-def draw_fit(ax, law, label=None, **style):
-    """Fig. 3 of the paper: a law with its own points, their intervals over resampled documents, and its line."""
-    ends = (None, None) if law.token_band is None else np.exp(law.token_band)
-    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, **style)
+def draw_fit(ax, law, ends=None, label=None, hollow=False, **style):
+    """Fig. 3 of the paper: a law with its own points, their intervals, and its line, on logarithmic axes.
+
+    Args:
+        ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled documents, if any.
+    """
+    if ends is None:
+        ends = (None, None) if law.token_band is None else np.exp(law.token_band)
+    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
     return law_axes(draw_line(ax, law, **{k: v for k, v in style.items() if k in ("color", "linestyle")}))
-
-
-def draw_law(ax, S, y, alpha, log_c, lo=None, hi=None, label=None, hollow=False, **style):
-    """Points with intervals and the line c S^-alpha over their sizes, on logarithmic axes."""
-    draw_points(ax, S, y, lo, hi, label=label, hollow=hollow, **style)
-    grid = np.geomspace(np.min(S) / 1.25, np.max(S) * 1.25, 100)
-    look = {k: v for k, v in style.items() if k in ("color", "linestyle")}
-    ax.plot(grid, np.exp(log_c - alpha * np.log(grid)), **look)
-    return law_axes(ax)
 
 
 def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):

@@ -10,7 +10,7 @@ import nbformat
 
 from rbplib.pages.notebooks import cells_digest, executed
 from rbplib.pages.prose import plain
-from rbplib.settings import default_corpora, load_family, root, write_text
+from rbplib.settings import load_family, root, write_text
 
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents name it too, and a test compares them
 
@@ -80,32 +80,31 @@ def build_html():
     return first
 
 
-def law_figure(families, path):
-    """Write the figure of the README and of the first page: the law at k = 1, a panel per corpus, a line per family.
+def law_figure(path):
+    """Write the figure of the README and of the first page as SVG: the law at k = 1 on every embedded family.
 
-    Args:
-        families: names. path: of the SVG.
     Returns:
         path.
     """
     from matplotlib import pyplot as plt
 
-    from rbplib.laws.curve import rbp_curves
+    from rbplib.laws.curve import rbp_curve
     from rbplib.laws.law import fit_law
     from rbplib.pages import figures, style
     from rbplib.pages.tables import corpus_title
-    from rbplib.ranks.table import measured
+    from rbplib.ranks.table import measured_families
 
     style.use()
-    corpora = default_corpora(load_family(families[0]))
+    found = measured_families()
+    corpora = list(dict.fromkeys(corpus for _, corpus in found))
     rows = -(-len(corpora) // 2)
     fig, axes = plt.subplots(rows, 2, figsize=(style.WIDTH * 1.15, 2.7 * rows), sharex=True, squeeze=False)
-    for family in families:
-        look = style.family_style(family)
-        for name, curve in rbp_curves(measured(family, corpora), (1,)).items():
-            figures.draw_fit(axes.flat[corpora.index(name)], fit_law(curve, n_bootstrap=0), label=family, **look)
-    for name, ax in zip(corpora, axes.flat, strict=False):
-        figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(title=corpus_title(name), xlabel="")
+    panels = dict(zip(corpora, axes.flat, strict=False))
+    for (family, corpus), tables in found.items():
+        law = fit_law(rbp_curve(tables, (1,)), n_bootstrap=0)
+        figures.draw_fit(panels[corpus], law, label=family, **style.family_style(family))
+    for corpus, ax in panels.items():
+        figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(title=corpus_title(corpus), xlabel="")
     fig.supxlabel("model size $S$ (non-embedding parameters)", fontsize=10.5)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import papermill
 
-from rbplib.settings import InputError, family_names, load_family, nearest, root, write_text
+from rbplib.settings import InputError, load_family, nearest, root, write_text
 
 TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = frozenset({"11_precision", "12_train_your_own"})  # they take a family, and one is enough
@@ -36,11 +36,6 @@ def notebook_names():
     paths = sorted((root() / "notebooks").glob("[0-9]*.ipynb"))
     once = [p.stem for p in paths if p.stem in ONCE or "family" not in parameter_defaults(p)]
     return [p.stem for p in paths if p.stem not in once], once
-
-
-def embedded_families():
-    """Names of the families whose models lie in the checkout; the book's default selection."""
-    return [name for name in family_names() if load_family(name).embedded]
 
 
 def executed(family=None):

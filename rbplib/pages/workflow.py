@@ -159,7 +159,7 @@ def main(argv=None):
         elif a.step == "index":
             html.family_index(a.family)
         elif a.step == "figure":
-            print(html.law_figure(notebooks.embedded_families(), root() / "book" / "_static" / "law.svg"))
+            print(html.law_figure(root() / "book" / "_static" / "law.svg"))
         else:
             print(html.build_html())
     except (InputError, RuntimeError) as error:

@@ -222,6 +222,8 @@ def test_a_page_holds_the_numbers_of_the_tables(tmp_path, monkeypatch):
     import papermill
 
     root = write_family(tmp_path)
+    (root / "book").mkdir()
+    (root / "book" / "claims.yml").symlink_to(ROOT / "book" / "claims.yml")
     monkeypatch.setenv("RBP_ROOT", str(root))
     monkeypatch.setenv("RBP_RESULTS", str(root / "results"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
