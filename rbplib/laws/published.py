@@ -3,10 +3,10 @@
 Nothing here was measured by this project.
 """
 
-import csv
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from rbplib.laws.law import Law, fit
 from rbplib.laws.losses import Loss
@@ -16,35 +16,8 @@ from rbplib.settings import InputError, load_family, nearest, root
 PASSAGES = 5153  # of LAMBADA; the reported errors are those of a share of so many
 
 
-@dataclass(frozen=True)
-class Accuracies:
-    """LAMBADA results of one family at one training step, smallest model first; arrays float64 (M,)."""
-
-    family: str
-    step: int | None  # None: the finished models
-    models: tuple[str, ...]
-    S: np.ndarray  # non-embedding parameters
-    tokens: np.ndarray  # text seen in training, NaN where not stated
-    acc: np.ndarray  # share of passages with the last word right
-    acc_stderr: np.ndarray
-    ppl: np.ndarray  # perplexity of the last word
-    ppl_stderr: np.ndarray
-
-    @property
-    def loss(self):
-        """-log acc, nats; infinite where no passage was right."""
-        with np.errstate(divide="ignore"):
-            return -np.log(self.acc)
-
-    @property
-    def y_se(self):
-        """Standard error of y = log(-log acc), by the delta method."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.acc_stderr / (self.acc * self.loss)
-
-
 def read(name):
-    """Rows of `published/NAME.csv` as dictionaries of text, in file order."""
+    """The table `published/NAME.csv`, rows in file order: data frame."""
     folder = root() / "published"
     path = folder / f"{name}.csv"
     if not path.is_file():
@@ -52,48 +25,42 @@ def read(name):
         raise InputError(
             f"there is no published table {name!r}: {nearest(name, known) if known else 'the folder is missing.'}"
         )
-    with open(path, newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines))
+    return pd.read_csv(path, float_precision="round_trip")
 
 
 def lambada_steps(family):
     """Training steps at which a family was evaluated, ascending; empty where only finished models were."""
-    return sorted({int(r["step"]) for r in _lambada(family) if r["step"]})
+    return sorted({int(step) for step in _lambada(family)["step"].dropna()})
 
 
 def lambada(family, step=None):
-    """LAMBADA accuracies of a family; `step=None` gives the finished models (the last step where there are several).
+    """LAMBADA results of a family, smallest model first; `step=None`: the finished models, or the last step.
 
+    Returns:
+        data frame: model, S (non-embedding parameters), tokens (text seen in training, NaN where not stated), acc
+        (share of passages with the last word right) and ppl (perplexity of the last word) with their standard errors,
+        loss (-log acc in nats, infinite where none was right), y_se (standard error of its logarithm, delta method).
     Raises:
         InputError: an unknown family, or a step that was not evaluated.
     """
     rows, steps = _lambada(family), lambada_steps(family)
-    if steps:
-        step = steps[-1] if step is None else step
-        rows = [r for r in rows if int(r["step"]) == step]
-    if not rows or (step is not None and not steps):
+    if step is not None and step not in steps:
         raise InputError(f"{family} was not evaluated at step {step}: choose one of {steps or 'none but the last'}.")
-    rows.sort(key=lambda r: int(r["nonembedding_params"]))
-
-    def column(name):
-        return np.array([float(r[name]) if r[name] else np.nan for r in rows])
-
-    arrays = ("tokens", "acc", "acc_stderr", "ppl", "ppl_stderr")
-    return Accuracies(
-        family=family,
-        step=step,
-        models=tuple(r["model"] for r in rows),
-        S=column("nonembedding_params"),
-        **{name: column(name) for name in arrays},
-    )
+    if steps:
+        rows = rows[rows["step"] == (steps[-1] if step is None else step)]
+    rows = rows.sort_values("nonembedding_params", ignore_index=True).rename(columns={"nonembedding_params": "S"})
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows["loss"] = -np.log(rows["acc"])
+        rows["y_se"] = rows["acc_stderr"] / (rows["acc"] * rows["loss"])
+    return rows
 
 
 def _lambada(family):
     rows = read("lambada")
-    families = sorted({r["family"] for r in rows})
+    families = sorted(set(rows["family"]))
     if family not in families:
         raise InputError(f"no published LAMBADA results of {family!r}: {nearest(family, families)}")
-    return [r for r in rows if r["family"] == family]
+    return rows[rows["family"] == family]
 
 
 def gpt2_reference(quantity):
@@ -102,19 +69,17 @@ def gpt2_reference(quantity):
     The first array is S for `neg_log_rbp` and k for the rest; NaN where the table has none.
     """
     rows = read("gpt2_wikipedia_reference")
-    quantities = sorted({r["quantity"] for r in rows})
+    quantities = sorted(set(rows["quantity"]))
     if quantity not in quantities:
         raise InputError(f"no such quantity in the GPT-2 figures, {quantity!r}: {nearest(quantity, quantities)}")
     key = "nonembedding_params" if quantity == "neg_log_rbp" else "k"
-    rows = [r for r in rows if r["quantity"] == quantity]
-    return tuple(np.array([float(r[c]) if r[c] else np.nan for r in rows]) for c in (key, "value", "uncertainty"))
+    return tuple(rows.loc[rows["quantity"] == quantity, [key, "value", "uncertainty"]].to_numpy(float).T)
 
 
 def gpt2_histogram():
     """(low, high, mass) of the digitised GPT-2 rank histogram: int64 (43,), int64 (43,), float64 (43,)."""
     rows = read("gpt2_rank_histogram")
-    low, high = (np.array([int(r[c]) for r in rows]) for c in ("rank_low", "rank_high"))
-    return low, high, np.array([float(r["mass"]) for r in rows])
+    return tuple(rows[name].to_numpy() for name in ("rank_low", "rank_high", "mass"))
 
 
 @dataclass(frozen=True)
@@ -143,42 +108,45 @@ class PublishedLaw:
         return float(chdtrc(self.law.n_models - 2, self.lack_of_fit))
 
 
-def published_law(found, level=0.95):
-    """Fit the law to `Accuracies`; models without a right or a wrong passage are left out.
+def published_law(family, step=None):
+    """Fit the law to `lambada`; models without a right or a wrong passage are left out.
 
     Raises:
-        InputError: fewer than three models are left.
+        InputError: as `lambada`, or fewer than three models are left.
     """
-    use = (found.acc > 0) & (found.acc < 1)
+    found = lambada(family, step)
+    use = found["acc"].between(0, 1, inclusive="neither").to_numpy()
     if use.sum() < 3:
-        raise InputError(f"{found.family} at step {found.step} leaves fewer than three models with a finite loss.")
+        raise InputError(f"{family} at step {step} leaves fewer than three models with a finite loss.")
     loss = Loss(
-        sums=(found.acc * PASSAGES)[None],
+        sums=found["acc"].to_numpy()[None] * PASSAGES,
         totals=np.array([PASSAGES]),
-        S=found.S,
+        S=found["S"].to_numpy(float),
         k=1,
         name="-log acc",
-        family=found.family,
+        family=family,
         corpus="LAMBADA",
-        models=found.models,
+        models=tuple(found["model"]),
     )
-    return PublishedLaw(fit(loss, n_bootstrap=0, level=level), found.step, found.y_se[use])
+    return PublishedLaw(fit(loss, n_bootstrap=0), step, found["y_se"].to_numpy()[use])
 
 
 def training_laws(family):
     """The law at every published step of a family at which every model has a finite loss."""
-    every = [lambada(family, step) for step in lambada_steps(family)]
-    return [published_law(found) for found in every if ((found.acc > 0) & (found.acc < 1)).all()]
+    steps = lambada_steps(family)
+    return [
+        published_law(family, s) for s in steps if lambada(family, s)["acc"].between(0, 1, inclusive="neither").all()
+    ]
 
 
 def size_paths(family):
     """{model: (tokens, loss, standard error of its logarithm)} along training, steps with none right left out."""
-    steps = [lambada(family, s) for s in lambada_steps(family) if s]
-    paths = {}
-    for i, model in enumerate(steps[-1].models):
-        rows = [(a.tokens[i], a.loss[i], a.y_se[i]) for a in steps if 0 < a.acc[i] < 1]
-        paths[model] = tuple(np.array(rows).T)
-    return paths
+    every = pd.concat([lambada(family, step) for step in lambada_steps(family) if step])
+    every = every[every["acc"].between(0, 1, inclusive="neither")]
+    return {
+        model: tuple(rows[["tokens", "loss", "y_se"]].to_numpy().T)
+        for model, rows in every.groupby("model", sort=False)
+    }
 
 
 @dataclass(frozen=True)
