@@ -215,18 +215,9 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
 
 def coverage_frame(designs, methods=METHODS, families=1000, n_resamples=1000, seed=0, progress=iter):
     """`coverage` of named designs, one row per kind of interval."""
-    return pd.DataFrame(
-        {
-            "design": name,
-            "documents": design.documents,
-            "misses": round(design.expected_misses),
-            "method": c.method,
-            "target": c.target,
-            "covered": c.covered,
-            "simulation error": c.error,
-            "mean width": c.width,
-            "without interval": c.without,
-        }
-        for name, design in progress(designs.items())
-        for c in coverage(design, methods, families, n_resamples, seed)
-    )
+    parts = []
+    for name, design in progress(designs.items()):
+        about = {"design": name, "documents": design.documents, "misses": round(design.expected_misses)}
+        counted = coverage(design, methods, families, n_resamples, seed)
+        parts.append(pd.DataFrame({**about, **counted}))
+    return pd.concat(parts, ignore_index=True)

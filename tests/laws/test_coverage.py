@@ -12,30 +12,32 @@ FAMILIES = 2000  # simulation error of a rate of 95%: half a percentage point
 
 
 def rates(design, methods, families=FAMILIES, **options):
-    return {(c.method, c.target): c for c in coverage(design, methods, families, **options)}
+    found = coverage(design, methods, families, **options)
+    return {(row["method"], row["target"]): row for _, row in found.iterrows()}
 
 
 def test_paired_document_intervals_cover_between_93_and_97_percent():
     for design in (Design(), Design(documents=100, tokens=128, alpha=0.05), Design(documents=400, clustering=0.3)):
         for c in rates(design, ("paired documents", "paired documents, BCa")).values():
-            assert 0.93 - 2 * c.error < c.covered < 0.97 + 2 * c.error, c
+            assert 0.93 - 2 * c["simulation error"] < c["covered"] < 0.97 + 2 * c["simulation error"], c
 
 
 def test_without_pairing_the_exponent_s_interval_is_several_times_too_wide():
     found = rates(Design(), ("paired documents", "unpaired documents"), families=500)
     paired, unpaired = found["paired documents", "alpha"], found["unpaired documents", "alpha"]
-    assert unpaired.covered > 0.99 and unpaired.width > 3 * paired.width
+    assert unpaired["covered"] > 0.99 and unpaired["mean width"] > 3 * paired["mean width"]
 
 
 def test_without_clustering_the_interval_of_rbp_is_far_too_short():
     found = rates(Design(), ("paired documents", "independent tokens"), families=500)
-    assert found["independent tokens", "RBP"].covered < 0.6
-    assert found["paired documents", "RBP"].covered > 0.92
+    assert found["independent tokens", "RBP"]["covered"] < 0.6
+    assert found["paired documents", "RBP"]["covered"] > 0.92
 
 
 def test_few_misses_cost_coverage():
-    few = rates(Design(loss=0.0002), ("paired documents",), families=500)["paired documents", "alpha"]
-    assert few.design.expected_misses < 10 and few.covered < 0.9
+    design = Design(loss=0.0002)
+    few = rates(design, ("paired documents",), families=500)["paired documents", "alpha"]
+    assert design.expected_misses < 10 and few["covered"] < 0.9
 
 
 def test_drawn_documents_have_the_planted_rates():
