@@ -20,10 +20,16 @@ AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "published results", "inference from figures", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
 LINKED = ("claim", "ours")  # columns of `finding_frame` that hold safe HTML
-CONDITIONS = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
+CONDITIONS = {
+    "at least": operator.ge,
+    "above": operator.gt,
+    "at most": operator.le,
+    "below": operator.lt,
+    "between": lambda value, ends: ends[0] <= value <= ends[1],
+}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Claim:
     """One entry of claims.yml; the head of that file explains the fields."""
 
@@ -88,22 +94,9 @@ def beyond_noise(case):
     return low if not low <= 0 else high if not high >= 0 else 0.0
 
 
-def log_size_lead(case):
-    """How much better a line in log S describes mu/sigma than one in S: difference of R²."""
-    return case.log_size_r2 - case.size_r2
-
-
-def lead_kept(case):
-    """Share of the printed likelihood ratio that is left once both sides are treated alike."""
-    return case.ratio / case.printed
-
-
-FUNCTIONS = {f.__name__: f for f in (beyond_noise, log_size_lead, lead_kept)}
-
-
 def measure(name, case):
-    """One number of one case: a function of this module, or else a field of the case."""
-    return FUNCTIONS[name](case) if name in FUNCTIONS else getattr(case, name)
+    """One number of one case: a field of it, or how far the interval of a difference lies from 0."""
+    return beyond_noise(case) if name == beyond_noise.__name__ else getattr(case, name)
 
 
 def holds(rule, case):
@@ -111,17 +104,12 @@ def holds(rule, case):
     told = []
     for name, conditions in rule.items():
         value = float(measure(name, case))
-        told += [_meets(value, *condition) for condition in conditions.items()] if np.isfinite(value) else [None]
+        told += [bool(CONDITIONS[w](value, bound)) for w, bound in conditions.items()] if np.isfinite(value) else [None]
     return False if False in told else None if None in told else True
-
-
-def _meets(value, word, bound):
-    return bool(bound[0] <= value <= bound[1] if word == "between" else CONDITIONS[word](value, bound))
 
 
 def verdict(held, enough=CASES):
     """agrees, differs or mixed by the share of cases in which a claim holds; too few cases cannot tell."""
-    held = [bool(h) for h in held]
     if len(held) < enough:
         return OPEN
     share = np.mean(held)
@@ -171,33 +159,23 @@ class Values:
 
     def __init__(self, values):
         numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
-        ends = np.quantile(numbers, [0, 0.5, 1]) if len(numbers) else [np.nan] * 3
-        self.low, self.middle, self.high = map(Shown, ends)
+        self.low, self.middle, self.high = map(Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1]))
         self.range = f"{self.low} to {self.high}" if len(numbers) else "no value"
         self.told = f"{len(numbers)} of {len(values)}"
         self.zeros, self.others = (f"{np.sum((numbers == 0) == zero)} of {len(numbers)}" for zero in (True, False))
         self.names = ", ".join(sorted({v for v in values if isinstance(v, str)}))
-        self.ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
+        ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
+        self.narrowest, self.widest = (interval(ends[i]) if ends else "–" for i in (0, -1))
 
     def __format__(self, _):
         return f"median {self.middle}, {self.range}" if self.range != "no value" else self.range
-
-    @property
-    def narrowest(self):
-        return interval(self.ends[0]) if self.ends else "–"
-
-    @property
-    def widest(self):
-        return interval(self.ends[-1]) if self.ends else "–"
 
 
 def judge(page, **evidence):
     """Say, claim by claim of a page, what the paper says, what was found here, and on how many cases it holds.
 
-    Args:
-        page: name of the notebook. evidence: lists of cases by kind, as claims.yml names them in `of`; a claim whose
-            kind is not there, or that none of the cases is about, is passed over. A claim that says {k} takes a line
-            for each.
+    evidence: lists of cases by kind, as claims.yml names them in `of`; a claim whose kind is not there, or that none of
+    the cases is about, is passed over. A claim that says {k} takes a line for each.
     """
     for rule in all_claims().values():
         if page not in rule.pages or rule.of not in evidence:
@@ -222,10 +200,7 @@ def findings(part, evidence):
 
 
 def finding_frame(found, family):
-    """The table of the page: claim (linked), the paper's side, ours, verdict and basis, what would change it.
-
-    Claims on measurements link to the pages of `family`. The columns in LINKED hold safe HTML with a least width.
-    """
+    """The table of the page; claims on measurements link to the pages of `family`. LINKED columns are safe HTML."""
 
     def wide(text, ems):
         return f'<div style="min-width:{ems}em">{text}</div>'

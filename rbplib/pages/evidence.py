@@ -1,6 +1,5 @@
 """What claims and open questions are judged by: records of one family on one corpus each, from rank tables alone."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,34 +11,18 @@ from rbplib.distributions.contest import table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws import published
 from rbplib.laws.bootstrap import line
-from rbplib.laws.curve import Curve, rbp_curve
-from rbplib.laws.law import Law, exponent_difference, fit_law
+from rbplib.laws.curve import rbp_curve
+from rbplib.laws.law import exponent_difference, fit_laws
 from rbplib.laws.losses import family_losses
-from rbplib.laws.noise import NoiseFloor, noise_floor
-from rbplib.laws.runs import Dependence, hit_dependence, run_gap
+from rbplib.laws.noise import noise_floor
+from rbplib.laws.runs import hit_dependence, longest_run, run_gap
 from rbplib.pages import appendix
 from rbplib.pages.law_tables import loss_exponents
 from rbplib.pages.rank_tables import lognormal_frame
-from rbplib.settings import InputError
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
-
-
-@dataclass(frozen=True)
-class Case:
-    """One family on one corpus."""
-
-    curve: Curve
-    laws: dict[int, Law]  # by k, the paper's fit
-    rise: tuple | None  # exponent at k = 100 less that at k = 1, and its interval
-    pair: SimpleNamespace  # see `exponent_pair`
-    contest: tuple  # (Contest, {candidate: RankDistribution}) of the largest model
-    lognormals: object  # data frame, a row per model
-    predicted: tuple[float, float]  # ratio of exponents that the fitted lognormals predict, smallest and largest
-    dependence: Dependence  # of the hits of the largest model at RUN_K
-    gaps: dict  # {N: RunGap}
-    floors: dict[int, NoiseFloor]  # by k, at the paper's large k as shares of the vocabulary
+KINDS = ("laws", "far", "rises", "runs", "pairs", "contests", "ladders")  # as book/claims.yml names them
 
 
 def large_k(vocab_size, k):
@@ -48,66 +31,54 @@ def large_k(vocab_size, k):
 
 
 def gather(tables, n_bootstrap=2000, seed=42, progress=iter):
-    """Fit everything once; families of fewer than three models are left out.
+    """Fit everything once: list of `case`, family by family; families of fewer than three models are left out.
 
     Args:
         tables: {(family, corpus): rank tables}, see `ranks.table.measured_families`.
         progress: wraps the list of cases, tqdm for a bar.
-    Returns:
-        list of Case, family by family.
     """
     return [case(found, n_bootstrap, seed) for found in progress([t for t in tables.values() if len(t) >= 3])]
 
 
 def case(tables, n_bootstrap, seed):
-    """Case of the rank tables of one family on one corpus, smallest model first."""
-    V = int(tables[0].record["vocab_size"])
+    """One family on one corpus: its curve, a list for each of KINDS, and what the tables of open questions add.
+
+    dependence: of the hits of the largest model at RUN_K. predicted: the smallest and largest ratio of exponents that
+    the fitted lognormals predict. ridge: models whose lognormal lies on the ridge.
+    """
+    V, largest, drawn = int(tables[0].record["vocab_size"]), tables[-1], {"n_bootstrap": n_bootstrap, "seed": seed}
     far = sorted({large_k(V, k) for k in PAPER_FAR})
     curve = rbp_curve(tables, sorted({k for k in (1, 10, 50, 100) if k <= V} | set(far)))
-    dependence, losses = hit_dependence(tables[-1], min(RUN_K, V)), family_losses(tables)
-    return Case(
+    laws, losses, lognormals = fit_laws(curve, **drawn), family_losses(tables), lognormal_frame(tables)
+    dependence = hit_dependence(largest, min(RUN_K, V))
+    rise = [exponent_difference(curve.loss(1), curve.loss(100), **drawn)] if V >= 100 else []
+    gap = losses["cross-entropy"].values - losses["rank entropy"].values
+    return SimpleNamespace(
+        place={"family": curve.family, "corpus": curve.corpus},
         curve=curve,
-        laws={int(k): fit_law(curve, int(k), n_bootstrap=n_bootstrap, seed=seed) for k in curve.ks},
-        rise=exponent_difference(curve.loss(1), curve.loss(100), n_bootstrap, seed) if V >= 100 else None,
-        pair=exponent_pair(
-            loss_exponents(losses, n_bootstrap, seed), losses["cross-entropy"].values - losses["rank entropy"].values
-        ),
-        contest=table_contest(tables[-1], n_bootstrap=n_bootstrap, seed=seed),
-        lognormals=lognormal_frame(tables),
-        predicted=predicted_ratios(tables),
+        laws=laws,
+        far=[far_case(law, noise_floor(law.loss, **drawn)) for law in laws if law.k in far],
+        rises=[SimpleNamespace(change=change, interval=ends) for change, ends in rise],
+        runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
+        pairs=[exponent_pair(loss_exponents(losses, **drawn), gap)],
+        contests=[contested(*table_contest(largest, **drawn))],
+        ladders=[ladder(lognormals)],
         dependence=dependence,
-        gaps=_gaps(tables[-1], dependence, n_bootstrap, seed),
-        floors={k: noise_floor(curve.loss(k), n_bootstrap=n_bootstrap, seed=seed) for k in far},
+        predicted=predicted_ratios(tables),
+        ridge=int((lognormals["status"] == "ridge").sum()),
     )
 
 
-def _gaps(table, dependence, n_bootstrap, seed):
-    """Runs of every length that the documents allow."""
-    found = {}
-    for N in RUNS:
-        try:
-            found[N] = run_gap(table, dependence.k, N, dependence, n_bootstrap, seed)
-        except InputError:  # no document holds so long a run
-            break
-    return found
-
-
 def by_kind(found):
-    """{kind: cases} of a list of Case, as claims.yml names the kinds."""
-    return {
-        "laws": [law for c in found for law in c.laws.values()],
-        "far": [far_case(c.laws[k], floor) for c in found for k, floor in c.floors.items()],
-        "rises": [SimpleNamespace(change=c.rise[0], interval=c.rise[1]) for c in found if c.rise],
-        "runs": [gap for c in found for gap in c.gaps.values()],
-        "pairs": [c.pair for c in found],
-        "contests": [contested(*c.contest) for c in found],
-        "ladders": [ladder(c.lognormals) for c in found],
-    }
+    """{kind: cases} of a list of `case`."""
+    return {kind: [one for c in found for one in getattr(c, kind)] for kind in KINDS}
 
 
 def far_case(law, floor=None):
     """A law at large k beside its noise floor, where the documents allow one."""
     return SimpleNamespace(
+        law=law,
+        floor=floor,
         k=law.k,
         r2=law.r2,
         alpha=law.alpha,
@@ -134,11 +105,13 @@ def contested(result, fits):
     """The paper's lognormal in the contest of laws on one rank table."""
     place = result.place(PAPER)
     return SimpleNamespace(
+        result=result,
         place=place + 1,
         laws=len(fits),
         behind=result.loss[place],
         zipf_lead=result.loss[result.place("zipf")] - result.loss[place],
         misfit=fits[PAPER].max_drbp,
+        titles=[fits[name].title for name in result.candidates],
         best=fits[result.best].title,
     )
 
@@ -148,33 +121,31 @@ def ladder(frame):
     fine = frame[np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")]
     sizes = (fine["S"], np.log(fine["S"])) if len(fine) > 2 else ()
     size_r2, log_size_r2 = [np.corrcoef(x, fine["mu/sigma"])[0, 1] ** 2 for x in sizes] or (np.nan, np.nan)
-    return SimpleNamespace(size_r2=size_r2, log_size_r2=log_size_r2)
+    return SimpleNamespace(size_r2=size_r2, log_size_r2=log_size_r2, log_size_lead=log_size_r2 - size_r2)
 
 
 def published_numbers():
     """{kind: cases} of what the authors and others published; nothing of it was measured here."""
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     slope, _, r2 = line(np.log(loss), np.log(S))
-    points = SimpleNamespace(slope=slope, r2=r2)
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
-    rounded, cut = gpt2.ratio_parts().ratios[3:]
-    alike = {"rounded": rounded, "cut": cut, "printed": gpt2.PRINTED_RATIO}
+    rounded, cut = gpt2.ratio_parts().ratios[3:]  # both sides treated alike
     along = published.training_laws("pythia")
     first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
     exact = appendix.approximation_frame().iloc[0]
     local = lognormal.local_exponents(*lognormal.natural(*gpt2.PRINTED))
-    return {
-        "refit": [points],
+    kinds = {
+        "refit": {"slope": slope, "r2": r2},
+        "training": {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha},
+        "appendix": {
+            "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
+            "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
+            "local_ratio": float(local.entropy / local.neg_log_p1),
+        },
+    }
+    return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
         "figures": list(pd.DataFrame(gpt2.figure_lack_of_fit()).rename(columns=names).itertuples()),
-        "ratios": [SimpleNamespace(ratio=ratio, **alike) for ratio in (rounded, cut)],
-        "training": [
-            SimpleNamespace(first_step=first.step, first_exponent=first.law.alpha, last_exponent=last.law.alpha)
-        ],
-        "appendix": [
-            SimpleNamespace(
-                error_20=100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
-                error_21=100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
-                local_ratio=float(local.entropy / local.neg_log_p1),
-            )
+        "ratios": [
+            SimpleNamespace(lead_kept=ratio / gpt2.PRINTED_RATIO, rounded=rounded, cut=cut) for ratio in (rounded, cut)
         ],
     }

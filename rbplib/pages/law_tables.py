@@ -10,10 +10,11 @@ from rbplib.laws.coverage import METHODS, coverage
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import exponent_difference, fit, fit_laws
 from rbplib.laws.noise import fewer_documents
-from rbplib.pages.tables import law_columns
+from rbplib.pages.tables import ends, law_columns
 from rbplib.settings import InputError
 
 BEYOND = "k beyond vocabulary"
+SHARES = (0.25, 0.5, 1.0)  # of the documents
 
 
 def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
@@ -41,15 +42,14 @@ def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
 
 def _row(loss, law, curve):
     held = extrapolate(loss) if len(loss.models) > 3 else None
+    told = held and np.isfinite(held.interval).all()
     return {
         "k": float(law.k) if law.k else np.nan,
         "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
         **law_columns(law),
         "lack of fit p": law.lack_of_fit_p,
         "held-out error": float(held.error[0]) if held else np.nan,
-        "held-out interval": ("holds" if held.inside[0] else "misses")
-        if held and np.isfinite(held.interval).all()
-        else "–",
+        "held-out interval": ("holds" if held.inside[0] else "misses") if told else "–",
         "tokens scored": law.scored_tokens,
         "documents": law.n_documents,
         "misses at the largest": float(law.misses) if law.misses is not None else np.nan,
@@ -64,8 +64,8 @@ def differences(curves, k=1, n_bootstrap=10_000, seed=42):
     rows = []
     for curve in (c for c in curves if len(c.models) >= 3):
         pair = curve.cross_entropy_loss(), curve.loss(k)
-        gap, (low, high) = exponent_difference(*pair, n_bootstrap=n_bootstrap, seed=seed)
-        rows.append({"family": curve.family, "corpus": curve.corpus, "difference": gap, "low": low, "high": high})
+        gap, interval = exponent_difference(*pair, n_bootstrap=n_bootstrap, seed=seed)
+        rows.append({"family": curve.family, "corpus": curve.corpus, "difference": gap, **ends(interval)})
     return pd.DataFrame(rows)
 
 
@@ -81,18 +81,17 @@ def without_ends(curve, k):
         data frame: sizes, models, alpha, R², residual sd, and the exponents between the smallest two and the largest
         two of the sizes used.
     """
-    every = range(len(curve.models))
     cuts = {
-        "all": every,
-        "without the smallest": every[1:],
-        "without the largest": every[:-1],
-        "without both": every[1:-1],
+        "all": slice(None),
+        "without the smallest": slice(1, None),
+        "without the largest": slice(-1),
+        "without both": slice(1, -1),
     }
     rows = []
-    for name, chosen in cuts.items():
-        if len(chosen) < 3:
+    for name, cut in cuts.items():
+        if len(chosen := list(range(len(curve.models)))[cut]) < 3:
             continue
-        law = fit(curve.loss(k).keep(list(chosen)), n_bootstrap=0)
+        law = fit(curve.loss(k).keep(chosen), n_bootstrap=0)
         slopes = -np.diff(law.y) / np.diff(np.log(law.S))
         row = {"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2, "residual sd": law.residual_sd}
         rows.append({**row, "smallest two": slopes[0], "largest two": slopes[-1]})
@@ -121,13 +120,13 @@ def noise_frame(floors, vocab_size):
     )
 
 
-def share_frame(curves, ks, shares=(0.25, 0.5, 1.0), n_bootstrap=2000, seed=42):
+def share_frame(curves, ks, n_bootstrap=2000, seed=42):
     """Scatter of the models around the line on shares of the documents, for the corpora that can be split so far."""
-    whole = [c for c in curves if round(min(shares) * len(c.totals)) >= MIN_DOCUMENTS]
+    whole = [c for c in curves if round(min(SHARES) * len(c.totals)) >= MIN_DOCUMENTS]
     columns = ["share of documents", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
     rows = [
         (share, w.corpus, w.k, w.residual_sd, w.noise_sd, w.excess_sd, w.r2)
-        for share in shares
+        for share in SHARES
         for c in whole
         for w in fit_laws(fewer_documents(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
     ]
@@ -146,8 +145,7 @@ def gap_frame(gaps):
             "independent": g.independent,
             "dependent hits": g.dependent,
             "gap to independence": g.gap,
-            "gap: low": g.interval[0],
-            "gap: high": g.interval[1],
+            **ends(g.interval, "gap: "),
         }
         for g in gaps
     )
@@ -177,8 +175,7 @@ def lambada_frame(found):
             "family": p.law.family,
             "models": p.law.n_models,
             "alpha": p.law.alpha,
-            "models: low": p.law.ci_models[0],
-            "models: high": p.law.ci_models[1],
+            **ends(p.law.ci_models, "models: "),
             "R²": p.law.r2,
             "sampling se": p.sampling_se,
             "lack of fit": p.lack_of_fit,
@@ -188,28 +185,24 @@ def lambada_frame(found):
     )
 
 
-def loss_frame(losses, ends):
-    """One row per model of `losses.family_losses`; ends: interval of the gap between the first two, (2, M)."""
+def loss_frame(losses, interval):
+    """One row per model of `losses.family_losses`; interval: of the gap between the first two, (2, M)."""
     entropy, ranks, top, floor = losses.values()
-    frame = pd.DataFrame({"model": top.models, "S": top.S.astype(int)})
-    for loss in (entropy, ranks, top):
-        frame[loss.name] = loss.values
-    frame["CE less H(R)"], frame["low"], frame["high"] = entropy.values - ranks.values, *ends
-    frame["E ln R"] = floor.values
-    return frame
+    measured = {loss.name: loss.values for loss in (entropy, ranks, top)}
+    gap = {"CE less H(R)": entropy.values - ranks.values, **ends(interval)}
+    return pd.DataFrame({"model": top.models, "S": top.S.astype(int), **measured, **gap, "E ln R": floor.values})
 
 
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     """One row per loss: exponent, token interval, R², and how far it exceeds that of -log RBP_1, same resamples."""
-    entropy, ranks, top, _ = losses.values()
+    *others, top, _ = losses.values()
     rows = []
-    for loss in (entropy, ranks, top):
-        law, gap, ends = fit(loss, n_bootstrap=n_bootstrap, seed=seed), np.nan, (np.nan, np.nan)
+    for loss in (*others, top):
+        law, gap, interval = fit(loss, n_bootstrap=n_bootstrap, seed=seed), np.nan, (np.nan, np.nan)
         if loss is not top:
-            gap, ends = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
-        row = {"loss": loss.name, "alpha": law.alpha, "low": law.ci_tokens[0], "high": law.ci_tokens[1], "R²": law.r2}
-        row |= {"less that of -log RBP_1": gap, "difference: low": ends[0], "difference: high": ends[1]}
-        rows.append(row)
+            gap, interval = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
+        row = {"loss": loss.name, "alpha": law.alpha, **ends(law.ci_tokens), "R²": law.r2}
+        rows.append({**row, "less that of -log RBP_1": gap, **ends(interval, "difference: ")})
     return pd.DataFrame(rows)
 
 

@@ -4,82 +4,73 @@ import math
 
 import pandas as pd
 
-from rbplib.distributions.candidates import PAPER
 from rbplib.laws import published
 from rbplib.laws.losses import NAMES
 from rbplib.pages.claims import all_claims, holds
-from rbplib.pages.evidence import far_case
-from rbplib.pages.tables import law_columns
-
-
-def question_frame(rows):
-    """Data frame of (Case, columns) pairs, family and corpus first."""
-    return pd.DataFrame({"family": c.curve.family, "corpus": c.curve.corpus, **columns} for c, columns in rows)
+from rbplib.pages.tables import ends, law_columns
 
 
 def independence_frame(found):
     """Largest model, k = 10: how hits hang together; runs measured, independent, and predicted from dependence."""
-
-    def columns(d, g):
-        return {
-            "RBP": d.p,
-            "lag 1": d.acf[0],
-            "ICC": d.icc,
-            "N": g.N,
-            "log10 p_N": g.measured,
-            "independent": g.independent,
-            "predicted": g.dependent,
-            "gap: low": g.interval[0],
-            "gap: high": g.interval[1],
+    return pd.DataFrame(
+        {
+            **c.place,
+            "RBP": c.dependence.p,
+            "lag 1": c.dependence.acf[0],
+            "ICC": c.dependence.icc,
+            "N": gap.N,
+            "log10 p_N": gap.measured,
+            "independent": gap.independent,
+            "predicted": gap.dependent,
+            **ends(gap.interval, "gap: "),
         }
-
-    return question_frame((c, columns(c.dependence, gap)) for c in found for gap in c.gaps.values())
+        for c in found
+        for gap in c.runs
+    )
 
 
 def prediction_errors(found, N):
     """(|measured - independent|, |measured - predicted|) in orders of magnitude at run length N, one pair per case."""
-    gaps = [c.gaps[N] for c in found if N in c.gaps and c.gaps[N].successes]
-    return [(abs(g.gap), abs(g.measured - g.dependent)) for g in gaps]
+    return [(abs(g.gap), abs(g.measured - g.dependent)) for c in found for g in c.runs if g.N == N and g.successes]
 
 
 def distribution_frame(found):
     """Best and second law by held-out score, and the paper's, for the largest model of each case."""
-
-    def columns(lognormals, result, fits):
-        place = result.place(PAPER)
-        return {
-            "best": fits[result.best].title,
-            "second": fits[result.candidates[1]].title,
-            "nats behind": result.loss[1],
-            "lognormal place": place + 1,
-            "lognormal behind": result.loss[place],
-            "low": result.interval[0, place],
-            "high": result.interval[1, place],
-            "models on the ridge": int((lognormals["status"] == "ridge").sum()),
+    return pd.DataFrame(
+        {
+            **c.place,
+            "best": contest.titles[0],
+            "second": contest.titles[1],
+            "nats behind": contest.result.loss[1],
+            "lognormal place": contest.place,
+            "lognormal behind": contest.behind,
+            **ends(contest.result.interval[:, contest.place - 1]),
+            "models on the ridge": c.ridge,
         }
-
-    return question_frame((c, columns(c.lognormals, *c.contest)) for c in found)
+        for c in found
+        for contest in c.contests
+    )
 
 
 def breakdown_frame(found):
     """At the paper's large k, as shares of the vocabulary: the fit, and what noise makes of an exact law."""
-
-    def columns(law, floor, vocab_size):
-        return {
-            "k / |V|": floor.k / vocab_size,
-            "misses, largest": int(floor.misses[-1]),
-            "alpha": law.alpha,
-            "low": law.ci_tokens[0],
-            "high": law.ci_tokens[1],
-            "R²": floor.r2,
-            "R² of an exact law: 5%": floor.r2_band[0],
-            "95%": floor.r2_band[2],
-            "as low under an exact law": floor.worse,
-            "lack of fit p": law.lack_of_fit_p,
-            "verdict": noise_verdict(far_case(law, floor)),
+    return pd.DataFrame(
+        {
+            **c.place,
+            "k / |V|": far.k / c.curve.vocab_size,
+            "misses, largest": int(far.floor.misses[-1]),
+            "alpha": far.alpha,
+            **ends(far.law.ci_tokens),
+            "R²": far.r2,
+            "R² of an exact law: 5%": far.floor.r2_band[0],
+            "95%": far.floor.r2_band[2],
+            "as low under an exact law": far.worse,
+            "lack of fit p": far.lack_of_fit_p,
+            "verdict": noise_verdict(far),
         }
-
-    return question_frame((c, columns(c.laws[k], f, c.curve.vocab_size)) for c in found for k, f in c.floors.items())
+        for c in found
+        for far in c.far
+    )
 
 
 def noise_verdict(case):
@@ -93,25 +84,26 @@ def noise_verdict(case):
 
 def architecture_frame(found):
     """The law at k = 1, family by family."""
-    return question_frame((c, law_columns(c.laws[1])) for c in found)
+    return pd.DataFrame({**c.place, **law_columns(c.laws[0])} for c in found)
 
 
 def exponent_frame(found):
     """The exponents of cross-entropy, rank entropy and -log RBP_1, their ratios, and what a lognormal predicts."""
-
-    def columns(pair, predicted):
-        return {
+    return pd.DataFrame(
+        {
+            **c.place,
             **dict(zip(NAMES, pair.alpha, strict=True)),
             "CE less RBP: low": pair.interval[0],
             "high": pair.interval[1],
             "ratio CE": pair.ratio,
             "ratio H(R)": pair.alpha[1] / pair.alpha[2],
-            "lognormal says: from": predicted[0],
-            "to": predicted[1],
+            "lognormal says: from": c.predicted[0],
+            "to": c.predicted[1],
             "CE less H(R), largest": pair.gap[-1],
         }
-
-    return question_frame((c, columns(c.pair, c.predicted)) for c in found)
+        for c in found
+        for pair in c.pairs
+    )
 
 
 def training_frame(family="pythia"):
@@ -121,8 +113,7 @@ def training_frame(family="pythia"):
             "step": w.step,
             "tokens (billions)": w.step * 2_097_152 / 1e9,
             "alpha": w.law.alpha,
-            "models: low": w.law.ci_models[0],
-            "models: high": w.law.ci_models[1],
+            **ends(w.law.ci_models, "models: "),
             "R²": w.law.r2,
             "lack of fit p": w.lack_of_fit_p,
         }

@@ -1,5 +1,7 @@
 """Tables of curves, laws and predictions for pages: records in, a data frame out."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
@@ -9,6 +11,8 @@ from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit_law
 from rbplib.ranks.table import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
+
+EXACT = "float32"  # the precision that the others are compared with
 
 
 def corpus_title(name):
@@ -21,25 +25,23 @@ def corpus_title(name):
 
 def size_frame(curves, ks=(1,)):
     """One row per corpus and model: size, tokens scored, RBP_k per k, and cross-entropy."""
-    rows = []
+    parts = []
     for name, c in curves.items():
-        for i, model in enumerate(c.models):
-            row = {"corpus": corpus_title(name), "model": model, "S": int(c.S[i]), "tokens scored": c.scored_tokens}
-            row |= {f"RBP_{k}": c.rbp[i, c.index(k)] for k in ks}
-            rows.append(row | {"cross-entropy (nats)": c.cross_entropy[i]})
-    return pd.DataFrame(rows)
+        frame = pd.DataFrame({"corpus": corpus_title(name), "model": c.models, "S": c.S.astype(int)})
+        frame["tokens scored"] = c.scored_tokens
+        frame[[f"RBP_{k}" for k in ks]] = c.rbp[:, [c.index(k) for k in ks]]
+        parts.append(frame.assign(**{"cross-entropy (nats)": c.cross_entropy}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def ends(interval, of=""):
+    """Both ends of an interval as columns."""
+    return {f"{of}low": interval[0], f"{of}high": interval[1]}
 
 
 def law_columns(law):
     """What every table of laws says of one: exponent, both 95% intervals, R²."""
-    return {
-        "alpha": law.alpha,
-        "tokens: low": law.ci_tokens[0],
-        "tokens: high": law.ci_tokens[1],
-        "models: low": law.ci_models[0],
-        "models: high": law.ci_models[1],
-        "R²": law.r2,
-    }
+    return {"alpha": law.alpha, **ends(law.ci_tokens, "tokens: "), **ends(law.ci_models, "models: "), "R²": law.r2}
 
 
 def law_frame(laws):
@@ -70,8 +72,7 @@ def extrapolation_frame(tests):
             "held out": model,
             "S": int(t.S[i]),
             "predicted": np.exp(t.predicted[i]),
-            "interval: low": np.exp(t.interval[0, i]),
-            "interval: high": np.exp(t.interval[1, i]),
+            **ends(np.exp(t.interval[:, i]), "interval: "),
             "measured": np.exp(t.observed[i]),
             "error": t.error[i],
             "inside": "yes" if t.inside[i] else "no",
@@ -81,20 +82,20 @@ def extrapolation_frame(tests):
     )
 
 
-def compare_estimators(curves, ks, estimators=("least_squares", "binomial", "irreducible", "quadratic")):
+def compare_estimators(curves, ks):
     """One row per estimator and number of held-out models: errors over all curves and ks, and how often intervals held.
 
     The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken.
     """
     rows = []
-    for estimator, held_out in ((e, h) for e in estimators for h in (1, 2)):
-        enough = max(3, len(ESTIMATORS[estimator].parameters)) + held_out
+    for (name, estimator), held_out in product(ESTIMATORS.items(), (1, 2)):
+        enough = max(3, len(estimator.parameters)) + held_out
         losses = [c.loss(k) for c in curves for k in ks if len(c.models) >= enough]
-        found = [extrapolate(loss, held_out, estimator) for loss in losses]
+        found = [extrapolate(loss, held_out, name) for loss in losses]
         errors = np.array([np.nanmax(np.abs(f.error)) for f in found if np.isfinite(f.error).any()])
         given = [bool(i) for f in found for i, low in zip(f.inside, f.interval[0], strict=True) if np.isfinite(low)]
         if len(errors):
-            row = {"law": estimator.replace("_", " "), "held out": held_out, "cases": len(errors)}
+            row = {"law": name.replace("_", " "), "held out": held_out, "cases": len(errors)}
             row |= {"median error": float(np.median(errors)), "largest error": float(errors.max())}
             rows.append(row | {"intervals that held": f"{sum(given)} of {len(given)}"})
     return pd.DataFrame(rows)
@@ -103,11 +104,11 @@ def compare_estimators(curves, ks, estimators=("least_squares", "binomial", "irr
 # Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.
 
 
-def tie_frame(tables, reference="float32"):
+def tie_frame(tables):
     """One row per precision and model: how often the true token is tied, and how often its rank is another."""
     rows = []
     for precision, found in tables.items():
-        for table, exact in zip(found, tables[reference], strict=True):
+        for table, exact in zip(found, tables[EXACT], strict=True):
             tied, rank, true = table.ties > 1, table.rank(), exact.rank()
             row = {
                 "precision": precision,
@@ -128,32 +129,23 @@ def precision_curves(tables, ks):
     return {(p, d): rbp_curve(found, ks, d) for p, found in tables.items() for d in DEFINITIONS}
 
 
-def shift_frame(curves, k=1, reference="float32"):
-    """One row per precision, definition and model: RBP_k and how far it is from the reference."""
+def shift_frame(curves, k=1):
+    """One row per precision, definition and model: RBP_k and how far it is from the exact one."""
     parts = []
     for (precision, definition), curve in curves.items():
-        here, there = (c.rbp[:, c.index(k)] for c in (curve, curves[reference, definition]))
+        here, there = (c.rbp[:, c.index(k)] for c in (curve, curves[EXACT, definition]))
         columns = {"model": curve.models, "S": curve.S.astype(int), "RBP": here, "change": here - there}
         parts.append(pd.DataFrame({"precision": precision, "definition": definition, **columns}))
     return pd.concat(parts, ignore_index=True)
 
 
-def precision_frame(curves, k=1, reference="float32", n_bootstrap=10_000, seed=42):
-    """One row per precision and definition: exponent, token interval, R^2, change against the reference."""
+def precision_frame(curves, k=1, n_bootstrap=10_000, seed=42):
+    """One row per precision and definition: exponent, token interval, R^2, change against the exact one."""
     laws = {key: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed) for key, curve in curves.items()}
-    rows = []
-    for (precision, definition), law in laws.items():
-        (low, high), change = law.ci_tokens, law.alpha - laws[reference, definition].alpha
-        rows.append(
-            {
-                "precision": precision,
-                "definition": definition,
-                "alpha": law.alpha,
-                "low": low,
-                "high": high,
-                "R²": law.r2,
-                "change of alpha": change,
-                "in widths of its interval": abs(change) / (high - low),
-            }
-        )
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(
+        {"precision": precision, "definition": definition, "alpha": w.alpha, **ends(w.ci_tokens), "R²": w.r2}
+        for (precision, definition), w in laws.items()
+    )
+    frame["change of alpha"] = frame["alpha"] - [laws[EXACT, definition].alpha for definition in frame["definition"]]
+    frame["in widths of its interval"] = frame["change of alpha"].abs() / (frame["high"] - frame["low"])
+    return frame
