@@ -20,7 +20,9 @@ NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 def minus_log(share):
     """-log of a share of hits, in nats: 0 and infinity where the share is 1 and 0."""
     with np.errstate(divide="ignore"):
-        return -np.log(share)
+        loss = np.log(share)
+    loss *= -1  # in place: this is the bootstrap's inner loop
+    return loss
 
 
 def mean(ratio):
