@@ -38,8 +38,9 @@ def ours(ranks, args, candidate="lognormal_rounded"):
     counted = time.perf_counter()
     fit = fit_rank_law(histogram, candidate)
     end = time.perf_counter()
-    found = {**fit.parameters, **fit.conventional}
-    return {"seconds": end - start, "fit": end - counted, **found, "se": fit.conventional_se, "nll": fit.nll}
+    se = np.sqrt(np.diag(np.linalg.inv(fit.conventional_information)) / fit.n_tokens)
+    found = {**fit.parameters, **fit.conventional, "se": dict(zip(fit.conventional, se, strict=True))}
+    return {"seconds": end - start, "fit": end - counted, **found, "nll": fit.nll}
 
 
 def powerlaw(ranks, args, **limits):

@@ -52,7 +52,11 @@ class Candidate:
 
 CANDIDATES = {}
 CUTOFF = scale(3.0, 1e7)  # a cutoff beyond 1e7 ranks is none at all
+CUT = {"s": Range(-1.0, 8.0), "tau": CUTOFF}
 CURVED = {"s": Range(-8.0, 20.0), "beta": Range(0.0, 4.0)}
+FRECHET = {"C": scale(1e-3, 50.0), "nu": scale(0.02, 8.0)}
+OFFSET, SHAPE = Range(-0.999, 500.0), scale(1e-3, 1e3)
+ATOM = Range(-12.0, 25.0)  # log weight of rank 1 beside the tail from rank 2 on
 
 
 def candidate(title, starts, **ranges):
@@ -71,30 +75,22 @@ def zipf(k, s):
     return -s * np.log(k)
 
 
-@candidate("Zipf with cutoff", [(1.2, 3e3), (0.8, 200.0)], s=Range(-1.0, 8.0), tau=CUTOFF)
+@candidate("Zipf with cutoff", [(1.2, 3e3), (0.8, 200.0)], **CUT)
 def zipf_cutoff(k, s, tau):
     return -s * np.log(k) - k / tau
 
 
-@candidate("Zipf-Mandelbrot", [(1.3, -0.4), (1.6, 2.0)], s=Range(0.0, 12.0), q=Range(-0.999, 500.0))
+@candidate("Zipf-Mandelbrot", [(1.3, -0.4), (1.6, 2.0)], s=Range(0.0, 12.0), q=OFFSET)
 def zipf_mandelbrot(k, s, q):
     return -s * np.log(k + q)
 
 
-@candidate(
-    "Zipf-Mandelbrot with cutoff",
-    [(1.2, -0.5, 5e3), (1.0, 0.5, 500.0)],
-    s=Range(-1.0, 12.0),
-    q=Range(-0.999, 500.0),
-    tau=CUTOFF,
-)
+@candidate("Zipf-Mandelbrot with cutoff", [(1.2, -0.5, 5e3), (1, 0.5, 500)], s=Range(-1.0, 12.0), q=OFFSET, tau=CUTOFF)
 def zipf_mandelbrot_cutoff(k, s, q, tau):
     return -s * np.log(k + q) - k / tau
 
 
-@candidate(
-    "lognormal density at k, either curvature", [(1.4, 0.0), (1.0, 0.05)], s=Range(-8.0, 20.0), beta=Range(-2.0, 4.0)
-)
+@candidate("lognormal density at k, either curvature", [(1.4, 0), (1, 0.05)], **CURVED | {"beta": Range(-2.0, 4.0)})
 def log_quadratic(k, s, beta):
     t = np.log(k)
     return -s * t - beta * t**2
@@ -138,16 +134,14 @@ def weibull(k, tau, c):
     return -before + np.log(-np.expm1(np.minimum(before - after, -1e-300)))
 
 
-@candidate("Fréchet", [(0.9, 0.5)], C=scale(1e-3, 50.0), nu=scale(0.02, 8.0))
+@candidate("Fréchet", [(0.9, 0.5)], **FRECHET)
 def frechet(k, C, nu):
     with np.errstate(divide="ignore"):
         gain = C * k**-nu * np.expm1(-nu * np.log1p(-1 / k))  # minus log F gained over the cell; inf at k = 1
     return -C * k**-nu + np.log(-np.expm1(-np.maximum(gain, 1e-300)))
 
 
-@candidate(
-    "Fréchet with cutoff", [(0.9, 0.4, 5e3), (0.9, 0.4, 500.0)], C=scale(1e-3, 50.0), nu=scale(0.02, 8.0), tau=CUTOFF
-)
+@candidate("Fréchet with cutoff", [(0.9, 0.4, 5e3), (0.9, 0.4, 500.0)], **FRECHET, tau=CUTOFF)
 def frechet_cutoff(k, C, nu, tau):
     return frechet(k, C, nu) - k / tau
 
@@ -162,28 +156,13 @@ def waring(k, rho, a):
     return special.betaln(k + a, rho + 1)
 
 
-@candidate(
-    "beta-negative-binomial",
-    [(0.8, 0.4, 0.8), (0.5, 1.0, 3.0)],
-    r=scale(1e-3, 1e3),
-    a=scale(1e-3, 1e3),
-    b=scale(1e-3, 1e4),
-)
+@candidate("beta-negative-binomial", [(0.8, 0.4, 0.8), (0.5, 1.0, 3.0)], r=SHAPE, a=SHAPE, b=scale(1e-3, 1e4))
 def beta_negative_binomial(k, r, a, b):
     x = k - 1
     return special.betaln(a + r, b + x) - special.betaln(r, x + 1) - np.log(r + x)
 
 
-ATOM = Range(-12.0, 25.0)  # log weight of rank 1 beside the tail from rank 2 on
-
-
-@candidate(
-    "point mass at 1, Zipf tail with cutoff",
-    [(0.0, 1.1, 5e3), (0.5, 0.9, 500.0)],
-    atom=ATOM,
-    s=Range(-1.0, 8.0),
-    tau=CUTOFF,
-)
+@candidate("point mass at 1, Zipf tail with cutoff", [(0.0, 1.1, 5e3), (0.5, 0.9, 500.0)], atom=ATOM, **CUT)
 def atom_zipf_cutoff(k, atom, s, tau):
     return np.where(k == 1, atom, zipf_cutoff(np.maximum(k, 2.0), s, tau))
 

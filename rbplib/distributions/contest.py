@@ -13,52 +13,40 @@ from rbplib.distributions.histogram import rank_histogram
 from rbplib.laws.bootstrap import resampled_sums
 from rbplib.settings import InputError
 
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Held-out log score of candidates, summed per document, and their fits to all tokens."""
-
-    fits: dict  # {candidate: RankDistribution}
-    scores: np.ndarray  # float64 (D, F), nats
-    tokens: np.ndarray  # int64 (D,)
-
-    @property
-    def nll(self):
-        """Held-out negative log score, nats per token, float64 (F,)."""
-        return -self.scores.sum(0) / self.tokens.sum()
+FOLDS = 5
 
 
-def cross_validate(ranks, documents, vocab_size, candidates=tuple(CANDIDATES), folds=5, seed=42):
+def cross_validate(ranks, documents, vocab_size, candidates=tuple(CANDIDATES), seed=42):
     """Score every candidate on documents it was not fitted to.
 
-    Documents, not tokens, are dealt into folds: tokens of one document are alike, and a token's own document must not
-    help to predict it.
+    Documents, not tokens, are dealt into FOLDS folds: tokens of one document are alike, and a token's own document must
+    not help to predict it.
 
     Args:
         ranks: int (n,). documents: int (n,), the document of each token.
-        vocab_size: V. candidates: names. folds: at least 2. seed: int.
+        vocab_size: V. candidates: names. seed: int.
     Returns:
-        HeldOut, over the documents that hold a token.
+        fits: {candidate: RankDistribution} on all tokens.
+        scores: float64 (D, F), held-out log scores, nats, summed over each of the D documents that hold a token.
+        tokens: int64 (D,).
     Raises:
         InputError: fewer documents than folds.
     """
     names, document = np.unique(documents, return_inverse=True)
-    if len(names) < folds or folds < 2:
-        raise InputError(
-            f"{len(names)} documents cannot be dealt into {folds} folds: use fewer folds or more documents."
-        )
+    if len(names) < FOLDS:
+        raise InputError(f"{len(names)} documents cannot be dealt into {FOLDS} folds: use more documents.")
     ranks, D = np.asarray(ranks), len(names)
     whole = rank_histogram(ranks, vocab_size)
-    fold = np.random.default_rng(seed).permutation(D) % folds
+    fold = np.random.default_rng(seed).permutation(D) % FOLDS
     scores = np.zeros((D, len(candidates)))
     fits = {name: fit_rank_law(whole, name) for name in candidates}
-    for held in range(folds):
+    for held in range(FOLDS):
         test = fold[document] == held
         train = rank_histogram(ranks[~test], vocab_size)
         for j, name in enumerate(candidates):
             fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
             scores[:, j] += np.bincount(document[test], fit.log_score(ranks[test]), minlength=D)
-    return HeldOut(fits=fits, scores=scores, tokens=np.bincount(document, minlength=D))
+    return fits, scores, np.bincount(document, minlength=D)
 
 
 @dataclass(frozen=True)
@@ -79,20 +67,26 @@ class Contest:
         return self.candidates.index(candidate)
 
 
-def contest(held_out, n_bootstrap=10_000, seed=42, level=0.95):
-    """Held-out differences to the best candidate, with intervals from resampled documents, the same for all."""
-    order = np.argsort(held_out.nll)
-    scores, nll = held_out.scores[:, order], held_out.nll[order]
-    sums = resampled_sums(np.column_stack([held_out.tokens.astype(float), scores[:, :1] - scores]), n_bootstrap, seed)
-    ends = np.quantile(sums[:, 1:] / sums[:, :1], [(1 - level) / 2, (1 + level) / 2], axis=0)
-    names = tuple(held_out.fits)
+def contest(candidates, scores, tokens, n_bootstrap=10_000, seed=42):
+    """Held-out differences to the best candidate, with 95% intervals from resampled documents, the same for all.
+
+    Args:
+        candidates: names (F,). scores, tokens: from `cross_validate`.
+    """
+    nll = -scores.sum(0) / tokens.sum()
+    order = np.argsort(nll)
+    scores, nll = scores[:, order], nll[order]
+    sums = resampled_sums(np.column_stack([tokens.astype(float), scores[:, :1] - scores]), n_bootstrap, seed)
+    ends = np.quantile(sums[:, 1:] / sums[:, :1], [0.025, 0.975], axis=0)
+    names = tuple(candidates)
     return Contest(candidates=tuple(names[i] for i in order), nll=nll, loss=nll - nll[0], interval=ends)
 
 
-def table_contest(table, candidates=tuple(CANDIDATES), folds=5, n_bootstrap=10_000, seed=42):
+def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
     """(Contest, {candidate: RankDistribution}) on one RankTable: held-out comparison, and fits to all its tokens."""
-    held = cross_validate(table.rank(), table.document, int(table.record["vocab_size"]), candidates, folds, seed)
-    return contest(held, n_bootstrap, seed), held.fits
+    V = int(table.record["vocab_size"])
+    fits, scores, tokens = cross_validate(table.rank(), table.document, V, candidates, seed)
+    return contest(fits, scores, tokens, n_bootstrap, seed), fits
 
 
 @dataclass(frozen=True)

@@ -61,16 +61,12 @@ class RankDistribution:
         return 2 * self.nll + 2 * len(self.values) / self.n_tokens
 
     @property
-    def fisher_condition(self):
-        """Condition number of `information` scaled to a unit diagonal, so that units do not matter."""
-        return scaled_condition(self.information)
-
-    @property
     def conventional(self):
-        """(mu, sigma) of a lognormal fitted in (s, beta), infinite on the power-law edge; empty for the others."""
+        """{"mu", "sigma"} of a lognormal fitted in (s, beta), infinite on the power-law edge; empty for the others."""
         if self.name not in IN_MU_SIGMA:
             return {}
-        return dict(zip(("mu", "sigma"), map(float, mu_sigma(self.values[0] - 1, self.values[1])), strict=True))
+        mu, sigma = mu_sigma(self.values[0] - 1, self.values[1])
+        return {"mu": float(mu), "sigma": float(sigma)}
 
     @property
     def conventional_information(self):
@@ -84,20 +80,11 @@ class RankDistribution:
         return J.T @ self.information @ J
 
     @property
-    def conventional_se(self):
-        variance = np.diag(_covariance(self.conventional_information)) / self.n_tokens
-        return dict(zip(self.conventional, map(float, np.sqrt(variance)), strict=False))
-
-    @property
-    def conventional_condition(self):
-        return scaled_condition(self.conventional_information)
-
-    @property
     def correlation(self):
         """Largest |correlation| between two conventional estimates; 1 where they are infinite."""
         if not np.isfinite(self.conventional_information).all():
             return 1.0
-        covariance = _covariance(self.conventional_information)
+        covariance = np.linalg.pinv(self.conventional_information, rcond=1e-16)
         sd = np.sqrt(np.maximum(np.diag(covariance), TINY))
         return float(min(1.0, np.max(np.abs(covariance / np.outer(sd, sd)) - np.eye(len(sd)))))
 
@@ -121,12 +108,8 @@ class RankDistribution:
             return np.log(self.pmf)[np.asarray(ranks) - 1]
 
 
-def _covariance(information):
-    return np.linalg.pinv(information, rcond=1e-16) if np.isfinite(information).all() else information
-
-
-def scaled_condition(information):
-    """Condition number after scaling to a unit diagonal; infinite where the parameters are."""
+def condition(information):
+    """Condition number of a Fisher information scaled to a unit diagonal, so that units do not matter."""
     if not np.isfinite(information).all():
         return float("inf")
     size = np.sqrt(np.maximum(np.diag(information), TINY))
@@ -166,13 +149,12 @@ def _search(objective, start, steps=200):
     return theta, value, False
 
 
-def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", vocab_size=None, start=None):
+def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", start=None):
     """Maximum-likelihood fit of one candidate distribution of ranks on the truncated support 1..V.
 
     Args:
         histogram: RankHistogram, or counts float or int (V,) with counts[k-1] tokens of rank k.
         candidate: a name in `candidates.CANDIDATES`.
-        vocab_size: V, when counts are given and V is not their length.
         start: optional parameter vector to start from, in place of the candidate's own.
     Returns:
         RankDistribution.
@@ -185,7 +167,7 @@ def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", vocab_size=None,
     1.5
     """
     check_choice(candidate, tuple(CANDIDATES), "distribution of ranks")
-    objective = likelihood(histogram := as_histogram(histogram, vocab_size), CANDIDATES[candidate])
+    objective = likelihood(histogram := as_histogram(histogram), CANDIDATES[candidate])
     starts = objective.candidate.starts if start is None else (start,)
     tries = [_search(objective, objective.to_search(s), steps=6 if len(starts) > 1 else 200) for s in starts]
     theta, _, converged = min(tries, key=lambda found: found[1])

@@ -3,7 +3,7 @@
 Nothing here was measured by this project; see published/README.md.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize, special, stats
@@ -39,8 +39,7 @@ def four_meanings():
     }
 
 
-@dataclass(frozen=True)
-class RatioParts:
+class RatioParts(NamedTuple):
     """What the printed likelihood ratio of -3818 is made of; each value is against the authors' lognormal, nats."""
 
     n_tokens: float  # sample size at which the digitised histogram gives the printed ratio
@@ -96,7 +95,7 @@ def ridge_losses(mus, n_tokens=N_TOKENS):
     return float(best.x[0]), float(np.exp(best.x[1])), lost
 
 
-def figure_lack_of_fit(n_tokens=N_TOKENS, deff=1.0):
+def figure_lack_of_fit(n_tokens=N_TOKENS):
     """Is the scatter in the authors' GPT-2 figures sampling noise? {column: float64 (5,)}, a row per k.
 
     Misses come from the histogram of the smallest model, those of the larger ones from the printed slope; the scatter
@@ -108,7 +107,7 @@ def figure_lack_of_fit(n_tokens=N_TOKENS, deff=1.0):
     _, high, share = gpt2_ranks().wide()
     q = 1 - np.interp(np.log(ks + 0.5), np.log(np.r_[0.5, high + 0.5]), np.r_[0, share.cumsum()])
     y = np.log(-np.log1p(-q))[:, None] + slopes[:, None] * np.log(S / S[0])  # (5, 4)
-    variance = np.mean(y_se(-np.expm1(-np.exp(y)), n_tokens, deff) ** 2, axis=1)
+    variance = np.mean(y_se(-np.expm1(-np.exp(y)), n_tokens) ** 2, axis=1)
     spread = size_spread(S)
     ssr = slopes**2 * spread * (1 - r2) / r2
     return {

@@ -41,8 +41,7 @@ def rank_histogram(ranks, vocab_size):
     """Histogram of raw ranks, one bin per distinct rank.
 
     Args:
-        ranks: integer array (n,), each in [1, V].
-        vocab_size: V.
+        ranks: integer array (n,), each in [1, V]. vocab_size: V.
     Raises:
         InputError: no ranks, ranks that are not whole, or ranks outside the vocabulary.
     """
@@ -60,13 +59,13 @@ def rank_histogram(ranks, vocab_size):
     return RankHistogram(low=seen, high=seen, count=counts[seen].astype(float), vocab_size=int(vocab_size))
 
 
-def table_histogram(table, definition="greater+ties"):
+def table_histogram(table):
     """Histogram of the ranks of a RankTable."""
-    return rank_histogram(table.rank(definition), int(table.record["vocab_size"]))
+    return rank_histogram(table.rank(), int(table.record["vocab_size"]))
 
 
-def as_histogram(counts, vocab_size=None):
-    """A RankHistogram as it is, or one of counts (V',) with counts[k-1] tokens of rank k; checked for a fit.
+def as_histogram(counts):
+    """A RankHistogram as it is, or one of counts (V,) with counts[k-1] tokens of rank k; checked for a fit.
 
     Raises:
         InputError: no counts, counts below zero, fewer than two ranks, or ranks beyond V.
@@ -74,15 +73,12 @@ def as_histogram(counts, vocab_size=None):
     histogram = counts
     if not isinstance(counts, RankHistogram):
         counts = np.asarray(counts, dtype=float)
-        V = int(vocab_size or len(counts))
-        if counts.ndim != 1 or len(counts) > V:
-            raise InputError(
-                f"a rank histogram has one count per rank up to V = {V}: got an array of shape {counts.shape}."
-            )
+        if counts.ndim != 1:
+            raise InputError(f"a rank histogram has one count per rank: got an array of shape {counts.shape}.")
         if (counts < 0).any() or not np.isfinite(counts).all():
             raise InputError("a rank histogram must hold counts of at least 0.")
         seen = np.flatnonzero(counts) + 1
-        histogram = RankHistogram(low=seen, high=seen, count=counts[seen - 1], vocab_size=V)
+        histogram = RankHistogram(low=seen, high=seen, count=counts[seen - 1], vocab_size=len(counts))
     if histogram.total <= 0:
         raise InputError("the rank histogram is empty: no token was counted.")
     if histogram.vocab_size < 2:

@@ -1,13 +1,47 @@
-"""The likelihood of a candidate on a rank histogram, summed over pivots in place of V ranks."""
+"""The likelihood of a candidate on a rank histogram, by short weighted sums over pivots in place of V ranks.
+
+Ranks up to EXACT are pivots themselves. Beyond them ranks fall into blocks, each a factor BLOCK wide, in which a smooth
+function of ln k is its own interpolation polynomial through NODES points. Error below 1e-9 of the sum for every
+candidate (tested). Label eq-pivots.
+"""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from rbplib.distributions.candidates import Candidate
-from rbplib.distributions.pivots import Pivots, pivots
 
+EXACT, NODES, BLOCK = 48, 8, np.sqrt(2.0)
 TINY = 1e-300
+
+
+@lru_cache(maxsize=8)
+def pivots(V):
+    """Where a smooth function of 1..V has to be known: (k (P,), blocks), k the pivots as float64 ranks.
+
+    A block is a slice of the V ranks with the matrix (ranks, its pivots) that interpolates there. Cost: NODES numbers
+    per rank, once per V.
+    """
+    first = min(V, EXACT)
+    k, blocks = [np.arange(1.0, first + 1)], [(slice(first), np.eye(first))]
+    cheb = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
+    while first < V:
+        last = min(V, int((first + 1) * BLOCK))
+        last = V if V - last < 8 else last
+        left, right = np.log(first + 1), np.log(last)
+        x = (left + right) / 2 + max((right - left) / 2, 1e-3) * cheb
+        t = np.log(np.arange(first + 1.0, last + 1))[:, None]
+        lagrange = [np.prod((t - np.delete(x, j)) / (x[j] - np.delete(x, j)), axis=1) for j in range(NODES)]
+        blocks.append((slice(first, last), np.ascontiguousarray(np.transpose(lagrange))))
+        k.append(np.exp(x))
+        first = last
+    return np.concatenate(k), blocks
+
+
+def project(counts, blocks):
+    """Weights (P,) at the pivots so that the sum of counts[k-1] g(k), counts (V,), is weights @ g(pivots)."""
+    return np.concatenate([counts[ranks] @ matrix for ranks, matrix in blocks])
 
 
 @dataclass(frozen=True)
@@ -15,7 +49,8 @@ class Likelihood:
     """Negative log likelihood per token on the pivots, in search coordinates theta: logarithms where `log` says so."""
 
     candidate: Candidate
-    pivots: Pivots
+    k: np.ndarray  # float64 (P,), the pivots
+    weights: np.ndarray  # float64 (P,)
     share: np.ndarray  # of tokens: float64 (P,) at the pivots where ranks are single, else (B,) in the bins
     bins: np.ndarray | None  # float64 (B, P), the mass of each bin from that at the pivots
     log: np.ndarray  # bool (p,)
@@ -23,20 +58,16 @@ class Likelihood:
     high: np.ndarray
 
     def to_search(self, params):
-        theta = np.array(params, float)
-        theta[self.log] = np.log(theta[self.log])
-        return theta
+        return np.log(params, where=self.log, out=np.array(params, float))
 
     def to_params(self, theta):
-        params = np.array(theta, float)
-        params[self.log] = np.exp(params[self.log])
-        return params
+        return np.exp(theta, where=self.log, out=np.array(theta, float))
 
     def log_mass(self, theta):
         """Normalised log mass at the pivots, (P,), and the probability that each stands for, (P,)."""
-        log_mass = self.candidate.log_mass(self.pivots.nodes, self.to_params(theta))
+        log_mass = self.candidate.log_mass(self.k, self.to_params(theta))
         log_mass = log_mass - log_mass.max()
-        weighted = self.pivots.weights * np.exp(log_mass)
+        weighted = self.weights * np.exp(log_mass)
         total = weighted.sum()
         return log_mass - np.log(total), weighted / total
 
@@ -49,14 +80,13 @@ class Likelihood:
 
     def scores(self, theta):
         """(log mass (P,), its centred derivatives (P, p), Fisher information (p, p)); inside the bounds throughout."""
-        columns, nodes = [], self.pivots.nodes
+        columns = []
         for j, at in enumerate(theta):
             h = 1e-5 * max(1.0, abs(at))
             up, down = theta.copy(), theta.copy()
             up[j], down[j] = min(at + h, self.high[j]), max(at - h, self.low[j])
-            rise = self.candidate.log_mass(nodes, self.to_params(up))
-            rise = rise - self.candidate.log_mass(nodes, self.to_params(down))
-            columns.append(rise / (up[j] - down[j]))
+            ends = (self.candidate.log_mass(self.k, self.to_params(end)) for end in (up, down))
+            columns.append(np.subtract(*ends) / (up[j] - down[j]))
         slopes = np.stack(columns, axis=1)
         log_mass, p = self.log_mass(theta)
         centred = slopes - p @ slopes
@@ -74,13 +104,25 @@ class Likelihood:
 
 def likelihood(histogram, candidate):
     """The Likelihood of a candidate on a RankHistogram."""
-    short, share, bins = pivots(histogram.vocab_size), histogram.count / histogram.total, None
+    V, bins = histogram.vocab_size, None
+    k, blocks = pivots(V)
     if histogram.single:
-        counts = np.zeros(histogram.vocab_size)
+        counts = np.zeros(V)
         counts[histogram.low - 1] = histogram.count
-        share = short.project(counts) / histogram.total
+        share = project(counts, blocks) / histogram.total
     else:
-        bins = short.bins(histogram.low, histogram.high)
+        ranks, share = np.arange(1, V + 1), histogram.count / histogram.total
+        ends = zip(histogram.low, histogram.high, strict=True)
+        bins = np.stack([project(((a <= ranks) & (ranks <= b)).astype(float), blocks) for a, b in ends])
     low, high, log = map(np.array, zip(*candidate.ranges.values(), strict=True))
-    low, high = (np.where(log, np.log(np.where(log, ends, 1.0)), ends) for ends in (low, high))
-    return Likelihood(candidate=candidate, pivots=short, share=share, bins=bins, log=log, low=low, high=high)
+    low, high = (np.log(ends, where=log, out=ends.copy()) for ends in (low, high))
+    return Likelihood(
+        candidate=candidate,
+        k=k,
+        weights=project(np.ones(V), blocks),
+        share=share,
+        bins=bins,
+        log=log,
+        low=low,
+        high=high,
+    )

@@ -165,11 +165,10 @@ def rank_entropy(lam, beta):
     """Entropy of the rank, H = log Z + s E ln R + beta E ln^2 R (label eq-entropy). Paper Eq. 17 calls it CE. Nats."""
     lam, beta = np.broadcast_arrays(np.asarray(lam, float), np.asarray(beta, float))
     first, second = log_moments(lam, beta, 2)
-    H = np.atleast_1d(log_z(lam, beta) + (1 + lam) * first + beta * second)
-    for i in np.argwhere(np.atleast_1d((lam < -1) & (-(1 + lam) < 2 * beta * np.log(HEAD // 2)))):
-        i = tuple(i)
-        H[i] = _anchored_entropy(float(np.atleast_1d(lam)[i]), float(np.atleast_1d(beta)[i]))
-    return H.reshape(lam.shape)[()]
+    H = np.array(log_z(lam, beta) + (1 + lam) * first + beta * second)
+    inside = (lam < -1) & (-(1 + lam) < 2 * beta * np.log(HEAD // 2))
+    H[inside] = np.vectorize(_anchored_entropy, otypes=[float])(lam[inside], beta[inside])
+    return H[()]
 
 
 def log_covariance(lam, beta):
@@ -183,9 +182,8 @@ def misses(k, lam, beta):
     k = np.atleast_1d(np.asarray(k, dtype=np.int64))
     if np.any(k < 1):
         raise ValueError("rank thresholds k must be at least 1.")
-    different, where = np.unique(k, return_inverse=True)
-    scale, found = log_z(lam, beta), [lattice_sums(lam, beta, start=d + 1, orders=1) for d in different]
-    return np.array([sums[0] * np.exp(shift - scale) for sums, shift in found])[where].reshape(k.shape)
+    scale, found = log_z(lam, beta), [lattice_sums(lam, beta, start=d + 1, orders=1) for d in k.ravel()]
+    return np.reshape([sums[0] * np.exp(shift - scale) for sums, shift in found], k.shape)
 
 
 def local_exponents(lam, beta):

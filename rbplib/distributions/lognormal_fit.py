@@ -6,13 +6,12 @@ Derived in book/derivations/rank_laws.
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import entr, log_ndtr
 
-from rbplib.distributions.candidates import CANDIDATES, IN_MU_SIGMA, PAPER
+from rbplib.distributions.candidates import CANDIDATES, PAPER
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import as_histogram, table_histogram
 from rbplib.distributions.likelihood import likelihood
-from rbplib.settings import check_choice
 
 
 def mu_over_sigma(fit):
@@ -36,10 +35,9 @@ def predicted_ratio(fit):
     """Exponent of the rank entropy over that of -log p_1 by a fitted lognormal, lam moving at fixed beta, on 1..V."""
     t = np.log(np.arange(1, len(fit.pmf) + 1.0))
     s, beta = fit.values
-    first, second, both, third = (fit.pmf @ v for v in (t, t**2, t * t, t**3))
-    log_z = -np.log(fit.pmf[0])
-    entropy = log_z + s * first + beta * second
-    return float((s * (both - first**2) + beta * (third - first * second)) / entropy / (first / log_z))
+    V = np.cov(t, t**2, aweights=fit.pmf, ddof=0)
+    of_entropy = (s * V[0, 0] + beta * V[0, 1]) / entr(fit.pmf).sum()
+    return float(of_entropy / (fit.pmf @ t / -np.log(fit.pmf[0])))
 
 
 def predicted_ratios(tables):
@@ -48,56 +46,47 @@ def predicted_ratios(tables):
     return min(found), max(found)
 
 
-def best_at(mu, nll, width=2.5):
+def best_at(mu, nll, width):
     """Smallest nll(mu, sigma) over sigma, within a factor exp(width) of the ridge."""
     centre = 0.5 * np.log(max(abs(mu), 1.0) / 0.4)
-    bounds = (centre - width, centre + width)
-    found = minimize_scalar(
-        lambda log_sigma: nll(mu, np.exp(log_sigma)), bounds=bounds, method="bounded", options={"xatol": 1e-9}
-    )
-    return found.fun
+    bounds, tight = (centre - width, centre + width), {"xatol": 1e-9}
+    return minimize_scalar(lambda x: nll(mu, np.exp(x)), bounds=bounds, method="bounded", options=tight).fun
 
 
-def ridge_profile(histogram, mus, candidate="lognormal_rounded"):
-    """Largest log likelihood (nats, whole sample) of a lognormal at fixed mu, less that of the best fit; (len(mus),).
+def ridge_profile(histogram, mus):
+    """Largest log likelihood (nats, whole sample) of a rounded lognormal at fixed mu, less that of the best fit.
 
     Along the ridge this hardly falls; mu = -inf stands for the power-law edge beta = 0.
 
     Args:
-        histogram: RankHistogram or counts. mus: floats. candidate: "lognormal" or "lognormal_rounded".
+        histogram: RankHistogram or counts. mus: floats (n,).
+    Returns:
+        float64 (n,).
     """
-    check_choice(candidate, IN_MU_SIGMA, "lognormal")
     histogram = as_histogram(histogram)
-    value = likelihood(histogram, CANDIDATES[candidate]).value
+    value = likelihood(histogram, CANDIDATES["lognormal_rounded"]).value
 
     def nll(mu, sigma):
         return value(np.array([1 - mu / sigma**2, 0.5 / sigma**2]))
 
-    def edge(s):
-        return value(np.array([s, 0.0]))
+    def lowest(mu):
+        if np.isneginf(mu):
+            return minimize_scalar(lambda s: value(np.array([s, 0.0])), bounds=(0.0, 8.0), method="bounded").fun
+        return min(best_at(mu, nll, width) for width in (1.0, 2.5))
 
-    lowest = [
-        minimize_scalar(edge, bounds=(0.0, 8.0), method="bounded").fun
-        if np.isneginf(mu)
-        else min(best_at(mu, nll, width) for width in (1.0, 2.5))
-        for mu in mus
-    ]
-    return (value(fit_rank_law(histogram, candidate).values) - np.array(lowest)) * histogram.total
+    best = value(fit_rank_law(histogram, "lognormal_rounded").values)
+    return (best - np.array([lowest(mu) for mu in mus])) * histogram.total
 
 
-def rounded_lognormal_nll(histogram, mu, sigma, vocab_size=np.inf):
-    """Negative log likelihood per token of the rounded lognormal with location mu and scale sigma.
+def rounded_lognormal_nll(histogram, mu, sigma):
+    """Negative log likelihood per token of the rounded lognormal with location mu and scale sigma, given x > 1/2.
 
-    With an infinite support, conditioned on x > 1/2, this is what the `powerlaw` package fits to discrete data; with a
-    finite one the same distribution on 1..V. Label eq-rounded.
+    The support has no end: this is what the `powerlaw` package fits to discrete data. Label eq-rounded.
     """
 
     def log_above(x):  # log P(X > x)
         return log_ndtr((mu - np.log(x)) / sigma)
 
-    def log_between(a, b):
-        return log_above(a) + np.log(-np.expm1(log_above(b) - log_above(a)))
-
-    cells = log_between(histogram.low - 0.5, histogram.high + 0.5)
-    whole = log_above(0.5) if np.isinf(vocab_size) else log_between(0.5, vocab_size + 0.5)
-    return float(-(histogram.count @ (cells - whole)) / histogram.total)
+    lower, upper = log_above(histogram.low - 0.5), log_above(histogram.high + 0.5)
+    cells = lower + np.log(-np.expm1(upper - lower)) - log_above(0.5)
+    return float(-(histogram.count @ cells) / histogram.total)

@@ -10,8 +10,9 @@ from scipy import optimize, special, stats
 
 from rbplib.distributions import lognormal
 from rbplib.distributions.lognormal import SQRT_2PI
+from rbplib.settings import check_choice
 
-KEEPS = ("sigma", "mu", "root", "ridge")  # what stays: sigma, mu, sigma^2/|mu/sigma|, or sigma/|mu/sigma|
+KEEPS = {"sigma": 0, "mu": -1, "root": 0.5}  # what stays, sigma, mu or sigma^2/|mu/sigma|: sigma ~ |mu/sigma|^power
 
 
 def _normal(mu, sigma):
@@ -32,12 +33,11 @@ def c(mu, sigma):
     return 0.5 * phi / sigma + P
 
 
-def neg_log_p1(mu, sigma, exact_c=None):
-    """Paper Eq. 16; with the paper's own c of Eq. 20, or the c given (Eq. 16 is exact for the exact c). Nats."""
+def neg_log_p1(mu, sigma):
+    """Paper Eq. 16 with the c of Eq. 20. Nats."""
     mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
     with np.errstate(divide="ignore"):
-        log_c = np.log(c(mu, sigma) if exact_c is None else exact_c)
-    return log_c + np.log(SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
+        return np.log(c(mu, sigma)) + np.log(SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
 
 
 def entropy(mu, sigma):
@@ -48,45 +48,32 @@ def entropy(mu, sigma):
         return neg_log_p1(mu, sigma) + inner / c(mu, sigma)
 
 
+def _progress(S, scale):
+    """log(S/S_0) or S/S_0 - 1, with S_0 = S[0]."""
+    S = np.asarray(S, float) / S[0]
+    return np.log(S) if check_choice(scale, ("log S", "S"), "scale") == "log S" else S - 1
+
+
 def parameter_path(S, mu, sigma, rate, scale="log S", keep="sigma"):
-    """(mu, sigma) at sizes S when mu/sigma = r_0 - rate x(S), with x = log(S/S_0) or S/S_0 - 1 and S_0 = S[0].
+    """(mu, sigma), float64 (M,) each, at sizes S when mu/sigma = r_0 - rate x(S), with x = log(S/S_0) or S/S_0 - 1.
 
     Args:
-        S: float (M,), sizes; mu, sigma: the lognormal at S[0]; rate: float.
+        S: float (M,), sizes, S_0 = S[0]; mu, sigma: the lognormal at S_0; rate: float.
         scale: "log S" or "S". keep: one of KEEPS.
-    Returns:
-        mu, sigma: float64 (M,) each.
     """
-    if scale not in ("log S", "S"):
-        raise ValueError(f"scale must be 'log S' or 'S', not {scale!r}.")
-    if keep not in KEEPS:
-        raise ValueError(f"keep must be one of {', '.join(KEEPS)}, not {keep!r}.")
-    S = np.asarray(S, float)
-    x = np.log(S / S[0]) if scale == "log S" else S / S[0] - 1
-    ratio = mu / sigma - rate * x
-    change = np.abs(ratio / (mu / sigma))
-    power = {"sigma": 0, "mu": -1, "root": 0.5, "ridge": 1}[keep]
-    return ratio * sigma * change**power, sigma * change**power
+    ratio = mu / sigma - rate * _progress(S, scale)
+    moved = sigma * np.abs(ratio / (mu / sigma)) ** KEEPS[check_choice(keep, KEEPS, "keep")]
+    return ratio * moved, moved
 
 
 def calibrated_rate(S, mu, sigma, factor, scale="log S", keep="sigma"):
-    """The rate at which -log p_1 falls by `factor` from the first to the last size.
-
-    Raises:
-        ValueError: no rate reaches it, as along the ridge, where -log p_1 does not fall at all.
-    """
+    """The rate at which -log p_1 falls by `factor` from the first to the last size."""
     start = lognormal.neg_log_p1(mu, sigma)
 
     def gap(rate):
         return float(lognormal.neg_log_p1(*parameter_path(S, mu, sigma, rate, scale, keep))[-1] / start - factor)
 
-    S = np.asarray(S, float)
-    top = 2.0 / (np.log(S[-1] / S[0]) if scale == "log S" else S[-1] / S[0] - 1)
-    for _ in range(12):
-        if gap(top) < 0:
-            return optimize.brentq(gap, 0.0, top, xtol=1e-15)
-        top *= 2
-    raise ValueError(f"no rate makes -log p_1 fall by the factor {factor:.3g} with {keep} kept.")
+    return optimize.brentq(gap, 0.0, 1e4 / _progress(S, scale)[-1], xtol=1e-15)
 
 
 def exponents_over_k(ks, misses, step=1e-4):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from rbplib.distributions.contest import vuong
-from rbplib.distributions.fit import fit_rank_law
+from rbplib.distributions.fit import condition, fit_rank_law
 from rbplib.distributions.histogram import table_histogram
 from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent
 
@@ -76,8 +76,8 @@ def lognormal_frame(tables, candidate="lognormal_rounded"):
             **fit.parameters,
             "exponent at the pivot": pivot_exponent(fit)[0],
             "its standard error": pivot_exponent(fit)[1],
-            "condition (mu, sigma)": fit.conventional_condition,
-            "condition (s, beta)": fit.fisher_condition,
+            "condition (mu, sigma)": condition(fit.conventional_information),
+            "condition (s, beta)": condition(fit.information),
             "status": fit.status,
         }
         for t, fit in zip(tables, fits, strict=True)

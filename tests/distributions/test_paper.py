@@ -230,12 +230,12 @@ def test_second_hypothesis(row):
 
 
 def test_the_ridge_carries_no_law():
-    S, loss, _ = published.gpt2_reference("neg_log_rbp")
-    values = [lognormal.neg_log_p1(*paper.parameter_path(S, MU, SIGMA, r, "S", "ridge"))[-1] for r in (0.1, 10, 1000)]
+    S, _, _ = published.gpt2_reference("neg_log_rbp")
+    ratios = MU / SIGMA - np.array([0.1, 10, 1000]) * (S[-1] / S[0] - 1)
+    sigma = SIGMA * ratios / (MU / SIGMA)
+    values = lognormal.neg_log_p1(ratios * sigma, sigma)
     assert values[0] < values[1] < values[2]
     close([lognormal.neg_log_p1(MU, SIGMA), values[2]], (1.120, 1.149), atol=6e-4)
-    with pytest.raises(ValueError, match="no rate"):
-        paper.calibrated_rate(S, MU, SIGMA, loss[-1] / loss[0], "log S", "ridge")
     with pytest.raises(ValueError, match="keep"):
         paper.parameter_path(S, MU, SIGMA, 0.1, keep="tau")
 
@@ -346,4 +346,5 @@ def test_appendix_b_functions_agree_with_each_other():
     assert np.allclose(e18, e21, rtol=1e-6, atol=1e-6) and np.allclose(e19, e21, rtol=1e-6, atol=1e-6)
     exact = lognormal.rank_entropy(*lognormal.natural(mu, sigma))
     assert np.allclose(entropy_17(mu, sigma), exact, rtol=1e-9, atol=1e-9)
-    assert np.allclose(paper.neg_log_p1(mu, sigma, lognormal.exact_c(mu, sigma)), lognormal.neg_log_p1(mu, sigma))
+    eq16 = np.log(lognormal.exact_c(mu, sigma)) + np.log(lognormal.SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
+    assert np.allclose(eq16, lognormal.neg_log_p1(mu, sigma))
