@@ -9,22 +9,19 @@ import numpy as np
 
 from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import rank_histogram
+from rbplib.distributions.histogram import rank_histogram, table_histogram
 from rbplib.laws.bootstrap import resampled_sums
 from rbplib.settings import InputError
 
 FOLDS = 5
 
 
-def cross_validate(ranks, documents, vocab_size, candidates=tuple(CANDIDATES), seed=42):
-    """Score every candidate on documents it was not fitted to.
+def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
+    """Score every candidate on documents of a RankTable that it was not fitted to.
 
     Documents, not tokens, are dealt into FOLDS folds: tokens of one document are alike, and a token's own document must
     not help to predict it.
 
-    Args:
-        ranks: int (n,). documents: int (n,), the document of each token.
-        vocab_size: V. candidates: names. seed: int.
     Returns:
         fits: {candidate: RankDistribution} on all tokens.
         scores: float64 (D, F), held-out log scores, nats, summed over each of the D documents that hold a token.
@@ -32,17 +29,17 @@ def cross_validate(ranks, documents, vocab_size, candidates=tuple(CANDIDATES), s
     Raises:
         InputError: fewer documents than folds.
     """
-    names, document = np.unique(documents, return_inverse=True)
-    if len(names) < FOLDS:
-        raise InputError(f"{len(names)} documents cannot be dealt into {FOLDS} folds: use more documents.")
-    ranks, D = np.asarray(ranks), len(names)
-    whole = rank_histogram(ranks, vocab_size)
+    ranks, V = table.rank(), int(table.record["vocab_size"])
+    names, document = np.unique(table.document, return_inverse=True)
+    if (D := len(names)) < FOLDS:
+        raise InputError(f"{D} documents cannot be dealt into {FOLDS} folds: use more documents.")
     fold = np.random.default_rng(seed).permutation(D) % FOLDS
     scores = np.zeros((D, len(candidates)))
+    whole = table_histogram(table)
     fits = {name: fit_rank_law(whole, name) for name in candidates}
     for held in range(FOLDS):
         test = fold[document] == held
-        train = rank_histogram(ranks[~test], vocab_size)
+        train = rank_histogram(ranks[~test], V)
         for j, name in enumerate(candidates):
             fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
             scores[:, j] += np.bincount(document[test], fit.log_score(ranks[test]), minlength=D)
@@ -67,26 +64,19 @@ class Contest:
         return self.candidates.index(candidate)
 
 
-def contest(candidates, scores, tokens, n_bootstrap=10_000, seed=42):
-    """Held-out differences to the best candidate, with 95% intervals from resampled documents, the same for all.
+def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
+    """(Contest, {candidate: RankDistribution}): held-out differences on one RankTable, and fits to all its tokens.
 
-    Args:
-        candidates: names (F,). scores, tokens: from `cross_validate`.
+    The 95% intervals come from resampled documents, the same for all candidates.
     """
+    fits, scores, tokens = cross_validate(table, candidates, seed)
     nll = -scores.sum(0) / tokens.sum()
     order = np.argsort(nll)
     scores, nll = scores[:, order], nll[order]
     sums = resampled_sums(np.column_stack([tokens.astype(float), scores[:, :1] - scores]), n_bootstrap, seed)
     ends = np.quantile(sums[:, 1:] / sums[:, :1], [0.025, 0.975], axis=0)
-    names = tuple(candidates)
-    return Contest(candidates=tuple(names[i] for i in order), nll=nll, loss=nll - nll[0], interval=ends)
-
-
-def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
-    """(Contest, {candidate: RankDistribution}) on one RankTable: held-out comparison, and fits to all its tokens."""
-    V = int(table.record["vocab_size"])
-    fits, scores, tokens = cross_validate(table.rank(), table.document, V, candidates, seed)
-    return contest(fits, scores, tokens, n_bootstrap, seed), fits
+    names = tuple(candidates[i] for i in order)
+    return Contest(candidates=names, nll=nll, loss=nll - nll[0], interval=ends), fits
 
 
 @dataclass(frozen=True)
@@ -99,15 +89,13 @@ class Vuong:
     deff: float  # ratio of the two variances
 
 
-def vuong(first, second, ranks, documents):
+def vuong(first, second, table):
     """Vuong's statistic of two RankDistributions, with the variance clustered by document (label eq-vuong).
 
-    Args:
-        first, second: RankDistribution on the same vocabulary.
-        ranks, documents: int (n,), the tokens both were fitted to.
+    table: the RankTable that both were fitted to.
     """
-    ratio = first.log_score(ranks) - second.log_score(ranks)
-    _, document = np.unique(documents, return_inverse=True)
+    ratio = first.log_score(table.rank()) - second.log_score(table.rank())
+    _, document = np.unique(table.document, return_inverse=True)
     size = np.bincount(document)
     gap, D = np.bincount(document, ratio) - size * ratio.mean(), len(size)
     clustered, iid = (gap**2).sum() * D / max(D - 1, 1), len(ratio) * ratio.var()

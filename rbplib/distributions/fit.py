@@ -11,7 +11,6 @@ import numpy as np
 from rbplib.distributions.candidates import CANDIDATES, IN_MU_SIGMA, Candidate
 from rbplib.distributions.histogram import as_histogram
 from rbplib.distributions.likelihood import TINY, likelihood
-from rbplib.distributions.lognormal import mu_sigma
 from rbplib.settings import check_choice
 
 RIDGE = 0.99  # correlation of two estimates above which they slide on a ridge
@@ -20,7 +19,7 @@ CONVERGED = 1e-12  # nats per token still to gain, by the quadratic model
 
 @dataclass(frozen=True)
 class RankDistribution:
-    """One candidate fitted. Likelihoods in nats per token; standard errors take tokens as independent.
+    """One candidate fitted. Likelihoods in nats per token.
 
     What is called conventional is in the parameters that the literature uses: (mu, sigma) for the lognormals that are
     fitted in (s, beta), the fitted ones for all others.
@@ -50,12 +49,6 @@ class RankDistribution:
         return dict(zip(self.candidate.parameters, map(float, self.values), strict=True))
 
     @property
-    def se(self):
-        """Standard errors, float64 (p,); NaN at a bound."""
-        unit = [abs(v) if r.log else 1.0 for v, r in zip(self.values, self.candidate.ranges.values(), strict=True)]
-        return np.where(self.bound, np.nan, np.sqrt(np.diag(np.linalg.pinv(self.information)) / self.n_tokens) * unit)
-
-    @property
     def aic(self):
         """Per token, 2 nll + 2 p / n."""
         return 2 * self.nll + 2 * len(self.values) / self.n_tokens
@@ -65,8 +58,9 @@ class RankDistribution:
         """{"mu", "sigma"} of a lognormal fitted in (s, beta), infinite on the power-law edge; empty for the others."""
         if self.name not in IN_MU_SIGMA:
             return {}
-        mu, sigma = mu_sigma(self.values[0] - 1, self.values[1])
-        return {"mu": float(mu), "sigma": float(sigma)}
+        s, beta = self.values
+        with np.errstate(divide="ignore"):
+            return {"mu": float((1 - s) / (2 * beta)), "sigma": float(np.sqrt(0.5 / beta))}
 
     @property
     def conventional_information(self):

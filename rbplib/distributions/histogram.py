@@ -9,14 +9,30 @@ from rbplib.settings import InputError
 DECADE = 0.1  # width in decades of the bins in which ranks are shown and misfits taken
 
 
+def check_inside(ranks, V):
+    if ranks.min() < 1 or ranks.max() > V:
+        raise InputError(f"ranks run from {ranks.min()} to {ranks.max()}, outside 1 to {V}, the vocabulary size.")
+
+
 @dataclass(frozen=True)
 class RankHistogram:
-    """Counts of ranks in bins low..high (inclusive), int64 (B,) each; count float64 (B,); ranks run to vocab_size."""
+    """Counts of ranks in bins low..high (inclusive), int64 (B,) each; count float64 (B,); ranks run to vocab_size.
+
+    Raises:
+        InputError: no counts, fewer than two ranks, or ranks beyond V.
+    """
 
     low: np.ndarray
     high: np.ndarray
     count: np.ndarray
     vocab_size: int
+
+    def __post_init__(self):
+        if self.total <= 0:
+            raise InputError("the rank histogram is empty: no token was counted.")
+        if self.vocab_size < 2:
+            raise InputError("a distribution of ranks needs a vocabulary of at least two tokens.")
+        check_inside(np.append(self.low, self.high), self.vocab_size)
 
     @property
     def total(self):
@@ -38,10 +54,8 @@ class RankHistogram:
 
 
 def rank_histogram(ranks, vocab_size):
-    """Histogram of raw ranks, one bin per distinct rank.
+    """Histogram of raw ranks, integers (n,) in 1..V, one bin per distinct rank.
 
-    Args:
-        ranks: integer array (n,), each in [1, V]. vocab_size: V.
     Raises:
         InputError: no ranks, ranks that are not whole, or ranks outside the vocabulary.
     """
@@ -50,13 +64,8 @@ def rank_histogram(ranks, vocab_size):
         raise InputError("there are no ranks to count: the table holds no scored token.")
     if not np.issubdtype(ranks.dtype, np.integer):
         raise InputError("ranks must be whole numbers: use the 'greater+ties' or 'greater+1' definition.")
-    if ranks.min() < 1 or ranks.max() > vocab_size:
-        raise InputError(
-            f"ranks run from {ranks.min()} to {ranks.max()}, outside 1 to {vocab_size}, the vocabulary size."
-        )
-    counts = np.bincount(ranks)
-    seen = np.flatnonzero(counts)
-    return RankHistogram(low=seen, high=seen, count=counts[seen].astype(float), vocab_size=int(vocab_size))
+    check_inside(ranks, vocab_size)
+    return as_histogram(np.bincount(ranks, minlength=vocab_size + 1)[1:])
 
 
 def table_histogram(table):
@@ -65,24 +74,13 @@ def table_histogram(table):
 
 
 def as_histogram(counts):
-    """A RankHistogram as it is, or one of counts (V,) with counts[k-1] tokens of rank k; checked for a fit.
-
-    Raises:
-        InputError: no counts, counts below zero, fewer than two ranks, or ranks beyond V.
-    """
-    histogram = counts
-    if not isinstance(counts, RankHistogram):
-        counts = np.asarray(counts, dtype=float)
-        if counts.ndim != 1:
-            raise InputError(f"a rank histogram has one count per rank: got an array of shape {counts.shape}.")
-        if (counts < 0).any() or not np.isfinite(counts).all():
-            raise InputError("a rank histogram must hold counts of at least 0.")
-        seen = np.flatnonzero(counts) + 1
-        histogram = RankHistogram(low=seen, high=seen, count=counts[seen - 1], vocab_size=len(counts))
-    if histogram.total <= 0:
-        raise InputError("the rank histogram is empty: no token was counted.")
-    if histogram.vocab_size < 2:
-        raise InputError("a distribution of ranks needs a vocabulary of at least two tokens.")
-    if histogram.high.max() > histogram.vocab_size or histogram.low.min() < 1:
-        raise InputError(f"the histogram has ranks outside 1 to {histogram.vocab_size}, the vocabulary size.")
-    return histogram
+    """A RankHistogram as it is, or one of counts (V,) with counts[k-1] tokens of rank k."""
+    if isinstance(counts, RankHistogram):
+        return counts
+    counts = np.asarray(counts, dtype=float)
+    if counts.ndim != 1:
+        raise InputError(f"a rank histogram has one count per rank: got an array of shape {counts.shape}.")
+    if (counts < 0).any() or not np.isfinite(counts).all():
+        raise InputError("a rank histogram must hold counts of at least 0.")
+    seen = np.flatnonzero(counts) + 1
+    return RankHistogram(low=seen, high=seen, count=counts[seen - 1], vocab_size=len(counts))

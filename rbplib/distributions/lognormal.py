@@ -15,8 +15,11 @@ import numpy as np
 from scipy import special
 
 HEAD = 1000  # ranks added one by one; beyond them the Euler-Maclaurin remainder is below rounding
-# B_2n / (2n)! for n = 1..7, the weights of the odd derivatives in Euler-Maclaurin
-EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
+# Euler-Maclaurin's sum less integral, exact for polynomials through the first ranks, whose values replace derivatives:
+# the n-th power gives 1/2 at n = 0 and -B_(n+1)/(n+1) after that
+EDGE = np.linalg.solve(
+    np.vander(np.arange(8.0), increasing=True).T, [1 / 2, -1 / 12, 0, 1 / 120, 0, -1 / 252, 0, 1 / 240]
+)
 LEGENDRE, FADE = np.polynomial.legendre.leggauss(80), 40.0  # exp(-40) is below rounding
 SQRT_2PI = np.sqrt(2 * np.pi)
 
@@ -43,13 +46,6 @@ def natural(mu, sigma):
     return Natural(-mu / sigma**2, 0.5 / sigma**2)
 
 
-def mu_sigma(lam, beta):
-    """Location and scale (mu, sigma) of natural parameters; infinite at beta = 0, a power law. Inverse of `natural`."""
-    lam, beta = np.asarray(lam, float), np.asarray(beta, float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return -lam / (2 * beta), np.sqrt(0.5 / beta)
-
-
 def mills(a):
     """Mills ratio m(a) = (1 - Phi(a)) / phi(a) of the standard normal, without underflow for large a."""
     return np.sqrt(np.pi / 2) * special.erfcx(np.asarray(a, float) / np.sqrt(2))
@@ -71,33 +67,11 @@ def _tail_integrals(lam, beta, T, orders, shift):
     return np.stack([(mass * t**j).sum(0) for j in range(orders)])
 
 
-def _edge_terms(lam, beta, K, orders, shift):
-    """Half the edge value and the odd-derivative corrections of Euler-Maclaurin at x = K; an array (orders, P).
-
-    The n-th derivative of x^-s exp(-beta t^2) t^j, t = ln x, is x^(-s-n) exp(-beta t^2) P_n(t) with
-    P_(n+1) = P_n' - (s + n + 2 beta t) P_n and P_0 = t^j, so polynomials in t carry all derivatives.
-    """
-    s, T, count = 1 + lam, np.log(K), 2 * len(EULER_MACLAURIN)
-    powers = T ** np.arange(orders + count)
-    derivative, times_t = np.diag(np.arange(1.0, len(powers)), 1), np.diag(np.ones(len(powers) - 1), -1)
-    out = np.empty((orders, lam.size))
-    for j in range(orders):
-        P = np.zeros((len(powers), lam.size))
-        P[j], out[j] = 1.0, 0.5 * T**j
-        for n in range(count - 1):
-            P = derivative @ P - (s + n) * P - 2 * beta * (times_t @ P)
-            if n % 2 == 0:
-                out[j] -= EULER_MACLAURIN[n // 2] * (powers @ P) / float(K) ** (n + 1)
-    return out * np.exp(-s * T - beta * T**2 - shift)
-
-
 def lattice_sums(lam, beta, start=1, orders=3):
     """Sums over ranks k >= start of k^-(1+lam) exp(-beta ln^2 k) ln^j k, for j = 0..orders-1 (label eq-lattice).
 
     Args:
         lam, beta: floats or arrays of one shape; beta >= 0, and lam > 0 where beta = 0.
-        start: int, the first rank of the sum.
-        orders: int, how many powers of ln k.
     Returns:
         sums: float64 (orders, *shape), multiplied by exp(-shift).
         shift: float64 (*shape), a log scale that keeps the sums from overflowing.
@@ -116,16 +90,16 @@ def lattice_sums(lam, beta, start=1, orders=3):
         raise ValueError("lam and beta must be finite numbers.")
     if np.any(beta < 0) or np.any((beta == 0) & (lam <= 0)):
         raise ValueError("the sum over all ranks diverges: it needs beta > 0, or beta = 0 with lam > 0.")
-    start, K = int(start), max(HEAD, int(start))
+    K = max(HEAD, int(start))
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = np.where(lam < 0, np.where(beta > 0, lam**2 / (4 * beta), 0.0), 0.0)
-    sums = _tail_integrals(lam, beta, np.log(K), orders, shift) + _edge_terms(lam, beta, K, orders, shift)
-    t = np.log(np.arange(start, K, dtype=float))  # (H,)
+        shift = np.where((lam < 0) & (beta > 0), lam**2 / (4 * beta), 0.0)
+    sums = _tail_integrals(lam, beta, np.log(K), orders, shift)
+    t = np.log(np.arange(int(start), K + len(EDGE), dtype=float))  # (H,)
+    powers = t[:, None] ** np.arange(orders) * np.r_[np.ones(K - int(start)), EDGE][:, None]  # (H, orders)
     for lo in range(0, lam.size, 512):  # a bounded block at a time
         part = slice(lo, lo + 512)
         terms = np.exp(-np.outer(1 + lam[part], t) - np.outer(beta[part], t**2) - shift[part, None])  # (P, H)
-        for j in range(orders):
-            sums[j, part] += terms @ t**j
+        sums[:, part] += (terms @ powers).T
     return sums.reshape((orders, *shape)), shift.reshape(shape)
 
 

@@ -11,31 +11,22 @@ from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent
 
 def contest_frame(result, fits):
     """One row per candidate, best first: held-out loss with interval, AIC, and how far it is off in absolute terms."""
-    fits = [fits[name] for name in result.candidates]
-    best_aic = min(f.aic for f in fits)
-    return pd.DataFrame(
-        {
-            "law": [f.title for f in fits],
-            "parameters": [len(f.values) for f in fits],
-            "held-out nats": result.nll,
-            "above the best": result.loss,
-            "low": result.interval[0],
-            "high": result.interval[1],
-            "AIC above the best": [f.aic - best_aic for f in fits],
-            "KL": [f.kl for f in fits],
-            "max |ΔRBP|": [f.max_drbp for f in fits],
-            "status": [f.status for f in fits],
-        }
-    )
+    frame = fit_frame([fits[name] for name in result.candidates]).drop(columns=["p_1", "1 - RBP_10000", "fitted"])
+    low, high = result.interval
+    held_out = {"held-out nats": result.nll, "above the best": result.loss, "low": low, "high": high}
+    for at, (name, values) in enumerate(held_out.items(), start=2):
+        frame.insert(at, name, values)
+    return frame
 
 
 def fit_frame(fits):
-    """One row per fitted distribution, in the order given: AIC above the first, absolute misfit, parameters."""
+    """One row per fitted distribution, in the order given: AIC above the best, absolute misfit, parameters."""
+    best = min(f.aic for f in fits)
     return pd.DataFrame(
         {
             "law": f.title,
             "parameters": len(f.values),
-            "AIC above the best": f.aic - fits[0].aic,
+            "AIC above the best": f.aic - best,
             "KL": f.kl,
             "max |ΔRBP|": f.max_drbp,
             "p_1": f.pmf[0],
@@ -49,8 +40,7 @@ def fit_frame(fits):
 
 def vuong_frame(table, fits, pairs):
     """Vuong's statistic of pairs of candidates on the tokens of a table, clustered by document and not."""
-    ranks = table.rank()
-    tests = [(a, b, vuong(fits[a], fits[b], ranks, table.document)) for a, b in pairs]
+    tests = [(a, b, vuong(fits[a], fits[b], table)) for a, b in pairs]
     return pd.DataFrame(
         {
             "first": fits[a].title,

@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 
-from rbplib.distributions.contest import contest, cross_validate, vuong
+from rbplib.distributions.contest import cross_validate, table_contest, vuong
 from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import rank_histogram
+from rbplib.distributions.histogram import table_histogram
+from rbplib.ranks.table import RankTable
 from rbplib.settings import InputError
 
 V = 5000
+
+
+def rank_table(rank, document, V):
+    one = np.ones_like(rank)
+    return RankTable(document, one, rank, rank, one, -one.astype(float), {"vocab_size": V})
 
 
 def clustered_ranks(documents, tokens, seed):
@@ -17,32 +23,33 @@ def clustered_ranks(documents, tokens, seed):
     for s in rng.normal(1.3, 0.15, documents):
         mass = k**-s * np.exp(-k / 900)
         ranks.append(rng.choice(V, size=tokens, p=mass / mass.sum()) + 1)
-    return np.concatenate(ranks), np.repeat(np.arange(documents) * 3, tokens)  # gaps in the numbering are allowed
+    document = np.repeat(np.arange(documents) * 3, tokens)  # gaps in the numbering are allowed
+    return rank_table(np.concatenate(ranks), document, V)
 
 
 def test_held_out_comparison_and_clustered_vuong():
-    ranks, documents = clustered_ranks(60, 400, seed=2)
+    table = clustered_ranks(60, 400, seed=2)
     names = ("zipf", "zipf_cutoff", "yule")
-    fits, scores, tokens = cross_validate(ranks, documents, V, names, seed=1)
-    assert tokens.sum() == len(ranks) and scores.shape == (60, 3)
-    again = cross_validate(ranks, documents, V, names, seed=1)
+    _, scores, tokens = cross_validate(table, names, seed=1)
+    assert tokens.sum() == len(table.document) and scores.shape == (60, 3)
+    again = cross_validate(table, names, seed=1)
     assert np.array_equal(scores, again[1])
-    result = contest(names, scores, tokens, n_bootstrap=2000, seed=0)
+    result, fits = table_contest(table, names, n_bootstrap=2000, seed=1)
     assert result.best == "zipf_cutoff" and result.loss[0] == 0
     for j, name in enumerate(result.candidates[1:], start=1):
         assert result.interval[0, j] < result.loss[j] < result.interval[1, j], name
     assert (
-        -scores[:, 1].sum() / tokens.sum() > fit_rank_law(rank_histogram(ranks, V), "zipf_cutoff").nll
+        -scores[:, 1].sum() / tokens.sum() > fit_rank_law(table_histogram(table), "zipf_cutoff").nll
     )  # held out costs something
-    first, second = (fit_rank_law(rank_histogram(ranks, V), f) for f in ("zipf_cutoff", "zipf"))
-    test = vuong(first, second, ranks, documents)
+    first, second = (fit_rank_law(table_histogram(table), f) for f in ("zipf_cutoff", "zipf"))
+    test = vuong(first, second, table)
     assert test.z > 3 and test.deff > 1.5 and abs(test.z) < abs(test.z_iid)
-    assert np.isclose(test.mean, second.nll - first.nll - 1 / len(ranks), atol=1e-12)
+    assert np.isclose(test.mean, second.nll - first.nll - 1 / len(table.document), atol=1e-12)
     assert fits["zipf"].nll == second.nll and result.place("yule") == result.candidates.index("yule")
-    reverse = vuong(second, first, ranks, documents)
+    reverse = vuong(second, first, table)
     assert np.isclose(reverse.z, -test.z)
 
 
 def test_too_few_documents_for_the_folds():
     with pytest.raises(InputError, match="folds"):
-        cross_validate(np.array([1, 2]), np.array([0, 0]), 10, ("zipf",))
+        cross_validate(rank_table(np.array([1, 2]), np.array([0, 0]), 10), ("zipf",))

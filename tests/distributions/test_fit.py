@@ -28,7 +28,11 @@ def test_standard_errors_match_the_scatter_of_refits(name):
     pmf, n = planted_pmf(name, PLANTED[name]), 100_000
     fits = [fit_rank_law(rng.multinomial(n, pmf), name) for _ in range(60)]
     spread = np.std([f.values for f in fits], axis=0, ddof=1)
-    assert np.allclose(np.mean([f.se for f in fits], axis=0), spread, rtol=0.35)
+    unit = [
+        [abs(v) if r.log else 1 for v, r in zip(f.values, CANDIDATES[name].ranges.values(), strict=True)] for f in fits
+    ]
+    se = np.sqrt([np.diag(np.linalg.inv(f.information)) / n for f in fits]) * unit
+    assert np.allclose(se.mean(0), spread, rtol=0.35)
     z = (np.mean([f.values for f in fits], axis=0) - PLANTED[name]) / (spread / np.sqrt(60))
     assert np.abs(z).max() < 4
 

@@ -136,12 +136,6 @@ def neg_log_p1_bounds(mu, sigma):
     return lower, np.where(mu < sigma**2, np.log1p(area), np.nan)
 
 
-def test_natural_parameters_and_back():
-    mu, sigma = lognormal.mu_sigma(*lognormal.natural([-3.0, 0.5], [2.0, 1.2]))
-    assert np.allclose(mu, [-3.0, 0.5]) and np.allclose(sigma, [2.0, 1.2])
-    assert np.isinf(lognormal.mu_sigma(0.4, 0.0)).all()  # a power law has no finite pair
-
-
 def test_mills_bounds_hold():
     ratio, sigma = np.meshgrid(np.linspace(-10, 3, 27), np.geomspace(0.1, 50, 23))
     mu = ratio * sigma
