@@ -41,10 +41,6 @@ class Candidate:
     ranges: dict  # {parameter: Range}
     starts: tuple[tuple[float, ...], ...]
 
-    @property
-    def parameters(self):
-        return tuple(self.ranges)
-
     def log_mass(self, k, params):
         """Log mass up to a constant, float64 (n,), at ranks k (n,) for a parameter vector."""
         return self.formula(k, *params)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rbplib.distributions.candidates import CANDIDATES, IN_MU_SIGMA, Candidate
 from rbplib.distributions.histogram import as_histogram
-from rbplib.distributions.likelihood import TINY, likelihood
+from rbplib.distributions.likelihood import TINY, Likelihood
 from rbplib.settings import check_choice
 
 RIDGE = 0.99  # correlation of two estimates above which they slide on a ridge
@@ -46,7 +46,7 @@ class RankDistribution:
 
     @property
     def parameters(self):
-        return dict(zip(self.candidate.parameters, map(float, self.values), strict=True))
+        return dict(zip(self.candidate.ranges, map(float, self.values), strict=True))
 
     @property
     def aic(self):
@@ -161,7 +161,7 @@ def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", start=None):
     1.5
     """
     check_choice(candidate, tuple(CANDIDATES), "distribution of ranks")
-    objective = likelihood(histogram := as_histogram(histogram), CANDIDATES[candidate])
+    objective = Likelihood(histogram := as_histogram(histogram), CANDIDATES[candidate])
     starts = objective.candidate.starts if start is None else (start,)
     tries = [_search(objective, objective.to_search(s), steps=6 if len(starts) > 1 else 200) for s in starts]
     theta, _, converged = min(tries, key=lambda found: found[1])

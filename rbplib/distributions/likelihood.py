@@ -5,20 +5,22 @@ function of ln k is its own interpolation polynomial through NODES points. Error
 candidate (tested). Label eq-pivots.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-
-from rbplib.distributions.candidates import Candidate
 
 EXACT, NODES, BLOCK = 48, 8, np.sqrt(2.0)
 TINY = 1e-300
 
 
+def project(counts, blocks):
+    """Weights (P,) at the pivots so that the sum of counts[k-1] g(k), counts (V,), is weights @ g(pivots)."""
+    return np.concatenate([counts[ranks] @ matrix for ranks, matrix in blocks])
+
+
 @lru_cache(maxsize=8)
 def pivots(V):
-    """Where a smooth function of 1..V has to be known: (k (P,), blocks), k the pivots as float64 ranks.
+    """Where a smooth function of 1..V has to be known: (k float64 (P,), their weights (P,) in a sum over 1..V, blocks).
 
     A block is a slice of the V ranks with the matrix (ranks, its pivots) that interpolates there. Cost: NODES numbers
     per rank, once per V.
@@ -36,26 +38,30 @@ def pivots(V):
         blocks.append((slice(first, last), np.ascontiguousarray(np.transpose(lagrange))))
         k.append(np.exp(x))
         first = last
-    return np.concatenate(k), blocks
+    return np.concatenate(k), project(np.ones(V), blocks), blocks
 
 
-def project(counts, blocks):
-    """Weights (P,) at the pivots so that the sum of counts[k-1] g(k), counts (V,), is weights @ g(pivots)."""
-    return np.concatenate([counts[ranks] @ matrix for ranks, matrix in blocks])
-
-
-@dataclass(frozen=True)
 class Likelihood:
-    """Negative log likelihood per token on the pivots, in search coordinates theta: logarithms where `log` says so."""
+    """Negative log likelihood per token of a candidate on a RankHistogram, summed over the pivots k (P,).
 
-    candidate: Candidate
-    k: np.ndarray  # float64 (P,), the pivots
-    weights: np.ndarray  # float64 (P,)
-    share: np.ndarray  # of tokens: float64 (P,) at the pivots where ranks are single, else (B,) in the bins
-    bins: np.ndarray | None  # float64 (B, P), the mass of each bin from that at the pivots
-    log: np.ndarray  # bool (p,)
-    low: np.ndarray  # float64 (p,), bounds of theta
-    high: np.ndarray
+    theta (p,) are the parameters as they are searched for, between `low` and `high`: logarithms where `log` says so.
+    `share` of tokens is float64 (P,) at the pivots where ranks are single; else it is that of the bins, (B,), and
+    `bins` (B, P) gives the mass of each from that at the pivots.
+    """
+
+    def __init__(self, histogram, candidate):
+        V, self.candidate, self.bins = histogram.vocab_size, candidate, None
+        self.k, self.weights, blocks = pivots(V)
+        if histogram.single:
+            counts = np.zeros(V)
+            counts[histogram.low - 1] = histogram.count
+            self.share = project(counts, blocks) / histogram.total
+        else:
+            ranks, self.share = np.arange(1, V + 1), histogram.count / histogram.total
+            ends = zip(histogram.low, histogram.high, strict=True)
+            self.bins = np.stack([project(((a <= ranks) & (ranks <= b)).astype(float), blocks) for a, b in ends])
+        low, high, self.log = map(np.array, zip(*candidate.ranges.values(), strict=True))
+        self.low, self.high = self.to_search(low), self.to_search(high)
 
     def to_search(self, params):
         return np.log(params, where=self.log, out=np.array(params, float))
@@ -100,29 +106,3 @@ class Likelihood:
         cells = self.cells(log_mass)
         slopes = (self.bins @ (np.exp(log_mass)[:, None] * centred)) / cells[:, None]
         return -self.share @ np.log(cells), -(self.share @ slopes), (slopes * cells[:, None]).T @ slopes
-
-
-def likelihood(histogram, candidate):
-    """The Likelihood of a candidate on a RankHistogram."""
-    V, bins = histogram.vocab_size, None
-    k, blocks = pivots(V)
-    if histogram.single:
-        counts = np.zeros(V)
-        counts[histogram.low - 1] = histogram.count
-        share = project(counts, blocks) / histogram.total
-    else:
-        ranks, share = np.arange(1, V + 1), histogram.count / histogram.total
-        ends = zip(histogram.low, histogram.high, strict=True)
-        bins = np.stack([project(((a <= ranks) & (ranks <= b)).astype(float), blocks) for a, b in ends])
-    low, high, log = map(np.array, zip(*candidate.ranges.values(), strict=True))
-    low, high = (np.log(ends, where=log, out=ends.copy()) for ends in (low, high))
-    return Likelihood(
-        candidate=candidate,
-        k=k,
-        weights=project(np.ones(V), blocks),
-        share=share,
-        bins=bins,
-        log=log,
-        low=low,
-        high=high,
-    )

@@ -11,7 +11,7 @@ from scipy.special import entr, log_ndtr
 from rbplib.distributions.candidates import CANDIDATES, PAPER
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import as_histogram, table_histogram
-from rbplib.distributions.likelihood import likelihood
+from rbplib.distributions.likelihood import Likelihood
 
 
 def mu_over_sigma(fit):
@@ -64,7 +64,7 @@ def ridge_profile(histogram, mus):
         float64 (n,).
     """
     histogram = as_histogram(histogram)
-    value = likelihood(histogram, CANDIDATES["lognormal_rounded"]).value
+    value = Likelihood(histogram, CANDIDATES["lognormal_rounded"]).value
 
     def nll(mu, sigma):
         return value(np.array([1 - mu / sigma**2, 0.5 / sigma**2]))

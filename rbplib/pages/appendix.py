@@ -11,9 +11,9 @@ from rbplib.laws.bootstrap import line
 POINTS = ((-5, 1), (-5, 2), (-5, 5), (-1, 1), (-1, 12.892), (0, 0.5), (0, 2), (1, 0.5), (1, 2), (2, 1), (2, 5))
 
 
-def approximation_frame(points=POINTS, printed=gpt2.PRINTED):
-    """Exact sums beside the paper's formulas at points (mu/sigma, sigma), the printed GPT-2 pair first."""
-    mu, sigma = np.array([printed, *((r * s, s) for r, s in points)]).T
+def approximation_frame(printed=gpt2.PRINTED):
+    """Exact sums beside the paper's formulas at POINTS (mu/sigma, sigma), the printed GPT-2 pair first."""
+    mu, sigma = np.array([printed, *((r * s, s) for r, s in POINTS)]).T
     natural, c = lognormal.natural(mu, sigma), lognormal.exact_c(mu, sigma)
     first, second = np.array(paper.integrals(mu, sigma)) / (lognormal.log_moments(*natural) * c) - 1
     return pd.DataFrame(
@@ -43,11 +43,6 @@ def error_maps(ratio, sigma):
         }
 
 
-def nonsense_edge(ratio):
-    """sigma below which the paper's formulas give p_1 > 1, where sigma m(a) = 1/2; float64, shape of ratio."""
-    return 0.5 / lognormal.mills(-np.asarray(ratio, float))
-
-
 def cancellation_frame(ratios, sigma):
     """The three terms of paper Eq. 16 along mu -> -infinity at fixed sigma, and their sum log Z."""
     ratio = np.asarray(ratios, float)
@@ -65,9 +60,9 @@ def cancellation_frame(ratios, sigma):
     )
 
 
-def fraction_frame(sigmas=(10.0, 1e2, 1e3, 1e4, 1e5)):
+def fraction_frame():
     """The fraction of Eq. D(27) against |log c| along a = ln sigma, where both limits of the paper hold."""
-    sigma = np.array(sigmas)
+    sigma = np.array([10.0, 1e2, 1e3, 1e4, 1e5])
     a = np.log(sigma)
     natural = lognormal.natural(-a * sigma, sigma)
     log_z = lognormal.log_z(*natural)
@@ -139,29 +134,25 @@ def exponents_frame(ks=(1, 10, 100, 1000, 10_000), printed=gpt2.PRINTED):
         "the same on 1..V": paper.fixed_sigma_misses(ks, *printed, gpt2.VOCABULARY),
         "lognormal, ceiling (Eq. 9)": paper.ceiling_misses(ks, 0.69, 3.52),
     }
-    rows = {
-        "authors' GPT-2 figure": slopes / slopes[0],
-        **{name: paper.exponents_over_k(ks, misses) for name, misses in moving.items()},
-        "Fréchet of fixed shape": np.ones(len(ks)),
-    }
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[f"k = {k}" for k in ks])
-    return frame.rename_axis("law").reset_index()
+    rows = {name: paper.exponents_over_k(ks, misses) for name, misses in moving.items()}
+    rows = {"authors' GPT-2 figure": slopes / slopes[0], **rows, "Fréchet of fixed shape": np.ones(len(ks))}
+    return pd.DataFrame(rows, index=[f"k = {k}" for k in ks]).T.rename_axis("law").reset_index()
 
 
-def emergence_frame(ps, rhos=(0.02, 0.05, 0.1, 0.2), iccs=(0.002, 0.005, 0.01, 0.02, 0.05), N=100):
+def emergence_frame(ps, N=100):
     """log10 of p_N over RBP^N: orders of magnitude by which dependence helps."""
     rows = []
     for p in ps:
-        runs_of = {f"ρ = {r}": runs.log_run_markov(p, N, r) for r in rhos}
-        runs_of |= {f"ICC = {i}": runs.log_run_beta(p, N, i) for i in iccs}
+        runs_of = {f"ρ = {r}": runs.log_run_markov(p, N, r) for r in (0.02, 0.05, 0.1, 0.2)}
+        runs_of |= {f"ICC = {i}": runs.log_run_beta(p, N, i) for i in (0.002, 0.005, 0.01, 0.02, 0.05)}
         alone = runs.log_run_independent(p, N)
         rows.append({"p": p} | {name: (run - alone) / np.log(10) for name, run in runs_of.items()})
     return pd.DataFrame(rows)
 
 
-def precision_frame(models=7, decades=3, n_tokens=5e5):
-    """Effective misses a model needs for a given interval of alpha, and the RBP_k that leaves them."""
-    S, rows = np.geomspace(1, 10**decades, models), []
+def precision_frame(models=7, n_tokens=5e5):
+    """Effective misses that a given interval of alpha over three decades needs, and the RBP_k that leaves them."""
+    S, rows = np.geomspace(1, 1000, models), []
     for width in (0.01, 0.005):
         for variance, quantile in {"known": 1.96, "estimated": stats.t.ppf(0.975, models - 2)}.items():
             m = noise.misses_needed(S, width, quantile)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rbplib.pages.figures import law_axes
+from rbplib.pages.figures import GREY, draw_fit, law_axes, row_axis
 
 RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
 OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
@@ -41,27 +41,25 @@ def draw_fit_ratio(ax, histogram, fits):
 
 def draw_contest(ax, contest, titles):
     """Held-out loss above the best candidate, nats per token, with its interval; one row each, best on top."""
-    rows = np.arange(len(contest.candidates))[::-1]
+    rows = row_axis(ax, [titles[f] for f in contest.candidates])
     low, high = np.maximum(contest.interval, 1e-6)
     loss = np.maximum(contest.loss, 1e-6)
     ax.hlines(rows[1:], low[1:], high[1:], color="C0", linewidth=2.4)
     ax.plot(loss[1:], rows[1:], linestyle="none", marker="o", color="black", markersize=4)
-    ax.set_yticks(rows, [titles[f] for f in contest.candidates])
     ax.set(xscale="log", xlabel="held-out nats per token above the best law")
-    ax.grid(axis="y", visible=False)
     return ax
 
 
 def draw_profile(ax, mus, loss, best):
     """Log likelihood lost along the ridge, against -mu on a logarithmic axis, with a line at the best mu."""
     ax.plot(-np.asarray(mus, float), loss, marker="o")
-    ax.axvline(-best, color="#888888", linewidth=1, linestyle="--", label="best fit")
+    ax.axvline(-best, color=GREY, linewidth=1, linestyle="--", label="best fit")
     ax.set(xscale="log", xlabel=r"$-\mu$", ylabel="log likelihood less its maximum (nats, whole sample)")
     return ax
 
 
-def draw_regions(ax, ratio, sigma, error, label):
-    """A map of relative error over (mu/sigma, sigma) with the lines of 1% and 10% error; grey where p_1 would exceed 1.
+def draw_regions(ax, ratio, sigma, error, label, point, name):
+    """A map of relative error over (mu/sigma, sigma) with the lines of 1% and 10% error, and a named point.
 
     Args:
         ratio: (X,). sigma: (Y,). error: (Y, X), signed relative error; NaN where the formula gives no number.
@@ -73,34 +71,26 @@ def draw_regions(ax, ratio, sigma, error, label):
     ax.set(yscale="log", xlabel=r"$\mu/\sigma$", ylabel=r"$\sigma$")
     ax.grid(visible=False)
     ax.figure.colorbar(mesh, ax=ax, label=label)
-    return ax
-
-
-def mark_point(ax, ratio, sigma, text):
-    """A named point on a map."""
-    ax.plot([ratio], [sigma], marker="*", markersize=12, color="white", markeredgecolor="black", linestyle="none")
-    ax.annotate(text, (ratio, sigma), (7, 5), textcoords="offset points", color="white", fontsize=9)
+    ax.plot(*point, marker="*", markersize=12, color="white", markeredgecolor="black", linestyle="none")
+    ax.annotate(name, point, (7, 5), textcoords="offset points", color="white", fontsize=9)
     return ax
 
 
 def draw_three_losses(ax, laws, looks):
     """The losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
     for law, look in zip(laws, looks, strict=True):
-        ax.plot(law.S, np.exp(law.y), linestyle="none", label=f"{law.loss.name}: slope {-law.alpha:.3f}", **look)
-        ax.plot(law.S, np.exp(law.fitted), color=look["color"], linewidth=1.2)
+        draw_fit(ax, law, label=f"{law.loss.name}: slope {-law.alpha:.3f}", **look)
     return law_axes(ax, "loss (nats)")
 
 
 def draw_ratio_parts(ax, parts):
     """What the printed likelihood ratio is made of: one bar per power law, against the authors' lognormal."""
-    rows = np.arange(len(parts.names))[::-1]
+    rows = row_axis(ax, parts.names)
     ax.barh(rows, parts.ratios, color=["#D55E00" if r < 0 else "#0072B2" for r in parts.ratios], height=0.6)
     for row, value in zip(rows, parts.ratios, strict=True):
-        side = {"ha": "left", "x": value + 60} if value > 0 else {"ha": "right", "x": value - 60}
-        ax.text(side["x"], row, f"{value:,.0f}", va="center", ha=side["ha"], fontsize=8.5)
-    ax.set_yticks(rows, parts.names)
+        gap, side = (60, "left") if value > 0 else (-60, "right")
+        ax.text(value + gap, row, f"{value:,.0f}", va="center", ha=side, fontsize=8.5)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.margins(x=0.18)
     ax.set_xlabel("log likelihood less that of the authors' lognormal (nats)")
-    ax.grid(axis="y", visible=False)
     return ax
