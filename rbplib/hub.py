@@ -1,8 +1,8 @@
 """Files of the hub: found, fetched, checked against their hash, and every failure told in one sentence.
 
-huggingface_hub finds, fetches, resumes and keeps; with no network its cache answers. Two things are by hand: the hash
-of a file is computed after its download, as the library compares sizes alone, and each of its errors becomes one
-sentence with its mend. Tokens of gated repositories are left to the library: this module never sees one.
+huggingface_hub finds, fetches, resumes and keeps; with no network its cache answers. By hand: a file's hash is computed
+after its download, as the library compares sizes alone, and each of its errors becomes one sentence with its mend.
+Tokens of gated repositories are left to the library: this module never sees one.
 """
 
 import errno
@@ -34,25 +34,25 @@ class Repo:
 
 
 def open_repo(repo_id, revision=None, kind="model"):
-    """Resolve a revision to its commit and list the files there.
+    """The Repo at a branch, tag or commit; None is the main branch.
 
-    Args:
-        repo_id: OWNER/NAME. revision: branch, tag or commit; None is the main branch.
-    Raises:
-        InputError: no such repository or revision, gated, or neither network nor cache.
+    Raises InputError: no such repository or revision, gated, or neither network nor cache.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, errors, get_cached_repo_tree
 
     check_repo_id(repo_id, kind)
     try:
         info = patiently(lambda: HfApi().repo_info(repo_id, revision=revision, repo_type=kind, timeout=30))
-        commit, files, online = info.sha, [s.rfilename for s in info.siblings or ()], True
+        return Repo(repo_id, kind, revision or "main", info.sha, tuple(s.rfilename for s in info.siblings or ()), True)
     except Exception as error:
         folder = cached_snapshot(repo_id, revision, kind) if is_offline(error) else None
         if folder is None:
             raise sentence(error, repo_id, kind, revision) from None
-        commit, files, online = folder.name, cached_files(repo_id, folder, kind), False
-    return Repo(repo_id, kind, revision or "main", commit, tuple(files), online)
+    try:
+        files = [f.path for f in get_cached_repo_tree(repo_id, repo_type=kind, revision=folder.name)]
+    except errors.CachedRepoTreeNotFoundError:  # another program filled the cache
+        files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    return Repo(repo_id, kind, revision or "main", folder.name, tuple(files), False)
 
 
 def check_repo_id(repo_id, kind="model"):
@@ -66,10 +66,9 @@ def cached_snapshot(repo_id, revision=None, kind="model"):
     """The cache's folder of a repository at a revision, whatever it holds, or None; no network is used."""
     from huggingface_hub import errors, snapshot_download
 
-    here = {"local_files_only": True, "allow_patterns": []}
+    here = {"revision": revision, "local_files_only": True, "allow_patterns": []}
     with suppress(errors.LocalEntryNotFoundError):
-        return Path(snapshot_download(repo_id, repo_type=kind, revision=revision, **here))
-    return None
+        return Path(snapshot_download(repo_id, repo_type=kind, **here))
 
 
 def free_disk():
@@ -80,22 +79,10 @@ def free_disk():
     return shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
 
 
-def cached_files(repo_id, folder, kind):
-    """Paths in a repository: by the listing in the cache, or what is there if another program filled it."""
-    from huggingface_hub import errors, get_cached_repo_tree
-
-    with suppress(errors.CachedRepoTreeNotFoundError):
-        return [f.path for f in get_cached_repo_tree(repo_id, repo_type=kind, revision=folder.name)]
-    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-
-
 def fetch(repo, *names):
-    """The local folder of a repository, with these files downloaded if need be and verified against their hashes.
+    """The local folder of a Repo, with the files of these paths downloaded if need be and verified by their hashes.
 
-    Args:
-        repo: from `open_repo`. names: paths in the repository.
-    Raises:
-        InputError: a file is absent, refused, keeps failing, or fails its hash twice.
+    Raises InputError: a file is absent, refused, keeps failing, or fails its hash twice.
     Cost: the download, and one reading of each file to hash it.
     """
     from huggingface_hub import snapshot_download
@@ -109,14 +96,19 @@ def fetch(repo, *names):
         options["local_files_only"] = not repo.online or bool(held and all((held / n).is_file() for n in names))
         with telling(repo):
             folder = Path(patiently(lambda: snapshot_download(repo.id, **options)))
-        damaged = removed(folder, names)
+        damaged = [n for n in names if not intact(folder / n)]
+        for path in (folder / n for n in damaged):
+            path.resolve().unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         if not damaged:
             remember(repo, folder)
             return folder
         if not repo.online:
             raise InputError(f"the cached {damaged[0]} of {it} is damaged and was removed: connect and run again.")
-    said = f"{damaged[0]} of {it} does not match its published hash, twice: nothing was kept; "
-    raise InputError(said + "try again later or from another network.")
+    raise InputError(
+        f"{damaged[0]} of {it} does not match its published hash, twice: nothing was kept; try again later or from "
+        "another network."
+    )
 
 
 def remember(repo, folder):
@@ -137,15 +129,6 @@ def one_at_a_time(path):
     return WeakFileLock(path.with_name(f".{path.stem}.lock"))
 
 
-def removed(folder, names):
-    """Those of the files whose content is not what their hash says, taken out of the cache."""
-    damaged = [n for n in names if not intact(folder / n)]
-    for path in (folder / n for n in damaged):
-        path.resolve().unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    return damaged
-
-
 def intact(path):
     """Whether a cached file has the content that the blob it links to is named by: a SHA-256, or git's SHA-1."""
     promised = path.readlink().name if path.is_symlink() else ""
@@ -162,10 +145,7 @@ def file_digest(path, kind="sha256"):
 
 
 def open_remote(repo, name):
-    """A file of a repository that is read where it is asked, by ranges; for readers that seek, as Parquet's does.
-
-    What comes cannot be checked against the file's hash; Parquet notices most damage when it is parsed.
-    """
+    """A file of a Repo read where it is asked, by ranges, for readers that seek; Parquet itself notices most damage."""
     from huggingface_hub import HfFileSystem
 
     path = f"{repo.kind}s/{repo.id}@{repo.revision}/{name}".removeprefix("models/")
@@ -174,14 +154,13 @@ def open_remote(repo, name):
 
 def patiently(call):
     """Call again, after a growing pause, while the server is busy or the line breaks; the last error is raised."""
-    for attempt in range(TRIES - 1):
+    for attempt in range(TRIES):
         try:
             return call()
         except Exception as error:
-            if not passing(error):
+            if attempt + 1 == TRIES or not passing(error):
                 raise
             time.sleep(WAIT * 2**attempt)
-    return call()
 
 
 # Errors are known by their classes' names, so that no library is loaded to ask.
@@ -198,7 +177,7 @@ def chain(error):
 
 
 def class_names(error):
-    """Names of the classes of an error and of what caused it."""
+    """Names of the classes in the chain of an error."""
     return {c.__name__ for e in chain(error) for c in type(e).__mro__}
 
 
@@ -222,7 +201,7 @@ def is_offline(error):
 
 @contextmanager
 def telling(repo):
-    """Whatever fails inside is told in one sentence about the repository."""
+    """Whatever fails inside is told in one sentence about the Repo."""
     try:
         yield
     except Exception as error:

@@ -6,6 +6,7 @@ import re
 import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -14,7 +15,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or 
 REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 PROTOCOLS = ("paper", "full")
-SOURCES = ("embedded", "hub", "file")
+FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".parquet")
 WINDOW = 512  # tokens, the paper's truncation
 
@@ -23,11 +24,11 @@ class InputError(ValueError):
     """Bad input from a person: one sentence that names what is wrong and the mend."""
 
 
-def root(start=None):
+def root():
     """The folder that holds `families/` and `corpora/`: RBP_ROOT, a parent of the current folder, or the checkout."""
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
-    here = Path(start or Path.cwd()).resolve()
+    here = Path.cwd().resolve()
     roots = (p for p in (here, *here.parents) if (p / "families").is_dir() and (p / "corpora").is_dir())
     return next(roots, Path(__file__).resolve().parent.parent)
 
@@ -56,9 +57,8 @@ def atomic_path(path):
 
 
 def write_error(path, error):
-    return InputError(
-        f"{path} could not be written ({error.strerror or error}): free space or fix permissions, then run again."
-    )
+    reason = error.strerror or error
+    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
 
 
 def write_text(path, text):
@@ -112,10 +112,10 @@ class Family:
     path: Path | None = None
 
     def model(self, name):
-        for m in self.models:
-            if m.name == name:
-                return m
-        raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, [m.name for m in self.models])}")
+        known = {m.name: m for m in self.models}
+        if name not in known:
+            raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")
+        return known[name]
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ class Corpus:
     file: Path | None = None
 
 
-def family_names():
-    return sorted(p.stem for p in (root() / "families").glob("*.yml"))
+def yaml_names(folder):
+    return sorted(p.stem for p in (root() / folder).glob("*.yml"))
 
 
-def corpus_names():
-    return sorted(p.stem for p in (root() / "corpora").glob("*.yml"))
+family_names = partial(yaml_names, "families")
+corpus_names = partial(yaml_names, "corpora")
 
 
 def read_yaml(path):
@@ -167,39 +167,48 @@ def read_yaml(path):
     return data
 
 
-def check_keys(data, kinds, path, what):
-    """Refuse a key that is not known or whose value is not of its type; `object` takes any."""
+def given(data, record, path, what, **others):
+    """The entries of a mapping that have a value; each must be a field of `record`, or one of `others`, of its type."""
+    kinds = {f.name: f.type for f in fields(record)} | {"name": object} | others
     for key, value in data.items():
         if key not in kinds:
             raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, kinds)}")
-        if value is not None and (not isinstance(value, kinds[key]) or (kinds[key], type(value)) == (int, bool)):
-            raise InputError(f"{path}: {key!r} of {what} must be of type {kinds[key].__name__}, not {value!r}.")
+        kind = kinds[key]
+        fits = isinstance(value, kind) and (kind in (bool, object) or not isinstance(value, bool))
+        if value is not None and not fits:
+            said = getattr(kind, "__name__", kind)
+            raise InputError(f"{path}: {key!r} of {what} must be of type {said}, not {value!r}.")
+    return {key: value for key, value in data.items() if value is not None}
 
 
-MODEL_KEYS = {"name": object, "id": str, "revision": str, "dtype": object, "context": int, "nonembedding_params": int}
-FAMILY_KEYS = dict.fromkeys(("name", "dtype", "models"), object) | {"title": str, "note": str, "context": int}
-FAMILY_KEYS |= {"embedded": bool, "published": dict}
-CORPUS_KEYS = {f.name: object for f in fields(Corpus) if f.name != "file"} | {"where": dict, "template": str}
-CORPUS_KEYS |= dict.fromkeys(("documents", "seed", "tokens", "first", "min_characters"), int)
-CORPUS_KEYS |= {"streaming": bool, "default": bool}
+def read_entry(name_or_path, what, record, **others):
+    """(fields, path) of a family or corpus: by its name in the root, or by the path of a YAML file of the user's."""
+    text, names = str(name_or_path), yaml_names(FOLDERS[what])
+    path = Path(text).expanduser()
+    if text in names:
+        path = root() / FOLDERS[what] / f"{text}.yml"
+    elif path.suffix not in (".yml", ".yaml"):
+        raise InputError(f"there is no {what} {text!r}: {nearest(text, names)} The path of a file also does.")
+    elif not path.is_file():
+        raise InputError(f"there is no {what} file {text!r}: check the path, or give a name of `rbp {FOLDERS[what]}`.")
+    data = given(read_yaml(path), record, path, f"the {what}", **others)
+    return data | {"name": check_name(str(data.get("name", path.stem)), f"{path}: {what} name")}, path.resolve()
 
 
-def read_model(entry, path, dtype, context):
-    """One entry of a family file as a Model; a bare string is its id. dtype, context: the family's."""
+def read_model(entry, path, common):
+    """One entry of a family file as a Model; a bare string is its id. common: dtype and context of the family."""
     entry = {"id": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
         raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
-    check_keys(entry, MODEL_KEYS, path, "a model")
-    entry = {"name": Path(entry["id"]).name, "dtype": dtype, **entry, "context": entry.get("context") or context}
-    places = (Path(entry["id"]).expanduser(), path.resolve().parent / entry["id"], root() / entry["id"])
+    ident = entry["id"]
+    entry = {"name": Path(ident).name, **common, **given(entry, Model, path, "a model")}
+    places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
     local = next((p.resolve() for p in places if p.is_dir()), None)
-    if local is None and not REPO_ID.match(entry["id"]):
-        raise InputError(
-            f"{path}: model id {entry['id']!r} is neither a folder that exists nor a hub id: 'owner/name'."
-        )
+    if local is None and not REPO_ID.match(ident):
+        raise InputError(f"{path}: model id {ident!r} is neither a folder that exists nor a hub id: 'owner/name'.")
     entry["name"] = check_name(str(entry["name"]), f"{path}: model name")
-    check_choice(entry["dtype"], DTYPES, f"{path}: dtype")
-    if entry["context"] is not None and entry["context"] < 2:
+    check_choice(entry.get("dtype", "auto"), DTYPES, f"{path}: dtype")
+    if entry.get("context", 2) < 2:
         raise InputError(f"{path}: context of {entry['name']} must be at least 2 tokens, got {entry['context']}.")
     return Model(**entry, local=local)
 
@@ -208,50 +217,35 @@ def load_family(name_or_path):
     """A family by its name in `families/`, or by the path of a YAML file of the user's."""
     if isinstance(name_or_path, Family):
         return name_or_path
-    text = str(name_or_path)
-    path = Path(text).expanduser()
-    if text in family_names():
-        path = root() / "families" / f"{text}.yml"
-    elif path.suffix not in (".yml", ".yaml"):
-        raise InputError(f"there is no family {text!r}: {nearest(text, family_names())}")
-    elif not path.is_file():
-        raise InputError(f"there is no family file {text!r}: check the path, or give a name of `rbp families`.")
-    data = read_yaml(path)
-    check_keys(data, FAMILY_KEYS, path, "the family")
-    name = check_name(str(data.get("name", path.stem)), f"{path}: family name")
+    data, path = read_entry(name_or_path, "family", Family, models=object, dtype=str, context=int)
     entries = data.get("models")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
-    models = tuple(read_model(e, path, data.get("dtype", "auto"), data.get("context")) for e in entries)
+    common = {key: data.pop(key) for key in ("dtype", "context") if key in data}
+    models = tuple(read_model(e, path, common) for e in entries)
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
-    kept = {k: v for k, v in data.items() if k not in ("dtype", "context") and v is not None}
-    return Family(**{"title": name, **kept, "name": name, "models": models, "path": path.resolve()})
+    return Family(**{"title": data["name"], **data, "models": models, "path": path})
 
 
 def load_corpus(name_or_path):
     """A corpus by its name in `corpora/`, or by the path of a corpus YAML, a text file or a folder of text files."""
     if isinstance(name_or_path, Corpus):
         return name_or_path
-    text = str(name_or_path)
-    path = Path(text).expanduser()
-    if text in corpus_names():
-        path = root() / "corpora" / f"{text}.yml"
-    elif path.is_dir() or (path.is_file() and path.suffix in TEXT_SUFFIXES):
+    path = Path(name_or_path).expanduser()
+    is_text = path.is_dir() or (path.is_file() and path.suffix in TEXT_SUFFIXES)
+    if is_text and str(name_or_path) not in corpus_names():
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem).strip("-.") or "text"
-        return Corpus(name=name, title=path.name, source="file", path=str(path.resolve()))
-    elif not (path.suffix in (".yml", ".yaml") and path.is_file()):
-        raise InputError(f"there is no corpus {text!r}: {nearest(text, corpus_names())} A file or folder also does.")
-    data = read_yaml(path)
-    check_keys(data, CORPUS_KEYS, path, "the corpus")
-    name = check_name(str(data.get("name", path.stem)), f"{path}: corpus name")
-    check_choice(data.get("source", "file"), SOURCES, f"{path}: source")
-    if bad := [k for k in ("documents", "first") if data.get(k) is not None and data[k] < 1]:
+        return Corpus(name=name, title=path.name, path=str(path.resolve()))
+    data, path = read_entry(name_or_path, "corpus", Corpus)
+    corpus = Corpus(**{**data, "file": path})
+    check_choice(corpus.source, ("embedded", "hub", "file"), f"{path}: source")
+    if bad := [k for k in ("documents", "first") if data.get(k, 1) < 1]:
         raise InputError(f"{path}: {bad[0]!r} must be at least 1, got {data[bad[0]]}.")
-    if data.get("source") == "hub" and not REPO_ID.match(str(data.get("id", ""))):
-        raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {data.get('id')!r}.")
-    return Corpus(**{**data, "name": name, "file": path.resolve()})
+    if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
+        raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {corpus.id!r}.")
+    return corpus
 
 
 def default_corpora(family):
