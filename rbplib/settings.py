@@ -238,7 +238,7 @@ def load_corpus(name_or_path):
     if is_text and str(name_or_path) not in corpus_names():
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem).strip("-.") or "text"
         return Corpus(name=name, title=path.name, path=str(path.resolve()))
-    data, path = read_entry(name_or_path, "corpus", Corpus)
+    data, path = read_entry(name_or_path, "corpus", Corpus, digest=object)
     corpus = Corpus(**{**data, "file": path})
     check_choice(corpus.source, ("embedded", "hub", "file"), f"{path}: source")
     if bad := [k for k in ("documents", "first") if data.get(k, 1) < 1]:

@@ -60,7 +60,7 @@ def near(held, text):
 def training_documents():
     """Training documents by kind in file order, disjoint from the evaluation pool; and how many were dropped why."""
     held = Held(evaluation_pool())
-    packages = embedded.training_packages("licences")
+    packages = embedded.training_packages()
     found = {kind: [] for kind in embedded.KINDS}
     for package in packages:
         kinds = embedded.KINDS if package in embedded.TRAINING else ("licences",)

@@ -19,16 +19,14 @@ def choose_device(device=None):
     import torch
 
     if device is not None:
-        kind = str(device).partition(":")[0]
-        check_choice(kind, ("cpu", "cuda", "mps", "auto"), "device")
+        asked = "cuda" if device == "auto" else device
+        kind = check_choice(asked.partition(":")[0], ("cpu", "cuda", "mps", "auto"), "device").upper()
         try:
-            torch.empty(0, device="cuda" if device == "auto" else device)
+            torch.empty(0, device=asked)
         except (RuntimeError, AssertionError):  # the latter from a torch without CUDA
-            name = "CUDA" if kind == "auto" else kind.upper()
-            raise InputError(
-                f"there is no {name} device {device!r} here: leave --device out, or use --device cpu."
-            ) from None
-        return str(device)
+            said = f"there is no {kind} device {device!r} here: leave --device out, or use --device cpu."
+            raise InputError(said) from None
+        return device
     if torch.cuda.is_available():
         free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
         idle = [i for i, f in enumerate(free) if f >= 0.95 * max(free)]
@@ -54,10 +52,9 @@ def device_name(device, net):
 
     used = {p.device for p in net.parameters()}
     if device.type != "cuda":
-        return device.type if len(used) == 1 else "+".join(sorted({d.type for d in used}))
-    name = torch.cuda.get_device_name(device)
+        return "+".join(sorted({d.type for d in used}))
     gpus = sum(d.type == "cuda" for d in used)
-    return name if gpus == 1 else f"{name} x{gpus}"
+    return torch.cuda.get_device_name(device) + (f" x{gpus}" if gpus > 1 else "")
 
 
 def free_memory(device):
@@ -65,18 +62,16 @@ def free_memory(device):
     import psutil
     import torch
 
-    if device == "auto":
-        return sum(torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count()))
     if device.startswith("cuda"):
         return torch.cuda.mem_get_info(torch.device(device))[0]
+    if device == "auto":
+        return sum(torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count()))
     return psutil.virtual_memory().available
 
 
-def must_spread(config, model_id, dtype, device, trust_remote_code=False):
-    """Whether the weights go over all GPUs, asked for or for want of room on one.
-
-    Refuses what exceeds a processor's free memory: the system would kill the process instead.
-    """
+def must_spread(config, model_id, dtype, device, trust_remote_code):
+    """Whether the weights go over all GPUs, asked for or for want of room on one; raises InputError for what exceeds a
+    processor's free memory, where the system would kill the process."""
     if not device.startswith(("cuda", "cpu")):
         return device == "auto"
     need, free = model_sizes(config, trust_remote_code).total * dtype.itemsize, free_memory(device)

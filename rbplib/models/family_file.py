@@ -15,10 +15,8 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
     """Write families/NAME.yml for some models, smallest first, with S filled in.
 
     Args:
-        name: of the family; it becomes a file name.
         ids: hub ids, ID@REVISION for one that is not the main branch, or folders on this machine.
-        force: replace a family of that name.
-        trust_remote_code: let a model's own code build its configuration.
+        force: replace a family of that name. trust_remote_code: let a model's own code build its configuration.
     Returns:
         Path of the file.
     Raises:
@@ -33,10 +31,10 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
         raise InputError(f"the model {twice[0]!r} is named twice: name each model once.")
     entries = sorted((describe(i, trust_remote_code) for i in ids), key=lambda e: (e["nonembedding_params"], e["id"]))
     if len({e.pop("tokenizer") for e in entries}) > 1:
-        warnings.warn(
-            "the models do not share one tokenizer: their ranks are of different tokens, so no law across them holds.",
-            stacklevel=2,
+        said = (
+            "the models do not share one tokenizer: their ranks are of different tokens, so no law across them holds."
         )
+        warnings.warn(said, stacklevel=2)
     ends = [e["name"] or Path(e["id"]).name for e in entries]
     for entry, end in zip(entries, ends, strict=True):
         if ends.count(end) > 1:  # ids that end alike: the owner or the parent folder tells them apart
@@ -49,7 +47,7 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
     return path
 
 
-def describe(ident, trust_remote_code=False):
+def describe(ident, trust_remote_code):
     """What a family file says of one model, with its context and its tokenizer's digest."""
     repo_id, _, revision = ident.partition("@")
     if Path(ident).expanduser().is_dir():

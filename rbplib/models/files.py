@@ -25,11 +25,7 @@ def hub_model(repo_id, revision=None):
 
 
 def model_folder(model, trust_remote_code=False, weights=True):
-    """A local folder with the files of a model, and what says which model it is.
-
-    Returns:
-        (folder, {"model_id", "revision"}) for the hub, (folder, {"model_id", "revision", "model_digest"}) for a folder.
-    """
+    """(local folder with a model's files, {"model_id", "revision"}, with "model_digest" for one that is no hub's)."""
     if not model.local:
         folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
         return folder, {"model_id": model.id, "revision": commit}
@@ -52,7 +48,7 @@ def folder_digest(folder):
     return h.hexdigest()
 
 
-def fetch_model(model_id, revision=None, trust_remote_code=False, weights=True):
+def fetch_model(model_id, revision, trust_remote_code, weights):
     """(folder, commit) of a model: its configuration, tokenizer and weights, and its code if that is trusted."""
     repo = hub.open_repo(model_id, revision)
     if "config.json" not in repo.files:
@@ -66,10 +62,9 @@ def fetch_model(model_id, revision=None, trust_remote_code=False, weights=True):
 
 
 def weight_files(files, model_id, repo=None):
-    """Names of the files that hold the weights: safetensors before anything else, shards by their index.
+    """Names of those of the files that hold the weights: safetensors before anything else, shards by their index.
 
-    Args:
-        files: names at the top of the repository or folder. repo: None for a folder, whose index transformers reads.
+    repo: None for a folder, whose index transformers reads.
     """
     for single in ("model.safetensors", "pytorch_model.bin"):
         if single in files:
@@ -84,12 +79,11 @@ def weight_files(files, model_id, repo=None):
 
 def shards(index, repo):
     """Names of the weight files that an index lists."""
+    path = hub.fetch(repo, index) / index
     try:
-        listed = json.loads((hub.fetch(repo, index) / index).read_text(encoding="utf-8"))["weight_map"].values()
-    except (ValueError, KeyError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
+        listed = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, AttributeError):
         raise InputError(f"{index} of model {repo.id!r} is not readable: the repository is damaged.") from None
-    if missing := sorted(set(listed) - set(repo.files)):
+    if missing := sorted(listed - set(repo.files)):
         raise InputError(f"model {repo.id!r} lacks the weight file {missing[0]!r} in its repository.")
-    return sorted(set(listed))
+    return sorted(listed)

@@ -10,6 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -55,14 +56,10 @@ def bodies(model: nn.Module) -> list[nn.Module]:
 
 
 def run_body(model: nn.Module, input_ids: Tensor, **inputs) -> tuple[nn.Module, object]:
-    """Run the model up to its final hidden states, without its head.
+    """Run a causal language model without its head: the body module that ran, and what it returned.
 
     Args:
-        model: a causal language model.
-        input_ids: int64 (B, T).
-        inputs: what else its forward takes, such as attention_mask.
-    Returns:
-        the body module that ran, and what it returned.
+        input_ids: int64 (B, T). inputs: what else its forward takes, such as attention_mask.
     Raises:
         LookupError: the model called none of the modules that could be its body.
     """
@@ -95,24 +92,14 @@ def hidden_of(output) -> Tensor:
 
 
 def own_logits(model: nn.Module, body: nn.Module, output, hidden: Tensor, input_ids: Tensor) -> Tensor:
-    """The model's own logits for given final hidden states: its forward pass with the body's work already done.
+    """The model's own logits (n, V) for given final hidden states: its forward pass with the body's work already done.
 
-    Args:
-        hidden: (n, d) any rows of the body's output.
-        input_ids: int64 (1, 1), on the model's device; only its presence matters.
-    Returns:
-        (n, V) logits.
+    hidden: (n, d) any rows of the body's output. input_ids: int64 (1, 1); only its presence matters.
     """
     states = hidden[None]  # (1, n, d)
     ready = (states,) if isinstance(output, tuple) else type(output)(last_hidden_state=states)
-    own = body.__dict__.get("forward")  # one of the class is not there
-    body.forward = lambda *args, **kwargs: ready
-    try:
+    with mock.patch.object(body, "forward", lambda *args, **kwargs: ready):
         return model(input_ids, use_cache=False).logits[0]
-    finally:
-        del body.forward
-        if own is not None:
-            body.forward = own
 
 
 def recipes(model: nn.Module) -> Iterator[Head]:
@@ -145,12 +132,9 @@ SAYINGS = {
 
 
 def way_of(model: nn.Module, input_ids: Tensor) -> tuple[str, Head | None]:
-    """How this model's scores are had without holding them all, proven on a short window of its own input.
-
-    Returns:
-        KNOWN and the head whose scores equal the model's own bit for bit; or REPLAYED, where the model's forward
-        pass over given hidden states does; or UNSPLIT.
-    """
+    """How this model's scores are had without holding them all, proven on a short window of its own input: KNOWN and
+    the head whose scores equal the model's own bit for bit; or REPLAYED, where the model's forward pass over given
+    hidden states does; or UNSPLIT."""
     candidates = {_key(head): head for head in recipes(model) if head.weight.device.type != "meta"}
     way, key = _ways.get(model, (None, None))
     if way is None or (way == KNOWN and key not in candidates):  # the second: its head was replaced since

@@ -11,7 +11,6 @@ import logging
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from rbplib import hub
 from rbplib.hub import chain, first_line
@@ -23,7 +22,8 @@ from rbplib.settings import InputError
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of the provenance record."""
+    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of the provenance record:
+    model_id, revision (a commit) or model_digest (a folder), sizes, weights_dtype, tokenizer_digest, device."""
 
     model: object
     tokenizer: object
@@ -32,16 +32,12 @@ class Loaded:
 
 
 def load_model(model, device=None, dtype=None, trust_remote_code=False):
-    """Load one model of a family with its tokenizer.
+    """Load one settings.Model with its tokenizer.
 
     Args:
-        model: settings.Model; its `local` folder is used if it has one, else its hub id and revision.
         device: "cpu", "cuda", "cuda:1", "mps", "auto" (spread over all GPUs), or None: the best there is.
         dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA, float32 elsewhere.
         trust_remote_code: run code that comes with the weights. Off unless a person asks for it for this run.
-    Returns:
-        Loaded. record holds model_id, revision (a commit) or model_digest (a folder), nonembedding_params,
-        total_params, vocab_size, weights_dtype, tokenizer_digest, device.
     Raises:
         InputError: one sentence, for anything wrong with the model, the network, the files or the memory.
     Cost: the download on first use; each time, one hashing of the files and the reading of the weights.
@@ -53,10 +49,9 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
     net = load_weights(folder, model.id, config, dtype, device, trust_remote_code)
     sizes = count(net)
-    published = model.nonembedding_params
-    if published not in (None, sizes.nonembedding):
+    if (told := model.nonembedding_params) not in (None, sizes.nonembedding):
         warnings.warn(
-            f"{model.id!r} has {sizes.nonembedding:,} non-embedding parameters and its family file says {published:,}: "
+            f"{model.id!r} has {sizes.nonembedding:,} non-embedding parameters and its family file says {told:,}: "
             "the number counted in the model itself is used.",
             stacklevel=2,
         )
@@ -73,20 +68,18 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
 
 
-def read_config(folder, model_id, trust_remote_code=False):
+def read_config(folder, model_id, trust_remote_code):
     """The configuration in a folder, or one sentence why there is none that can be used."""
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    fields = read_json(Path(folder) / "config.json")
+    fields = read_json(folder / "config.json")
     kind = fields.get("model_type")
     if kind not in CONFIG_MAPPING and not trust_remote_code:
+        said = f"is of type {kind!r}, unknown to this transformers: update it."
         if "auto_map" in fields:
-            raise InputError(
-                f"model {model_id!r} brings its own code, which is refused: "
-                "read that code, then allow it for one run with --trust-remote-code."
-            )
-        raise InputError(f"model {model_id!r} is of type {kind!r}, unknown to this transformers: update it.")
+            said = "brings its own code, which is refused: read it, then allow it for one run with --trust-remote-code."
+        raise InputError(f"model {model_id!r} {said}")
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # a wrong field may raise anything
@@ -97,7 +90,6 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
     """The tokenizer in a folder, or in `tokenizer/` beside or above it (one for a whole ladder)."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder = Path(folder)
     options = (folder, folder / "tokenizer", folder.parent / "tokenizer", folder.parent.parent / "tokenizer")
     place = next((p for p in options if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
     if place is None:
@@ -118,35 +110,28 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
 def tokenizer_digest(tokenizer):
     """SHA-256 of what a tokenizer does, whatever files it came from."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
+    state = {"vocab": tokenizer.get_vocab(), "special": tokenizer.all_special_tokens}
     if backend is not None:
         state = json.loads(backend.to_str())
         state = {k: v for k, v in state.items() if k not in ("padding", "truncation", "version")}
-    else:
-        state = {"vocab": tokenizer.get_vocab(), "special": tokenizer.all_special_tokens}
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def load_weights(folder, model_id, config, dtype, device, trust_remote_code=False):
+def load_weights(folder, model_id, config, dtype, device, trust_remote_code):
     """The model with its weights, in evaluation mode, every parameter of it read from the files."""
     import torch
     from transformers import AutoModelForCausalLM
 
     spread = must_spread(copy.deepcopy(config), model_id, dtype, device, trust_remote_code)
-    options = {"config": config, "dtype": dtype, "trust_remote_code": trust_remote_code, "weights_only": True}
+    options = {"config": config, "dtype": dtype, "device_map": "auto" if spread else None, "weights_only": True}
+    options |= {"trust_remote_code": trust_remote_code, "local_files_only": True, "output_loading_info": True}
     try:
         with quiet(device):
-            net, report = AutoModelForCausalLM.from_pretrained(
-                folder,
-                local_files_only=True,
-                output_loading_info=True,
-                device_map="auto" if spread else None,
-                **options,
-            )
+            net, report = AutoModelForCausalLM.from_pretrained(folder, **options)
         net = net if spread else net.to(device)
     except torch.OutOfMemoryError:
-        raise InputError(
-            f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
-        ) from None
+        said = f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
+        raise InputError(said) from None
     except Exception as error:
         raise weights_error(error, model_id, folder) from None
     lost = sorted({*report.get("missing_keys", ()), *(str(k) for k in report.get("mismatched_keys", ()))})
@@ -160,8 +145,7 @@ def load_weights(folder, model_id, config, dtype, device, trust_remote_code=Fals
 
 @contextmanager
 def quiet(device):
-    """Without transformers' progress bars, and on a processor without advice to install kernels for GPUs: on a page
-    each is a line of noise for every model."""
+    """Without transformers' progress bars, and on a processor without advice on kernels for GPUs: noise on a page."""
     from transformers.utils import logging as theirs
 
     if device == "cpu":
@@ -181,28 +165,25 @@ def weights_error(error, model_id, folder):
     """One sentence for a failure to read weights."""
     names = hub.class_names(error)
     text = " ".join(str(e) for e in chain(error))
+    said = f"model {model_id!r} could not be loaded: {first_line(error)}"
     if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:
-        return InputError(
-            f"the weights of {model_id!r} hold more than tensors and are refused: use a copy in the safetensors format."
-        )
-    if "SafetensorError" in names or "PytorchStreamReader" in text or "EOFError" in names:
-        name = damaged_file(folder) or "a weight file"
-        return InputError(f"{name} of {model_id!r} is damaged: fetch or copy that file again.")
-    if "Unrecognized configuration class" in text:
-        return InputError(f"model {model_id!r} is no causal language model: ranks need one that predicts next tokens.")
-    if "MemoryError" in names or "can't allocate memory" in text:
-        return InputError(f"model {model_id!r} does not fit this machine's memory: choose a smaller model.")
-    return InputError(f"model {model_id!r} could not be loaded: {first_line(error)}")
+        said = f"the weights of {model_id!r} hold more than tensors and are refused: use a copy in safetensors format."
+    elif "SafetensorError" in names or "PytorchStreamReader" in text or "EOFError" in names:
+        said = f"{damaged_file(folder)} of {model_id!r} is damaged: fetch or copy that file again."
+    elif "Unrecognized configuration class" in text:
+        said = f"model {model_id!r} is no causal language model: ranks need one that predicts next tokens."
+    elif "MemoryError" in names or "can't allocate memory" in text:
+        said = f"model {model_id!r} does not fit this machine's memory: choose a smaller model."
+    return InputError(said)
 
 
 def damaged_file(folder):
-    """Name of the first safetensors file of a folder that cannot be opened, or None."""
-    from safetensors import safe_open
+    """Name of the first safetensors file of a folder that cannot be opened."""
+    from safetensors import SafetensorError, safe_open
 
-    for path in sorted(Path(folder).glob("*.safetensors")):
+    for path in sorted(folder.glob("*.safetensors")):
         try:
-            with safe_open(path, "pt"):
-                pass
-        except Exception:  # SafetensorError, or an OSError
+            safe_open(path, "pt")
+        except (SafetensorError, OSError):
             return path.name
-    return None
+    return "a weight file"

@@ -6,7 +6,6 @@ S, the paper's size, is every parameter but the token and position embedding tab
 import contextlib
 import hashlib
 import json
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -27,16 +26,11 @@ class Sizes(NamedTuple):
 
 
 def model_sizes(config, trust_remote_code=False):
-    """Sizes of the model that a configuration describes.
+    """Sizes of the model that a transformers configuration, or a mapping with `model_type`, describes.
 
     Paper section 3 (S); the book's page on the metric says what is left out.
 
-    Args:
-        config: a transformers configuration, a mapping with `model_type`, or the path of a config.json.
-    Returns:
-        Sizes, unit: parameters (vocab: tokens).
-    Raises:
-        InputError: the configuration is not one of a causal language model that transformers knows.
+    Raises InputError: it is no configuration of a causal language model that transformers knows.
     Cost: the modules are built on the meta device: no memory, 0.01 to 1 s.
     """
     import torch
@@ -47,39 +41,31 @@ def model_sizes(config, trust_remote_code=False):
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
     except Exception as error:  # a wrong field may raise anything
-        raise InputError(
-            f"a configuration of type {getattr(config, 'model_type', '?')!r} describes no causal language model "
-            f"that can be built: {hub.first_line(error)}"
-        ) from None
+        said = f"a configuration of type {getattr(config, 'model_type', '?')!r} describes no causal language model"
+        raise InputError(f"{said} that can be built: {hub.first_line(error)}") from None
     return count(model)
 
 
 def as_config(config):
-    """A transformers configuration from a mapping, from a config.json, or as it is."""
+    """A transformers configuration from a mapping, or as it is."""
     from transformers import AutoConfig
 
-    if isinstance(config, str | Path):
-        config = read_json(config)
     if not isinstance(config, dict):
         return config
-    fields = dict(config)
-    kind = fields.pop("model_type", None)
     try:
-        return AutoConfig.for_model(kind, **fields)
+        return AutoConfig.for_model(**{"model_type": None, **config})
     except Exception as error:
-        raise InputError(
-            f"a configuration of type {kind!r} is not known to this transformers: {hub.first_line(error)}"
-        ) from None
+        said = f"a configuration of type {config.get('model_type')!r} is not known to this transformers"
+        raise InputError(f"{said}: {hub.first_line(error)}") from None
 
 
 def read_json(path):
     """The mapping in a JSON file, such as config.json."""
     try:
-        return dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{path} is missing or is damaged and not a readable configuration ({str(error)[:120]}): fetch it again."
-        ) from None
+        said = f"is missing or is damaged and not a readable configuration ({str(error)[:120]})"
+        raise InputError(f"{path} {said}: fetch it again.") from None
 
 
 def count(model):
@@ -90,63 +76,55 @@ def count(model):
     """
     from torch import nn
 
-    params = {id(p): p.numel() for p in model.parameters()}
-    total = sum(params.values())
-    left_out = [model.get_input_embeddings()]
+    head, left_out = model.get_output_embeddings(), [model.get_input_embeddings()]
+    vocab = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
+    left_out += [] if head is None else [head]
     for name, module in model.named_modules():
         last = name.rpartition(".")[2]
         if isinstance(module, nn.Embedding) and (last in POSITIONS or "token" in last):
             left_out.append(module)
-    head = model.get_output_embeddings()
-    vocab = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
-    for module in (*left_out, head):
-        for p in module.parameters(recurse=False) if module is not None else ():
-            params.pop(id(p), None)
-    return Sizes(sum(params.values()), total, int(vocab))
+    tables = {id(p) for module in left_out for p in module.parameters(recurse=False)}
+    inside = sum(p.numel() for p in model.parameters() if id(p) not in tables)
+    return Sizes(inside, sum(p.numel() for p in model.parameters()), int(vocab))
 
 
 def family_sizes(family):
-    """Sizes of every model of a family, from configurations, without the network wherever one is known here.
+    """Sizes of every model of a family (its name or YAML path), without the network where one is known here.
 
-    Args:
-        family: a settings.Family, a name or a YAML path.
-    Returns:
-        list of dicts: family, model, id, nonembedding_params, total_params, vocab_size. The last two are None for a
-        model whose configuration cannot be had but whose S stands in the family file.
-    Raises:
-        InputError: a size cannot be had, or the one in the family file differs from the configuration's.
+    Returns a list of dicts: family, model, id, nonembedding_params, total_params, vocab_size; as `sizes_of`.
     """
-    family = load_family(family)
-    names = ("nonembedding_params", "total_params", "vocab_size")
-    return [
-        {"family": family.name, "model": m.name, "id": m.id, **dict(zip(names, sizes_of(m, family.name), strict=True))}
-        for m in family.models
-    ]
+    family, rows = load_family(family), []
+    for model in family.models:
+        sizes = sizes_of(model)
+        row = {"family": family.name, "model": model.name, "id": model.id, "nonembedding_params": sizes.nonembedding}
+        rows.append(row | {"total_params": sizes.total, "vocab_size": sizes.vocab})
+    return rows
 
 
-def sizes_of(model, family=""):
-    """Sizes of one settings.Model."""
-    published = model.nonembedding_params
+def sizes_of(model):
+    """Sizes of one settings.Model; S alone where its configuration cannot be had but S stands in the family file.
+
+    Raises InputError: S cannot be had, or the one in the family file differs from the configuration's.
+    """
+    told = model.nonembedding_params
     try:
         config = config_of(model)
     except InputError:
-        if published is None:
+        if told is None:
             raise
-        return Sizes(published, None, None)
+        return Sizes(told, None, None)
     sizes = remembered_sizes(config)
-    if published not in (None, sizes.nonembedding):
+    if told not in (None, sizes.nonembedding):
         raise InputError(
-            f"family {family!r} gives {published:,} non-embedding parameters for {model.name}, but its configuration "
+            f"the family file gives {told:,} non-embedding parameters for {model.name}, but its configuration "
             f"has {sizes.nonembedding:,}: correct the family file."
         )
     return sizes
 
 
 def remembered_sizes(config):
-    """`model_sizes` of a mapping, kept under results/ so that a listing need not load torch again.
-
-    Kept per content of the configuration, of this file, and version of transformers.
-    """
+    """`model_sizes` of a mapping, kept under results/ so that a listing need not load torch again; per content of the
+    configuration and of this file, and version of transformers."""
     parts = (json.dumps(config, sort_keys=True), Path(__file__).read_text(encoding="utf-8"), version("transformers"))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     path, kept = results_dir() / "sizes.json", {}
@@ -161,8 +139,8 @@ def remembered_sizes(config):
 
 def config_of(model):
     """The configuration of a settings.Model as a mapping, for sizes: one kept in families/configs/, or its own."""
-    if not model.local and model.revision in (None, "main") and model.id in known_configs(root()):
-        return known_configs(root())[model.id]
+    if not model.local and model.revision in (None, "main") and (config := known_configs().get(model.id)):
+        return config
     return own_config(model)
 
 
@@ -176,18 +154,15 @@ def own_config(model):
     return read_json(hub.fetch(hub.open_repo(model.id, model.revision), "config.json") / "config.json")
 
 
-@cache
-def known_configs(folder):
+def known_configs():
     """Hub id -> the sizes-giving fields of its configuration, from families/configs/*.json."""
-    paths = sorted((Path(folder) / "families" / "configs").glob("*.json"))
-    return {ident: config for path in paths for ident, config in read_json(path).items()}
+    paths = (root() / "families" / "configs").glob("*.json")
+    return {ident: config for path in sorted(paths) for ident, config in read_json(path).items()}
 
 
 def model_context(model):
-    """Longest input of a settings.Model in tokens: its family file's word, else its configuration's, else None.
-
-    A model that cannot be had has no context: it will fail by itself.
-    """
+    """Longest input of a settings.Model in tokens: its family file's word, else its configuration's, else None, as
+    for a model that cannot be had, which will fail by itself."""
     if model.context:
         return model.context
     try:
@@ -198,6 +173,6 @@ def model_context(model):
     return next((n for n in found if isinstance(n, int) and n > 1), None)
 
 
-def window_length(family, limit=WINDOW):
+def window_length(family):
     """W of a family: the smaller of 512 and the shortest context of its models, given or in their configurations."""
-    return min([limit, *(c for m in family.models if (c := model_context(m)))])
+    return min([WINDOW, *(c for m in family.models if (c := model_context(m)))])

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.settings import Corpus, InputError, load_corpus, nearest, results_dir, root, write_text
+from rbplib.settings import TEXT_SUFFIXES, Corpus, InputError, load_corpus, nearest, results_dir, root, write_text
 from rbplib.text import packages
 from rbplib.text.rows import READABLE, ParquetRows, file_sample, open_rows, sample_rows, template_fields
 
@@ -26,32 +26,20 @@ class Documents:
     """The sample of one corpus.
 
     texts: the documents in the sample's order, empty ones included (they are counted, never scored).
-    digest: SHA-256 over all of them. asked: documents wanted. found: documents there were to draw from, or None
-    where the source does not tell. source: commit and files, for the provenance record. note: how this text differs
-    from the one on record, if it does.
+    digest: SHA-256 over all of them. found: documents there were to draw from, or None where the source does not tell.
+    source: commit and files, for the provenance record.
     """
 
     texts: tuple[str, ...]
     digest: str
-    asked: int
-    found: int | None
+    found: int | None = None
     source: dict = field(default_factory=dict)
-    note: str = ""
-
-    @property
-    def empty(self):
-        return sum(not t.strip() for t in self.texts)
 
 
 def load_documents(corpus):
-    """The sample of a corpus.
+    """The Documents of a settings.Corpus, a name in `corpora/`, or the path of a YAML, a text file or a folder.
 
-    Args:
-        corpus: a settings.Corpus, a name in `corpora/`, or the path of a YAML, a text file or a folder.
-    Returns:
-        Documents.
-    Raises:
-        InputError: the source cannot be had or read, lacks a field of the template, or holds no document.
+    Raises InputError: the source cannot be had or read, lacks a field of the template, or holds no document.
     Cost: a hub sample is fetched, and the text of packages gathered, once.
     """
     corpus = load_corpus(corpus)
@@ -62,24 +50,12 @@ def load_documents(corpus):
         held = kept_sample(corpus)
     if not held["texts"]:
         raise InputError(f"corpus {corpus.name!r} holds no document: check its source, split, filter and template.")
-    note = difference(corpus) if corpus.digest not in (None, held["digest"]) else ""
-    if note:
-        warnings.warn(note, stacklevel=2)
-    return Documents(
-        texts=tuple(held["texts"]),
-        digest=held["digest"],
-        asked=corpus.documents,
-        found=held.get("found"),
-        source=held.get("source", {}),
-        note=note,
-    )
-
-
-def difference(corpus):
-    """A sentence for a text that is not the one on record, with the packages that changed where it is embedded."""
-    changed = packages.changed_packages(corpus.kind) if corpus.source == "embedded" else []
-    why = f" ({'; '.join(changed)})" if changed else ""
-    return f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
+    if corpus.digest not in (None, held["digest"]):
+        changed = packages.changed_packages(corpus.kind) if corpus.source == "embedded" else []
+        why = f" ({'; '.join(changed)})" if changed else ""
+        said = f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
+        warnings.warn(said, stacklevel=2)
+    return Documents(**{**held, "texts": tuple(held["texts"])})
 
 
 def texts_digest(texts):
@@ -95,9 +71,7 @@ def texts_digest(texts):
 def find_path(corpus: Corpus):
     """Where a corpus's file is: as given, beside its YAML file, or in the root."""
     if not corpus.path:
-        raise InputError(
-            f"corpus {corpus.name!r} has no 'path': name a .txt, .md, .jsonl or .parquet file or a folder."
-        )
+        raise InputError(f"corpus {corpus.name!r} has no 'path': name a {' or '.join(TEXT_SUFFIXES)} file or a folder.")
     folders = ["", corpus.file.parent, root()] if corpus.file else ["", root()]
     for place in (folder / Path(corpus.path).expanduser() for folder in map(Path, folders)):
         if place.exists():
@@ -108,17 +82,17 @@ def find_path(corpus: Corpus):
 def kept_sample(corpus):
     """{"texts", "digest", and of a hub corpus "found" and "source"}: the one kept, else drawn now and kept."""
     path = sample_path(corpus)
-    held = read_sample(path)
-    if held is None:
-        with hub.one_at_a_time(path):  # models measured at once do not all fetch the same text
-            held = read_sample(path)
-            if held is None:
-                if corpus.source == "hub":
-                    held = draw_sample(corpus)
-                else:
-                    held = {"texts": packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)}
-                held["digest"] = texts_digest(held["texts"])
-                write_text(path, json.dumps(held))
+    if held := read_sample(path):
+        return held
+    with hub.one_at_a_time(path):  # models measured at once do not all fetch the same text
+        if held := read_sample(path):
+            return held
+        if corpus.source == "hub":
+            held = draw_sample(corpus)
+        else:
+            held = {"texts": packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)}
+        held["digest"] = texts_digest(held["texts"])
+        write_text(path, json.dumps(held))
     return held
 
 
@@ -164,7 +138,7 @@ def draw_sample(corpus):
 
 
 def data_files(repo, corpus):
-    """Files of the split, in order: by the corpus's patterns, else by the set's own layout."""
+    """Files of a Repo's split, in order: by the corpus's patterns, else by the set's own layout."""
     known = [f for f in repo.files if f.endswith(READABLE) and not f.endswith(("README.md", ".json"))]
     if corpus.data_files:
         found = [f for pattern in corpus.data_files.split() for f in sorted(fnmatch.filter(repo.files, pattern))]

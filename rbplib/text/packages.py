@@ -10,6 +10,7 @@ import hashlib
 import re
 import textwrap
 import zlib
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -26,14 +27,14 @@ def pins(listed):
     return dict(entry.split("==") for entry in listed.split())
 
 
-# Distributions and the versions whose text is on record. Pure Python, or Python files that are equal on every platform.
+# Packages and the versions whose text is on record. Pure Python, or Python files that are equal on every platform.
 EVALUATION = pins(
     "accelerate==1.15.0 anyio==4.16.0 beautifulsoup4==4.15.0 click==8.5.1 datasets==5.2.0 docutils==0.21.2 "
     "fsspec==2026.9.0 huggingface_hub==2.4.0 Jinja2==3.1.6 mpmath==1.4.1 narwhals==2.29.0 networkx==3.6.1 "
     "papermill==2.7.0 patsy==1.0.3 requests==2.34.2 rich==15.0.0 Sphinx==7.4.7 tornado==6.6.1 tqdm==4.70.1 "
     "traitlets==5.16.1 typing_extensions==4.16.0"
 )
-# Evaluation packages read for their licence texts alone.
+# Read for their licence texts alone.
 EVALUATION_LICENCES = pins(
     "fonttools==4.68.0 hypothesis==6.170.15 jedi==0.20.1 matplotlib==3.11.2 pyarrow==26.0.1 pyzmq==27.3.0 "
     "setuptools==84.2.1 snakemake==9.27.1"
@@ -42,7 +43,6 @@ TRAINING = pins(
     "formulaic==1.2.2 ipython==9.18.1 numpy==2.4.6 pandas==3.1.1 pydantic==2.14.3 scipy==1.17.1 "
     "SQLAlchemy==2.0.58 statsmodels==0.15.0 sympy==1.14.0rc1 torch==2.13.0 transformers==5.23.0 trio==0.35.0"
 )
-# Training packages read for their licence texts alone.
 TRAINING_LICENCES = pins(
     "certifi==2026.10.18 idna==3.20 kiwisolver==1.5.1 psutil==7.2.2 pydata-sphinx-theme==0.17.1 "
     "python-dateutil==4.0.0 regex==2026.11.15 ruff==0.17.6"
@@ -68,25 +68,20 @@ def distribution(package):
         ) from None
 
 
-def package_files(package):
-    """Installed files of a distribution as (path in the package, absolute path), sorted by path."""
-    files = distribution(package).files or []
-    return sorted((f.as_posix(), Path(f.locate())) for f in files if not f.as_posix().startswith(".."))
-
-
-def read(path):
-    try:
-        return path.read_text(encoding="utf-8").replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError):
-        return ""
+def package_texts(package, wanted):
+    """Texts of a package's installed files of which `wanted(path in the package)` is true, sorted by that path."""
+    files = [f for f in distribution(package).files or () if not f.as_posix().startswith("..")]
+    for file in sorted((f for f in files if wanted(f.as_posix())), key=lambda f: f.as_posix()):
+        with suppress(OSError, UnicodeDecodeError):
+            yield Path(file.locate()).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 def package_documents(package, kinds=KINDS):
     """Documents of one package by kind, in the order of its files."""
     found = python_of(package) if set(kinds) - {"licences"} else {}
     if "licences" in kinds:
-        licences = [p for name, p in package_files(package) if LICENCE_FILE.search(name) and not NO_TEXT.search(name)]
-        found = found | {"licences": [passage for path in licences for passage in passages(read(path))]}
+        licences = package_texts(package, lambda path: LICENCE_FILE.search(path) and not NO_TEXT.search(path))
+        found = found | {"licences": [passage for text in licences for passage in passages(text)]}
     return {kind: [text for text in found[kind] if len(text) >= LEAST[kind]] for kind in kinds}
 
 
@@ -94,10 +89,9 @@ def package_documents(package, kinds=KINDS):
 def python_of(package):
     """Documents of a package's Python files by kind; kept, since several corpora are made of one reading."""
     found = {"docs": [], "code": [], "doctests": []}
-    for name, path in package_files(package):
-        if name.endswith(".py") and not SKIP.search(name):
-            for kind, text in python_documents(read(path)):
-                found[kind].append(text)
+    for source in package_texts(package, lambda path: path.endswith(".py") and not SKIP.search(path)):
+        for kind, text in python_documents(source):
+            found[kind].append(text)
     return found
 
 
@@ -129,12 +123,10 @@ def definitions(node):
 
 def code_of(node, lines):
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-    doc = node.body[0] if ast.get_docstring(node, clean=False) is not None else None
-    kept = [
-        line
-        for number, line in enumerate(lines[first - 1 : node.end_lineno], start=first)
-        if doc is None or not doc.lineno <= number <= doc.end_lineno
-    ]
+    kept = lines[first - 1 : node.end_lineno]
+    if ast.get_docstring(node, clean=False) is not None:
+        doc = node.body[0]
+        del kept[doc.lineno - first : doc.end_lineno - first + 1]
     return textwrap.dedent("\n".join(kept)).strip()
 
 
@@ -142,10 +134,8 @@ def split_examples(docstring):
     """Prose and examples of a docstring; an example is a paragraph that holds a `>>>` line."""
     prose, examples = [], []
     for paragraph in re.split(r"\n\s*\n", docstring):
-        starts = re.search(r"^\s*>>>", paragraph, re.MULTILINE)
-        if starts:
-            head = paragraph[: starts.start()].rstrip()
-            if head:
+        if starts := re.search(r"^\s*>>>", paragraph, re.MULTILINE):
+            if head := paragraph[: starts.start()].rstrip():
                 prose.append(head)
             examples.append(textwrap.dedent(paragraph[starts.start() :].strip("\n")))
         else:
@@ -164,21 +154,19 @@ def passages(text):
     return [*found, held.strip()] if held.strip() else found
 
 
-def shingles(text, size=SHINGLE):
-    """Hashes of all runs of `size` words, lower-cased; one hash of the whole for a shorter text. uint32 (n,)."""
-    words = [zlib.crc32(w.encode()) for w in WORD.findall(text.lower())]
-    values = np.array(words, np.uint64)
-    runs = max(len(words) - size + 1, 1)
+def shingles(text):
+    """Hashes of all runs of SHINGLE words, lower-cased; one hash of the whole for a shorter text. uint64 (n,)."""
+    words = np.array([zlib.crc32(w.encode()) for w in WORD.findall(text.lower())], np.uint64)
+    runs = max(len(words) - SHINGLE + 1, 1)
     code = np.zeros(runs, np.uint64)
-    for step in range(min(size, len(words))):
-        code = code * np.uint64(1_000_003) + values[step : step + runs]  # wraps around: a rolling hash
+    for step in range(min(SHINGLE, len(words))):
+        code = code * np.uint64(1_000_003) + words[step : step + runs]  # wraps around: a rolling hash
     return np.unique(code ^ (code >> np.uint64(29)))
 
 
-def without_repeats(texts, seen=None):
-    """Documents in order, less those of which more than REPEATED of the shingles came before (in them or in `seen`)."""
-    seen = set() if seen is None else seen
-    kept = []
+def without_repeats(texts):
+    """Documents in order, less those of which more than REPEATED of the shingles came in those before."""
+    seen, kept = set(), []
     for text in texts:
         codes = shingles(text).tolist()
         if sum(code in seen for code in codes) <= REPEATED * len(codes):
@@ -188,13 +176,13 @@ def without_repeats(texts, seen=None):
 
 
 def evaluation_packages(kind):
-    """Names of the packages a kind of evaluation text is drawn from, with the versions on record, sorted."""
+    """{package: version on record} of what a kind of evaluation text is drawn from, sorted by name."""
     return by_name(EVALUATION | EVALUATION_LICENCES if kind == "licences" else EVALUATION)
 
 
-def training_packages(kind):
-    """The same of training text."""
-    return by_name(TRAINING | TRAINING_LICENCES if kind == "licences" else TRAINING)
+def training_packages():
+    """The same of training text of any kind."""
+    return by_name(TRAINING | TRAINING_LICENCES)
 
 
 def by_name(table):

@@ -1,10 +1,9 @@
 """Rows of files, and the documents made of some of them by a template and filters.
 
 The sample is drawn from the counts before any text is kept, so a large file costs two readings and the memory of its
-sample alone. The reading is by hand: `datasets.load_dataset` turns text that looks like a date into one, whole numbers
-beside fractions into fractions and a missing field into nothing, which changes documents and hides mistakes; it does
-not say which line is wrong, and its import takes three seconds. Of Parquet it has no way to read only the row groups
-of a sample, and Wikipedia is 20 GB.
+sample alone. The reading is by hand: `datasets.load_dataset` turns text that looks like a date into one and a missing
+field into nothing, which changes documents and hides mistakes; it does not say which line is wrong, and cannot read
+only the row groups of a sample from Parquet, where Wikipedia is 20 GB.
 """
 
 import io
@@ -25,22 +24,15 @@ READABLE = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst"
 
 
 def draw(n, documents, seed):
-    """Row numbers of the sample: the first `documents` of a seeded permutation of n rows, int64 (documents,).
-
-    The same rows in the same order as `Dataset.shuffle(seed)` followed by taking the first ones, which is what the
-    paper's authors do.
-    """
+    """Row numbers of the sample, int64 (documents,): those of `Dataset.shuffle(seed)` and taking the first ones, as
+    the paper's authors do."""
     return np.random.default_rng(seed).permutation(n)[:documents]
 
 
 def sample_rows(sources, corpus):
-    """The sample of some sources taken as one long table.
+    """(texts, number of rows there were to draw from): a corpus's sample of some sources taken as one long table.
 
-    Args:
-        sources: callables that open one source each, in order; opened only as far as needed.
-        corpus: its template, filters, `first`, documents and seed.
-    Returns:
-        (texts, number of rows there were to draw from).
+    sources: callables that open one source each, in order; opened only as far as needed.
     """
     names = template_fields(corpus.template)
     if not (corpus.where or corpus.min_characters or corpus.first is not None):
@@ -53,22 +45,19 @@ def sample_rows(sources, corpus):
             parts = pool.map(lambda source, numbers: source.take(numbers, names), opened, inside)
             rows = {start + i: row for start, part in zip(starts, parts, strict=False) for i, row in part.items()}
         return [render(corpus.template, rows[i], corpus.name) for i in chosen], int(starts[-1])
-    passing = (
-        render(corpus.template, row, corpus.name)
-        for row in itertools.chain.from_iterable(source() for source in sources)
-        if wanted(row, corpus)
-    )
-    texts = list(itertools.islice(passing, corpus.first))
+    rows = itertools.chain.from_iterable(source() for source in sources)
+    rows = (r for r in rows if all(lookup(r, k, corpus.name) == v for k, v in corpus.where.items()))
+    texts = (render(corpus.template, row, corpus.name) for row in rows)
+    texts = list(itertools.islice((t for t in texts if len(t) >= corpus.min_characters), corpus.first))
     return [texts[i] for i in draw(len(texts), corpus.documents, corpus.seed)], len(texts)
 
 
 def open_rows(path, name):
-    """Rows of a local file, by its ending."""
     return ParquetRows(path, name) if name.endswith(".parquet") else TextRows(path, name)
 
 
 class ParquetRows:
-    """Rows of one Parquet file, or of anything file-like that holds one; only the row groups asked for are read."""
+    """Rows of one Parquet file, or of a file-like object that holds one; only the row groups asked for are read."""
 
     def __init__(self, file, name):
         import pyarrow.parquet as pq
@@ -162,18 +151,18 @@ def rows_of(line, name):
         yield row
 
 
-def cut(text, least=LEAST):
-    """Pieces of at least `least` characters, cut at blank lines, or at line ends where a paragraph is very long.
+def cut(text):
+    """Pieces of at least LEAST characters, cut at blank lines, or at line ends where a paragraph is very long.
 
     A bootstrap resamples documents, so one long text must become many; a piece still fills a window of 512 tokens.
     """
     pieces, held, size = [], [], 0
     for paragraph in text.split("\n\n"):
-        lines = [paragraph] if len(paragraph) <= 4 * least else paragraph.splitlines(keepends=True)
+        lines = [paragraph] if len(paragraph) <= 4 * LEAST else paragraph.splitlines(keepends=True)
         for i, line in enumerate(lines):
             held.append(line + ("\n\n" if i == len(lines) - 1 else ""))
             size += len(line)
-            if size >= least:
+            if size >= LEAST:
                 pieces.append("".join(held).strip("\n"))
                 held, size = [], 0
     rest = "".join(held).strip("\n")
@@ -186,14 +175,11 @@ def file_sample(path, corpus):
     """(texts, number of documents) of a file, or of all text files of a folder in the order of their paths."""
     files = [path]
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES and p.is_file() and not hidden(p, path))
+        files = sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES and p.is_file())
+        files = [p for p in files if not any(part.startswith(".") for part in p.relative_to(path).parts)]
     if not files:
         raise InputError(f"{path} holds no {', '.join(TEXT_SUFFIXES)} file: put the text there, or name a file.")
     return sample_rows([lambda p=p: open_rows(p, str(p)) for p in files], corpus)
-
-
-def hidden(path, top):
-    return any(part.startswith(".") for part in path.relative_to(top).parts)
 
 
 def template_fields(template):
@@ -220,19 +206,9 @@ def render(template, row, place):
 
 def lookup(row, name, place):
     """Value of a field, a nested one by its dotted name."""
-    value = row
     for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            known = list(value) if isinstance(value, dict) else []
-            raise InputError(
-                f"{place} has no field {name!r}: {nearest(part, known) if known else 'it holds no fields.'}"
-            )
-        value = value[part]
-    return value
-
-
-def wanted(row, corpus):
-    """Whether a row passes the corpus's filters."""
-    if any(lookup(row, k, corpus.name) != v for k, v in corpus.where.items()):
-        return False
-    return not corpus.min_characters or len(render(corpus.template, row, corpus.name)) >= corpus.min_characters
+        if not isinstance(row, dict) or part not in row:
+            hint = nearest(part, row) if row and isinstance(row, dict) else "it holds no fields."
+            raise InputError(f"{place} has no field {name!r}: {hint}")
+        row = row[part]
+    return row

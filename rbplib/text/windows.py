@@ -51,40 +51,34 @@ def spans(n, length, protocol):
     check_choice(protocol, PROTOCOLS, "protocol")
     if n < 2:
         return []
-    out = [(0, min(n, length), 1)]
-    if protocol == "paper":
-        return out
-    scored, stride = out[0][1], max(1, length // 2)
-    while scored < n:
-        stop = min(scored + stride, n)
+    out, scored = [(0, min(n, length), 1)], min(n, length)
+    while scored < n and protocol == "full":
+        stop = min(scored + max(1, length // 2), n)
         start = max(0, stop - length)
         out.append((start, stop, scored - start))
         scored = stop
     return out
 
 
-def encode(tokenizer, texts, batch=64):
+def encode(tokenizer, texts):
     """Token ids of each text, special tokens as the tokenizer adds them; list of int64 arrays.
 
-    Raises:
-        InputError: the corpus holds no text at all.
+    Raises InputError: the corpus holds no text at all.
     """
     if not any(t.strip() for t in texts):
         raise InputError("the corpus holds no text: check its source, split and fields.")
     ids = []
-    for i in range(0, len(texts), batch):
-        part = list(texts[i : i + batch])
-        ids += [np.asarray(row, dtype=np.int64) for row in tokenizer(part, verbose=False)["input_ids"]]
+    for i in range(0, len(texts), 64):  # a tokenizer takes much memory per text
+        found = tokenizer(list(texts[i : i + 64]), verbose=False)["input_ids"]
+        ids += [np.asarray(row, dtype=np.int64) for row in found]
     return ids
 
 
 def make_windows(ids, special=(), length=WINDOW, protocol="paper"):
-    """Cut tokenised documents into windows.
+    """Windows of tokenised documents.
 
-    Args:
-        ids: one int array (n_d,) per document, in the sample's order.
-        special: ids never scored (they are still read as context).
-        length: W in tokens, at least 2.
+    ids: one int array (n_d,) per document, in the sample's order. special: ids read as context, but never scored.
+    length: W in tokens, at least 2.
     """
     if length < 2:
         raise InputError(f"a window of {length} tokens scores nothing: give at least 2.")
@@ -105,16 +99,12 @@ def scored_rows(window, special):
 
 
 def batches(windows, batch_tokens):
-    """Group windows of like length; each group's padded size is at most batch_tokens (or it is one window).
-
-    Returns a list of lists of indices into `windows`. The order depends only on lengths, so it is the same every time.
-    """
+    """Groups of windows of like length, as lists of indices; each one's padded size is at most batch_tokens, or it is
+    one window. The order depends only on lengths, so it is the same every time."""
     order = sorted(range(len(windows)), key=lambda i: (-len(windows[i].ids), i))
-    out, current, longest = [], [], 0
+    out = []
     for i in order:
-        longest = longest or len(windows[i].ids)
-        if current and longest * (len(current) + 1) > batch_tokens:
-            out.append(current)
-            current, longest = [], len(windows[i].ids)
-        current.append(i)
-    return out + [current] if current else out
+        if not out or len(windows[out[-1][0]].ids) * (len(out[-1]) + 1) > batch_tokens:
+            out.append([])
+        out[-1].append(i)
+    return out

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rbplib.models.sizes import family_sizes, known_configs, model_sizes
+from rbplib.models.sizes import family_sizes, known_configs, model_sizes, read_json
 from rbplib.settings import InputError, load_family
 
 PUBLISHED = {  # non-embedding parameters: the suites' own tables and the authors' repository
@@ -62,10 +62,7 @@ def test_entries_say_what_is_needed():
 
 
 def test_every_hub_model_has_a_configuration():
-    from rbplib.settings import root
-
-    known = known_configs(root())
-    assert {m.id for f in (*PUBLISHED, *BEYOND) for m in load_family(f).models} == set(known)
+    assert {m.id for f in (*PUBLISHED, *BEYOND) for m in load_family(f).models} == set(known_configs())
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_bad_configurations(config):
 def test_damaged_file(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="not a readable configuration"):
-        model_sizes(tmp_path / "config.json")
+        read_json(tmp_path / "config.json")
 
 
 def test_wrong_size_in_a_family_file(tmp_path):
