@@ -1,12 +1,13 @@
 """The HTML book: pages compared with their records, index pages of families, and the contents."""
 
+from pathlib import Path
+
 import yaml
 from notebookfiles import write_notebook
 
 from rbplib.pages import html, notebooks
-from rbplib.settings import root
 
-ROOT = root(__file__)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_check_pages_sees_a_changed_page_and_a_changed_notebook(three_names):

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 
 import jupytext
 import nbformat
@@ -10,9 +11,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from notebookfiles import KERNEL, write_notebook
 
 from rbplib.pages import html, notebooks, workflow
-from rbplib.settings import InputError, root
+from rbplib.settings import InputError
 
-ROOT = root(__file__)
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
