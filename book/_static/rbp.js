@@ -54,7 +54,7 @@
     const label = document.createElement("label");
     const out = document.createElement("output");
     const input = document.createElement("input");
-    Object.assign(input, { type: "range", min: 0, max: spec.k.length - 1, value: spec.start });
+    Object.assign(input, { type: "range", min: 0, max: spec.k.length - 1, value: 0 });
     input.setAttribute("aria-label", "k");
     label.append(out, input);
     const W = 640, H = 260, top = 18, bottom = 34;
@@ -64,13 +64,8 @@
     svg.setAttribute("aria-label", alt);
     box.replaceChildren(label, svg);
 
-    const all = spec.v.flat().filter((x) => x !== null && (!spec.log || x > 0));
-    const most = Math.max(...all), least = Math.min(...all);
-    const height = (x) => {
-      if (x === null || (spec.log && x <= 0)) return 0;
-      const part = spec.log ? (Math.log(x) - Math.log(least)) / (Math.log(most) - Math.log(least) || 1) : x / most;
-      return (spec.log ? 0.05 + 0.95 * part : part) * (H - top - bottom);
-    };
+    const most = Math.max(...spec.v.flat());
+    const height = (x) => (x / most) * (H - top - bottom);
     const digits = (x) => (x === null ? "–" : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(1) : x.toFixed(3));
 
     function draw() {

@@ -67,13 +67,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim beside the cases that were measured."""
+    """A claim beside the cases that were measured: which hold, what was found in a sentence, the verdict."""
 
     rule: Claim
     cases: list
     held: list  # of bool, for the cases that can be judged
     claim: str
-    ours: str  # what was found, in a sentence
+    ours: str
     count: str  # of the cases that hold
     verdict: str
 

@@ -46,10 +46,12 @@ def case(tables, n_bootstrap, seed):
     dependence: of the hits of the largest model at RUN_K. predicted: the smallest and largest ratio of exponents that
     the fitted lognormals predict. ridge: models whose lognormal lies on the ridge.
     """
-    V, largest, drawn = int(tables[0].record["vocab_size"]), tables[-1], {"n_bootstrap": n_bootstrap, "seed": seed}
+    V, largest = int(tables[0].record["vocab_size"]), tables[-1]
+    drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
     far = sorted({large_k(V, k) for k in PAPER_FAR})
     curve = rbp_curve(tables, sorted({k for k in (1, 10, 50, 100) if k <= V} | set(far)))
-    laws, losses, lognormals = fit_laws(curve, **drawn), family_losses(tables), lognormal_frame(tables)
+    laws, losses = fit_laws(curve, **drawn), family_losses(tables)
+    lognormals = lognormal_frame(tables)
     dependence = hit_dependence(largest, min(RUN_K, V))
     rise = [exponent_difference(curve.loss(1), curve.loss(100), **drawn)] if V >= 100 else []
     gap = losses["cross-entropy"].values - losses["rank entropy"].values

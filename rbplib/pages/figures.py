@@ -20,16 +20,10 @@ def svg_of(figure):
 
 
 def show(figure, alt):
-    """Put a figure on the page with its alternative text, and close it.
-
-    Args:
-        figure: a matplotlib figure, or an axis of one.
-        alt: one sentence for readers who cannot see the figure: what is drawn and what it shows.
-    """
+    """Put a figure on the page and close it; alt: one sentence for readers who cannot see what is drawn and shown."""
     from IPython.display import display
     from matplotlib import pyplot as plt
 
-    figure = getattr(figure, "figure", figure)
     if not str(alt).strip():
         raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
     bundle = {"image/svg+xml": svg_of(figure), "text/plain": alt}
@@ -84,24 +78,18 @@ def family_legend(ax, looks):
 
 
 def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
-    """Points with their interval, if one is given, as bars.
-
-    Args:
-        x, y: arrays (M,). lo, hi: arrays (M,), the ends of the interval of y.
-        hollow: open marks, for numbers that are not ours.
-    """
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    bars = None if lo is None else np.clip([y - np.asarray(lo), np.asarray(hi) - y], 0, None)
+    """Points, arrays (M,), with their interval, if one is given, as bars; hollow: numbers that are not ours."""
+    bars = None if lo is None else np.clip([y - lo, hi - y], 0, None)
     face = "white" if hollow else style.get("color")
     style = {"marker": "o", **style, "linestyle": "none"}
     ax.errorbar(x, y, yerr=bars, label=label, markerfacecolor=face, elinewidth=1.1, **style)
     return ax
 
 
-def draw_line(ax, law, times=1, reach=1.25, **style):
+def draw_line(ax, law, times=1, **style):
     """A fitted law, `times` so high, over its sizes and a little beyond both ends; nothing where the fit failed."""
     if np.isfinite(law.alpha):
-        grid = np.geomspace(law.S.min() / reach, law.S.max() * reach, 100)
+        grid = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
         ax.plot(grid, times * np.exp(law.y_at(grid)), **style)
     return ax
 
@@ -109,8 +97,7 @@ def draw_line(ax, law, times=1, reach=1.25, **style):
 def draw_fit(ax, law, ends=None, label=None, hollow=False, **style):
     """Fig. 3 of the paper: a law with its own points, their intervals, and its line, on logarithmic axes.
 
-    Args:
-        ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled documents, if any.
+    ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled documents, if any.
     """
     if ends is None:
         ends = (None, None) if law.token_band is None else np.exp(law.token_band)
@@ -127,34 +114,26 @@ def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):
     return ax
 
 
-def draw_intervals(ax, labels, values, intervals, names=None, **style):
-    """One row per label: the value and one or more intervals beside each other (tokens, models).
-
-    Args:
-        labels: (n,) row names. values: (n,). intervals: list of arrays (n, 2). names: one legend entry per interval.
-    """
+def draw_intervals(ax, labels, values, intervals, names):
+    """One row per label: the value and one or more intervals (n, 2) beside each other, each with a name."""
     rows = row_axis(ax, labels)
-    for i, ends in enumerate(intervals):
+    for i, (ends, name) in enumerate(zip(intervals, names, strict=True)):
         shift = 0.16 * (i - (len(intervals) - 1) / 2)
-        ends = np.asarray(ends, float)
-        ax.hlines(rows - shift, ends[:, 0], ends[:, 1], color=f"C{i}", linewidth=2.2, label=names[i] if names else None)
-    ax.plot(values, rows, linestyle="none", **{"marker": "o", "color": "black", "markersize": 4, **style})
+        ax.hlines(rows - shift, *np.asarray(ends, float).T, color=f"C{i}", linewidth=2.2, label=name)
+    ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
     return ax
 
 
 def draw_candidates(ax, example):
-    """Fig. 1 of the paper for one real prediction: the best candidates as bars, the true token's bar in another colour.
-
-    Args:
-        example: rbplib.pages.examples.Example.
-    """
-    pairs = list(example.candidates)
-    if example.target not in [text for text, _ in pairs]:
-        pairs.append((example.target, example.probability))
-    rows = row_axis(ax, [ascii(text).replace("$", r"\$") for text, _ in pairs])
-    true = [text == example.target for text, _ in pairs]
+    """Fig. 1 of the paper for one `examples.Example`: the best candidates as bars, the true token's apart."""
+    texts, chances = map(list, zip(*example.candidates, strict=True))
+    if example.target not in texts:
+        texts.append(example.target)
+        chances.append(example.probability)
+    rows = row_axis(ax, [ascii(text).replace("$", r"\$") for text in texts])
+    true = [text == example.target for text in texts]
     colours, hatches = ["#D55E00" if t else "#9AA5B1" for t in true], ["//" if t else "" for t in true]
-    ax.barh(rows, [p for _, p in pairs], color=colours, hatch=hatches)
+    ax.barh(rows, chances, color=colours, hatch=hatches)
     ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
     return ax
 
@@ -167,12 +146,12 @@ def draw_noise(ax, misses, sd, **style):
     return ax
 
 
-def draw_noise_line(ax, label=r"$1/\sqrt{m}$"):
+def draw_noise_line(ax):
     """What independent misses would give, over the axis as it stands."""
     low, high = ax.get_xlim()
     low = low if low > 0 else high / 10  # an axis without a point
     m = np.geomspace(low, high, 50)
-    ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=label)
+    ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=r"$1/\sqrt{m}$")
     ax.set_xlim(low, high)
     return ax
 
@@ -186,55 +165,45 @@ def draw_expected(ax, x, measured, low, high, label=None, **style):
 
 def draw_runs(ax, law, single, N, **style):
     """N hits in a row: measured points, the law fitted to them, and N times the law at N = 1 as a dashed line."""
-    draw_fit(ax, law, label=f"$N = {N}$", **{"markersize": 4, **style})
-    draw_line(ax, single, times=N, linestyle="--", linewidth=1, color=style.get("color"))
+    draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
+    draw_line(ax, single, times=N, linestyle="--", linewidth=1, color=style["color"])
     ax.yaxis.set_major_locator(LogLocator())
     return ax
 
 
-def draw_sigmoid(ax, single, N, law=None, decades=(4, 40), **style):
+def draw_sigmoid(ax, single, N, law, **style):
     """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
-    grid = np.geomspace(single.S.min() / 10 ** decades[0], single.S.max() * 10 ** decades[1], 400)
+    grid = np.geomspace(single.S.min() / 1e4, single.S.max() * 1e40, 400)
     ax.axvspan(single.S.min(), single.S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
-    ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), color=style.get("color"))
-    if law is not None:
-        draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", **{"markersize": 4, **style})
+    ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), color=style["color"])
+    draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", markersize=4, **style)
     ax.set(xscale="log", ylim=(-0.03, 1.03))
     return ax
 
 
 def draw_coverage(ax, covered, error, designs, methods):
-    """Coverage rates, one row per design and one mark per method, with two simulation standard errors.
-
-    Args:
-        covered, error: data frames (designs, methods).
-    """
+    """Coverage rates, data frames (designs, methods): a row per design, a mark per method, two standard errors."""
     rows = row_axis(ax, designs)
     ax.axvspan(0.93, 0.97, color=GREY, alpha=0.2, linewidth=0)
     for i, method in enumerate(methods):
-        look = {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
         bars = 2 * error.loc[designs, method]
-        ax.errorbar(covered.loc[designs, method], rows + 0.15 * (1.5 - i), xerr=bars, label=method, **look)
+        ax.errorbar(covered.loc[designs, method], rows + 0.15 * (1.5 - i), xerr=bars, label=method, **mark(i))
     ax.axvline(0.95, color="black", linewidth=0.8)
     return ax
 
 
 def draw_shifts(ax, frame):
-    """Change of RBP_k per precision, one mark per model: colour and marker say the rank definition.
-
-    Args:
-        frame: rows of ties.shift_frame.
-    """
-    precisions, definitions = list(dict.fromkeys(frame["precision"])), list(dict.fromkeys(frame["definition"]))
-    for i, definition in enumerate(definitions):
-        part = frame[frame["definition"] == definition]
-        rows = [precisions.index(p) + 0.2 * (i - 1) for p in part["precision"]]
-        look = {"marker": "os^"[i % 3], "markersize": 4.5, "color": f"C{i}", "linestyle": "none", "alpha": 0.8}
-        ax.plot(part["change"], rows, label=definition, **look)
+    """Change of RBP_k per precision, rows of tables.shift_frame: colour and marker say the rank definition."""
+    precisions = list(dict.fromkeys(frame["precision"]))
+    rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
+    for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
+        ax.plot(part["change"], part["precision"].map(rows) + 0.2 * (1 - i), label=definition, alpha=0.8, **mark(i))
     ax.axvline(0, color="black", linewidth=0.8)
-    ax.set_yticks(range(len(precisions)), precisions)
-    ax.invert_yaxis()
     ax.set_xlabel(r"change of $\mathrm{RBP}_k$")
     ax.locator_params(axis="x", nbins=4)
-    ax.grid(axis="y", visible=False)
     return ax
+
+
+def mark(i):
+    """The look of the i-th kind of points that share rows."""
+    return {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}

@@ -60,11 +60,9 @@ def family_index(family):
 
 
 def build_html():
-    """Build the book from what lies executed, from nothing each time, with every warning an error.
+    """Build the book from what lies executed, every warning an error; the path of its first page.
 
-    An incremental build keeps stale contents and forgets earlier warnings, and saves seconds only.
-    Returns:
-        path of the first page.
+    An incremental build would keep stale contents and forget earlier warnings, and save seconds only.
     """
     html = root() / "_build" / "html"
     shutil.rmtree(html.parent, ignore_errors=True)
@@ -81,11 +79,7 @@ def build_html():
 
 
 def law_figure(path):
-    """Write the figure of the README and of the first page as SVG: the law at k = 1 on every embedded family.
-
-    Returns:
-        path.
-    """
+    """Write the figure of the README and of the first page as SVG: the law at k = 1 on every embedded family."""
     from matplotlib import pyplot as plt
 
     from rbplib.laws.curve import rbp_curve

@@ -20,12 +20,11 @@ SHARES = (0.25, 0.5, 1.0)  # of the documents
 def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
     """The table of exponents: one row per family, corpus and k, and one for the cross-entropy (k empty).
 
+    Families of fewer than three models, and k above a vocabulary, have rows with a status and no exponent.
+
     Args:
         curves: list of Curve, each counting those of `ks` that its vocabulary allows.
-        ks: values of k. One above a family's vocabulary gives a row that says so and no number.
         progress: wraps the list of curves, tqdm for a bar.
-    Returns:
-        data frame. Families of fewer than three models have rows with a status and no exponent.
     """
     rows = []
     for curve in progress(curves):
@@ -73,13 +72,9 @@ def without_ends(curve, k):
     """The law at one k for all sizes and with an end of the ladder left out: what spoils a line shows here.
 
     A bad line that mends without the largest size speaks of training cut short, one that mends without the smallest of
-    a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend.
-
-    Args:
-        curve: Curve of at least three models; cuts that leave fewer are left out.
-    Returns:
-        data frame: sizes, models, alpha, R², residual sd, and the exponents between the smallest two and the largest
-        two of the sizes used.
+    a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend. The
+    last columns are the exponents between the smallest two and the largest two of the sizes used; cuts that leave fewer
+    than three are left out.
     """
     cuts = {
         "all": slice(None),

@@ -48,24 +48,27 @@ def parameter_defaults(notebook):
     return {name: p["default"] for name, p in papermill.inspect_notebook(str(notebook)).items()}
 
 
+def argument(family):
+    """A family as another process finds it: its name, or the whole path of its file."""
+    name = load_family(family).name
+    return str(Path(family).resolve()) if str(family).endswith((".yml", ".yaml")) else name
+
+
 def run_notebook(notebook, family=None, out=None, parameters=None):
     """Run one notebook with papermill and write it, fit for the book. What its cells say on stderr goes to stderr.
 
     Args:
-        notebook: name in `notebooks/`.
-        family: name or YAML path, handed over as the parameter `family`; None for a notebook that runs once.
-        out: path of the executed file; by default its place in the book. It appears whole or not at all.
-        parameters: {name: value}, each checked against the notebook's parameters cell before anything runs:
-            papermill alone would only log an unknown one and run the default.
+        notebook: name in `notebooks/`. family: name or YAML path; None for a notebook that runs once.
+        out: path of the executed file, by default its place in the book. It appears whole or not at all.
+        parameters: {name: value}; papermill alone would only log an unknown one and run the default.
     Returns:
         path of the executed file.
     Raises:
         InputError: unknown notebook, family or parameter. RuntimeError: a cell failed; the message says which.
     """
-    source, parameters, title = notebook_path(notebook), dict(parameters or {}), None
+    source, parameters = notebook_path(notebook), dict(parameters or {})
     if family is not None:
-        title = load_family(family).name
-        parameters["family"] = str(Path(family).resolve()) if str(family).endswith((".yml", ".yaml")) else title
+        parameters["family"] = argument(family)
     known = parameter_defaults(source)
     for name in parameters:
         if name not in known:
@@ -73,7 +76,7 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
             raise InputError(f"notebook {source.stem} has no parameter {name!r}: {hint}")
     out = Path(out) if out else executed(family) / f"{source.stem}.ipynb"
     page = _execute(source, root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb", parameters)
-    tidy(page, title)
+    tidy(page, family and load_family(family).name)
     page.metadata["rbp"] = {
         "notebook": source.stem,
         "parameters": parameters,
@@ -131,11 +134,8 @@ def tidy(nb, family=None):
 def _tidy_outputs(cell):
     cell.outputs = [o for o in cell.outputs if not (o.output_type == "stream" and o.name == "stderr")]
     for output in cell.outputs:
-        alt = output.get("metadata", {}).get("image/svg+xml", {}).get("alt")
-        if alt:
+        if alt := output.get("metadata", {}).get("image/svg+xml", {}).get("alt"):
             cell.metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
-        if output.output_type == "display_data" and "image/svg+xml" in output.data:
-            output.data.pop("image/png", None)
 
 
 def cells_digest(nb):

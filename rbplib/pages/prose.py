@@ -16,20 +16,16 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
 def plain(text):
-    """Any text as harmless inline text: everything but letters and digits becomes a character reference.
+    """Any text as inline text that means nothing in Markdown or HTML: character references but for letters and digits.
 
-    Neither Markdown nor HTML gives a meaning to a character reference, so the result is safe in both. Control and
-    direction characters are shown by their code point.
+    Control and direction characters are shown by their code point.
     """
-    out = []
-    for ch in str(text):
-        if ch.isascii() and ch.isalnum():
-            out.append(ch)
-        elif unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Cn"):
-            out.append(f"&#60;U+{ord(ch):04X}&#62;")
-        else:
-            out.append(f"&#{ord(ch)};")
-    return "".join(out)
+    return "".join(ch if ch.isascii() and ch.isalnum() else _reference(ch) for ch in str(text))
+
+
+def _reference(ch):
+    hidden = unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Cn")
+    return f"&#60;U+{ord(ch):04X}&#62;" if hidden else f"&#{ord(ch)};"
 
 
 def token(text):
@@ -68,14 +64,10 @@ def say(markdown):
 
 
 def table(frame, caption="", download=None, digits=3, safe=()):
-    """Display a data frame as a table that sorts by a click on a heading; numbers sort as numbers.
+    """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
-    Args:
-        frame: a pandas data frame; its index is not shown.
-        caption: one sentence above the table.
-        download: a file name; the whole frame is then offered beside the table as CSV, made from the page itself.
-        digits: significant digits shown. The CSV keeps them all.
-        safe: columns that already hold safe HTML, such as `token(...)`.
+    download: a file name under which the whole frame is offered as CSV, made from the page itself, with all digits.
+    digits: significant digits shown. safe: columns that already hold safe HTML, such as `token(...)`.
     """
     from IPython.display import HTML, display
 
@@ -107,24 +99,18 @@ def _cell(value, digits, safe):
     return f'<td class="{kind}">{text if safe else html.escape(text)}</td>'
 
 
-def slider(ks, values, labels, ylabel, alt, start=0, log=False):
+def slider(ks, values, labels, ylabel, alt):
     """Display bars, one per label, that follow a slider over k; drawn by a few lines of the book's own script.
 
-    Args:
-        ks: (K,) the slider's stops. values: (K, M) heights. labels: (M,) names under the bars.
-        alt: one sentence for readers without the picture; it also stands where no script runs.
-        log: heights on a logarithmic scale.
+    ks: (K,) stops. values: (K, M) heights. labels: (M,). alt: one sentence that stands where no script runs.
     """
     from IPython.display import HTML, display
 
     data = {
         "k": [int(k) for k in ks],
         "v": [[None if not math.isfinite(float(x)) else round(float(x), 6) for x in row] for row in values],
-        "labels": [str(x) for x in labels],
-        "ylabel": str(ylabel),
-        "start": int(start),
-        "log": bool(log),
+        "labels": list(labels),
+        "ylabel": ylabel,
     }
-    spec = html.escape(json.dumps(data), quote=True)
-    text = html.escape(str(alt))
+    spec, text = html.escape(json.dumps(data)), html.escape(alt)
     display(HTML(f'<div class="rbp-slider" data-spec="{spec}" role="group" aria-label="{text}">{text}</div>'))

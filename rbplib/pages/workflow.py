@@ -15,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rbplib.pages import html, notebooks
-from rbplib.settings import InputError, load_family, root
+from rbplib.settings import InputError, root
 
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 LAST = 15  # lines of a failed step's log that are shown
@@ -71,10 +71,8 @@ def last_lines(log):
 
 
 def run(arguments, log, show=True):
-    """Run Snakemake to its end, with a bar over its steps and its words in a log.
+    """Run Snakemake with the arguments of its command line to its end: a bar over its steps, its words in a log.
 
-    Args:
-        arguments: Snakemake's, as on its command line.
     Returns:
         {stage: (steps, seconds)}; seconds from the stage's first start to its last end.
     Raises:
@@ -110,16 +108,13 @@ def make_book(families=(), settings=None, show=True):
     """Run the whole workflow: measure, notebooks, HTML; then tell what each stage took and where the first page is.
 
     Args:
-        families: names or YAML paths; all embedded families when empty.
-        settings: further {key: value} of the workflow, such as n_bootstrap.
+        families: names or YAML paths; all embedded families when empty. settings: {key: value}, such as n_bootstrap.
     Returns:
         path of the first page.
     """
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
-        names = [(f, load_family(f).name) for f in families]
-        given = [str(Path(f).resolve()) if str(f).endswith((".yml", ".yaml")) else name for f, name in names]
-        config["families"] = ",".join(given)
+        config["families"] = ",".join(notebooks.argument(f) for f in families)
     flow = Path(__file__).resolve().parents[2] / "workflow"
     arguments = ["--snakefile", flow / "Snakefile", "--directory", root(), "--profile", flow / "profiles/default"]
     arguments += ["--cores", os.cpu_count()]
@@ -144,20 +139,16 @@ def report(stages, total):
 def main(argv=None):
     """The workflow's own steps; people use `rbp book`."""
     parser = argparse.ArgumentParser(prog="python -m rbplib.pages.workflow", description=main.__doc__)
-    steps = parser.add_subparsers(dest="step", required=True)
-    one = steps.add_parser("notebook", help="run one notebook for the book")
-    one.add_argument("name")
-    one.add_argument("--family")
-    one.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"n_bootstrap\": 1000}'")
-    steps.add_parser("index", help="write the index page of a family").add_argument("family")
-    steps.add_parser("figure", help="draw the figure of the first page again")
-    steps.add_parser("html", help="build the HTML from what lies executed")
+    parser.add_argument("step", choices=("notebook", "index", "figure", "html"))
+    parser.add_argument("name", nargs="?", help="of the notebook, or of the family of an index page")
+    parser.add_argument("--family")
+    parser.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"n_bootstrap\": 1000}'")
     a = parser.parse_args(argv)
     try:
         if a.step == "notebook":
             notebooks.run_notebook(a.name, a.family, parameters=a.parameters)
         elif a.step == "index":
-            html.family_index(a.family)
+            html.family_index(a.name)
         elif a.step == "figure":
             print(html.law_figure(root() / "book" / "_static" / "law.svg"))
         else:
