@@ -55,11 +55,11 @@ def bodies(model: nn.Module) -> list[nn.Module]:
     return [m for i, m in enumerate(found) if m is not None and m is not model and m not in found[:i]]
 
 
-def run_body(model: nn.Module, input_ids: Tensor, **inputs) -> tuple[nn.Module, object]:
+def run_body(model: nn.Module, input_ids: Tensor) -> tuple[nn.Module, object]:
     """Run a causal language model without its head: the body module that ran, and what it returned.
 
     Args:
-        input_ids: int64 (B, T). inputs: what else its forward takes, such as attention_mask.
+        input_ids: int64 (B, T).
     Raises:
         LookupError: the model called none of the modules that could be its body.
     """
@@ -77,7 +77,7 @@ def run_body(model: nn.Module, input_ids: Tensor, **inputs) -> tuple[nn.Module, 
             hooks.callback(module.register_forward_pre_hook(enter).remove)
             hooks.callback(module.register_forward_hook(leave).remove)
         try:
-            model(input_ids, use_cache=False, **inputs)
+            model(input_ids, use_cache=False)
         except _BodyDone as done:
             return done.args
     raise LookupError("the model's forward pass calls no module that could be its body")
@@ -169,16 +169,13 @@ def _key(head: Head) -> tuple:
     return (id(head.weight), head.weight.data_ptr(), id(head.bias), head.multiply, head.divide, head.softcap)
 
 
-def final_hidden(
-    model: nn.Module, input_ids: Tensor, attention_mask: Tensor | None = None
-) -> tuple[Tensor, Head | Callable[[Tensor], Tensor]]:
+def final_hidden(model: nn.Module, input_ids: Tensor) -> tuple[Tensor, Head | Callable[[Tensor], Tensor]]:
     """Final hidden states (B, T, d) and what turns their rows into scores; for an unsplit model, its own logits
     (B, T, V) and a function that leaves them as they are."""
     way, head = way_of(model, input_ids)
-    inputs = {} if attention_mask is None else {"attention_mask": attention_mask}
     if way == UNSPLIT:
-        return model(input_ids, use_cache=False, **inputs).logits, lambda rows: rows
-    body, output = run_body(model, input_ids, **inputs)
+        return model(input_ids, use_cache=False).logits, lambda rows: rows
+    body, output = run_body(model, input_ids)
     if way == KNOWN:
         return hidden_of(output), head
     return hidden_of(output), lambda rows: own_logits(model, body, output, rows, input_ids[:1, :1])

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rbplib.models.heads import UNSPLIT, Head, final_hidden, way_of
-from rbplib.ranks.tiles import GRAIN, WHOLE_ROWS, Given, Product, Ranks, least_memory, ranked
+from rbplib.ranks.tiles import Given, Product, Ranks, least_memory, ranked
 
 __all__ = ["Ranks", "head_ranks", "sequence_ranks", "token_ranks"]
 
@@ -34,10 +34,11 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     >>> token_ranks(torch.tensor([[0.0, 2.0, 1.0, 1.0]]), torch.tensor([2]))[:2]
     (tensor([1]), tensor([2]))
     """
-    _check(logits, targets, "logits", logits.shape[-1] if logits.dim() else 0)
+    _check(logits, targets, "logits")
     with torch.no_grad():
-        found = _given_ranks(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
-    return _shaped(found, targets)
+        found = _shaped(Given(logits.reshape(-1, logits.shape[-1])), targets)
+    _refuse_nan(found.logprob)
+    return found
 
 
 def head_ranks(
@@ -58,66 +59,50 @@ def head_ranks(
         memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator. Results do not depend on it.
         chunk: at most so many rows at once, rounded up to a multiple of 64. Results do not depend on it.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
-    Returns:
-        Ranks of the targets' shape.
-    Raises:
-        ValueError: as `token_ranks`; targets on another device; memory too small for one row of the vocabulary.
+    Returns, Raises:
+        as `token_ranks`; also ValueError for targets on another device, or memory too small for one row of scores.
     Cost: the matrix product, and about a fifth of it at d = 128 for everything else.
     """
     if isinstance(head, Tensor):
         head = Head(head)
     elif type(head) is nn.Linear:  # a subclass may store its weight in a form of its own
         head = Head(head.weight, head.bias)
-    _check(hidden, targets, "hidden states", head.weight.shape[0] if isinstance(head, Head) else None)
+    _check(hidden, targets, "hidden states")
     with torch.no_grad():
-        found = _flat_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets.reshape(-1), dtype, memory, chunk)
-    return _shaped(found, targets)
+        found = _head_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets, dtype, memory, chunk)
+    _refuse_nan(found.logprob)
+    return found
 
 
-def _given_ranks(scores: Tensor, wanted: Tensor) -> Ranks:
-    most = 1024 if scores.device.type == "cpu" else max(1, 2**28 // scores.shape[1])
-    return ranked(Given(scores), wanted, most, WHOLE_ROWS)
-
-
-def _flat_ranks(rows, head, wanted, dtype, memory=None, chunk=None) -> Ranks:
+def _head_ranks(rows, head, targets, dtype, memory=None, chunk=None) -> Ranks:
+    """Ranks of the targets' shape from hidden states (n, d), by blocks of a known head or whole rows of another."""
     if memory is None:
         memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
     if not isinstance(head, Head):
-        return _called_ranks(rows, head, wanted, memory, chunk)
-    size, width = head.weight.shape
-    if rows.device != head.weight.device or rows.shape[-1] != width:
+        scores = Given(rows, head, memory, chunk)
+    elif rows.device == head.weight.device and rows.shape[1] == head.weight.shape[1]:
+        scores = Product(rows, head, dtype or head.weight.dtype, memory, chunk)
+    else:
         raise ValueError(
-            f"hidden states of width {rows.shape[-1]} on {rows.device} do not fit a head of width {width} "
-            f"on {head.weight.device}"
+            f"hidden states of width {rows.shape[1]} on {rows.device} do not fit a head of width "
+            f"{head.weight.shape[1]} on {head.weight.device}"
         )
-    _check_memory(memory, size, rows.device)
-    scores = Product(rows, head, dtype or head.weight.dtype)
-    return ranked(scores, wanted, scores.most_rows(memory, chunk), max(1, min(WHOLE_ROWS, memory // (16 * size))))
+    size = scores.cuts[-1][1]
+    if memory < (least := least_memory(size, rows.device)):
+        raise ValueError(
+            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {size}: "
+            f"give at least {least}"
+        )
+    return _shaped(scores, targets)
 
 
-def _called_ranks(rows, head, wanted, memory, chunk) -> Ranks:
-    """Ranks from a head that is only a function: whole rows of scores, few at a time."""
-    size = head(rows[:1]).shape[-1]
-    _check_ids(wanted, size)
-    _check_memory(memory, size, rows.device)
-    step = max(1, min(chunk or WHOLE_ROWS, memory // (12 * size)))
-    if rows.device.type == "cpu" and step > GRAIN:
-        step -= step % GRAIN
-    parts = []
-    for some, targets in zip(rows.split(step), wanted.split(step), strict=True):
-        pad = max(0, min(step, GRAIN) - len(some))  # a last chunk of few rows would meet another kernel
-        scores = head(torch.cat([some, some[-1:].expand(pad, -1)]) if pad else some)
-        parts.append(_given_ranks(scores[: len(some)], targets))
-    return Ranks(*map(torch.cat, zip(*parts, strict=True)))
+def _shaped(scores, targets) -> Ranks:
+    _check_ids(targets, scores.cuts[-1][1])
+    return Ranks(*(column.view_as(targets) for column in ranked(scores, targets.reshape(-1))))
 
 
 def sequence_ranks(
-    model: nn.Module,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    *,
-    scored: Tensor | None = None,
-    dtype: torch.dtype | None = torch.float32,
+    model: nn.Module, input_ids: Tensor, scored: Tensor | None = None, dtype: torch.dtype | None = torch.float32
 ) -> Ranks:
     """Ranks of every token of a batch but the first of each sequence, which has no context.
 
@@ -127,11 +112,8 @@ def sequence_ranks(
 
     Args:
         model: a causal language model in evaluation mode.
-        input_ids: int64 (B, T), T >= 2.
-        attention_mask: (B, T), 0 at padding. A token is scored where it and the one before it are real;
-            elsewhere greater and ties are 0 and logprob is NaN.
-        scored: bool (B, T-1), the entries to score, instead of all real ones. A causal model needs no mask for
-            padding on the right, only this, and then takes its faster unmasked attention.
+        input_ids: int64 (B, T), T >= 2. Padding stands on the right, where a causal model never sees it.
+        scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are 0, logprob is NaN.
         dtype: as in `head_ranks`.
     Returns:
         Ranks of shape (B, T - 1).
@@ -140,50 +122,39 @@ def sequence_ranks(
     """
     if model.training:
         raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
-    chosen = _chosen(model, input_ids, attention_mask, scored)
+    chosen = _chosen(model, input_ids, scored)
     targets = input_ids[:, 1:]  # (B, T-1)
     greater, ties = torch.zeros_like(targets), torch.zeros_like(targets)
     logprob = torch.full(targets.shape, float("nan"), device=targets.device)
     with torch.inference_mode():
         way, _ = way_of(model, input_ids)
-    few = max(1, BODY_TOKENS // input_ids.shape[1]) if input_ids.device.type == "cpu" else len(input_ids)
-    few = 1 if way == UNSPLIT else few
-    for i in range(0, len(input_ids), few):
-        part = slice(i, i + few)
-        mask = None if attention_mask is None else attention_mask[part]
-        if not (here := chosen[part]).any():
-            continue
-        with torch.inference_mode():
-            states, head = final_hidden(model, input_ids[part], mask)
+        few = max(1, BODY_TOKENS // input_ids.shape[1]) if input_ids.device.type == "cpu" else len(input_ids)
+        few = 1 if way == UNSPLIT else few
+        for part in (slice(i, i + few) for i in range(0, len(input_ids), few)):
+            if not (here := chosen[part]).any():
+                continue
+            states, head = final_hidden(model, input_ids[part])
             wanted = targets[part][here].to(states.device)
-            found = _flat_ranks(states[:, :-1][here.to(states.device)], head, wanted, dtype)
-        for whole, values in zip((greater, ties, logprob), found, strict=True):
-            whole[part][here] = values.to(whole.device)
+            found = _head_ranks(states[:, :-1][here.to(states.device)], head, wanted, dtype)
+            for whole, values in zip((greater, ties, logprob), found, strict=True):
+                whole[part][here] = values.to(whole.device)
     _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
     return Ranks(greater, ties, logprob)
 
 
-def _chosen(model, input_ids, attention_mask, scored) -> Tensor:
-    """The entries to score, bool (B, T-1), of windows, masks and ids that fit the model and each other."""
+def _chosen(model, input_ids, scored) -> Tensor:
+    """The entries to score, bool (B, T-1), of windows and ids that fit the model and each other."""
     if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
     if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
         _check_ids(input_ids, table)
-    want = input_ids[:, 1:].shape
-    chosen = torch.ones_like(input_ids[:, 1:], dtype=torch.bool) if scored is None else scored.to(torch.bool)
-    if chosen.shape != want:
-        raise ValueError(f"`scored` of shape {tuple(chosen.shape)} does not match windows: want {tuple(want)}")
-    if attention_mask is None:
-        return chosen
-    if attention_mask.shape != input_ids.shape:
-        raise ValueError(
-            f"attention_mask of shape {tuple(attention_mask.shape)} does not match ids {tuple(input_ids.shape)}"
-        )
-    real = attention_mask.bool()
-    return chosen & real[:, 1:] & real[:, :-1]
+    entries = torch.ones_like(input_ids[:, 1:], dtype=torch.bool)
+    if scored is not None and scored.shape != entries.shape:
+        raise ValueError(f"`scored` of shape {tuple(scored.shape)} does not match windows: want {tuple(entries.shape)}")
+    return entries if scored is None else scored.to(torch.bool)
 
 
-def _check(values: Tensor, targets: Tensor, name: str, size: int | None) -> None:
+def _check(values: Tensor, targets: Tensor, name: str) -> None:
     """Refuse inputs that would give a wrong rank, or a message about something else."""
     if values.dim() < 1 or targets.shape != values.shape[:-1]:
         raise ValueError(
@@ -198,38 +169,20 @@ def _check(values: Tensor, targets: Tensor, name: str, size: int | None) -> None
         raise ValueError(f"targets are on {targets.device} but {name} are on {values.device}: move one of them")
     if targets.numel() == 0:
         raise ValueError("there is no token to rank: the window is empty")
-    if size is not None:
-        _check_ids(targets, size)
 
 
 def _check_ids(ids: Tensor, size: int) -> None:
-    outside = (ids < 0) | (ids >= size)
-    if outside.any():
-        place = _place(outside)
-        raise ValueError(f"token id {ids[outside][0].item()} at {place} is outside the vocabulary of {size}")
+    if (outside := (ids < 0) | (ids >= size)).any():
+        wrong = ids[outside][0].item()
+        raise ValueError(f"token id {wrong} at {_place(outside)} is outside the vocabulary of {size}")
 
 
-def _check_memory(memory: int, size: int, device: torch.device) -> None:
-    if memory < (least := least_memory(size, device)):
-        raise ValueError(
-            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {size}: "
-            f"give at least {least}"
-        )
+def _refuse_nan(logprob: Tensor, offset: int = 0) -> None:
+    if (bad := logprob.isnan()).any():
+        raise ValueError(f"the scores for the token at {_place(bad, offset)} hold a NaN: no rank can be told")
 
 
 def _place(flags: Tensor, offset: int = 0) -> str:
     """Where the first flag is up; `offset` is added along the last axis."""
     *sequence, position = flags.nonzero()[0].tolist()
     return f"position {position + offset}" + (f" of sequence {', '.join(map(str, sequence))}" if sequence else "")
-
-
-def _refuse_nan(logprob: Tensor, offset: int = 0) -> None:
-    bad = logprob.isnan()
-    if bad.any():
-        raise ValueError(f"the scores for the token at {_place(bad, offset)} hold a NaN: no rank can be told")
-
-
-def _shaped(found: Ranks, targets: Tensor) -> Ranks:
-    found = Ranks(*(column.view_as(targets) for column in found))
-    _refuse_nan(found.logprob)
-    return found

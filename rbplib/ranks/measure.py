@@ -5,9 +5,12 @@ parts and gives the same bytes in the data columns.
 """
 
 import platform
+import shutil
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,12 +20,9 @@ from tqdm import tqdm
 
 import rbplib
 from rbplib.models import load as loading
-from rbplib.models.sizes import window_length
-from rbplib.ranks.columns import COLUMNS
 from rbplib.ranks.engine import sequence_ranks
-from rbplib.ranks.parts import Parts, groups, tell
-from rbplib.ranks.table import MissingTable, expected, ranks_path, read_ranks, write_ranks
-from rbplib.settings import PROTOCOLS, InputError, check_choice, default_corpora, load_corpus, load_family, write_text
+from rbplib.ranks.table import COLUMNS, asked, expected, ranks_path, read_ranks, write_ranks
+from rbplib.settings import InputError, write_text
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
@@ -32,14 +32,12 @@ PART_TOKENS = 65_536  # tokens a part holds: what a killed run loses at most
 
 @dataclass(frozen=True)
 class Task:
-    """One table to measure: its corpus, where it goes, what its record must say, and the dtype of the head's product
-    (None: that of the weights)."""
+    """One table to measure: its corpus, where it goes, and what its record must say."""
 
     corpus: object
     documents: object
     path: Path
     expect: dict
-    head: torch.dtype | None = torch.float32
 
 
 def measure(
@@ -54,6 +52,8 @@ def measure(
     trust_remote_code=False,
     progress=True,
     batch_tokens=None,
+    samples=None,
+    head_dtype="float32",
 ):
     """Measure what is missing and return the paths of all tables asked for.
 
@@ -64,58 +64,50 @@ def measure(
         protocol: "paper" or "full", see windows.
         device, dtype: chosen by load_model when None.
         batch_tokens: tokens of one forward pass; found against memory when None.
+        samples: text.corpora.Documents to read in place of the corpora's own.
+        head_dtype: name, of the product with the head and the comparisons.
     Returns:
         list of paths, one per (model, corpus).
     Raises:
         InputError: unknown names, an empty corpus, a model that cannot be had, or a folder that cannot be written.
     Cost: one forward pass over every window; the head is walked in chunks, so logits are never held.
     """
-    family = load_family(family)
-    check_choice(protocol, PROTOCOLS, "protocol")
-    models = [family.model(m) for m in models] if models else family.models
-    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
-    if not corpora:
-        raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
-    samples = [load_documents(c) for c in corpora]
+    family, models, corpora = asked(family, models, corpora, protocol)
+    samples = samples or [load_documents(c) for c in corpora]
     for corpus, sample in zip(corpora, samples, strict=True):
         if not any(t.strip() for t in sample.texts):
             raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
-    expect, paths, waiting = expected(family, models, corpora, protocol, samples, dtype), [], []
+    expect, paths = expected(family, models, corpora, protocol, samples, dtype, head_dtype), []
+    options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     for model in models:
         where = [ranks_path(family.name, model.name, c.name, protocol, results) for c in corpora]
         tasks = map(Task, corpora, samples, where, expect[model.name])
-        waiting.append((model, [t for t in tasks if not is_measured(t.path, t.expect)]))
+        if missing := [t for t in tasks if whole_table(t.path, t.expect) is None]:
+            measure_model(model, missing, options, progress, batch_tokens)
         paths += where
-    options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    for model, tasks in waiting:
-        measure_model(family, model, tasks, protocol, options, progress, batch_tokens)
     return paths
 
 
-def is_measured(path, expect):
-    """Whether a whole table with a matching record is there; why not, where there is another, is told."""
-    try:
-        read_ranks(path, expect)
-    except MissingTable:
-        return False
-    except InputError as error:
-        tell(f"{str(error).rpartition(': ')[0]}: measuring it again")
-        return False
-    return True
+def whole_table(path, expect=None):
+    """The table at a path, or None where none is there that can be used; why not, where there is another, is told."""
+    if path.is_file():
+        try:
+            return read_ranks(path, expect)
+        except InputError as error:
+            tqdm.write(f"{str(error).rpartition(': ')[0]}: measuring it again", file=sys.stderr)
+    return None
 
 
-def measure_model(family, model, tasks, protocol="paper", options=None, progress=True, batch_tokens=None):
+def measure_model(model, tasks, options, progress=True, batch_tokens=None):
     """All tables of one model in one load; the next corpus is tokenised while this one is measured.
 
     options: of load_model. Raises InputError as `measure`, before the model is loaded where a table cannot be written.
     """
-    if not tasks:
-        return
     for task in tasks:
         probe = task.path.with_name(f".{task.path.name}.probe")
         write_text(probe, "")
         probe.unlink()
-    loaded, length = loading.load_model(model, **(options or {})), window_length(family)
+    loaded, length = loading.load_model(model, **options), tasks[0].expect["window"]
     most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
     if most is not None and most < length:  # cutting the window for one model would unpair the family's tokens
         raise InputError(
@@ -125,7 +117,7 @@ def measure_model(family, model, tasks, protocol="paper", options=None, progress
 
     def windows_of(task):
         ids = encode(loaded.tokenizer, task.documents.texts)
-        return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol)
+        return make_windows(ids, loaded.tokenizer.all_special_ids, length, task.expect["protocol"])
 
     with ThreadPoolExecutor(1) as pool:
         for task, windows in zip(tasks, pool.map(windows_of, tasks), strict=True):
@@ -140,23 +132,46 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
             f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {expect['model']} "
             f"({vocab}): its tokenizer does not belong to it."
         )
-    parts = Parts(task.path, expect, batch_tokens or choose_batch_tokens(loaded, windows.length))
-    found = [{name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}]
+    batch_tokens = batch_tokens or choose_batch_tokens(loaded, windows.length)
+    folder, parts = parts_folder(task), []
     label = f"{expect['family']}/{expect['model']} on {task.corpus.name}"
     with tqdm(total=windows.tokens, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
         for number, group in enumerate(groups(windows.windows, PART_TOKENS)):
-            columns = parts.read(number)
-            if columns is None:
-                columns = parts.write(number, measure_windows(loaded, group, windows.special, parts, bar, task.head))
+            path = folder / f"{number:05d}.parquet"
+            if whole_table(path) is None:
+                columns, batch_tokens = measure_windows(loaded, group, windows.special, batch_tokens, bar, task)
+                write_ranks(path, columns, {"vocab_size": vocab, "batch_tokens": batch_tokens})
             else:
                 bar.update(sum(len(w.ids) for w in group))
-            found.append(columns)
-    columns = {name: np.concatenate([part[name] for part in found]) for name in COLUMNS}
-    order = np.lexsort((columns["position"], columns["document"]))
-    record = provenance(loaded, task, windows)
-    record |= {"batch_tokens": parts.batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
-    write_ranks(task.path, {name: values[order] for name, values in columns.items()}, record)
-    parts.remove()
+            parts.append(read_ranks(path))
+            batch_tokens = parts[-1].record["batch_tokens"]  # a resumed run cuts batches as the killed one did
+    empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}  # where no window holds a token to score
+    columns = {name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in COLUMNS}
+    spent = {"batch_tokens": batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
+    write_ranks(task.path, columns, provenance(loaded, task, windows) | spent)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def parts_folder(task):
+    """Where finished parts of a table are kept: beside it, named by what they belong to; others are removed."""
+    name = f".{task.path.stem}.parts-"
+    folder = task.path.with_name(name + sha256(repr(sorted(task.expect.items())).encode()).hexdigest()[:16])
+    for other in set(folder.parent.glob(f"{name}*")) - {folder}:
+        shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def groups(windows, tokens):
+    """Windows in order, cut into runs of about `tokens` tokens."""
+    group, size = [], 0
+    for w in windows:
+        group.append(w)
+        size += len(w.ids)
+        if size >= tokens:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def provenance(loaded, task, windows):
@@ -171,7 +186,6 @@ def provenance(loaded, task, windows):
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
         "read_tokens": windows.tokens,
-        "head_dtype": str(task.head or loaded.model.dtype).removeprefix("torch."),
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",
@@ -179,17 +193,18 @@ def provenance(loaded, task, windows):
     }
 
 
-def measure_windows(loaded, windows, special, parts, bar, head=torch.float32):
-    """Columns of the rank table for some windows, in the order of the batches: longest windows first.
+def measure_windows(loaded, windows, special, batch_tokens, bar, task):
+    """(columns of the rank table for some windows, tokens of a batch), longest windows read first.
 
     Halves the batch when memory runs out, without losing what is done.
     """
-    queue = [[windows[i] for i in group] for group in batches(windows, parts.batch_tokens)]
-    found = []
+    queue = [[windows[i] for i in group] for group in batches(windows, batch_tokens)]
+    found, dtype = [], getattr(torch, task.expect["head_dtype"])
     while queue:
         group = queue.pop(0)
         try:
-            found.append(batch_ranks(loaded, group, special, head))
+            found.append(batch_ranks(loaded, group, special, dtype))
+            bar.update(sum(len(w.ids) for w in group))
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise InputError(
@@ -197,15 +212,14 @@ def measure_windows(loaded, windows, special, parts, bar, head=torch.float32):
                     "use a larger device, a smaller dtype or a smaller model."
                 ) from None
             torch.cuda.empty_cache()
-            half = len(group) // 2
-            parts.batch_tokens = max(1, parts.batch_tokens // 2)
+            half, batch_tokens = len(group) // 2, max(1, batch_tokens // 2)
             queue[:0] = [group[:half], group[half:]]
-            continue
-        bar.update(sum(len(w.ids) for w in group))
-    return {name: np.concatenate([columns[name] for columns in found]) for name in COLUMNS}
+    columns = {name: np.concatenate([columns[name] for columns in found]) for name in COLUMNS}
+    order = np.lexsort((columns["position"], columns["document"]))
+    return {name: values[order] for name, values in columns.items()}, batch_tokens
 
 
-def batch_ranks(loaded, group, special, head):
+def batch_ranks(loaded, group, special, dtype):
     """Columns for one batch of windows, padded on the right: a causal model never sees the padding."""
     longest = max(len(w.ids) for w in group)
     ids = np.zeros((len(group), longest), dtype=np.int64)
@@ -213,10 +227,8 @@ def batch_ranks(loaded, group, special, head):
     for row, w in enumerate(group):
         ids[row, : len(w.ids)] = w.ids
         scored[row, scored_rows(w, special) - 1] = True
-    if not scored.any():
-        return {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
     inputs, mask = (torch.from_numpy(a).to(loaded.device) for a in (ids, scored))
-    found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=head)
+    found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype)
     row, column = np.nonzero(scored)
     return {
         "document": np.array([w.document for w in group])[row],

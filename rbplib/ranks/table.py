@@ -3,10 +3,10 @@
 `measured` is the door from a notebook to them; the book's page on data says in words what a table holds.
 """
 
+import hashlib
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from rbplib.models.files import folder_digest
 from rbplib.models.sizes import window_length
-from rbplib.ranks.columns import COLUMNS, checked_columns, columns_digest
 from rbplib.settings import (
+    PROTOCOLS,
     InputError,
     atomic_path,
     check_choice,
@@ -28,14 +28,11 @@ from rbplib.settings import (
     results_dir,
 )
 
+COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32) | {"logprob": np.float32}
 DEFINITIONS = ("greater+ties", "greater+1", "random")
 RECORD_KEY = b"rbplib"
 MEASURING = 2  # raise it when the same model and text would give other rows: tables made before are measured again
 QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
-
-
-class MissingTable(InputError):
-    """There is no rank table where one was asked for."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +62,11 @@ class RankTable:
         """
         check_choice(definition, DEFINITIONS, "rank definition")
         greater, ties = self.greater.astype(np.int64), self.ties.astype(np.int64)
-        if definition == "greater+ties":
-            return greater + ties
-        if definition == "greater+1":
-            return greater + 1
-        return greater + (ties + 1) / 2
+        if definition == "random":
+            return greater + (ties + 1) / 2
+        return greater + (ties if definition == "greater+ties" else 1)
 
-    @cached_property
+    @property
     def documents(self):
         """Number of documents in the sample, also those without a scored token."""
         return int(self.record["documents"])
@@ -85,6 +80,37 @@ def ranks_path(family, model, corpus, protocol="paper", results=None):
     return Path(results or results_dir()) / "ranks" / family / model / f"{corpus}{suffix}.parquet"
 
 
+def columns_digest(columns):
+    """SHA-256 over the data columns in the contract's order and byte layout: what 'the same bytes' means."""
+    h = hashlib.sha256()
+    for name, dtype in COLUMNS.items():
+        h.update(np.ascontiguousarray(columns[name], dtype=np.dtype(dtype).newbyteorder("<")).tobytes())
+    return h.hexdigest()
+
+
+def checked_columns(columns, vocab):
+    """The columns in the contract's dtypes and order, or a ValueError that names the first broken rule."""
+    if lacking := [name for name in COLUMNS if name not in columns]:
+        raise ValueError(f"rank table lacks the column {lacking[0]!r}")
+    out = {name: np.asarray(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
+    if len({a.shape for a in out.values()}) != 1 or out["document"].ndim != 1:
+        raise ValueError("the columns of a rank table must be one-dimensional and of one length")
+    key = out["document"].astype(np.int64) << 32 | out["position"]
+    rules = {
+        "rows are not sorted by (document, position), or repeat": np.diff(key) > 0,
+        "a position is below 1": out["position"] >= 1,
+        "a token id is outside the vocabulary": (out["token"] >= 0) & (out["token"] < vocab),
+        "greater is negative": out["greater"] >= 0,
+        "ties is below 1": out["ties"] >= 1,
+        "a rank is above the vocabulary size": out["greater"].astype(np.int64) + out["ties"] <= vocab,
+        "a logprob is above 0 or not a number": out["logprob"] <= 1e-4,
+    }
+    for broken, fine in rules.items():
+        if not fine.all():
+            raise ValueError(f"rank table: {broken}")
+    return out
+
+
 def write_ranks(path, columns, record):
     """Write one rank table atomically, with `record` and a checksum in the file's metadata.
 
@@ -94,80 +120,81 @@ def write_ranks(path, columns, record):
     Raises:
         ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
     """
-    out = checked_columns(columns, record)
+    out = checked_columns(columns, int(record["vocab_size"]))
     record = {**record, "scored_tokens": len(out["document"]), "sha256": columns_digest(out)}
     table = pa.table(out).replace_schema_metadata({RECORD_KEY: json.dumps(record, sort_keys=True).encode()})
     with atomic_path(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 20)
-    return record
 
 
 def read_record(path):
     """The provenance record alone, without reading the columns."""
-    path = Path(path)
-    if not path.is_file():
-        raise MissingTable(f"there is no rank table {path}: run `rbp measure` for that family and corpus first.")
+    if not Path(path).is_file():
+        raise InputError(f"there is no rank table {path}: run `rbp measure` for that family and corpus first.")
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        return json.loads(metadata[RECORD_KEY])
-    except (OSError, pa.ArrowException, KeyError, ValueError):
-        raise InputError(f"{path} is damaged or no rank table: delete it and run `rbp measure` again.") from None
+        return json.loads(pq.read_schema(path).metadata[RECORD_KEY])
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+        raise unusable(path, "is damaged or no rank table") from None
+
+
+def unusable(path, why):
+    return InputError(f"{path} {why}: delete it and run `rbp measure` again.")
 
 
 def read_ranks(path, expect=None):
     """Read and verify one rank table.
 
     Args:
-        path: the Parquet file.
         expect: record entries that must match, e.g. {"corpus_digest": ...}.
     Raises:
-        MissingTable: no such file. InputError: truncated, its checksum fails, or its record differs from `expect`.
+        InputError: no such file, truncated, its checksum fails, or its record differs from `expect`.
     """
-    path = Path(path)
-    record = read_record(path)
+    path, record = Path(path), read_record(path)
     if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
-        raise InputError(
-            f"{path} was measured with another {' and '.join(differ)}: delete it and run `rbp measure` again."
-        )
+        raise unusable(path, f"was measured with another {' and '.join(differ)}")
     try:
         table = pq.read_table(path)
         columns = {name: table.column(name).to_numpy() for name in COLUMNS}
     except (OSError, pa.ArrowException, KeyError):
-        raise InputError(f"{path} is damaged: delete it and run `rbp measure` again.") from None
+        raise unusable(path, "is damaged") from None
     if columns_digest(columns) != record.get("sha256"):
-        raise InputError(f"{path} fails its checksum: delete it and run `rbp measure` again.")
+        raise unusable(path, "fails its checksum")
     return RankTable(**columns, record=record, path=path)
 
 
-def expected(family, models, corpora, protocol="paper", samples=None, dtype=None):
+def asked(family, models=None, corpora=None, protocol="paper"):
+    """(Family, its Models, Corpora) for names or paths; all models, and the default corpora, where none are given."""
+    family = load_family(family)
+    check_choice(protocol, PROTOCOLS, "protocol")
+    models = [family.model(m) for m in models] if models else family.models
+    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
+    if not corpora:
+        raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
+    return family, models, corpora
+
+
+def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
     """Record entries that make a table the one asked for: the one place that says so.
 
     Args:
         family, models, corpora: records of settings.
         samples: the corpora's Documents, where they are at hand. Without them it is what a page can tell in seconds:
             the digest on record for a corpus, that of a local model up to a gigabyte, and weights of any dtype.
-        dtype: of the weights, in place of the models' own.
+        dtype, head_dtype: names, of the weights (None: the models' own) and of the head's product.
     Returns:
         {model name: list of dicts, one per corpus}.
     Cost: one hashing of a local model's files.
     """
-    window, found = window_length(family), {}
-    digests = [s.digest for s in samples] if samples else [c.digest for c in corpora]
+    shared = {"family": family.name, "protocol": protocol, "window": window_length(family), "measuring": MEASURING}
+    digests, found = [c.digest for c in samples or corpora], {}
     for model in models:
-        entries = {
-            "family": check_name(family.name, "family name"),
-            "model": model.name,
-            "model_id": model.id,
-            "protocol": protocol,
-            "window": window,
-            "measuring": MEASURING,
-        }
+        entries = shared | {"model": model.name, "model_id": model.id}
         if not model.local:
             entries["requested_revision"] = model.revision
         elif samples or sum(p.stat().st_size for p in model.local.iterdir() if p.is_file()) <= QUICK:
             entries["model_digest"] = folder_digest(model.local)
         if samples:
-            entries["requested_dtype"] = str(dtype or model.dtype).removeprefix("torch.")
+            entries |= {"requested_dtype": dtype or model.dtype, "head_dtype": head_dtype}
         found[model.name] = [
             {**entries, "corpus": c.name, "seed": c.seed, **({"corpus_digest": digest} if digest else {})}
             for c, digest in zip(corpora, digests, strict=True)
@@ -189,22 +216,20 @@ def measured(family, corpora=None, protocol="paper"):
         InputError: as `measure`.
     Cost: each table is read and hashed once. torch is imported only when something has to be measured.
     """
-    family = load_family(family)
-    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
+    family, models, corpora = asked(family, None, corpora, protocol)
+
+    def path(model, corpus):
+        return ranks_path(family.name, model.name, corpus.name, protocol)
 
     with suppress(InputError):
-        expect = expected(family, family.models, corpora, protocol)
+        expect = expected(family, models, corpora, protocol)
         return {
-            c.name: by_size(
-                read_ranks(ranks_path(family.name, name, c.name, protocol), entries[i])
-                for name, entries in expect.items()
-            )
-            for i, c in enumerate(corpora)
+            c.name: by_size(read_ranks(path(m, c), expect[m.name][i]) for m in models) for i, c in enumerate(corpora)
         }
     from rbplib.ranks.measure import measure
 
     measure(family, corpora=corpora, protocol=protocol)
-    return {c.name: by_size(family_tables(family, c.name, protocol)[0]) for c in corpora}
+    return {c.name: by_size(read_ranks(path(m, c)) for m in models) for c in corpora}
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
@@ -221,14 +246,9 @@ def by_size(tables):
 def family_tables(family, corpus, protocol="paper", results=None):
     """(tables, names of the models without one) of a family on one corpus, in its order; nothing is measured."""
     family = load_family(family)
-    tables, missing = [], []
-    for m in family.models:
-        try:
-            tables.append(read_ranks(ranks_path(family.name, m.name, corpus, protocol, results)))
-        except MissingTable:
-            missing.append(m.name)
+    paths = {m.name: ranks_path(family.name, m.name, corpus, protocol, results) for m in family.models}
+    tables = [read_ranks(path) for path in paths.values() if path.is_file()]
     if not tables:
-        raise MissingTable(
-            f"{family.name} has no rank table on {corpus}: run `rbp measure --family {family.name} --corpus {corpus}`."
-        )
-    return tables, tuple(missing)
+        mend = f"run `rbp measure --family {family.name} --corpus {corpus}`."
+        raise InputError(f"{family.name} has no rank table on {corpus}: {mend}")
+    return tables, tuple(name for name, path in paths.items() if not path.is_file())

@@ -86,19 +86,18 @@ def sum_tile(tile: Tensor, own: Tensor, flags: Tensor, sums: Tensor) -> None:
     torch.sum(tile.sub_(own).mul_(LOG2_E).exp2_(), 1, out=sums[2])
 
 
-def ranked(scores: "Given | Product", targets: Tensor, most: int, few: int) -> Ranks:
-    """Ranks of targets (n,), `most` rows at once; rows whose sum is not finite again, `few` at once, with care."""
+def ranked(scores: "Given | Product", targets: Tensor) -> Ranks:
+    """Ranks of targets (n,), `scores.most` rows at once; rows whose sum is not finite again, few at once, with care."""
     space, sums = None, []
     if len(scores.cuts) > 1:
-        space = torch.empty(2, min(most, len(targets) + GRAIN) * widest(scores.cuts), dtype=scores.kind)
-    for first, end in row_chunks(len(targets), most):
-        rows, wanted = scores.rows(slice(first, end)), targets[first:end]
+        space = torch.empty(2, min(scores.most, len(targets) + GRAIN) * widest(scores.cuts), dtype=scores.kind)
+    for chunk in row_chunks(len(targets), scores.most):
+        rows, wanted = scores.rows(chunk), targets[chunk]
         sums.append(sum_rows(scores, rows, wanted) if space is None else sum_blocks(scores, rows, wanted, space))
     greater, ties, total = torch.cat(sums, 1)
     found = Ranks(greater.long(), ties.long(), (-total.log()).float())
     doubtful = (~total.isfinite()).nonzero()[:, 0]
-    for i in range(0, len(doubtful), few):
-        some = doubtful[i : i + few]
+    for some in doubtful.split(scores.few) if len(doubtful) else ():
         rows = scores.rows(some)
         whole = torch.cat([scores(rows, slice(*cut))[: len(some)] for cut in scores.cuts], 1)  # (n, V)
         for column, values in zip(found, careful_rows(whole, targets[some]), strict=True):
@@ -121,14 +120,27 @@ def careful_rows(scores: Tensor, targets: Tensor) -> Ranks:
 
 
 class Given:
-    """Scores that are there already, (n, V) of any float dtype, compared in float32 or float64."""
+    """Scores (n, V) of any float dtype, compared in float32 or float64: there already, or what a head that is only a
+    function makes of hidden states (n, d), whole rows at a time."""
 
-    def __init__(self, logits: Tensor):
-        self.logits, self.cuts = logits, blocks(logits.shape[1], logits.device)
-        self.kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    def __init__(self, inputs: Tensor, head=None, memory: int = 0, chunk: int | None = None):
+        self.inputs, self.head = inputs, head
+        first = inputs[:1] if head is None else head(inputs[:1])
+        size = first.shape[1]
+        self.cuts = blocks(size, first.device)
+        self.kind = torch.float64 if first.dtype == torch.float64 else torch.float32
+        if head is None:
+            self.most, self.few = 1024 if inputs.device.type == "cpu" else max(1, 2**28 // size), WHOLE_ROWS
+        else:
+            most = max(1, min(chunk or WHOLE_ROWS, memory // (12 * size)))
+            self.most, self.few = most // GRAIN * GRAIN or most, max(1, min(WHOLE_ROWS, memory // (16 * size)))
 
     def rows(self, which: slice | Tensor) -> Tensor:
-        return self.logits[which]
+        rows = self.inputs[which]
+        if self.head is None:
+            return rows
+        pad = max(0, min(self.most, GRAIN) - len(rows))  # few rows would meet another kernel
+        return self.head(torch.cat([rows, rows[-1:].expand(pad, -1)]) if pad else rows)[: len(rows)]
 
     def __call__(self, rows: Tensor, which: slice, out: Tensor | None = None) -> Tensor:
         return rows[:, which].to(self.kind, copy=True) if out is None else out.copy_(rows[:, which])
@@ -144,13 +156,21 @@ class Product:
         head: weight (V, d) in its storage dtype; it is never copied whole.
         kind: dtype of the product. A half-precision weight meets float32 exactly: on CUDA inside the product,
             elsewhere by widening one block at a time.
+        memory, chunk: bytes of tiles, and rows at once at most. More rows are best where the weight is wide, since
+            each tile reads a block of it anew.
     """
 
-    def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype):
+    def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype, memory: int, chunk: int | None = None):
         self.hidden, self.head, self.product_kind = hidden, head, kind
-        self.cuts = blocks(len(head.weight), hidden.device)
-        self.narrow = hidden.device.type == "cuda" and kind == torch.float32 and head.weight.dtype != kind
+        (size, width), stored = head.weight.shape, head.weight.dtype
+        self.cuts = blocks(size, hidden.device)
+        self.narrow = hidden.device.type == "cuda" and kind == torch.float32 and stored != kind
         self.kind = kind if kind in (torch.float32, torch.float64) else torch.float32
+        widened = 0 if self.narrow or stored == kind else kind.itemsize * widest(self.cuts) * width
+        held = (3 if self.narrow else 2) * widest(self.cuts) * self.kind.itemsize  # bytes per row of tiles
+        best = chunk or max(1024, min(2048, 4 * width))
+        self.most = max(GRAIN, min(best, (memory - widened) // held) // GRAIN * GRAIN)
+        self.few = max(1, min(WHOLE_ROWS, memory // (16 * size)))  # whole rows of scores
 
     def rows(self, which: slice | Tensor) -> Tensor:
         """Some hidden states in the product's dtype, padded with zeros to a multiple of GRAIN on a CPU."""
@@ -180,15 +200,6 @@ class Product:
         parts = [self(rows[i : i + GRAIN], padded[i : i + GRAIN]).diagonal() for i in range(0, len(rows), GRAIN)]
         return torch.cat(parts)[: len(targets), None]
 
-    def most_rows(self, memory: int, chunk: int | None) -> int:
-        """Rows at once that `memory` bytes of tiles allow: more when the weight is wide, since each tile reads a block
-        of it anew; at most about `chunk`."""
-        wide, width = widest(self.cuts), self.hidden.shape[1]
-        widened = 0 if self.narrow or self.head.weight.dtype == self.product_kind else self.product_kind.itemsize * wide
-        held = (3 if self.narrow else 2) * wide * self.kind.itemsize  # bytes per row of tiles
-        best = chunk or max(1024, min(2048, 4 * width))
-        return max(GRAIN, min(best, (memory - widened * width) // held) // GRAIN * GRAIN)
-
 
 def blocks(size: int, device: torch.device) -> list[tuple[int, int]]:
     """Blocks of the vocabulary: [0, BLOCK), ..., the last one not narrow. On an accelerator, one block."""
@@ -207,8 +218,8 @@ def least_memory(size: int, device: torch.device) -> int:
     return max(8 * size, 8 * GRAIN * widest(blocks(size, device)) if device.type == "cpu" else 0)
 
 
-def row_chunks(count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Cut `count` rows into runs of about equal length, whole multiples of GRAIN but for the end of the last."""
+def row_chunks(count: int, most: int) -> Iterator[slice]:
+    """Cut `count` rows into runs of about equal length, multiples of GRAIN where `most` allows it."""
     pieces = -(-count // most)
-    step = -(-count // (pieces * GRAIN)) * GRAIN
-    return ((i, min(i + step, count)) for i in range(0, count, step))
+    step = min(most, -(-count // (pieces * GRAIN)) * GRAIN)
+    return (slice(i, i + step) for i in range(0, count, step))

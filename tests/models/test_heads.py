@@ -44,24 +44,24 @@ def tiny(kind, settings, dtype=torch.float32):
 
 def window(batch=3, length=90):
     ids = torch.randint(3, V, (batch, length), generator=torch.Generator().manual_seed(1))
-    mask = torch.ones_like(ids)
-    mask[1, 80:] = 0
-    return ids, mask
+    scored = torch.ones_like(ids[:, 1:], dtype=torch.bool)
+    scored[1, 79:] = False  # padding on the right
+    return ids, scored
 
 
-def naive(model, ids, mask):
+def naive(model, ids):
     with torch.inference_mode():
-        logits = model(ids, attention_mask=mask).logits
+        logits = model(ids).logits
     return token_ranks(logits[:, :-1], ids[:, 1:])
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_ranks_equal_those_of_the_models_own_logits(name):
-    model, (ids, mask) = tiny(*ARCHITECTURES[name]), window()
+    model, (ids, scored) = tiny(*ARCHITECTURES[name]), window()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the head must be known, not fallen back from
-        found = sequence_ranks(model, ids, mask)
-    truth, scored = naive(model, ids, mask), mask[:, 1:].bool()
+        found = sequence_ranks(model, ids, scored)
+    truth = naive(model, ids)
     assert ((found.ties > 0) == scored).all() and found.logprob[~scored].isnan().all()
     for ours, own in zip(found, truth, strict=True):
         assert torch.equal(ours[scored], own[scored])
@@ -80,22 +80,21 @@ def test_scored_entries_are_those_asked_for():
 
 
 def test_half_precision_models_are_ranked_in_float32_unless_asked():
-    model, (ids, mask) = tiny(*ARCHITECTURES["plain"], dtype=torch.bfloat16), window()
-    scored = mask[:, 1:].bool()
-    own = sequence_ranks(model, ids, mask, dtype=None)
-    truth = naive(model, ids, mask)
+    model, (ids, scored) = tiny(*ARCHITECTURES["plain"], dtype=torch.bfloat16), window()
+    own = sequence_ranks(model, ids, scored, dtype=None)
+    truth = naive(model, ids)
     assert (own.greater - truth.greater)[scored].abs().float().mean() < 3  # summed in another order, then rounded
-    fine = sequence_ranks(model, ids, mask)
+    fine = sequence_ranks(model, ids, scored)
     assert fine.ties[scored].sum() < own.ties[scored].sum()
 
 
 @pytest.mark.parametrize("kind,settings", [("minicpm3", SHAPE | {"num_key_value_heads": 4, "dim_model_base": 24})])
 def test_an_unknown_head_gives_the_models_own_logits_and_says_so_once(kind, settings):
-    model, (ids, mask) = tiny(kind, settings), window()
+    model, (ids, scored) = tiny(kind, settings), window()
     with pytest.warns(RuntimeWarning, match="head is unknown, so its own logits are taken, a few rows") as said:
-        found = [sequence_ranks(model, ids, mask) for _ in range(2)]
+        found = [sequence_ranks(model, ids, scored) for _ in range(2)]
     assert len(said) == 1
-    truth, scored = naive(model, ids, mask), mask[:, 1:].bool()
+    truth = naive(model, ids)
     for again in found:
         assert torch.equal(again.greater[scored], truth.greater[scored])
         assert torch.equal(again.ties[scored], truth.ties[scored])
@@ -120,29 +119,27 @@ class Odd(torch.nn.Module):
 
 
 def test_a_model_without_a_separate_head_is_asked_one_sequence_at_a_time():
-    model, (ids, mask) = Odd().eval(), window()
+    model, (ids, scored) = Odd().eval(), window()
     with pytest.warns(RuntimeWarning, match="one sequence at a time"):
-        found = sequence_ranks(model, ids, mask)
+        found = sequence_ranks(model, ids, scored)
     assert set(model.calls) == {1}
     with torch.inference_mode():
-        alone = [token_ranks(model(i[None], attention_mask=m[None]).logits[:, :-1], i[None, 1:])
-                 for i, m in zip(ids, mask, strict=True)]  # fmt: skip
-    scored = mask[:, 1:].bool()
+        alone = [token_ranks(model(i[None]).logits[:, :-1], i[None, 1:]) for i in ids]
     assert torch.equal(found.greater[scored], torch.cat([a.greater for a in alone])[scored])
 
 
 def test_a_setting_that_the_forward_pass_ignores_is_not_believed():
-    model, (ids, mask) = tiny(*ARCHITECTURES["plain"]), window()
+    model, (ids, scored) = tiny(*ARCHITECTURES["plain"]), window()
     model.config.logits_scaling = 5.0
-    found, truth = sequence_ranks(model, ids, mask), naive(model, ids, mask)
+    found, truth = sequence_ranks(model, ids, scored), naive(model, ids)
     assert torch.equal(found.logprob[0], truth.logprob[0])
 
 
 def test_a_replaced_output_embedding_is_noticed():
-    model, (ids, mask) = tiny(*ARCHITECTURES["plain"]), window()
-    sequence_ranks(model, ids, mask)
+    model, (ids, scored) = tiny(*ARCHITECTURES["plain"]), window()
+    sequence_ranks(model, ids, scored)
     model.set_output_embeddings(torch.nn.Linear(64, V))
-    found, truth = sequence_ranks(model, ids, mask), naive(model, ids, mask)
+    found, truth = sequence_ranks(model, ids, scored), naive(model, ids)
     assert torch.equal(found.greater[0], truth.greater[0])
 
 

@@ -190,7 +190,7 @@ def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(root, models=["m1"])
     assert not path.exists()
-    parts = sorted(path.parent.glob(".lines.parts-*/*.npz"))
+    parts = sorted(path.parent.glob(".lines.parts-*/*.parquet"))
     assert len(parts) == 2
     parts[1].write_bytes(parts[1].read_bytes()[:50])  # a damaged part is measured again, not used
     calls[:] = [1] * 10
@@ -216,14 +216,14 @@ def test_killed_at_a_random_instant(root, tmp_path):
     for wait in (0.1, 0.3):
         process = subprocess.Popen([sys.executable, "-c", code], env=env)
         deadline = time.monotonic() + 60
-        while not list(path.parent.glob(".lines.parts-*/*.npz")) and time.monotonic() < deadline:
+        while not list(path.parent.glob(".lines.parts-*/*.parquet")) and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(wait)
         process.send_signal(signal.SIGKILL)
         process.wait()
         if path.exists():
             read_ranks(path)
-        seen_parts = max(seen_parts, len(list(path.parent.glob(".lines.parts-*/*.npz"))))
+        seen_parts = max(seen_parts, len(list(path.parent.glob(".lines.parts-*/*.parquet"))))
     assert seen_parts
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
     killed = read_ranks(path).record["sha256"]

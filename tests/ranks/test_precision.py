@@ -31,7 +31,7 @@ def test_tables_are_those_of_naive_logits(place, monkeypatch):
     root, models = place
     monkeypatch.setenv("RBP_RESULTS", str(root / "results"))
     wanted = ("float32", "bf16 throughout")
-    found = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted, progress=False)
+    found = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted)
     assert [len(found[c]) for c in wanted] == [3, 3]
     table = found["bf16 throughout"][0]
     assert table.record["head_dtype"] == "bfloat16" and found["float32"][0].record["head_dtype"] == "float32"
@@ -46,10 +46,10 @@ def test_tables_are_those_of_naive_logits(place, monkeypatch):
     naive = token_ranks(logits, ids[0, 1:])
     assert naive.greater.tolist() == table.greater[start].tolist()
     assert naive.ties.tolist() == table.ties[start].tolist()
-    again = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted, progress=False)
+    again = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted)
     assert again["float32"][0].path == found["float32"][0].path
     again["float32"][1].path.write_bytes(b"damaged")
-    mended = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, ("float32",), progress=False)
+    mended = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, ("float32",))
     assert np.array_equal(mended["float32"][1].greater, found["float32"][1].greater)
     curves = precision_curves(found, [1, 10])
     assert (shift_frame(curves, 10).query("precision == 'float32'")["change"] == 0).all()

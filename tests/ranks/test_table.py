@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rbplib.ranks import table as tables
-from rbplib.ranks.table import COLUMNS, MissingTable, ranks_path, read_ranks, write_ranks
+from rbplib.ranks.table import COLUMNS, ranks_path, read_ranks, write_ranks
 from rbplib.settings import InputError
 
 
@@ -72,7 +72,7 @@ def test_a_broken_contract_is_refused(tmp_path, column, row, value, word):
 
 def test_missing_truncated_and_altered_tables_are_refused(tmp_path):
     path = tmp_path / "t.parquet"
-    with pytest.raises(MissingTable, match="rbp measure"):
+    with pytest.raises(InputError, match="there is no rank table .*: run `rbp measure`"):
         read_ranks(path)
     write_ranks(path, columns(), RECORD)
     whole = path.read_bytes()
