@@ -4,29 +4,24 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Public name -> module. Loaded on first use, so that `import rbplib` costs nothing and reading tables needs no torch.
-_WHERE = {
-    "Ranks": "ranks.engine",
-    "token_ranks": "ranks.engine",
-    "head_ranks": "ranks.engine",
-    "measure": "ranks.measure",
-    "read_ranks": "ranks.table",
-    "rbp_curve": "laws.curve",
-    "sequence_success": "laws.curve",
-    "fit_law": "laws.law",
-    "paired_bootstrap": "laws.bootstrap",
-    "fit_rank_law": "distributions.fit",
-    "InputError": "settings",
-    "load_family": "settings",
-    "load_corpus": "settings",
+# Module -> public names. Loaded on first use, so that `import rbplib` costs nothing and reading tables needs no torch.
+_NAMES = {
+    "settings": ("InputError", "load_family", "load_corpus"),
+    "ranks.engine": ("Ranks", "token_ranks", "head_ranks"),
+    "ranks.measure": ("measure",),
+    "ranks.table": ("read_ranks",),
+    "laws.curve": ("rbp_curve", "sequence_success"),
+    "laws.law": ("fit_law",),
+    "laws.bootstrap": ("paired_bootstrap",),
+    "distributions.fit": ("fit_rank_law",),
 }
+_WHERE = {name: f"rbplib.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = [*_WHERE, "__version__"]
 
 
 def __getattr__(name):
     if name in _WHERE:
-        value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
-        globals()[name] = value
+        globals()[name] = value = getattr(import_module(_WHERE[name]), name)
         return value
     raise AttributeError(f"module 'rbplib' has no attribute {name!r}")
 

@@ -10,29 +10,15 @@ from pathlib import Path
 import rbplib
 from rbplib.settings import PROTOCOLS, InputError, corpus_names, family_names, load_corpus, load_family, results_dir
 
-COMMANDS = {}  # name: (function, example, options), in the order of the help
-
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
 
 
-def parser():
-    top = Parser(prog="rbp", description="The reproducible paper of the Relative-Based Scaling Law.")
-    top.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
-    groups = {"": top.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)}
-    for name, (run, example, options) in COMMANDS.items():
-        group, _, own = name.rpartition(" ")
-        if group not in groups:
-            c = groups[""].add_parser(group, help=f"Make a new {group}.", description=f"Make a new {group}.")
-            groups[group] = c.add_subparsers(required=True, metavar=own, parser_class=Parser)
-        texts = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
-        c = groups[group].add_parser(own, formatter_class=argparse.RawTextHelpFormatter, **texts)
-        c.set_defaults(run=run)
-        for names, how in options:
-            c.add_argument(*names, **how)
-    return top
+PARSER = Parser(prog="rbp", description="The reproducible paper of the Relative-Based Scaling Law.")
+PARSER.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
+GROUPS = {"": PARSER.add_subparsers(required=True, metavar="COMMAND")}  # first words of commands: where the second goes
 
 
 def command(name, example, *options):
@@ -42,7 +28,15 @@ def command(name, example, *options):
     """
 
     def keep(run):
-        COMMANDS[name] = run, example, options
+        group, _, own = name.rpartition(" ")
+        if group not in GROUPS:
+            made = GROUPS[""].add_parser(group, help=f"Make a new {group}.", description=f"Make a new {group}.")
+            GROUPS[group] = made.add_subparsers(required=True, metavar=own)
+        texts = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
+        parser = GROUPS[group].add_parser(own, formatter_class=argparse.RawTextHelpFormatter, **texts)
+        parser.set_defaults(run=run)
+        for names, how in options:
+            parser.add_argument(*names, **how)
         return run
 
     return keep
@@ -98,15 +92,11 @@ def list_corpora(name, as_json, results):
 
     rows, lines = [], []
     for corpus in map(load_corpus, [name] if name else corpus_names()):
-        paths = sorted(((results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}.parquet"))
-        seen = {
-            record["family"]: {"documents": record["documents"], "tokens": record["scored_tokens"]}
-            for record in map(read_record, paths)
-        }
+        records = map(read_record, sorted(((results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}.parquet")))
+        seen = {r["family"]: {"documents": r["documents"], "tokens": r["scored_tokens"]} for r in records}
         rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": seen})
         lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
-        for family, n in seen.items():
-            lines.append(f"    {family}: {n['documents']:,} documents, {n['tokens']:,} tokens scored")
+        lines += [f"    {f}: {n['documents']:,} documents, {n['tokens']:,} tokens scored" for f, n in seen.items()]
     tell(as_json, rows, *lines)
 
 
@@ -231,7 +221,7 @@ def check(as_json, results):
 
 
 def main(argv=None):
-    args = vars(parser().parse_args(argv))
+    args = vars(PARSER.parse_args(argv))
     try:
         return args.pop("run")(**args) or 0
     except InputError as error:

@@ -4,21 +4,11 @@ The speed is not a guess: a matrix product is timed on the device that would do 
 tables or samples that are here, and bounded by documents times window where there is neither.
 """
 
-import time
-
 from rbplib import hub
 from rbplib.models.devices import choose_device, choose_dtype, free_memory
 from rbplib.models.sizes import config_of, sizes_of, window_length
-from rbplib.ranks.table import ranks_path, read_record
-from rbplib.settings import (
-    PROTOCOLS,
-    InputError,
-    check_choice,
-    default_corpora,
-    load_corpus,
-    load_family,
-    results_dir,
-)
+from rbplib.ranks.table import asked, ranks_path, read_record
+from rbplib.settings import InputError, results_dir
 from rbplib.text.corpora import sample_here
 
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
@@ -40,24 +30,19 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
         InputError: unknown names, or a device that is not here.
     Cost: the configurations, a second of matrix products, no weights.
     """
-    import torch
-
-    family = load_family(family)
-    check_choice(protocol, PROTOCOLS, "protocol")
-    chosen = [family.model(m) for m in models] if models else family.models
-    entries = [load_corpus(c) for c in (corpora or default_corpora(family))]
+    family, models, corpora = asked(family, models, corpora, protocol)
     device, length, results = choose_device(device), window_length(family), results or results_dir()
-    texts = [plan_corpus(c, length, protocol, results) for c in entries]
+    texts = [plan_corpus(c, length, protocol, results) for c in corpora]
     speeds, rows = {}, []
-    for model in chosen:
+    for model in models:
         kind = choose_dtype(dtype or model.dtype, device)
         if kind not in speeds:
-            speeds[kind] = matrix_speed(torch.device("cuda:0" if device == "auto" else device), kind)
-        paths = [ranks_path(family.name, model.name, c.name, protocol, results) for c in entries]
-        todo = [t for t, path in zip(texts, paths, strict=True) if record_at(path) is None]
+            speeds[kind] = matrix_speed("cuda:0" if device == "auto" else device, kind)
+        paths = [ranks_path(family.name, model.name, c.name, protocol, results) for c in corpora]
+        todo = [t["tokens"] for t, path in zip(texts, paths, strict=True) if record_at(path) is None]
         row = {"model": model.name, "id": model.id, "tables_here": len(texts) - len(todo)}
         row |= {"tables_to_measure": len(todo), "dtype": str(kind).removeprefix("torch.")}
-        rows.append(row | plan_model(model, sum(t["tokens"] for t in todo), kind, device, speeds[kind]))
+        rows.append(row | plan_model(model, sum(todo), kind, device, speeds[kind]))
     return {
         "family": family.name,
         "protocol": protocol,
@@ -71,34 +56,24 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
 
 
 def plan_model(model, tokens, dtype, device, speed):
-    """What one model takes for so many tokens; only its tables' bytes are unknown where its size is."""
+    """What one model takes for so many tokens; all of it is None where its size is unknown."""
     try:
         sizes = sizes_of(model)
     except InputError as error:
-        names = (
-            "nonembedding_params",
-            "total_params",
-            "memory_bytes",
-            "download_bytes",
-            "seconds",
-            "table_bytes",
-            "fits",
-        )
-        return {**dict.fromkeys(names), "note": str(error)}
+        names = "nonembedding_params total_params memory_bytes download_bytes seconds table_bytes fits"
+        return {**dict.fromkeys(names.split()), "note": str(error)}
     total = sizes.total or sizes.nonembedding
-    weights = total * dtype.itemsize
     embedding = (total - sizes.nonembedding) // 2 or total  # the head is about half of a table pair
-    flops = 2 * (sizes.nonembedding + embedding) * tokens
-    memory = weights + PROCESS
+    flops, weights = 2 * (sizes.nonembedding + embedding) * tokens, total * dtype.itemsize
     return {
         "nonembedding_params": sizes.nonembedding,
         "total_params": total,
         "tokens": tokens,
-        "memory_bytes": memory if tokens else 0,
+        "memory_bytes": weights + PROCESS if tokens else 0,
         "download_bytes": download_bytes(model, total) if tokens and not model.local else 0,
         "table_bytes": ROW * tokens,
         "seconds": flops / (SHARE * speed) + weights / READ if tokens else 0.0,
-        "fits": not tokens or memory < free_memory(device),
+        "fits": not tokens or weights + PROCESS < free_memory(device),
     }
 
 
@@ -118,22 +93,19 @@ def total_of(rows, texts):
 
 def plan_corpus(corpus, length, protocol, results):
     """Tokens of a corpus: counted where a table or the sample is here, else at most documents times window."""
-
-    def tokens(count, source, here):
-        return {"corpus": corpus.name, "tokens": round(count), "here": here, "from": source}
-
-    name = ranks_path("any", "any", corpus.name, protocol).name
-    for path in sorted((results / "ranks").glob(f"*/*/{name}")):
-        if (record := record_at(path)) is not None:
-            return tokens(record["read_tokens"], "a measured table", True)
-    if texts := sample_here(corpus):
-        counts = [len(t) / CHARACTERS for t in texts]
-        if protocol == "paper":
-            return tokens(sum(min(length, c) for c in counts), "its text", True)
-        return tokens(2 * sum(counts), "its text", True)  # windows of `full` overlap by half
-    if corpus.tokens and protocol == "paper":
-        return tokens(corpus.tokens, "its entry", False)
-    return tokens(corpus.documents * length, "an upper bound", False)
+    paths = (results / "ranks").glob(f"*/*/{ranks_path('any', 'any', corpus.name, protocol).name}")
+    here = True
+    if record := next(filter(None, map(record_at, sorted(paths))), None):
+        count, source = record["read_tokens"], "a measured table"
+    elif texts := sample_here(corpus):
+        whole = 2 * len("".join(texts))  # windows of `full` overlap by half
+        cut = sum(min(length * CHARACTERS, len(t)) for t in texts)
+        count, source = (cut if protocol == "paper" else whole) / CHARACTERS, "its text"
+    elif corpus.tokens and protocol == "paper":
+        count, source, here = corpus.tokens, "its entry", False
+    else:
+        count, source, here = corpus.documents * length, "an upper bound", False
+    return {"corpus": corpus.name, "tokens": round(count), "here": here, "from": source}
 
 
 def record_at(path):
@@ -156,21 +128,15 @@ def download_bytes(model, params):
     return params * (4 if "float32" in (config.get("dtype"), config.get("torch_dtype")) else 2)
 
 
-def matrix_speed(device, dtype, seconds=0.3):
+def matrix_speed(device, dtype):
     """Floating-point operations per second of a product of matrices on a device, timed for a moment."""
     import torch
+    from torch.utils.benchmark import Timer
 
-    n = 4096 if device.type == "cuda" else 768
+    n = 4096 if device.startswith("cuda") else 768
     a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
-    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    a @ b
-    wait()
-    start, done = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
-        a @ b
-        wait()
-        done += 1
-    return 2 * n**3 * done / (time.perf_counter() - start)
+    timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
+    return 2 * n**3 / timer.blocked_autorange(min_run_time=0.3).median
 
 
 def plan_text(plan):
@@ -180,11 +146,10 @@ def plan_text(plan):
         place = "" if t["here"] else ", to be fetched"
         lines.append(f"  {t['corpus']:14} about {t['tokens']:>10,} tokens to read ({t['from']}){place}")
     for r in plan["models"]:
+        said = "measured already"
         if r["seconds"] is None:
             said = f"no estimate: {r['note']}"
-        elif not r["tables_to_measure"]:
-            said = "measured already"
-        else:
+        elif r["tables_to_measure"]:
             said = f"{duration(r['seconds']):>9}  memory {size(r['memory_bytes']):>8}  "
             said += f"download {size(r['download_bytes']):>8}{'' if r['fits'] else '  MORE THAN IS FREE'}"
         lines.append(f"  {r['model']:22} {said}")
