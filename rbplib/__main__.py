@@ -22,10 +22,8 @@ GROUPS = {"": PARSER.add_subparsers(required=True, metavar="COMMAND")}  # first 
 
 
 def command(name, example, *options):
-    """Makes a function the command of this name: its docstring is the help, its arguments are the options.
-
-    It prints what it finds, and may return an exit code.
-    """
+    """Makes a function the command of this name: its docstring is the help, its arguments are the options; it prints
+    what it finds, and may return an exit code."""
 
     def keep(run):
         group, _, own = name.rpartition(" ")

@@ -9,16 +9,11 @@ from rbplib.text.windows import encode
 
 
 def best_candidates(family, model, corpus, places, n=5):
-    """The n likeliest next tokens at some places.
+    """The n likeliest next tokens at some places, (document, position) as in the rank table.
 
-    Args:
-        family, model, corpus: records of settings.
-        places: list of (document, position), position as in the rank table.
-    Returns:
-        list of (context: token texts before the place, id and text of the true token, [(text, probability), ...]).
+    Yields (context: token texts before the place, id and text of the true token, [(text, probability), ...]).
     """
-    loaded, texts = load_model(model), load_documents(corpus).texts
-    length, out = window_length(family), []
+    loaded, texts, length = load_model(model), load_documents(corpus).texts, window_length(family)
 
     def text(ident):
         return loaded.tokenizer.decode([int(ident)])
@@ -30,5 +25,4 @@ def best_candidates(family, model, corpus, places, n=5):
             logits = loaded.model(torch.from_numpy(ids[start:position])[None].to(loaded.device)).logits[0, -1].float()
         best = torch.topk(logits.softmax(-1), n)
         pairs = [(text(i), p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
-        out.append(([text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs))
-    return out
+        yield [text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs

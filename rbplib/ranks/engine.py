@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from rbplib.models.heads import UNSPLIT, Head, final_hidden, way_of
 from rbplib.ranks.tiles import Given, Product, Ranks, least_memory, ranked
 
-__all__ = ["Ranks", "head_ranks", "sequence_ranks", "token_ranks"]
-
 MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results, by default
 DEVICE_MEMORY = 768 * 2**20  # the same on an accelerator, where whole rows are held and few, large products are best
 BODY_TOKENS = 4096  # tokens the model's body reads at once on a CPU; more only takes memory

@@ -194,10 +194,7 @@ def provenance(loaded, task, windows):
 
 
 def measure_windows(loaded, windows, special, batch_tokens, bar, task):
-    """(columns of the rank table for some windows, tokens of a batch), longest windows read first.
-
-    Halves the batch when memory runs out, without losing what is done.
-    """
+    """(columns of the rank table for some windows, tokens of a batch); the batch is halved when memory runs out."""
     queue = [[windows[i] for i in group] for group in batches(windows, batch_tokens)]
     found, dtype = [], getattr(torch, task.expect["head_dtype"])
     while queue:
@@ -240,10 +237,10 @@ def batch_ranks(loaded, group, special, dtype):
 
 def choose_batch_tokens(loaded, length):
     """Tokens of one forward pass: large on a GPU against its free memory, cache-sized on a CPU."""
-    if loaded.device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(loaded.device)
-        config = loaded.model.config
-        width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
-        per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
-        return int(max(length, min(1 << 17, free * 0.5 / per_token)))
-    return max(length, 4096)
+    if loaded.device.type != "cuda":
+        return max(length, 4096)
+    free, _ = torch.cuda.mem_get_info(loaded.device)
+    config = loaded.model.config
+    width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
+    per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
+    return int(max(length, min(1 << 17, free * 0.5 / per_token)))

@@ -25,8 +25,6 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
         conditions: out of CONDITIONS.
     Returns:
         {condition: list of RankTable, smallest model first}. Kept under results/precision/, apart from other tables.
-    Raises:
-        InputError: as `measure`.
     Cost: one forward pass per condition; half precision is no faster on a CPU.
     """
     sample, found = load_documents(corpus), {}

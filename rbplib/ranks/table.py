@@ -114,11 +114,8 @@ def checked_columns(columns, vocab):
 def write_ranks(path, columns, record):
     """Write one rank table atomically, with `record` and a checksum in the file's metadata.
 
-    Args:
-        columns: mapping of COLUMNS names to arrays (n,).
-        record: provenance, JSON-able; needs at least vocab_size and documents.
-    Raises:
-        ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
+    columns: mapping of COLUMNS names to arrays (n,). record: provenance, JSON-able, with vocab_size and documents.
+    Raises ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
     """
     out = checked_columns(columns, int(record["vocab_size"]))
     record = {**record, "scored_tokens": len(out["document"]), "sha256": columns_digest(out)}
@@ -142,12 +139,9 @@ def unusable(path, why):
 
 
 def read_ranks(path, expect=None):
-    """Read and verify one rank table.
+    """Read and verify one rank table; `expect` are record entries that must match, e.g. {"corpus_digest": ...}.
 
-    Args:
-        expect: record entries that must match, e.g. {"corpus_digest": ...}.
-    Raises:
-        InputError: no such file, truncated, its checksum fails, or its record differs from `expect`.
+    Raises InputError: no such file, truncated, its checksum fails, or its record differs from `expect`.
     """
     path, record = Path(path), read_record(path)
     if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
@@ -206,14 +200,10 @@ def measured(family, corpora=None, protocol="paper"):
     """The rank tables of a family: the one door from a notebook to what was measured.
 
     Args:
-        family: a name, a YAML path, or a settings.Family.
-        corpora: names or paths; the family's default ones when empty.
-        protocol: "paper" or "full", see text.windows.
+        as `measure`.
     Returns:
         {corpus name: list of RankTable, smallest model first}. What is missing, damaged, or was measured with another
         model, window, seed, text or code is measured first, see `expected`.
-    Raises:
-        InputError: as `measure`.
     Cost: each table is read and hashed once. torch is imported only when something has to be measured.
     """
     family, models, corpora = asked(family, None, corpora, protocol)
