@@ -155,7 +155,8 @@ def test_stage_times_come_from_the_steps(place):
 def test_a_stopped_workflow_ends_its_steps_and_says_so(place):
     """The whole group gets the signal, as from a keyboard."""
     code = (
-        "import sys; sys.path[:0] = sys.argv[2:]; import test_workflow; from pathlib import Path; "
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell may ignore it
+        "sys.path[:0] = sys.argv[2:]; import test_workflow; from pathlib import Path; "
         "test_workflow.run_rules(Path(sys.argv[1]), ('html', 'touch started; sleep 60; touch {output}'))"
     )
     command = [sys.executable, "-c", code, place, Path(__file__).parent, Path(__file__).parents[1]]
