@@ -158,7 +158,12 @@ def fit(family, corpus, k, protocol, n_bootstrap, seed, as_json, results):
     curve = family_curve(family, corpus.name, [k], protocol, results=results)
     law = fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed)
     names = ("alpha", "log_c", "r2", "ci_tokens", "ci_models", "n_models", "scored_tokens", "status")
-    row = {"family": family.name, "corpus": corpus.name, "k": k, **{name: plain(getattr(law, name)) for name in names}}
+    row = {
+        "family": family.name,
+        "corpus": corpus.name,
+        "k": k,
+        **{name: jsonable(getattr(law, name)) for name in names},
+    }
     tell(
         as_json,
         row,
@@ -168,10 +173,10 @@ def fit(family, corpus, k, protocol, n_bootstrap, seed, as_json, results):
     )
 
 
-def plain(value):
+def jsonable(value):
     """A value as JSON holds it: None for a number that is none, and for an interval without one of its ends."""
     if isinstance(value, tuple | list):
-        ends = [plain(v) for v in value]
+        ends = [jsonable(v) for v in value]
         return None if None in ends else ends
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -58,6 +58,10 @@ def test_a_room_imports_only_from_the_rooms_before_it(path):
     assert own in CHAIN, f"{path.name} stands in no room: the rooms are {', '.join(CHAIN)}"
     before = set(CHAIN[: CHAIN.index(own)]) - ASIDE.get(own, set())
     for name, _ in imports(path):
+        assert name == "rbplib" or not name.startswith("rbplib.") or module_of(name), (
+            f"{ids(path)} hides where {name} is"
+        )
+        assert name != "importlib.import_module" and name != "importlib", f"{ids(path)} imports by a computed name"
         if found := module_of(name):
             other = room(found)
             assert other == own or other in before, f"{ids(path)} may not import {name}"

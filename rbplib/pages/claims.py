@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from rbplib.pages.prose import interval, number, say
-from rbplib.settings import InputError, read_yaml, root
+from rbplib.settings import InputError, nearest, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "published results", "inference from figures", "proved")
@@ -103,6 +103,8 @@ def holds(rule, case):
     """Does a case meet every condition of a rule? None where those it meets are not all and the rest have no number."""
     told = []
     for name, conditions in rule.items():
+        if unknown := [word for word in conditions if word not in CONDITIONS]:
+            raise InputError(f"book/claims.yml has a condition {unknown[0]!r}: {nearest(unknown[0], CONDITIONS)}")
         value = float(measure(name, case))
         told += [bool(CONDITIONS[w](value, bound)) for w, bound in conditions.items()] if np.isfinite(value) else [None]
     return False if False in told else None if None in told else True

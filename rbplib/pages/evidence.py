@@ -60,7 +60,7 @@ def case(tables, n_bootstrap, seed):
         curve=curve,
         laws=laws,
         far=[far_case(law, noise_floor(law.loss, **drawn)) for law in laws if law.k in far],
-        rises=[SimpleNamespace(change=change, interval=ends) for change, ends in rise],
+        rises=[risen(*found) for found in rise],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
         pairs=[exponent_pair(loss_exponents(losses, **drawn), gap)],
         contests=[contested(*table_contest(largest, **drawn))],
@@ -88,6 +88,11 @@ def far_case(law, floor=None):
         lack_of_fit_p=law.lack_of_fit_p,
         worse=floor.worse if floor else np.nan,
     )
+
+
+def risen(change, interval):
+    """A difference of exponents with its interval, as the claims judge it."""
+    return SimpleNamespace(change=change, interval=interval)
 
 
 def exponent_pair(frame, gap):

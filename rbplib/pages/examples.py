@@ -62,7 +62,7 @@ def three_predictions(table, k=3):
 def examples(family, corpus, table, rows, n=5):
     """Example for some rows of a rank table of a family on a corpus, with the model's n best candidates at each.
 
-    They are kept in results/examples/, so that a page rendered again needs no model.
+    They are kept in results/examples/, so that they need the model once.
 
     Raises:
         InputError: no such model or corpus, or the text is no longer what was measured.

@@ -9,7 +9,7 @@ import pytest
 from rbplib.laws.law import Law, Scatter
 from rbplib.laws.runs import RunGap
 from rbplib.pages import claims, evidence, open_questions
-from rbplib.settings import root
+from rbplib.settings import InputError, root
 
 RULES = claims.all_claims()
 MEASURED = [rule for rule in RULES.values() if rule.holds]
@@ -206,3 +206,8 @@ def test_noise_verdicts():
     assert verdict() == "noise suffices"
     assert verdict(lack_of_fit_p=0.001) == "a real break"
     assert verdict(high=-0.01) == "reversed beyond noise"
+
+
+def test_an_unknown_condition_is_told_with_the_nearest():
+    with pytest.raises(InputError, match="did you mean 'at least'"):
+        claims.holds({"r2": {"at leest": 0.9}}, SimpleNamespace(r2=1.0))
