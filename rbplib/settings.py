@@ -109,6 +109,7 @@ class Family:
     note: str = ""
     embedded: bool = False
     published: dict = field(default_factory=dict)
+    repeats: str = ""  # a family of models trained again with other seeds: how far trainings of one size differ
     path: Path | None = None
 
     def model(self, name):

@@ -43,7 +43,7 @@ def every(families, args):
 
     data.streams()
     jobs = [(f, n, args.seed) for f in families for n in reversed(ladders.sizes(f))]
-    jobs += ladders.REPEATED if args.all else ()
+    jobs += ladders.repeated() if args.all else []
     running = []
     while jobs or running:
         while jobs and len(running) < args.workers:
@@ -75,7 +75,8 @@ def arguments():
     )
     parser.add_argument("--all", action="store_true", help="every family and size")
     parser.add_argument("--tokens", type=int, default=Plan.tokens, help="tokens that each model sees")
-    parser.add_argument("--seed", type=int, default=SEED, help="seed of the initial weights; others go to FAMILY-seeds")
+    seeds = "of the initial weights and the text's order; others than the ladders' go to FAMILY-seeds"
+    parser.add_argument("--seed", type=int, default=SEED, help=seeds)
     parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
     parser.add_argument("--workers", type=int, default=2, help="models trained at once")
     return parser.parse_args()

@@ -1,6 +1,7 @@
 """`families/nano-*.yml` out of the training records."""
 
 from rbplib.settings import root
+from training.ladders import REPEATED_FAMILY
 from training.table import records
 
 TITLES = {
@@ -18,7 +19,7 @@ TITLES = {
 }
 
 
-SEEDS = "Sizes of {title} with three sets of initial weights each; the page of all families reads it."
+SEEDS = "Every size of {title} three times, from other initial weights and with the text in another order."
 
 
 def write(out):
@@ -37,7 +38,8 @@ def _write(family, title, note, embedded, models):
     if not models:
         return
     note = note.replace("'", "''")
-    lines = [f"title: {title}", f"note: '{note}'"] + ["embedded: true"] * embedded
+    lines = [f"title: {title}", f"note: '{note}'"]
+    lines += ["embedded: true", f"repeats: {REPEATED_FAMILY}-seeds"] * embedded
     lines += ["context: 256", "dtype: float32", "models:"]
     for path, size in models:
         lines.append(

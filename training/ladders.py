@@ -131,13 +131,8 @@ FAMILIES = {
     "nano-mamba": nano_mamba,
 }
 
-# Repeated with other initial weights: the scatter between seeds beside the scatter around the law.
-REPEATED = (
-    ("nano-pythia", "6.6k", 43),
-    ("nano-pythia", "6.6k", 44),
-    ("nano-pythia", "200k", 43),
-    ("nano-pythia", "200k", 44),
-)
+# Repeated with other initial weights and the text in another order: the scatter between trainings of one size.
+REPEATED_FAMILY, OTHER_SEEDS = "nano-pythia", (43, 44)
 SEED = 42
 
 
@@ -189,3 +184,8 @@ def sizes(family):
     rungs = MAMBA_RUNGS if family == "nano-mamba" else RUNGS
     with torch.device("meta"):
         return {_short(nonembedding_parameters(build(family, size))): size for size in rungs}
+
+
+def repeated():
+    """(family, size, seed) of every repeated training."""
+    return [(REPEATED_FAMILY, name, seed) for seed in OTHER_SEEDS for name in reversed(sizes(REPEATED_FAMILY))]

@@ -33,6 +33,11 @@ class Plan:
     def steps(self):
         return self.tokens // (self.batch * ladders.CONTEXT)
 
+    def order(self):
+        """Which window comes when, int64 (windows,): as the text stands for the ladders' seed, shuffled for another."""
+        count = self.steps * self.batch
+        return np.arange(count) if self.seed == ladders.SEED else np.random.default_rng(self.seed).permutation(count)
+
     def factor(self, step):
         """Learning rate of a step, as a share of the peak: linear warm-up, then linear to 0."""
         warm = max(1, round(self.warmup * self.steps))
@@ -105,18 +110,18 @@ def loss_of(model, ids):
     return head_loss(hidden.reshape(-1, hidden.shape[-1]), weight, ids[:, 1:].reshape(-1))
 
 
-def windows(stream, step, batch):
-    """Windows of one step, int64 (B, T + 1); the stream is read once, in order."""
+def windows(stream, numbers):
+    """Windows by their place in the stream, int64 (B, T + 1)."""
     length = ladders.CONTEXT
-    first = step * batch * length
-    rows = [stream[first + i * length : first + (i + 1) * length + 1] for i in range(batch)]
+    rows = [stream[i * length : (i + 1) * length + 1] for i in numbers]
     return torch.from_numpy(np.stack(rows).astype(np.int64))
 
 
 @torch.no_grad()
 def heldout_loss(model, stream, batch=8):
     steps = (len(stream) - 1) // (batch * ladders.CONTEXT)
-    return sum(loss_of(model, windows(stream, i, batch)).item() for i in range(steps)) / steps
+    order = np.arange(steps * batch).reshape(steps, batch)
+    return sum(loss_of(model, windows(stream, numbers)).item() for numbers in order) / steps
 
 
 def prepare(family, size, plan):
@@ -133,7 +138,7 @@ def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, 
     """Train and return (model in bf16, record). Resumes from `checkpoint` (a path) and writes to it each minute."""
     torch.set_num_threads(1)
     model, master = prepare(family, size, plan)
-    step, curve, spent = 0, [], 0.0
+    step, curve, spent, order = 0, [], 0.0, plan.order()
     if checkpoint and checkpoint.is_file():
         saved = torch.load(checkpoint, weights_only=True)
         if saved["plan"] == repr(plan):
@@ -143,7 +148,7 @@ def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, 
     losses = []
     stop = plan.steps if stop is None else min(stop, plan.steps)
     while step < stop:
-        loss = loss_of(model, windows(stream, step, plan.batch))
+        loss = loss_of(model, windows(stream, order[step * plan.batch : (step + 1) * plan.batch]))
         loss.backward()
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):

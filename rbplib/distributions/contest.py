@@ -1,4 +1,4 @@
-"""Comparing distributions: held-out score by documents, paired document bootstrap, Vuong's test by document.
+"""Comparing distributions: held-out score by sources of text, paired bootstrap of them, Vuong's test by source.
 
 All have the same support and are scored in nats per token. Derived in book/derivations/rank_laws.
 """
@@ -17,38 +17,38 @@ FOLDS = 5
 
 
 def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
-    """Score every candidate on documents of a RankTable that it was not fitted to.
+    """Score every candidate on sources of a RankTable that it was not fitted to.
 
-    Documents, not tokens, are dealt into FOLDS folds: tokens of one document are alike, and a token's own document must
-    not help to predict it.
+    Sources, not tokens, are dealt into FOLDS folds: tokens of one source are alike, and a token's own source must not
+    help to predict it. Where documents have no source in common, each is its own.
 
     Returns:
         fits: {candidate: RankDistribution} on all tokens.
-        scores: float64 (D, F), held-out log scores, nats, summed over each of the D documents that hold a token.
+        scores: float64 (D, F), held-out log scores, nats, summed over each of the D sources that hold a token.
         tokens: int64 (D,).
     Raises:
-        InputError: fewer documents than folds.
+        InputError: fewer sources than folds.
     """
     ranks, V = table.rank(), int(table.record["vocab_size"])
-    names, document = np.unique(table.document, return_inverse=True)
+    names, source = np.unique(table.source[table.document], return_inverse=True)
     if (D := len(names)) < FOLDS:
-        raise InputError(f"{D} documents cannot be dealt into {FOLDS} folds: use more documents.")
+        raise InputError(f"documents of {D} source(s) cannot be dealt into {FOLDS} folds: use more text.")
     fold = np.random.default_rng(seed).permutation(D) % FOLDS
     scores = np.zeros((D, len(candidates)))
     whole = table_histogram(table)
     fits = {name: fit_rank_law(whole, name) for name in candidates}
     for held in range(FOLDS):
-        test = fold[document] == held
+        test = fold[source] == held
         train = rank_histogram(ranks[~test], V)
         for j, name in enumerate(candidates):
             fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
-            scores[:, j] += np.bincount(document[test], fit.log_score(ranks[test]), minlength=D)
-    return fits, scores, np.bincount(document, minlength=D)
+            scores[:, j] += np.bincount(source[test], fit.log_score(ranks[test]), minlength=D)
+    return fits, scores, np.bincount(source, minlength=D)
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Candidates against the best of them. `loss` nats per token above the best, with a paired document interval."""
+    """Candidates against the best of them. `loss`: nats per token above the best, its interval over paired sources."""
 
     candidates: tuple[str, ...]  # best first
     nll: np.ndarray  # held out, nats per token
@@ -67,7 +67,7 @@ class Contest:
 def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
     """(Contest, {candidate: RankDistribution}): held-out differences on one RankTable, and fits to all its tokens.
 
-    The 95% intervals come from resampled documents, the same for all candidates.
+    The 95% intervals come from resampled sources, the same for all candidates.
     """
     fits, scores, tokens = cross_validate(table, candidates, seed)
     nll = -scores.sum(0) / tokens.sum()
@@ -84,20 +84,20 @@ class Vuong:
     """Vuong's test of two non-nested distributions on the tokens they were fitted to; z > 0 favours the first."""
 
     mean: float  # log likelihood ratio, nats per token, less the difference of parameter counts over n
-    z: float  # variance from the spread of document sums
+    z: float  # variance from the spread of the sources' sums
     z_iid: float  # variance as if tokens were independent
     deff: float  # ratio of the two variances
 
 
 def vuong(first, second, table):
-    """Vuong's statistic of two RankDistributions, with the variance clustered by document (label eq-vuong).
+    """Vuong's statistic of two RankDistributions, with the variance clustered by source (label eq-vuong).
 
     table: the RankTable that both were fitted to.
     """
     ratio = first.log_score(table.rank()) - second.log_score(table.rank())
-    _, document = np.unique(table.document, return_inverse=True)
-    size = np.bincount(document)
-    gap, D = np.bincount(document, ratio) - size * ratio.mean(), len(size)
+    _, source = np.unique(table.source[table.document], return_inverse=True)
+    size = np.bincount(source)
+    gap, D = np.bincount(source, ratio) - size * ratio.mean(), len(size)
     clustered, iid = (gap**2).sum() * D / max(D - 1, 1), len(ratio) * ratio.var()
     total = ratio.sum() - (len(first.values) - len(second.values))
     with np.errstate(divide="ignore", invalid="ignore"):

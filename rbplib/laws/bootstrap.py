@@ -1,8 +1,9 @@
-"""Paired document bootstrap: every model of a family is scored on the same resampled documents.
+"""Paired bootstrap: every model of a family is scored on the same resampled text.
 
-A resample is a row of counts, how often each document was drawn. Sums of a resample are then one matrix product of
-those counts with the per-document sums, for all models at once, so nothing is copied and no ratio is formed before its
-sums are complete. Arrays have the models on their last axis.
+What is drawn is a source (a package, an article, a problem), with all of its documents; where documents have none in
+common, each is its own. A resample is a row of counts, how often each was drawn. Sums of a resample are then one matrix
+product of those counts with the sources' sums, for all models at once, so nothing is copied and no ratio is formed
+before its sums are complete. Arrays have the models on their last axis.
 """
 
 from dataclasses import dataclass
@@ -41,6 +42,14 @@ def weight_chunks(n_documents, n_resamples, seed):
         drawn += (np.arange(size) * n_documents)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * n_documents)
         yield counts.reshape(size, n_documents).astype(np.float32)
+
+
+def sum_by_source(values, source=None):
+    """Rows of documents (D, ...) added up by source, (U, ...); unchanged without sources."""
+    if source is None:
+        return values
+    order = np.argsort(source, kind="stable")
+    return np.add.reduceat(values[order], np.flatnonzero(np.diff(source[order], prepend=-1)))
 
 
 @lru_cache(maxsize=2)

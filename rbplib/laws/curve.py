@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.losses import Loss, mean, measured_on
-from rbplib.ranks.table import by_size, family_tables
-from rbplib.settings import InputError
+from rbplib.ranks.table import asked, by_size, family_tables, measured
+from rbplib.settings import InputError, load_family
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -19,8 +19,9 @@ class Curve:
     """Counts of one family on one corpus, every model on the same tokens.
 
     models (M,), S float64 (M,) ascending; ks int64 (K,); hits int64 (D, M, K): tokens of a document with rank <= k;
-    totals int64 (D,): scored tokens; nll float64 (D, M): summed -logprob in nats. `missing` names the family's models
-    that had no table.
+    totals int64 (D,): scored tokens; nll float64 (D, M): summed -logprob in nats; source int64 (D,): documents of one
+    number were drawn as one. `missing` names the family's models that had no table. `repeats`: Curve of models trained
+    again with other seeds, see `with_repeats`.
     """
 
     family: str
@@ -33,8 +34,10 @@ class Curve:
     hits: np.ndarray
     totals: np.ndarray
     nll: np.ndarray
+    source: np.ndarray | None = None
     definition: str = "greater+ties"
     missing: tuple[str, ...] = ()
+    repeats: "Curve | None" = None
 
     @property
     def scored_tokens(self):
@@ -75,15 +78,18 @@ class Curve:
 
     def loss(self, k):
         """-log RBP_k of every model, as what a law is fitted to."""
-        return Loss(sums=self.hits[:, :, self.index(k)], k=int(k), name=f"-log RBP_{k}", **self._shared())
+        return self._loss(sums=self.hits[:, :, self.index(k)], k=int(k), name=f"-log RBP_{k}")
 
     def cross_entropy_loss(self):
         """Cross-entropy of every model, as what a law is fitted to."""
-        return Loss(sums=self.nll, of=mean, name="cross-entropy", **self._shared())
+        return self._loss(sums=self.nll, of=mean, name="cross-entropy")
 
-    def _shared(self):
-        names = ("totals", "S", "family", "corpus", "protocol", "definition", "models", "missing")
-        return {name: getattr(self, name) for name in names}
+    def _loss(self, **own):
+        names = ("totals", "S", "source", "family", "corpus", "protocol", "definition", "models", "missing")
+        again = None
+        if self.repeats is not None:
+            again = self.repeats.loss(own["k"]) if "k" in own else self.repeats.cross_entropy_loss()
+        return Loss(**own, **{name: getattr(self, name) for name in names}, repeats=again)
 
 
 def k_grid(vocab_size, per_decade=8):
@@ -166,6 +172,27 @@ def rbp_curves(tables, ks=KS, definition="greater+ties"):
         corpus: rbp_curve(found, list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in found)), definition)
         for corpus, found in tables.items()
     }
+
+
+def with_repeats(curves, family, corpora=None, protocol="paper"):
+    """The same curves with those of the models beside that tell how trainings of one size differ.
+
+    Args:
+        curves: {corpus: Curve} of a family on corpora. family, corpora, protocol: as given to `measured`.
+    Returns:
+        {corpus: Curve}; as it was where the family's file names no `repeats`, or they cannot count those k.
+    """
+    family, _, corpora = asked(family, None, corpora, protocol)
+    if not family.repeats:
+        return curves
+    found = {}
+    for corpus in (c for c in corpora if c.name in curves):
+        curve = curves[corpus.name]
+        tables = measured(load_family(family.repeats), [corpus], protocol)[corpus.name]
+        ks = curve.ks[curve.ks <= int(tables[0].record["vocab_size"])]
+        same = len(ks) == len(curve.ks)
+        found[corpus.name] = replace(curve, repeats=rbp_curve(tables, ks, curve.definition)) if same else curve
+    return found
 
 
 def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):

@@ -1,11 +1,13 @@
 """From a loss to a law: exponent, two intervals, R^2, lack of fit, and a status that says how far to trust them.
 
-The law is log(-log RBP_k) = log_c - alpha log S (paper Eq. 5). Its exponent is uncertain in two ways that are kept
-apart: which documents were scored (`ci_tokens`, paired document bootstrap) and how the few models scatter around any
-straight line (`ci_models`, Student t on the residuals, with the leave-one-model-out range beside it).
+The law is log(-log RBP_k) = log_c - alpha log S (paper Eq. 5). Its exponent is uncertain in ways that are kept apart:
+which text was scored (`ci_tokens`, paired bootstrap of the sources), which training each model is one draw of
+(`ci_trainings`, that and the scatter between seeds), and how the few models scatter around any straight line
+(`ci_models`, Student t on the residuals, with the leave-one-model-out range beside it).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,8 +22,12 @@ from rbplib.laws.uncertainty import (
     model_intervals,
     scatter_beyond_noise,
     token_intervals,
+    training_intervals,
 )
 from rbplib.settings import InputError, check_choice
+
+EXPLAINED = ("documents", "sources", "trainings", "none of these", "not sources; trainings unknown")
+NOT_TESTED = "not tested"
 
 
 class DoubtfulFit(InputError):
@@ -43,7 +49,8 @@ class Law:
     method: str  # of the token intervals: percentile or bca
     used: tuple[int, ...]  # models of the loss that the fit used
     parameters: dict  # name -> value, all of the estimator's
-    token_intervals: dict  # name -> (low, high): documents resampled, the same for every model
+    token_intervals: dict  # name -> (low, high): sources resampled, the same for every model
+    training_intervals: dict  # name -> (low, high): sources, and the scatter between trainings of one size
     model_intervals: dict  # name -> (low, high): Student t on the scatter of the models around the law
     ci_leave_one_out: tuple[float, float]  # smallest and largest alpha with one model left out
     y: np.ndarray  # float64 (M,), log(-log RBP_k) or log cross-entropy of the models used
@@ -53,6 +60,7 @@ class Law:
     undefined: int  # resamples without a value
     n_bootstrap: int
     notes: tuple[str, ...]
+    seed: int = 42
 
     @property
     def alpha(self):
@@ -71,6 +79,37 @@ class Law:
     @property
     def ci_models(self):
         return self.model_intervals["alpha"]
+
+    @property
+    def ci_trainings(self):
+        return self.training_intervals["alpha"]
+
+    @cached_property
+    def over_documents(self):
+        """The same law with documents resampled in place of sources; itself where each document is its own source."""
+        if self.n_sources == self.n_documents:
+            return self
+        return fit(self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level, self.method)
+
+    @property
+    def explained_by(self):
+        """What is enough to explain how the models leave the law, tested at 1 - level: one of EXPLAINED."""
+        tests = (self.over_documents.lack_of_fit_p, self.lack_of_fit_p, self.trained_lack_of_fit_p)
+        for said, p in zip(EXPLAINED, tests, strict=False):
+            if p >= 1 - self.level:
+                return said
+        return NOT_TESTED if np.isnan(tests).all() else EXPLAINED[3 if np.isfinite(tests[2]) else 4]
+
+    @property
+    def noise_p(self):
+        """p of the lack of fit against the widest noise that is known: sources, and trainings where they are."""
+        return self.lack_of_fit_p if np.isnan(self.trained_lack_of_fit_p) else self.trained_lack_of_fit_p
+
+    @property
+    def worst_residual(self):
+        """Largest distance of a model from the law, as a share of its loss: 0.02 is 2%."""
+        away = np.abs(np.expm1(self.y - self.fitted))
+        return float(np.nanmax(away)) if np.isfinite(away).any() else np.nan
 
     @property
     def status(self):
@@ -102,6 +141,10 @@ class Law:
     @property
     def n_documents(self):
         return self.loss.n_documents
+
+    @property
+    def n_sources(self):
+        return self.loss.n_sources
 
     @property
     def scored_tokens(self):
@@ -152,7 +195,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         loss: Loss of one family on one corpus.
         estimator: "least_squares" (the paper's), "binomial" (maximum likelihood, complementary log-log link),
             "irreducible" (a floor under the loss) or "quadratic" (in log S).
-        n_bootstrap: document resamples; 0 for none. seed: int; one seed, one set of resamples.
+        n_bootstrap: resamples of the sources; 0 for none. seed: int; one seed, one set of resamples.
         level: of both intervals. method: of the token interval, "percentile" or "bca".
         strict: raise DoubtfulFit instead of handing back a fit whose status is not ok.
     Returns:
@@ -186,6 +229,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         used=tuple(int(i) for i in used),
         parameters={n: float(v) for n, v in zip(names, params, strict=True)},
         token_intervals=tokens,
+        training_intervals=training_intervals(kind, part, params, found, level),
         model_intervals=models,
         ci_leave_one_out=leave_one_out(kind, part) if enough else NONE,
         y=y,
@@ -193,8 +237,9 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         token_band=None if drawn is None else percentile_interval(drawn.y, level),
         scatter=scatter_beyond_noise(kind, part, params, y - fitted, residual_sd, drawn),
         undefined=undefined,
-        n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0,
+        n_bootstrap=n_bootstrap if loss.n_sources >= MIN_DOCUMENTS else 0,
         notes=doubts(kind, loss, params, enough, undefined, tokens),
+        seed=seed,
     )
     if strict and not law.ok:
         raise DoubtfulFit(law)
@@ -215,12 +260,12 @@ def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, 
 def exponent_difference(first, second, n_bootstrap=10_000, seed=42, level=0.95):
     """Exponent of the second loss less that of the first, by least squares, with a token interval of the difference.
 
-    Both exponents come from the same resampled documents, so what they share cancels.
+    Both exponents come from the same resampled sources, so what they share cancels.
 
     Args:
         first, second: Loss of the same models on the same documents.
     Returns:
-        (difference, (low end, high end)); NaN ends where the documents are too few to resample.
+        (difference, (low end, high end)); NaN ends where the sources are too few to resample.
     Raises:
         InputError: fewer than three sizes.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, sum_chunks
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, sum_by_source, sum_chunks
 from rbplib.ranks.table import by_size
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
@@ -32,7 +32,7 @@ def mean(ratio):
 
 @dataclass(frozen=True)
 class Values:
-    """Losses on resampled documents, or with one document left out: loss float64 (B, ..., M), totals (B, ...)."""
+    """Losses on resampled sources, or with one source left out: loss float64 (B, ..., M), totals (B, ...)."""
 
     loss: np.ndarray
     totals: np.ndarray
@@ -50,6 +50,8 @@ class Loss:
     totals: int64 (D,), what the sums are out of: scored tokens or windows; (D, ...) where a stack has its own.
     S: float64 (M,), non-embedding parameters. of: `minus_log` of a share of hits, or `mean` nats.
     k: the rank that counted as a hit, None where nothing was counted. missing: models that were not measured.
+    source: int64 (D,), documents of one number were drawn as one and are resampled as one; None: each on its own.
+    repeats: the same Loss of models several of which have one size, from other seeds; None where there are none.
     """
 
     sums: np.ndarray
@@ -64,15 +66,27 @@ class Loss:
     definition: str = "greater+ties"
     models: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    source: np.ndarray | None = None
+    repeats: "Loss | None" = None
 
     @property
     def total(self):
         return self.totals.sum(0).astype(float)[()]
 
     @property
+    def used(self):
+        """Documents with something scored, bool (D,); the others cannot be drawn."""
+        return self.totals.reshape(len(self.totals), -1).any(axis=1)
+
+    @property
     def n_documents(self):
-        """Documents with something scored; the others cannot be drawn."""
-        return int(self.totals.reshape(len(self.totals), -1).any(axis=1).sum())
+        """Documents with something scored."""
+        return int(self.used.sum())
+
+    @property
+    def n_sources(self):
+        """Sources with something scored: what a resample draws."""
+        return self.n_documents if self.source is None else len(np.unique(self.source[self.used]))
 
     @property
     def values(self):
@@ -94,10 +108,29 @@ class Loss:
         names = tuple(self.models[i] for i in models)
         return replace(self, sums=self.sums[..., models], S=self.S[models], models=names)
 
+    def over_documents(self):
+        """The same loss with every document on its own: how noisy it would look if none had a source in common."""
+        return replace(self, source=None)
+
+    def training_noise(self):
+        """(sd, degrees of freedom) of y between trainings of one size, pooled over sizes; (NaN, 0) without repeats."""
+        if self.repeats is None:
+            return np.nan, 0
+        y, sizes = self.repeats.y, self.repeats.S
+        groups = [g for g in (y[(sizes == size) & np.isfinite(y)] for size in np.unique(sizes)) if len(g) > 1]
+        spare = sum(len(g) - 1 for g in groups)
+        squares = sum(((g - g.mean()) ** 2).sum() for g in groups)
+        return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
+
+    def drawn(self):
+        """(sums, totals) of the sources: what a resample draws whole. Shapes as the documents' own."""
+        used, source = self.used, self.source
+        source = None if source is None else source[used]
+        return sum_by_source(self.sums[used], source), sum_by_source(self.totals[used], source)
+
     def chunks(self, n_resamples, seed):
-        """Yield Values over resampled documents, the same ones for every model, block by block. seed: int."""
-        used = np.flatnonzero(self.totals.reshape(len(self.totals), -1).any(axis=1))
-        columns, totals = (a[used].reshape(len(used), -1) for a in (self.sums, self.totals))
+        """Yield Values over resampled sources, the same ones for every model, block by block. seed: int."""
+        columns, totals = (a.reshape(len(a), -1) for a in self.drawn())
         if self.of is mean:  # sums of nats are no whole numbers, their totals are: each on its own
             pairs = zip(sum_chunks(totals, n_resamples, seed), sum_chunks(columns, n_resamples, seed), strict=True)
         else:
@@ -111,16 +144,15 @@ class Loss:
         return self.of(sums / totals.reshape(*totals.shape, *[1] * (self.sums.ndim - self.totals.ndim)))
 
     def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
-        """`chunks` as one Values, or None with fewer than `least` documents to draw from."""
-        if n_resamples < 1 or self.n_documents < least:
+        """`chunks` as one Values, or None with fewer than `least` sources to draw from."""
+        if n_resamples < 1 or self.n_sources < least:
             return None
         parts = list(self.chunks(n_resamples, seed))
         return Values(np.concatenate([p.loss for p in parts]), np.concatenate([p.totals for p in parts]))
 
     def jackknife(self):
-        """Values with one document left out."""
-        used = np.flatnonzero(self.totals.reshape(len(self.totals), -1).any(axis=1))
-        totals, sums = ((a.sum(0) - a)[used].astype(float) for a in (self.totals, self.sums))
+        """Values with one source left out."""
+        sums, totals = ((a.sum(0) - a).astype(float) for a in self.drawn())
         return Values(self._loss(sums, totals), totals)
 
 
@@ -141,6 +173,7 @@ def measured_on(tables):
         "protocol": str(record.get("protocol", "paper")),
         "models": tuple(str(t.record.get("model")) for t in tables),
         "S": np.array([float(t.record["nonembedding_params"]) for t in tables]),
+        "source": tables[0].source,
     }
 
 
@@ -164,22 +197,22 @@ def family_losses(tables, definition="greater+ties"):
         tables: RankTables of one family and corpus, same tokens.
     """
     tables = by_size(tables)
-    _, document = np.unique(tables[0].document, return_inverse=True)
+    document, D = tables[0].document, tables[0].documents
     columns = {name: [] for name in (*NAMES, "E ln R")}
     for table in tables:
         rank = table.rank(definition)
         _, correction, log_p = rank_entropy(rank)
         tokens = (-table.logprob.astype(float), correction - log_p, rank == 1, np.log(rank))
         for found, values in zip(columns.values(), tokens, strict=True):
-            found.append(np.bincount(document, values))
-    shared = {"totals": np.bincount(document), **measured_on(tables), "definition": definition}
+            found.append(np.bincount(document, values, D))
+    shared = {"totals": np.bincount(document, minlength=D), **measured_on(tables), "definition": definition}
     losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
     hits = losses["-log RBP_1"].sums.astype(np.int64)
     return losses | {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}
 
 
 def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):
-    """(first loss less the second, its interval): float64 (M,) and (2, M), both over the same resampled documents."""
+    """(first loss less the second, its interval): float64 (M,) and (2, M), both over the same resampled sources."""
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
     ends = np.full((2, len(first.S)), np.nan)
     if drawn[0] is not None:

@@ -1,6 +1,6 @@
 """The noise of log(-log RBP_k), measured and by formula: what R^2 would a true power law show with so few misses left?
 
-The documents are resampled; what they make of y = log(-log RBP_k) is laid on an exact power law, which is fitted again.
+The sources are resampled; what they make of y = log(-log RBP_k) is laid on an exact power law, which is fitted again.
 The share of those fits that look as bad as the measured one tells noise from a real break (theory: SE about 1/sqrt(m)).
 """
 
@@ -19,7 +19,7 @@ class NoiseFloor:
     k: int
     alpha: float  # of the exact law that was assumed
     misses: np.ndarray  # int64 (M,)
-    sd: np.ndarray  # float64 (M,), of y over resampled documents
+    sd: np.ndarray  # float64 (M,), of y over resampled sources
     deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens
     r2: float  # measured
     r2_band: tuple[float, float, float]  # 5%, 50%, 95% under the exact law
@@ -59,11 +59,14 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     )
 
 
-def fewer_documents(curve, share, seed=42):
-    """The same curve on a random share of its documents: noise grows as 1 over the root of the share, a break stays."""
-    count = max(1, round(share * len(curve.totals)))
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(curve.totals))[:count])
-    return replace(curve, hits=curve.hits[chosen], totals=curve.totals[chosen], nll=curve.nll[chosen])
+def fewer_sources(curve, share, seed=42):
+    """The same curve on a random share of its sources: noise grows as 1 over the root of the share, a break stays."""
+    source = np.arange(len(curve.totals)) if curve.source is None else curve.source
+    known = np.unique(source)
+    count = max(1, round(share * len(known)))
+    chosen = np.isin(source, np.random.default_rng(seed).permutation(known)[:count])
+    kept = {name: getattr(curve, name)[chosen] for name in ("hits", "totals", "nll")}
+    return replace(curve, **kept, source=source[chosen], repeats=None)
 
 
 def y_se(q, n, deff=1.0):

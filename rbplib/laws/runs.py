@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
 from rbplib.laws.curve import sequence_success
 from rbplib.laws.law import fit
 from rbplib.laws.losses import Loss, measured_on
@@ -115,7 +115,7 @@ class RunGap:
     independent: float  # N log10 RBP_k
     dependent: float  # from autocorrelation and intraclass correlation
     gap: float
-    interval: tuple[float, float]  # of the gap, documents resampled
+    interval: tuple[float, float]  # of the gap, sources resampled
     successes: int
     windows: int
 
@@ -123,11 +123,11 @@ class RunGap:
 def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95, definition="greater+ties"):
     """Test of independence (paper Eq. 6) for one model: is p_N what RBP_k to the N would give?
 
-    Both sides come from the same resampled documents. An interval of the gap that leaves out 0 rejects independence.
+    Both sides come from the same resampled sources. An interval of the gap that leaves out 0 rejects independence.
     """
     (hit, scored), (success, windows) = (sequence_success(table, k, n, definition) for n in (1, N))
     dependence = dependence or hit_dependence(table, k, definition=definition)
-    columns = np.column_stack([hit, scored, success, windows])[scored > 0]
+    columns = sum_by_source(np.column_stack([hit, scored, success, windows])[scored > 0], table.source[scored > 0])
     total = columns.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         measured, independent = np.log10(total[2] / total[3]), N * np.log10(total[0] / total[1])

@@ -1,4 +1,4 @@
-"""How sure a fitted law is: over documents, over models, and beyond what either explains.
+"""How sure a fitted law is: over sources of text, over trainings, over models, and beyond what these explain.
 
 Each function takes an estimator (`estimators`), the part of a `Loss` that its fit used, and the fitted parameters.
 """
@@ -20,18 +20,22 @@ NONE = (np.nan, np.nan)
 class Scatter:
     """How the models scatter around the law, and what the documents alone would make of that; standard deviations.
 
-    lack_of_fit: residuals against their document-bootstrap covariance; p small: more than the documents explain.
+    lack_of_fit: residuals against their bootstrap covariance; p small: more than the choice of sources explains.
+    trained_lack_of_fit_p: the same with the scatter between trainings of one size added; NaN where that is not known.
     """
 
     residual_sd: float  # of y - fitted, by degrees of freedom
-    noise_sd: float = np.nan  # what the documents alone would make of residual_sd
+    noise_sd: float = np.nan  # what the sources alone would make of residual_sd
     excess_sd: float = np.nan  # scatter of the models beyond that noise
     lack_of_fit: float = np.nan
     lack_of_fit_p: float = np.nan
+    training_sd: float = np.nan  # of y between trainings of one size
+    training_df: int = 0
+    trained_lack_of_fit_p: float = np.nan
 
 
 def token_intervals(kind, part, params, found, level, method):
-    """{parameter: (low, high)} over resampled documents."""
+    """{parameter: (low, high)} over resampled sources."""
     if found is None:
         return dict.fromkeys(kind.parameters, NONE)
     if method == "bca":
@@ -62,29 +66,64 @@ def model_intervals(kind, part, params, residuals, level):
     return float(np.sqrt(squares.sum() / spare)), ends
 
 
+def training_intervals(kind, part, params, found, level):
+    """{parameter: (low, high)}: sources and trainings as two independent noises, Student's t (Satterthwaite)."""
+    from scipy.special import stdtrit
+
+    (sd, df), x = part.training_noise(), np.log(part.S)
+    if found is None or not df or not np.isfinite(params).all():
+        return dict.fromkeys(kind.parameters, NONE)
+    jacobian = kind.jacobian(params, x, x.mean())
+    if np.linalg.matrix_rank(jacobian) < len(params):
+        return dict.fromkeys(kind.parameters, NONE)
+    trainings = sd**2 * np.diag(np.linalg.inv(jacobian.T @ jacobian))
+    sources = np.nanvar(found, axis=0, ddof=1)
+    half = stdtrit(pooled_df(sources, part.n_sources - 1, trainings, df), (1 + level) / 2)
+    half = half * np.sqrt(sources + trainings)
+    ends = zip(kind.parameters, params, half, strict=True)
+    return {name: (float(p - h), float(p + h)) for name, p, h in ends}
+
+
+def pooled_df(first, first_df, second, second_df):
+    """Degrees of freedom of the sum of two estimated variances (Welch and Satterthwaite)."""
+    return (first + second) ** 2 / (first**2 / first_df + second**2 / second_df)
+
+
 def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
-    """The residuals against the covariance that resampled documents give them (Hotelling's T^2 as an F)."""
+    """The residuals against the covariance that resampled sources give them, and with that of trainings added."""
     from scipy.special import fdtrc
 
     points, y = np.isfinite(residuals), None if drawn is None else drawn.y
     whole = None if y is None else y[np.isfinite(y).all(axis=1)][:, points]
     spare = int(points.sum()) - len(params)
+    training_sd, training_df = part.training_noise()
+    found = Scatter(residual_sd, training_sd=training_sd, training_df=training_df)
     if whole is None or spare < 1 or len(whole) < 0.5 * len(y) or not np.isfinite(params).all():
-        return Scatter(residual_sd)
+        return found
     x, residuals, covariance = np.log(part.S), residuals[points], np.cov(whole, rowvar=False)
     jacobian = kind.jacobian(params, x[points], x.mean())
     projector = np.eye(len(residuals)) - jacobian @ np.linalg.pinv(jacobian)
     noise = max(float(np.trace(projector @ covariance)) / spare, 0.0)
-    found = Scatter(residual_sd, float(np.sqrt(noise)), float(np.sqrt(max(residual_sd**2 - noise, 0.0))))
-    eigenvalues, d = np.linalg.eigvalsh(covariance), part.n_documents
-    if d <= spare or eigenvalues[0] < SINGULAR * eigenvalues[-1]:
+    excess = float(np.sqrt(max(residual_sd**2 - noise, 0.0)))
+    q, d = generalised_squares(jacobian, residuals, covariance), part.n_sources
+    p = fdtrc(spare, d - spare, q * (d - spare) / (spare * (d - 1))) if d > spare else np.nan  # Hotelling's T^2
+    found = replace(found, noise_sd=float(np.sqrt(noise)), excess_sd=excess, lack_of_fit=q, lack_of_fit_p=float(p))
+    if not training_df:
         return found
+    df = pooled_df(noise, d - 1, training_sd**2, training_df)
+    q = generalised_squares(jacobian, residuals, covariance + training_sd**2 * np.eye(len(residuals)))
+    return replace(found, trained_lack_of_fit_p=float(fdtrc(spare, df, q / spare)))
+
+
+def generalised_squares(jacobian, residuals, covariance):
+    """Squared residuals against a covariance, less what moving the law takes up; NaN where it is singular."""
+    eigenvalues = np.linalg.eigvalsh(covariance)
+    if eigenvalues[0] < SINGULAR * eigenvalues[-1]:
+        return np.nan
     inverse = np.linalg.inv(covariance)
     shift = np.linalg.lstsq(jacobian.T @ inverse @ jacobian, jacobian.T @ inverse @ residuals, rcond=None)[0]
     rest = residuals - jacobian @ shift
-    q = float(rest @ inverse @ rest)
-    p = float(fdtrc(spare, d - spare, q * (d - spare) / (spare * (d - 1))))
-    return replace(found, lack_of_fit=q, lack_of_fit_p=p)
+    return float(rest @ inverse @ rest)
 
 
 def leave_one_out(kind, part):
@@ -115,6 +154,7 @@ def doubts(kind, loss, params, enough, undefined, tokens):
         "wrong sign": settled and params[0] < 0,
         "at a bound": at_bound,
         "too few documents": loss.n_documents < MIN_DOCUMENTS,
+        "too few sources": loss.n_sources < MIN_DOCUMENTS <= loss.n_documents,
         "no token interval": undefined > 0 and not np.isfinite(tokens["alpha"]).all(),
     }
     return tuple(name for name, holds in found.items() if holds)

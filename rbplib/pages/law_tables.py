@@ -9,12 +9,12 @@ from rbplib.laws.bootstrap import MIN_DOCUMENTS
 from rbplib.laws.coverage import METHODS, coverage
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import exponent_difference, fit, fit_laws
-from rbplib.laws.noise import fewer_documents
+from rbplib.laws.noise import fewer_sources
 from rbplib.pages.tables import ends, law_columns
 from rbplib.settings import InputError
 
 BEYOND = "k beyond vocabulary"
-SHARES = (0.25, 0.5, 1.0)  # of the documents
+SHARES = (0.25, 0.5, 1.0)  # of the sources
 
 
 def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
@@ -116,14 +116,14 @@ def noise_frame(floors, vocab_size):
 
 
 def share_frame(curves, ks, n_bootstrap=2000, seed=42):
-    """Scatter of the models around the line on shares of the documents, for the corpora that can be split so far."""
-    whole = [c for c in curves if round(min(SHARES) * len(c.totals)) >= MIN_DOCUMENTS]
-    columns = ["share of documents", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
+    """Scatter of the models around the line on shares of the sources, for the corpora that can be split so far."""
+    whole = [c for c in curves if round(min(SHARES) * c.loss(ks[0]).n_sources) >= MIN_DOCUMENTS]
+    columns = ["share of sources", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
     rows = [
         (share, w.corpus, w.k, w.residual_sd, w.noise_sd, w.excess_sd, w.r2)
         for share in SHARES
         for c in whole
-        for w in fit_laws(fewer_documents(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
+        for w in fit_laws(fewer_sources(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
     ]
     return pd.DataFrame(rows, columns=columns)  # the columns are there even where no corpus is large enough
 

@@ -183,6 +183,7 @@ def provenance(loaded, task, windows):
         "corpus_source": source,
         "corpus_revision": task.documents.source.get("revision"),
         "documents": windows.documents,
+        "units": list(task.documents.units),
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
         "read_tokens": windows.tokens,

@@ -31,7 +31,7 @@ from rbplib.settings import (
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32) | {"logprob": np.float32}
 DEFINITIONS = ("greater+ties", "greater+1", "random")
 RECORD_KEY = b"rbplib"
-MEASURING = 2  # raise it when the same model and text would give other rows: tables made before are measured again
+MEASURING = 3  # raise it when the same model and text would give other rows: tables made before are measured again
 QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
 
 
@@ -65,6 +65,14 @@ class RankTable:
         if definition == "random":
             return greater + (ties + 1) / 2
         return greater + (ties if definition == "greater+ties" else 1)
+
+    @property
+    def source(self):
+        """Number of the source of each document of the sample, int64 (documents,): documents of one number were drawn
+        as one. Every document is its own where the record names none."""
+        if units := self.record.get("units"):
+            return np.unique(np.asarray(units), return_inverse=True)[1]
+        return np.arange(self.record.get("documents", self.document.max(initial=-1) + 1))
 
     @property
     def documents(self):

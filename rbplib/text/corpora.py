@@ -27,13 +27,15 @@ class Documents:
 
     texts: the documents in the sample's order, empty ones included (they are counted, never scored).
     digest: SHA-256 over all of them. found: documents there were to draw from, or None where the source does not tell.
-    source: commit and files, for the provenance record.
+    source: commit and files, for the provenance record. units: what each document is from (a package, a file, a book),
+    drawn as one by the bootstrap; empty where every document stands for itself.
     """
 
     texts: tuple[str, ...]
     digest: str
     found: int | None = None
     source: dict = field(default_factory=dict)
+    units: tuple[str, ...] = ()
 
 
 def load_documents(corpus):
@@ -55,7 +57,7 @@ def load_documents(corpus):
         why = f" ({'; '.join(changed)})" if changed else ""
         said = f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
         warnings.warn(said, stacklevel=2)
-    return Documents(**{**held, "texts": tuple(held["texts"])})
+    return Documents(**{**held, "texts": tuple(held["texts"]), "units": tuple(held.get("units", ()))})
 
 
 def texts_digest(texts):
@@ -80,7 +82,7 @@ def find_path(corpus: Corpus):
 
 
 def kept_sample(corpus):
-    """{"texts", "digest", and of a hub corpus "found" and "source"}: the one kept, else drawn now and kept."""
+    """{"texts", "digest", "units" where known, of a hub corpus "found" and "source"}: the one kept, else a new one."""
     path = sample_path(corpus)
     if held := read_sample(path):
         return held
@@ -90,7 +92,8 @@ def kept_sample(corpus):
         if corpus.source == "hub":
             held = draw_sample(corpus)
         else:
-            held = {"texts": packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)}
+            drawn = packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
+            held = {"texts": [text for _, text in drawn], "units": [source for source, _ in drawn]}
         held["digest"] = texts_digest(held["texts"])
         write_text(path, json.dumps(held))
     return held

@@ -5,7 +5,7 @@ import pytest
 from planted import planted_curve
 
 from rbplib.laws.law import fit_law
-from rbplib.laws.noise import fewer_documents, noise_floor
+from rbplib.laws.noise import fewer_sources, noise_floor
 from rbplib.pages.law_tables import noise_frame
 
 
@@ -30,7 +30,7 @@ def test_sd_is_one_over_the_root_of_misses_without_clustering():
 
 def test_a_quarter_of_the_documents_doubles_the_noise():
     curve = planted_curve(documents=800)
-    whole, quarter = (fit_law(c, 1, n_bootstrap=500).noise_sd for c in (curve, fewer_documents(curve, 0.25)))
+    whole, quarter = (fit_law(c, 1, n_bootstrap=500).noise_sd for c in (curve, fewer_sources(curve, 0.25)))
     assert quarter / whole == pytest.approx(2, rel=0.3)
 
 
