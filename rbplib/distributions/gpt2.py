@@ -9,8 +9,10 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from rbplib.distributions import lognormal, paper
+from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import RankHistogram
+from rbplib.distributions.likelihood import Likelihood
 from rbplib.distributions.lognormal_fit import best_at, rounded_lognormal_nll
 from rbplib.laws import published
 from rbplib.laws.noise import size_spread, y_se
@@ -40,19 +42,24 @@ def four_meanings():
 
 
 class RatioParts(NamedTuple):
-    """What the printed likelihood ratio of -3818 is made of; each value is against the authors' lognormal, nats."""
+    """What the printed likelihood ratio of -3818 is made of: a power law less a lognormal, step by step more alike."""
 
     n_tokens: float  # sample size at which the digitised histogram gives the printed ratio
     names: tuple[str, ...]
-    ratios: np.ndarray
-    exponents: np.ndarray
+    ratios: np.ndarray  # float64 (5,), nats of the whole sample; below 0 the lognormal leads
+    exponents: np.ndarray  # float64 (5,), of the power law
 
 
 def ratio_parts():
-    """Power laws on the digitised histogram, each against the authors' lognormal, scaled to the printed ratio."""
+    """Power laws against lognormals on the digitised histogram, scaled to the printed ratio.
+
+    Three against the authors' printed pair on its endless support; then both sides on 1..V, the pair as printed and at
+    its maximum. There the lognormal holds the power law as its edge beta = 0, so the last ratio is never above 0.
+    """
     ranks = gpt2_ranks()
     low, high, share = ranks.wide()
-    lognormal_score = -rounded_lognormal_nll(ranks, MU, SIGMA)
+    endless = -rounded_lognormal_nll(ranks, MU, SIGMA)
+    on_V = -Likelihood(ranks, CANDIDATES["lognormal_rounded"]).value(np.array([1 - MU / SIGMA**2, 0.5 / SIGMA**2]))
 
     def zeta(a):
         return share @ np.log((special.zeta(a, low.astype(float)) - special.zeta(a, high + 1.0)) / special.zeta(a))
@@ -61,18 +68,18 @@ def ratio_parts():
         return share @ np.log(((low - 0.5) ** (1 - a) - (high + 0.5) ** (1 - a)) / 0.5 ** (1 - a))
 
     best = [optimize.minimize_scalar(lambda a, f=f: -f(a), bounds=(1.05, 3), method="bounded") for f in (zeta, pareto)]
-    cut = [fit_rank_law(ranks, name) for name in ("zipf", "pareto_rounded")]
-    parts = {  # exponent and log score of each
-        "zeta at the printed exponent (what was compared)": (ZETA, zeta(ZETA)),
-        "zeta at its maximum likelihood": (best[0].x, -best[0].fun),
-        "Zipf on 1..V": (cut[0].values[0], -cut[0].nll),
-        "Pareto rounded like the lognormal, infinite support": (best[1].x, -best[1].fun),
-        "Pareto rounded, on 1..V": (cut[1].values[0], -cut[1].nll),
+    power, curved = (fit_rank_law(ranks, name) for name in ("pareto_rounded", "lognormal_rounded"))
+    cut = power.values[0]
+    parts = {  # exponent, and log score per token less that of the lognormal
+        "zeta, printed exponent (as compared)": (ZETA, zeta(ZETA) - endless),
+        "zeta at its maximum": (best[0].x, -best[0].fun - endless),
+        "Pareto, rounded like the lognormal": (best[1].x, -best[1].fun - endless),
+        "both on 1..V, the pair as printed": (cut, -power.nll - on_V),
+        "both on 1..V, at their maxima": (cut, min(0.0, curved.nll - power.nll)),
     }
     exponents, scores = np.array(list(parts.values())).T
-    n_tokens = PRINTED_RATIO / (zeta(ZETA) - lognormal_score)
-    ratios = n_tokens * (scores - lognormal_score)
-    return RatioParts(n_tokens=n_tokens, names=tuple(parts), ratios=ratios, exponents=exponents)
+    n_tokens = PRINTED_RATIO / scores[0]
+    return RatioParts(n_tokens=n_tokens, names=tuple(parts), ratios=n_tokens * scores, exponents=exponents)
 
 
 def anchor(fit):

@@ -136,7 +136,7 @@ def published_numbers():
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     slope, _, r2 = line(np.log(loss), np.log(S))
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
-    rounded, cut = gpt2.ratio_parts().ratios[3:]  # both sides treated alike
+    _, _, rounded, _, cut = gpt2.ratio_parts().ratios  # both sides rounded; on one support as well
     along = published.training_laws("pythia")
     first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
     exact = appendix.approximation_frame().iloc[0]

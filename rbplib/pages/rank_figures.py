@@ -84,13 +84,13 @@ def draw_three_losses(ax, laws, looks):
 
 
 def draw_ratio_parts(ax, parts):
-    """What the printed likelihood ratio is made of: one bar per power law, against the authors' lognormal."""
+    """What the printed likelihood ratio is made of: one bar per pair of a power law and a lognormal."""
     rows = row_axis(ax, parts.names)
     ax.barh(rows, parts.ratios, color=["#D55E00" if r < 0 else "#0072B2" for r in parts.ratios], height=0.6)
     for row, value in zip(rows, parts.ratios, strict=True):
-        gap, side = (60, "left") if value > 0 else (-60, "right")
+        gap, side = (60, "left") if value >= 0 else (-60, "right")
         ax.text(value + gap, row, f"{value:,.0f}", va="center", ha=side, fontsize=8.5)
     ax.axvline(0, color="black", linewidth=0.8)
-    ax.margins(x=0.18)
-    ax.set_xlabel("log likelihood less that of the authors' lognormal (nats)")
+    ax.margins(x=0.22)
+    ax.set_xlabel("log likelihood above that of the lognormal (nats)")
     return ax

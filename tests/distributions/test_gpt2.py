@@ -59,8 +59,19 @@ def test_what_the_printed_likelihood_ratio_measures():
     """R = -3818: most of it comes from a rounding kernel on one side only, and from a crude exponent."""
     parts = gpt2.ratio_parts()
     close(parts.n_tokens, 3.2e5, rtol=0.01)
-    close(parts.exponents, (1.402, 1.435, 1.416, 1.416, parts.exponents[4]), atol=1e-3)
-    close(parts.ratios, (-3818.005, -2880, -342, -167, 2822), rtol=6e-3)
+    close(parts.exponents, (1.402, 1.435, 1.416, 1.395, 1.395), atol=1e-3)
+    close(parts.ratios[:4], (-3818.005, -2880, -167, 720), rtol=6e-3)
+
+
+def test_on_the_same_support_the_power_law_ties_with_the_lognormal():
+    """A support cut on the power law's side alone gave it a lead of 2,838 nats, which is the cut and no fit."""
+    parts = gpt2.ratio_parts()
+    assert -1e-3 < parts.ratios[4] <= 0
+    power, curved = (fit_rank_law(RANKS, name) for name in ("pareto_rounded", "lognormal_rounded"))
+    assert len(power.pmf) == len(curved.pmf) == V and np.abs(power.pmf - curved.pmf).max() < 1e-6
+    beyond = stats.norm.sf((np.log(V + 0.5) - MU) / SIGMA) / stats.norm.sf((np.log(0.5) - MU) / SIGMA)
+    uncut = parts.n_tokens * (-power.nll + gpt2.rounded_lognormal_nll(RANKS, MU, SIGMA))
+    assert np.isclose(parts.ratios[3], uncut + parts.n_tokens * np.log1p(-beyond), atol=0.1)
 
 
 def test_likelihood_along_the_ridge():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rbplib.distributions import gpt2
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "book" / "derivations").glob("*.md"))
 LABEL = re.compile(r"^\s*:label: ([\w-]+)", re.M)
@@ -51,3 +53,15 @@ def test_functions_named_on_a_page_exist(page):
     """A dotted path in code type: the part before the last dot is a module, `rbplib` itself for the public names."""
     for module, name in re.findall(r"`(rbplib[\w.]*)\.(\w+)`", page.read_text(encoding="utf-8")):
         assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_the_page_on_noise_names_only_rows_that_the_authors_figures_have():
+    found = gpt2.figure_lack_of_fit()
+    text = (
+        (ROOT / "book" / "derivations" / "noise.md").read_text(encoding="utf-8").split("## On the authors' figures")[1]
+    )
+    named = set(re.findall(r"k(?:=|\\le)([^$]+)\$", text))
+    assert named == {"10^3", "10^4"} and {1000, 10_000} <= set(found["k"]) and max(found["k"]) == 10_000
+    scatter = (found["residual rms"] / found["noise of one point"])[found["k"] <= 1000]
+    assert 4 <= scatter.min() and scatter.max() <= 6 and round(found["slope in standard errors"][-1]) == 7
+    assert found["p"][-1] > 0.05 and round((found["slope in standard errors"][-1] / 1.96) ** 2) == 13
