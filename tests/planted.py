@@ -1,8 +1,11 @@
 """Synthetic families with a known law, for tests and for the coverage page's small version."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from rbplib.laws.curve import Curve
+from rbplib.laws.losses import Loss, mean
 
 
 def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0):
@@ -22,3 +25,25 @@ def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100
     nll = 3.0 * (S / S[0]) ** -0.06 * totals[:, None] * hard * rng.normal(1, 0.02, (documents, models))
     names = tuple(f"m{i}" for i in range(models))
     return Curve("planted", "synthetic", "paper", names, S, 4096, ks, hits, totals, nll)
+
+
+def planted_loss(y, training_sd=0.0, source_sd=0.2, sources=60, documents=3, again=3, seed=0):
+    """A Loss whose log is y (M,) plus one draw of training noise a model and one of text a source.
+
+    Its `repeats` hold `again` further trainings of every size; None at 0.
+    """
+    rng = np.random.default_rng(seed)
+    S, source = np.geomspace(1e4, 1e6, len(y)), np.repeat(np.arange(sources), documents)
+    hard = rng.normal(1, source_sd, (sources, len(y)))[source]
+
+    def trained(y, S, hard):
+        loss = np.exp(y + rng.normal(0, training_sd, len(y)))
+        names, totals = tuple(f"m{i}" for i in range(len(y))), np.full(len(source), 100)
+        named = {"family": "planted", "corpus": "synthetic", "models": names, "source": source}
+        return Loss(sums=100 * hard * loss, totals=totals, S=S, of=mean, **named)
+
+    loss = trained(y, S, hard)
+    if not again:
+        return loss
+    many = np.tile(np.arange(len(y)), again)
+    return replace(loss, repeats=trained(y[many], S[many], np.repeat(hard.mean(axis=1)[:, None], len(many), axis=1)))

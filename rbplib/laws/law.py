@@ -30,6 +30,14 @@ EXPLAINED = ("documents", "sources", "trainings", "none of these", "not sources;
 NOT_TESTED = "not tested"
 
 
+def explanation(tests, level=0.95):
+    """The first noise that is enough at 1 - level; tests: p against documents, sources, sources and trainings."""
+    for said, p in zip(EXPLAINED, tests, strict=False):
+        if p >= 1 - level:
+            return said
+    return NOT_TESTED if np.isnan(tests).all() else EXPLAINED[3 if np.isfinite(tests[2]) else 4]
+
+
 class DoubtfulFit(InputError):
     """A fit was asked for strictly and its status is not ok; the fit itself is in `law`."""
 
@@ -95,10 +103,7 @@ class Law:
     def explained_by(self):
         """What is enough to explain how the models leave the law, tested at 1 - level: one of EXPLAINED."""
         tests = (self.over_documents.lack_of_fit_p, self.lack_of_fit_p, self.trained_lack_of_fit_p)
-        for said, p in zip(EXPLAINED, tests, strict=False):
-            if p >= 1 - self.level:
-                return said
-        return NOT_TESTED if np.isnan(tests).all() else EXPLAINED[3 if np.isfinite(tests[2]) else 4]
+        return explanation(tests, self.level)
 
     @property
     def noise_p(self):

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.bootstrap import line
-from rbplib.laws.law import fit
+from rbplib.laws.bootstrap import line, percentile_interval
+from rbplib.laws.law import explanation, fit
+from rbplib.laws.uncertainty import pooled_df
+from rbplib.settings import InputError
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,77 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
         worse=float((r2 < law.r2).mean()),
         wrong_sign=float((slope > 0).mean()),
         **measured,
+    )
+
+
+@dataclass(frozen=True)
+class LocalExponents:
+    """Exponents between neighbouring sizes (E steps), and the last one against the mean of those before it.
+
+    NaN marks what is not known: intervals without resamples, what trainings add without repeats, `bend` of one step.
+    """
+
+    S: np.ndarray  # float64 (E,), geometric middle of the two sizes of a step
+    alpha: np.ndarray  # float64 (E,)
+    sources: np.ndarray  # float64 (2, E), interval over resampled sources
+    trainings: np.ndarray  # float64 (2, E), over sources and trainings
+    bend: float  # last exponent less the mean of the others; below 0: the gain from size slows down
+    bend_sd: tuple[float, float]  # of the bend over sources, and over trainings
+    bend_df: tuple[int, int]  # degrees of freedom of these two
+    p: tuple[float, float, float]  # of the bend against documents, sources, sources and trainings; two-sided
+    level: float = 0.95
+
+    @property
+    def explained_by(self):
+        """What is enough to explain the bend: one of law.EXPLAINED, or law.NOT_TESTED."""
+        return explanation(self.p, self.level)
+
+
+def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
+    """-d log L / d log S between neighbouring sizes, with the noise of the text and of the training of each model.
+
+    A step is linear in y, w . y, so trainings of standard deviation sd add sd^2 |w|^2: 2 sd^2 / dx^2 for two models.
+    Models of one size count by their mean; models without a value are left out.
+
+    Args:
+        loss: Loss of at least two sizes that have a value.
+    Returns:
+        LocalExponents.
+    Raises:
+        InputError: fewer than two such sizes.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+    x, which = np.unique(np.log(part.S), return_inverse=True)
+    if len(x) < 2:
+        raise InputError(f"{loss.family} has {len(x)} model size(s) on {loss.corpus}: a local exponent needs two.")
+    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[:, None]  # (sizes, M)
+    steps = -np.diff(means, axis=0) / np.diff(x)[:, None]  # (E, M)
+    bend = steps[-1] - steps[:-1].mean(axis=0) if len(steps) > 1 else np.full(len(part.S), np.nan)
+    rows = np.vstack([steps, bend])  # (E + 1, M)
+    drawn = [one.resampled(n_bootstrap, seed) for one in (part.over_documents(), part)]
+    values, nothing = rows @ part.y, np.full(len(rows), np.nan)
+    noise = [nothing if d is None else (d.y[np.isfinite(d.y).all(axis=1)] @ rows.T).std(axis=0) for d in drawn]
+    sd, df = part.training_noise()
+    trainings, spare = sd * np.sqrt((rows**2).sum(axis=1)), part.n_sources - 1
+    both = np.hypot(noise[1], trainings)
+    free = pooled_df(noise[1] ** 2, spare, trainings**2, df) if df else nothing
+    half = stdtrit(free, (1 + level) / 2) * both
+    sizes = np.array([part.n_documents - 1, spare, free[-1]])
+    away = np.abs(values[-1]) / np.array([noise[0][-1], noise[1][-1], both[-1]])
+    return LocalExponents(
+        S=np.exp((x[1:] + x[:-1]) / 2),
+        alpha=values[:-1],
+        sources=np.full((2, len(steps)), np.nan)
+        if drawn[1] is None
+        else percentile_interval(drawn[1].y @ steps.T, level),
+        trainings=(values + half * np.array([[-1.0], [1.0]]))[:, :-1],
+        bend=float(values[-1]),
+        bend_sd=(float(noise[1][-1]), float(trainings[-1])),
+        bend_df=(spare, df),
+        p=tuple(float(p) for p in 2 * stdtr(sizes, -away)),
+        level=level,
     )
 
 

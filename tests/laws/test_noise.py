@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from planted import planted_curve
+from planted import planted_curve, planted_loss
 
 from rbplib.laws.law import fit_law
-from rbplib.laws.noise import fewer_sources, noise_floor
+from rbplib.laws.noise import fewer_sources, local_exponents, noise_floor
 from rbplib.pages.law_tables import noise_frame
+from rbplib.settings import InputError
 
 
 def test_a_true_law_looks_as_its_noise_says():
@@ -39,3 +40,61 @@ def test_a_model_without_misses_gives_no_floor_and_no_crash():
     curve.hits[:, 6, 2] = curve.totals
     floor = noise_floor(curve.loss(100), n_bootstrap=50)
     assert np.isnan(floor.worse) and np.isnan(noise_frame([floor], 4096)["1/√misses"][0])
+
+
+X = np.log(np.geomspace(1e4, 1e6, 6))
+
+
+def test_local_exponents_are_the_differences_of_the_logarithms():
+    loss = planted_loss(-0.1 * X, source_sd=0.05)
+    found = local_exponents(loss, n_bootstrap=300)
+    assert found.alpha == pytest.approx(-np.diff(loss.y) / np.diff(X), rel=1e-9)
+    assert found.S == pytest.approx(np.sqrt(loss.S[1:] * loss.S[:-1]))
+    assert found.bend == pytest.approx(found.alpha[-1] - found.alpha[:-1].mean(), rel=1e-9)
+    drawn = loss.resampled(300, 42).y
+    ends = np.quantile(-np.diff(drawn, axis=1) / np.diff(X), [0.025, 0.975], axis=0)
+    assert found.sources == pytest.approx(ends, rel=1e-9)
+
+
+def test_trainings_widen_a_local_exponent_by_two_draws_over_the_step():
+    loss = planted_loss(-0.1 * X, training_sd=0.05, source_sd=1e-6, again=40)
+    found, (sd, df) = local_exponents(loss, n_bootstrap=100), loss.training_noise()
+    half = (found.trainings[1] - found.trainings[0]) / 2
+    assert (sd, df) == (pytest.approx(0.05, rel=0.15), 6 * 39)
+    assert half == pytest.approx(1.97 * sd * np.sqrt(2) / np.diff(X), rel=2e-3)
+    assert found.bend_sd[1] == pytest.approx(sd / (X[1] - X[0]) * np.sqrt(2 + 2 * 0.25 + 2 / 16), rel=1e-9)
+    # -(y6 - y5) + (y5 - y1) / 4 by hand: weights -1, 1 + 1/4, -1/4
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.1])
+def test_a_planted_bend_is_covered_and_told_from_training_noise(bend):
+    """Training noise is seldom taken for a bend by the test that knows it, and mostly by the one that does not."""
+    y = -0.1 * X + np.where(np.arange(6) == 5, bend * (X[5] - X[4]), 0)
+    found = [local_exponents(planted_loss(y, 0.01, 0.01, seed=s), n_bootstrap=200) for s in range(150)]
+    covered = [(f.trainings[0, -1] <= 0.1 - bend) & (0.1 - bend <= f.trainings[1, -1]) for f in found]
+    p = np.array([f.p for f in found])
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.06)
+    assert np.mean([f.bend for f in found]) == pytest.approx(-bend, abs=0.004)
+    told = np.mean(p[:, 2] < 0.05)
+    assert told < 0.11 if bend == 0 else told > 0.9  # 5% expected; 11% is three standard errors above
+    assert np.mean(p[:, 1] < 0.05) > 0.6
+    said = {f.explained_by for f in found}
+    assert said <= {"documents", "sources", "trainings", "none of these"}
+    assert ("none of these" in said) if bend else ("trainings" in said)
+
+
+def test_local_exponents_without_repeats_and_with_few_sizes():
+    alone = local_exponents(planted_loss(-0.1 * X, again=0), n_bootstrap=100)
+    assert np.isnan(alone.trainings).all() and np.isnan(alone.p[2]) and np.isfinite(alone.p[:2]).all()
+    two = local_exponents(planted_loss(-0.1 * X[:2]), n_bootstrap=100)
+    assert len(two.alpha) == 1 and np.isnan(two.bend) and two.explained_by == "not tested"
+    few = local_exponents(planted_loss(-0.1 * X, sources=5, documents=1), n_bootstrap=100)
+    assert np.isnan(few.sources).all() and few.explained_by == "not tested"
+    with pytest.raises(InputError, match="needs two"):
+        local_exponents(planted_loss(-0.1 * X).keep([3]))
+
+
+def test_models_of_one_size_count_by_their_mean():
+    loss = planted_loss(-0.1 * X, source_sd=0.05)
+    twice = local_exponents(loss.keep([0, 1, 1, 2, 3]), n_bootstrap=50)
+    assert twice.alpha == pytest.approx(local_exponents(loss.keep([0, 1, 2, 3]), n_bootstrap=50).alpha)
