@@ -33,19 +33,29 @@ def c(mu, sigma):
     return 0.5 * phi / sigma + P
 
 
+def _over_density(mu, sigma):
+    """(log of P / phi(a), log of Eq. 20's c / phi(a)): finite where P, phi and c themselves underflow."""
+    ratio, sigma = np.asarray(mu, float) / sigma, np.asarray(sigma, float)
+    with np.errstate(over="ignore"):
+        far = np.log(SQRT_2PI) + 0.5 * ratio**2 + special.log_ndtr(ratio)
+        P = np.where(ratio < 0, np.log(lognormal.mills(-np.minimum(ratio, 0.0))), far)
+    return P, np.logaddexp(-np.log(2 * sigma), P)
+
+
 def neg_log_p1(mu, sigma):
-    """Paper Eq. 16 with the c of Eq. 20. Nats."""
-    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    with np.errstate(divide="ignore"):
-        return np.log(c(mu, sigma)) + np.log(SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
+    """Paper Eq. 16 with the c of Eq. 20, log(sigma c / phi(a)): its term mu^2/2 sigma^2 cancels. Nats."""
+    return _over_density(mu, sigma)[1] + np.log(sigma)
 
 
 def entropy(mu, sigma):
-    """Paper Eq. 21, which the paper calls the cross-entropy: Eq. 17 with integrals in place of three sums. Nats."""
-    mu, sigma, phi, P = _normal(mu, sigma)
-    inner = P * ((sigma**2 - mu**2) / (2 * sigma**2) + mu) + phi * (sigma - mu / (2 * sigma))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return neg_log_p1(mu, sigma) + inner / c(mu, sigma)
+    """Paper Eq. 21, which the paper calls the cross-entropy: Eq. 17 with integrals in place of three sums. Nats.
+
+    An approximation of `lognormal.rank_entropy`, not equal to it: 2% above at the printed GPT-2 pair.
+    """
+    P, c = _over_density(mu, sigma)
+    mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
+    inner = np.exp(P - c) * ((sigma**2 - mu**2) / (2 * sigma**2) + mu) + np.exp(-c) * (sigma - mu / (2 * sigma))
+    return neg_log_p1(mu, sigma) + inner
 
 
 def _progress(S, scale):
