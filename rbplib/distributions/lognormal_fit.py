@@ -32,12 +32,12 @@ def pivot_exponent(fit):
 
 
 def predicted_ratio(fit):
-    """Exponent of the rank entropy over that of -log p_1 by a fitted lognormal, lam moving at fixed beta, on 1..V."""
+    """Exponent of -log p_1 over that of the rank entropy by a fitted lognormal, lam moving at fixed beta, on 1..V."""
     t = np.log(np.arange(1, len(fit.pmf) + 1.0))
     s, beta = fit.values
     V = np.cov(t, t**2, aweights=fit.pmf, ddof=0)
     of_entropy = (s * V[0, 0] + beta * V[0, 1]) / entr(fit.pmf).sum()
-    return float(of_entropy / (fit.pmf @ t / -np.log(fit.pmf[0])))
+    return float(fit.pmf @ t / -np.log(fit.pmf[0]) / of_entropy)
 
 
 def predicted_ratios(tables):

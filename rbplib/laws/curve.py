@@ -174,6 +174,15 @@ def rbp_curves(tables, ks=KS, definition="greater+ties"):
     }
 
 
+def repeated(family, corpora=None, protocol="paper"):
+    """{corpus: rank tables of the models that tell how trainings of one size differ}; arguments as of `measured`.
+
+    Empty where the family's file names no `repeats`.
+    """
+    family, _, corpora = asked(family, None, corpora, protocol)
+    return measured(load_family(family.repeats), corpora, protocol) if family.repeats else {}
+
+
 def with_repeats(curves, family, corpora=None, protocol="paper"):
     """The same curves with those of the models beside that tell how trainings of one size differ.
 
@@ -182,17 +191,12 @@ def with_repeats(curves, family, corpora=None, protocol="paper"):
     Returns:
         {corpus: Curve}; as it was where the family's file names no `repeats`, or they cannot count those k.
     """
-    family, _, corpora = asked(family, None, corpora, protocol)
-    if not family.repeats:
-        return curves
-    found = {}
-    for corpus in (c for c in corpora if c.name in curves):
-        curve = curves[corpus.name]
-        tables = measured(load_family(family.repeats), [corpus], protocol)[corpus.name]
-        ks = curve.ks[curve.ks <= int(tables[0].record["vocab_size"])]
-        same = len(ks) == len(curve.ks)
-        found[corpus.name] = replace(curve, repeats=rbp_curve(tables, ks, curve.definition)) if same else curve
-    return found
+    curves = dict(curves)
+    for name, tables in repeated(family, corpora, protocol).items():
+        if name in curves and curves[name].ks.max() <= int(tables[0].record["vocab_size"]):
+            again = rbp_curve(tables, curves[name].ks, curves[name].definition)
+            curves[name] = replace(curves[name], repeats=again)
+    return curves
 
 
 def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):

@@ -162,8 +162,8 @@ class Law:
 
     @property
     def r2(self):
-        """Of y, fitted against flat."""
-        scatter = np.nansum((self.y - np.nanmean(self.y)) ** 2) if np.isfinite(self.y).any() else 0.0
+        """Of y, fitted against flat; NaN without a fit, or where the points are all equal."""
+        scatter = np.nansum((self.y - np.nanmean(self.y)) ** 2) if np.isfinite(self.fitted + self.y).any() else 0.0
         return float(1 - np.nansum((self.y - self.fitted) ** 2) / scatter) if scatter > 1e-20 else np.nan
 
     @property
@@ -218,7 +218,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     used = np.arange(len(loss.S)) if kind.name == "binomial" else np.flatnonzero(defined)
     part, names = loss.keep(used), kind.parameters
     x, y = np.log(part.S), part.y
-    enough = len(np.unique(x)) >= max(3, len(names))
+    enough = len(np.unique(x)) >= max(3, len(names)) and not loss.equal
     params = kind.solve(part.values, x, part.total) if enough else np.full(len(names), np.nan)
     fitted = kind.curve(params, x, x.mean() if len(x) else 0.0)
     drawn = part.resampled(n_bootstrap, seed) if enough else None

@@ -99,6 +99,12 @@ class Loss:
         return logarithm(self.values)
 
     @property
+    def equal(self):
+        """Whether the models that have a value all have the same one: few counts can; it says nothing of size."""
+        y = self.y[np.isfinite(self.y)]
+        return len(y) > 1 and bool(np.ptp(y) < 1e-12)
+
+    @property
     def misses(self):
         """What was counted and is no hit, int64 (..., M), or None for nats."""
         return None if self.of is mean else self.totals.sum() - self.sums.sum(0)
@@ -187,7 +193,7 @@ def rank_entropy(ranks):
     return -(share @ np.log(share)) + correction, correction, np.log(counts[ranks] / len(ranks))
 
 
-def family_losses(tables, definition="greater+ties"):
+def family_losses(tables, definition="greater+ties", repeats=None):
     """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
 
     The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
@@ -195,6 +201,7 @@ def family_losses(tables, definition="greater+ties"):
 
     Args:
         tables: RankTables of one family and corpus, same tokens.
+        repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
     """
     tables = by_size(tables)
     document, D = tables[0].document, tables[0].documents
@@ -208,7 +215,9 @@ def family_losses(tables, definition="greater+ties"):
     shared = {"totals": np.bincount(document, minlength=D), **measured_on(tables), "definition": definition}
     losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
     hits = losses["-log RBP_1"].sums.astype(np.int64)
-    return losses | {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}
+    losses |= {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}
+    again = family_losses(repeats, definition) if repeats else {}
+    return {name: replace(loss, repeats=again.get(name)) for name, loss in losses.items()}
 
 
 def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):

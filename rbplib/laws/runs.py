@@ -12,23 +12,26 @@ from rbplib.laws.losses import Loss, measured_on
 from rbplib.ranks.table import by_size
 
 
-def run_loss(tables, k, N, definition="greater+ties"):
+def run_loss(tables, k, N, definition="greater+ties", repeats=None):
     """-log p_{N,k}: windows of N scored tokens in a row that are all hits, over all windows.
 
     Args:
         tables: rank tables of one family on one corpus, same tokens.
         k: int. N: int, at least 1. For N = 1 the counts are those of rbp_curve.
+        repeats: rank tables from which the Loss takes its `repeats`, see `curve.repeated`.
     Raises:
         InputError: N longer than every run of scored tokens.
     """
     tables = by_size(tables)
     counts = [sequence_success(t, k, N, definition) for t in tables]
+    again = repeats and longest_run(repeats[0]) >= N and k <= int(repeats[0].record["vocab_size"])
     return Loss(
         sums=np.stack([success for success, _ in counts], axis=1),
         totals=counts[0][1],
         k=k,
         name=f"-log p_{{{N},{k}}}",
         definition=definition,
+        repeats=run_loss(repeats, k, N, definition) if again else None,
         **measured_on(tables),
     )
 
@@ -39,13 +42,24 @@ def longest_run(table):
     return int(np.diff(np.concatenate([[-1], breaks, [len(table) - 1]])).max())
 
 
-def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties"):
+def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties", repeats=None):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
     return {
-        (k, N): fit(run_loss(tables, k, N, definition), n_bootstrap=n_bootstrap, seed=seed)
+        (k, N): fit(run_loss(tables, k, N, definition, repeats), n_bootstrap=n_bootstrap, seed=seed)
         for k in ks
         for N in dict.fromkeys([1, *lengths])
     }
+
+
+def rise_width(alpha, low=0.1, high=0.9):
+    """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from low to high: the same for every N.
+
+    Label eq-rise-width.
+
+    >>> round(float(rise_width(0.06) / np.log(10)), 1)      # decades of model size
+    22.3
+    """
+    return np.log(np.log(low) / np.log(high)) / np.asarray(alpha, float)
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,8 @@ def doubts(kind, loss, params, enough, undefined, tokens):
         kind.name == "irreducible" and settled and (params[2] <= 0 or not EXPONENTS[0] < params[0] < EXPONENTS[-1])
     )  # a floor at zero, or an exponent at an end of the search
     found = {
-        "too few models": not enough,
+        "equal losses": loss.equal,
+        "too few models": not enough and not loss.equal,
         "not converged": enough and not settled,
         "saturated": misses.min() == 0,
         "no hits": hits.min() == 0,

@@ -116,7 +116,7 @@ def hypothesis_frame(printed=gpt2.PRINTED):
                     "slope of -log p_1": one,
                     "R²": straight,
                     "slope of H": two,
-                    "ratio": two / one,
+                    "ratio": one / two,
                     "R² over 3 decades": line(np.log(far), np.log(wide))[2],
                     "local exponent: first": local[0],
                     "last": local[-1],

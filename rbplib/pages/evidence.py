@@ -147,7 +147,7 @@ def published_numbers():
         "appendix": {
             "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
             "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
-            "local_ratio": float(local.entropy / local.neg_log_p1),
+            "local_ratio": float(local.neg_log_p1 / local.entropy),
         },
     }
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {

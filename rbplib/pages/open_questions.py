@@ -96,7 +96,7 @@ def exponent_frame(found):
             "CE less RBP: low": pair.interval[0],
             "high": pair.interval[1],
             "ratio CE": pair.ratio,
-            "ratio H(R)": pair.alpha[1] / pair.alpha[2],
+            "ratio H(R)": pair.alpha[2] / pair.alpha[1],
             "lognormal says: from": c.predicted[0],
             "to": c.predicted[1],
             "CE less H(R), largest": pair.gap[-1],

@@ -54,6 +54,9 @@ def test_entropy_correction_removes_most_of_the_bias():
 
 def test_exponents_and_their_difference():
     losses = family_losses(planted_tables())
+    assert all(loss.repeats is None for loss in losses.values())
+    again = family_losses(planted_tables(), repeats=planted_tables())
+    assert all(again[name].repeats.name == name for name in again)
     frame = loss_exponents(losses, n_bootstrap=400)
     y = np.log([losses[name].values for name in NAMES])
     direct = -np.polyfit(np.log(losses["rank entropy"].S), y.T, 1)[0]

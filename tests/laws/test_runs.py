@@ -5,7 +5,7 @@ import pytest
 
 from rbplib.laws.curve import rbp_curve
 from rbplib.laws.law import fit
-from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_loss
+from rbplib.laws.runs import hit_dependence, longest_run, rise_width, run_gap, run_loss
 from rbplib.pages.law_tables import gap_frame
 from rbplib.ranks.table import RankTable
 from rbplib.settings import InputError
@@ -75,6 +75,38 @@ def test_a_law_of_runs_can_be_fitted_and_no_success_is_said():
     gap = run_gap(never[0], 1, 5)
     assert gap.measured == -np.inf and np.isnan(gap.interval).all()
     assert len(gap_frame([gap])) == 1
+
+
+def test_two_models_and_equal_counts_are_no_fit():
+    """Two points lie on every line, R² = 1, and equal counts on a flat one, alpha = 0 [0, 0]: neither says anything."""
+    rng = np.random.default_rng(3)
+    hits = [np.zeros((30, 50)), *(rng.random((30, 50)) < p for p in (0.6, 0.8))]
+    law = fit(run_loss([table(h, f"m{i}", 10.0 ** (4 + i)) for i, h in enumerate(hits)], 1, 5), n_bootstrap=50)
+    assert law.n_models == 2 and law.status == "too few models" and np.isnan([law.alpha, law.r2]).all()
+    law = fit(run_loss([table(hits[1], f"m{i}", 10.0 ** (4 + i)) for i in range(4)], 1, 5), n_bootstrap=50)
+    assert law.status == "equal losses" and "too few models" not in law.notes
+    assert np.isnan([law.alpha, law.r2, *law.ci_tokens, *law.ci_models]).all()
+
+
+def test_runs_carry_their_repeats_where_those_can_count_them():
+    rng = np.random.default_rng(4)
+    tables = [table(rng.random((40, 30)) < p, f"m{p}", size) for p, size in ((0.5, 1e4), (0.6, 1e5), (0.7, 1e6))]
+    again = [table(rng.random((40, 30)) < 0.6, f"r{i}", 1e5) for i in range(3)]
+    sd, df = run_loss(tables, 1, 3, repeats=again).training_noise()
+    assert df == 2 and 0 < sd < 0.2
+    short = [table(rng.random((40, 2)) < 0.6, f"r{i}", 1e5) for i in range(3)]
+    assert run_loss(tables, 1, 3, repeats=short).repeats is None
+
+
+def test_the_rise_is_as_wide_for_every_number_of_tokens():
+    """10% to 90% takes log 21.9 / alpha e-folds of size, whatever N: a longer run moves the rise, nothing sharpens."""
+    alpha, c, x = 0.06, 3.0, np.linspace(-200, 500, 2_000_001)
+    for N in (1, 10, 100):
+        p = np.exp(-N * c * np.exp(-alpha * x))
+        low, high = np.interp([0.1, 0.9], p, x)
+        assert high - low == pytest.approx(rise_width(alpha), rel=1e-5)
+        assert np.gradient(p, x).max() == pytest.approx(alpha / np.e, rel=1e-5)  # the steepest, where p is 1/e
+    assert rise_width(alpha) == pytest.approx(np.log(21.854) / 0.06, rel=1e-5)
 
 
 def test_short_documents_and_certain_hits_do_not_crash():

@@ -50,7 +50,7 @@ def test_tables_of_the_appendix():
     parts = terms["log c"] + terms["log(√2π σ)"] + terms["mu²/2σ²"]
     assert np.allclose(parts, terms["sum = -log p_1"], atol=1e-9)
     readings = appendix.hypothesis_frame()
-    assert len(readings) == 6 and np.allclose(readings["ratio"], readings["slope of H"] / readings["slope of -log p_1"])
+    assert len(readings) == 6 and np.allclose(readings["ratio"], readings["slope of -log p_1"] / readings["slope of H"])
     assert readings["R²"][readings["linear in"] == "log S"].min() > 0.99 > readings["R²"].min()
     examples = appendix.entropy_examples()
     assert np.allclose(examples["CE"], examples["H(R)"] - examples["I(R;X)"] + examples["KL"], atol=1e-9)
