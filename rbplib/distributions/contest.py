@@ -6,6 +6,7 @@ All have the same support and are scored in nats per token. Derived in book/deri
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import entr
 
 from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
@@ -14,6 +15,8 @@ from rbplib.laws.bootstrap import resampled_sums
 from rbplib.settings import InputError
 
 FOLDS = 5
+SAME = 0.1  # nats over all tokens below which two fitted laws are one
+NESTED = ("neither", "the first", "the second", "both: one law")
 
 
 def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
@@ -81,19 +84,33 @@ def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=
 
 @dataclass(frozen=True)
 class Vuong:
-    """Vuong's test of two non-nested distributions on the tokens they were fitted to; z > 0 favours the first."""
+    """Vuong's test of two distributions on the tokens they were fitted to; z > 0 favours the first; NaN if nested."""
 
     mean: float  # log likelihood ratio, nats per token, less the difference of parameter counts over n
     z: float  # variance from the spread of the sources' sums
     z_iid: float  # variance as if tokens were independent
     deff: float  # ratio of the two variances
+    nested: str  # one of NESTED: which candidate contains the fitted law of the other
+
+
+def contains(whole, part):
+    """Whether one fit's candidate can imitate the other's fitted law to SAME nats over all tokens.
+
+    It can where it has that law as a special case, inside, at an edge of its parameters or in the limit.
+    """
+    again = fit_rank_law(part.n_tokens * part.pmf, whole.name)
+    return bool(part.n_tokens * (again.nll - entr(part.pmf).sum()) < SAME)
 
 
 def vuong(first, second, table):
     """Vuong's statistic of two RankDistributions, with the variance clustered by source (label eq-vuong).
 
+    It is for laws of which neither contains the other. Where one does, the likelihood ratio has no normal distribution
+    (its variance vanishes where the two are one law), and there is no z: held-out scores compare those.
+
     table: the RankTable that both were fitted to.
     """
+    nested = NESTED[2 * contains(second, first) + contains(first, second)]
     ratio = first.log_score(table.rank()) - second.log_score(table.rank())
     _, source = np.unique(table.source[table.document], return_inverse=True)
     size = np.bincount(source)
@@ -101,5 +118,5 @@ def vuong(first, second, table):
     clustered, iid = (gap**2).sum() * D / max(D - 1, 1), len(ratio) * ratio.var()
     total = ratio.sum() - (len(first.values) - len(second.values))
     with np.errstate(divide="ignore", invalid="ignore"):
-        z, z_iid = (float(total / np.sqrt(variance)) for variance in (clustered, iid))
-        return Vuong(mean=total / len(ratio), z=z, z_iid=z_iid, deff=float(clustered / iid))
+        told = [float(x) for x in (total / np.sqrt(clustered), total / np.sqrt(iid), clustered / iid)]
+    return Vuong(total / len(ratio), *(told if nested == NESTED[0] else [np.nan] * 3), nested)

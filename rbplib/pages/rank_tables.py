@@ -39,12 +39,13 @@ def fit_frame(fits):
 
 
 def vuong_frame(table, fits, pairs):
-    """Vuong's statistic of pairs of candidates on the tokens of a table, clustered by document and not."""
+    """Vuong's statistic of pairs of candidates on the tokens of a table, clustered by source and not, if not nested."""
     tests = [(a, b, vuong(fits[a], fits[b], table)) for a, b in pairs]
     return pd.DataFrame(
         {
             "first": fits[a].title,
             "second": fits[b].title,
+            "contains the other": v.nested,
             "nats per token in favour of the first": v.mean,
             "z, clustered": v.z,
             "z, as if independent": v.z_iid,

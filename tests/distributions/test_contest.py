@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rbplib.distributions.contest import cross_validate, table_contest, vuong
+from rbplib.distributions.contest import contains, cross_validate, table_contest, vuong
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import table_histogram
 from rbplib.ranks.table import RankTable
@@ -43,11 +43,53 @@ def test_held_out_comparison_and_clustered_vuong():
     )  # held out costs something
     first, second = (fit_rank_law(table_histogram(table), f) for f in ("zipf_cutoff", "zipf"))
     test = vuong(first, second, table)
-    assert test.z > 3 and test.deff > 1.5 and abs(test.z) < abs(test.z_iid)
+    assert test.nested == "the first" and np.isnan([test.z, test.z_iid, test.deff]).all()
     assert np.isclose(test.mean, second.nll - first.nll - 1 / len(table.document), atol=1e-12)
     assert fits["zipf"].nll == second.nll and result.place("yule") == result.candidates.index("yule")
-    reverse = vuong(second, first, table)
+    test = vuong(first, fits["yule"], table)
+    assert test.nested == "neither" and test.z > 3 and test.deff > 1.5 and abs(test.z) < abs(test.z_iid)
+    reverse = vuong(fits["yule"], first, table)
     assert np.isclose(reverse.z, -test.z)
+
+
+HOLDS = [  # candidate and one that contains it: inside, at an edge, in a limit, at a degenerate mixture
+    ("zipf", "zipf_mandelbrot"),
+    ("zipf", "lognormal"),
+    ("zipf", "zipf_cutoff"),
+    ("pareto_rounded", "lognormal_rounded"),
+    ("yule", "waring"),
+    ("waring", "beta_negative_binomial"),
+    ("frechet", "frechet_cutoff"),
+    ("lognormal_ceiling", "two_lognormals"),
+]
+
+
+def heavy_shares():
+    """Shares of ranks with too heavy a tail for any lognormal: its best fit is a power law."""
+    k = np.arange(1.0, V + 1)
+    head, tail = np.exp(-k / 800) * k**-1.3, k**-0.8
+    return 0.7 * head / head.sum() + 0.3 * tail / tail.sum()
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return {name: fit_rank_law(1.3e5 * heavy_shares(), name) for pair in HOLDS for name in pair}
+
+
+@pytest.mark.parametrize(("part", "whole"), HOLDS)
+def test_a_candidate_that_contains_another_is_told(mixed, part, whole):
+    assert contains(mixed[whole], mixed[part])
+
+
+def test_no_statistic_where_one_law_contains_the_other(mixed):
+    """On the ridge the paper's lognormal is Zipf: against anything that contains Zipf there is no normal z."""
+    assert not contains(mixed["zipf"], mixed["zipf_mandelbrot"]) and not contains(mixed["frechet"], mixed["zipf"])
+    assert mixed["lognormal"].status == "ridge" and contains(mixed["zipf_mandelbrot"], mixed["lognormal"])
+    rank = np.random.default_rng(3).choice(V, size=40_000, p=heavy_shares())
+    table = rank_table(rank, np.arange(40_000) // 400, V)
+    zipf, curved, rounded = (fit_rank_law(table_histogram(table), f) for f in ("zipf", "lognormal", "pareto_rounded"))
+    assert vuong(curved, zipf, table).nested == "both: one law" and np.isnan(vuong(curved, zipf, table).z)
+    assert vuong(zipf, rounded, table).nested == "neither" and np.isfinite(vuong(zipf, rounded, table).z)
 
 
 def test_too_few_documents_for_the_folds():
