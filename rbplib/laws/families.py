@@ -1,42 +1,130 @@
-"""All families and corpora side by side: mixed models of their exponents, and the scatter between training seeds."""
+"""All families and corpora side by side: what they share, families as the replicates, and where they differ.
 
-from dataclasses import dataclass
+Ranks at nested k, corpora read by the same models and models on the same text are not independent. So a question is
+first put to each family on each corpus as one number, a `Contrast`; corpora of a family are averaged; and the test is
+Student's t over families, beside what the choice of sources and the training of each model alone would make of it.
+"""
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.noise import size_spread
-from rbplib.settings import InputError
+from rbplib.laws.bootstrap import percentile_interval
+from rbplib.laws.losses import spread_of_trainings
+from rbplib.laws.noise import step_weights
+from rbplib.laws.uncertainty import NONE, pooled_df
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """weights . y of one family on one corpus; y = log loss of each model, or the difference of two losses' y."""
+
+    family: str
+    corpus: str
+    value: float
+    drawn: np.ndarray | None  # float64 (B,), over resampled sources, the same ones for every family
+    n_sources: int
+    length: float  # |weights|: trainings of standard deviation sd move the value by sd * length
+    again: tuple | None  # (y (R,), S (R,)) of models of which several have one size, from other seeds
+
+    @property
+    def interval(self):
+        """95%, over sources; (NaN, NaN) where they are too few to resample."""
+        return NONE if self.drawn is None else tuple(percentile_interval(self.drawn[:, None])[:, 0].tolist())
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One fixed effect of a mixed model."""
+    """A mean over families, and what noise alone, were the truth 0 in every family, would make of it."""
 
     estimate: float
-    interval: tuple[float, float]  # 95%, normal
+    interval: tuple[float, float]  # 95%, Student's t over families
     p: float
     groups: int
-    converged: bool
+    sources_sd: float = np.nan
+    trainings_sd: float = np.nan
+    noise_p: float = np.nan  # of a mean as large from sources and, where they are known, trainings
 
 
-def rise_with_k(table, column="alpha"):
-    """Does alpha rise with k? Mixed model alpha ~ log10 k, intercept and slope random by family and corpus.
+def slope_weights(S):
+    """Weights whose sum with y is the exponent, float64 (M,): least squares on log S, the sign turned."""
+    x = np.log(S) - np.log(S).mean()
+    return -x / (x @ x)
+
+
+def bend_weights(S):
+    """Weights whose product with y is the exponent of the last step less the mean of those before it, float64 (M,)."""
+    steps = step_weights(S)
+    return steps[-1] - steps[:-1].mean(axis=0)
+
+
+def contrasts(curves, weights, losses, n_bootstrap=10_000, seed=42):
+    """A Contrast of each curve of three sizes or more whose models all have a value.
 
     Args:
-        table: rows of `pages.law_tables.exponent_table`; those with a finite alpha and k are used.
-    Returns:
-        Effect: change of alpha per decade of k, averaged over the population of family-corpus pairs.
+        curves: list of Curve. weights: of the sizes, such as `bend_weights`.
+        losses: gives of a curve [Loss], or two, of which the second's y is taken off the first's.
     """
-    rows = table[table["k"].notna() & table[column].notna()].copy()
-    rows["decades"] = np.log10(rows["k"])
-    groups = rows["family"] + " on " + rows["corpus"]
-    return _mixed(f"Q('{column}') ~ decades", rows, groups, "decades", "~decades")
+    found = []
+    for curve in (c for c in curves if len(np.unique(c.S)) > 2):
+        pair = losses(curve)
+        w, y = weights(curve.S), less([loss.y for loss in pair])
+        if not np.isfinite(y).all():
+            continue
+        drawn, again = [loss.resampled(n_bootstrap, seed) for loss in pair], [loss.repeats for loss in pair]
+        found.append(
+            Contrast(
+                family=curve.family,
+                corpus=curve.corpus,
+                value=float(w @ y),
+                drawn=None if drawn[0] is None else less([d.y for d in drawn]) @ w,
+                n_sources=pair[0].n_sources,
+                length=float(np.sqrt(w @ w)),
+                again=None if again[0] is None else (less([loss.y for loss in again]), again[0].S),
+            )
+        )
+    return found
 
 
-def mean_effect(table, column):
-    """Mean of a column over families and corpora, families random: Effect."""
-    rows = table[table[column].notna()]
-    return _mixed(f"Q('{column}') ~ 1", rows, rows["family"], "Intercept", None)
+def less(pair):
+    """The first, or the first less the second."""
+    return pair[0] - pair[1] if len(pair) > 1 else pair[0]
+
+
+def pooled(contrasts):
+    """Effect of contrasts: first a mean over the corpora of a family, which share its models, then over families."""
+    from scipy.special import stdtr
+
+    groups = [[c for c in contrasts if c.family == family] for family in dict.fromkeys(c.family for c in contrasts)]
+    effect = mean_over([np.mean([c.value for c in group]) for group in groups])
+    if not groups or any(c.drawn is None for c in contrasts):
+        return effect
+    drawn = np.mean([np.mean([c.drawn for c in group], axis=0) for group in groups], axis=0)
+    sources, spare = float(np.nanstd(drawn, ddof=1)), min(c.n_sources for c in contrasts) - 1
+    trained = [(np.nan, 0)] * len(groups)
+    if all(c.again for c in contrasts):
+        trained = [spread_of_trainings(np.mean([c.again[0] for c in g], axis=0), g[0].again[1]) for g in groups]
+    sds = [sd * np.mean([c.length for c in group]) for (sd, _), group in zip(trained, groups, strict=True)]
+    trainings, df = float(np.sqrt(np.sum(np.square(sds))) / len(groups)), min(df for _, df in trained)
+    noise = float(np.hypot(sources, trainings)) if df else sources
+    free = pooled_df(sources**2, spare, trainings**2, df) if df else spare
+    p = float(2 * stdtr(free, -abs(effect.estimate) / noise)) if noise else np.nan
+    return replace(effect, sources_sd=sources, trainings_sd=trainings, noise_p=p)
+
+
+def mean_over(values):
+    """Effect of one number a family, (F,): those without a value are left out; one family has no interval."""
+    from scipy.special import stdtr, stdtrit
+
+    values = np.asarray(values, float)
+    values = values[np.isfinite(values)]
+    n, mean = len(values), float(values.mean()) if len(values) else np.nan
+    if n < 2:
+        return Effect(mean, NONE, np.nan, n)
+    error = values.std(ddof=1) / np.sqrt(n)
+    half = stdtrit(n - 1, 0.975) * error
+    p = float(2 * stdtr(n - 1, -abs(mean) / error)) if error else np.nan
+    return Effect(mean, (float(mean - half), float(mean + half)), p, n)
 
 
 @dataclass(frozen=True)
@@ -46,8 +134,8 @@ class Components:
     mean: float
     family: float
     corpus: float
-    rest: float  # includes the token noise of each exponent
-    token_noise: float  # root mean square standard error of one exponent over documents
+    rest: float  # includes the noise of the sources in each exponent
+    source_noise: float  # root mean square standard error of one exponent over sources
     family_p: float  # likelihood ratio, half a chi-square: the variance cannot be negative
     corpus_p: float
 
@@ -76,16 +164,17 @@ def components(table, k=1):
         family=sds.get("family", np.nan),
         corpus=sds.get("corpus", np.nan),
         rest=rest,
-        token_noise=noise,
+        source_noise=noise,
         family_p=p.get("family", np.nan),
         corpus_p=p.get("corpus", np.nan),
     )
 
 
 def heterogeneity(table, k=1):
-    """Do corpora of one family differ by more than their documents' noise? Cochran's Q, family by family.
+    """Do corpora of one family differ by more than the choice of their sources explains? Cochran's Q, family by family.
 
-    Corpora hold different documents, so their token errors are independent; the models are the same and stay fixed.
+    Corpora hold different text, so their errors over sources are independent; the models are the same and stay fixed,
+    so another training of them is no part of this noise.
 
     Args:
         table: rows of `pages.law_tables.exponent_table`.
@@ -106,40 +195,6 @@ def heterogeneity(table, k=1):
         row = {"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q))}
         found.append({**row, "smallest alpha": part["alpha"].min(), "largest alpha": part["alpha"].max()})
     return pd.DataFrame(found)
-
-
-def seed_scatter(law, repeats):
-    """Scatter between seeds beside the scatter around the law, both of y = log(-log RBP_k).
-
-    Args:
-        law: Law of the family, least squares.
-        repeats: Curve of some of its sizes, each trained with several seeds, with the same k counted.
-    Returns:
-        dict: sizes, models, "sd between seeds" (pooled over sizes), "sd around the law", "F" (ratio of the variances),
-        "p" (of an F as large when seeds explain all scatter), "error of alpha from seeds" (the slope's standard error
-        if seeds were all that moved the points).
-    Raises:
-        InputError: no size has two models.
-    """
-    from scipy.special import fdtrc
-
-    y = repeats.loss(law.k).y  # (M,)
-    groups = [y[repeats.S == size] for size in np.unique(repeats.S)]
-    groups = [g for g in groups if len(g) > 1]
-    if not groups:
-        raise InputError(f"{repeats.family} has no size with two seeds: train one with `--seed`.")
-    spare = sum(len(g) - 1 for g in groups)
-    seeds = np.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups) / spare)
-    ratio = (law.residual_sd / seeds) ** 2
-    return {
-        "sizes": len(groups),
-        "models": sum(len(g) for g in groups),
-        "sd between seeds": seeds,
-        "sd around the law": law.residual_sd,
-        "F": ratio,
-        "p": float(fdtrc(law.n_models - 2, spare, ratio)),
-        "error of alpha from seeds": seeds / np.sqrt(size_spread(law.S)),
-    }
 
 
 def _crossed(rows, names, scale):
@@ -167,27 +222,3 @@ def _half_chi_square(statistic):
     from scipy.special import chdtrc
 
     return float(0.5 * chdtrc(1, max(statistic, 0.0))) if statistic > 0 else 1.0
-
-
-def _mixed(formula, rows, groups, term, random):
-    """One fixed effect of a random-effects fit; falls back to a simpler random part where the data carry no more."""
-    import warnings
-
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
-    count = int(groups.nunique())
-    if count < 2 or len(rows) <= count:  # no group is seen twice: nothing tells groups from noise
-        return Effect(np.nan, (np.nan, np.nan), np.nan, count, False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a variance at zero is an answer here, not a failure
-        for structure in dict.fromkeys([random, None]):
-            model = MixedLM.from_formula(formula, rows, groups=groups, re_formula=structure)
-            try:
-                fit = model.fit(method=["powell", "lbfgs"])
-            except np.linalg.LinAlgError:
-                continue
-            if np.isfinite(fit.bse[term]):
-                low, high = fit.conf_int().loc[term].astype(float)
-                ends = (float(low), float(high))
-                return Effect(float(fit.params[term]), ends, float(fit.pvalues[term]), count, bool(fit.converged))
-    return Effect(np.nan, (np.nan, np.nan), np.nan, count, False)

@@ -120,13 +120,7 @@ class Loss:
 
     def training_noise(self):
         """(sd, degrees of freedom) of y between trainings of one size, pooled over sizes; (NaN, 0) without repeats."""
-        if self.repeats is None:
-            return np.nan, 0
-        y, sizes = self.repeats.y, self.repeats.S
-        groups = [g for g in (y[(sizes == size) & np.isfinite(y)] for size in np.unique(sizes)) if len(g) > 1]
-        spare = sum(len(g) - 1 for g in groups)
-        squares = sum(((g - g.mean()) ** 2).sum() for g in groups)
-        return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
+        return (np.nan, 0) if self.repeats is None else spread_of_trainings(self.repeats.y, self.repeats.S)
 
     def drawn(self):
         """(sums, totals) of the sources: what a resample draws whole. Shapes as the documents' own."""
@@ -160,6 +154,14 @@ class Loss:
         """Values with one source left out."""
         sums, totals = ((a.sum(0) - a).astype(float) for a in self.drawn())
         return Values(self._loss(sums, totals), totals)
+
+
+def spread_of_trainings(y, sizes):
+    """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes; (NaN, 0) if none is twice."""
+    groups = [g for g in (y[(sizes == size) & np.isfinite(y)] for size in np.unique(sizes)) if len(g) > 1]
+    spare = sum(len(g) - 1 for g in groups)
+    squares = sum(((g - g.mean()) ** 2).sum() for g in groups)
+    return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
 
 
 def logarithm(loss):

@@ -84,6 +84,13 @@ class LocalExponents:
         return explanation(self.p, self.level)
 
 
+def step_weights(S):
+    """Weights whose products with y are the exponents between neighbouring sizes, float64 (sizes - 1, M)."""
+    x, which = np.unique(np.log(S), return_inverse=True)
+    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[:, None]  # models of one size count as one
+    return -np.diff(means, axis=0) / np.diff(x)[:, None]
+
+
 def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
     """-d log L / d log S between neighbouring sizes, with the noise of the text and of the training of each model.
 
@@ -100,11 +107,10 @@ def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
     from scipy.special import stdtr, stdtrit
 
     part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
-    x, which = np.unique(np.log(part.S), return_inverse=True)
+    x = np.unique(np.log(part.S))
     if len(x) < 2:
         raise InputError(f"{loss.family} has {len(x)} model size(s) on {loss.corpus}: a local exponent needs two.")
-    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[:, None]  # (sizes, M)
-    steps = -np.diff(means, axis=0) / np.diff(x)[:, None]  # (E, M)
+    steps = step_weights(part.S)  # (E, M)
     bend = steps[-1] - steps[:-1].mean(axis=0) if len(steps) > 1 else np.full(len(part.S), np.nan)
     rows = np.vstack([steps, bend])  # (E + 1, M)
     drawn = [one.resampled(n_bootstrap, seed) for one in (part.over_documents(), part)]

@@ -7,17 +7,19 @@ A case is one fit, or one family on one corpus. A claim `agrees` where it holds 
 
 import html
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
+from string import Formatter
 
 import numpy as np
 import pandas as pd
 
-from rbplib.pages.prose import interval, number, say
-from rbplib.settings import InputError, nearest, read_yaml, root
+from rbplib.laws.law import EXPLAINED, NOT_TESTED
+from rbplib.pages.prose import Values, say
+from rbplib.settings import InputError, given, nearest, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-BASIS = ("measured", "published results", "inference from figures", "proved")
+BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
 LINKED = ("claim", "ours")  # columns of `finding_frame` that hold safe HTML
 CONDITIONS = {
@@ -49,7 +51,6 @@ class Claim:
     holds: dict | None = None
     enough: int = CASES
     proved: str = ""
-    reading: str = ""
     short: str = ""
     changes: str = ""
 
@@ -80,12 +81,39 @@ class Judged:
 
 @cache
 def all_claims():
-    """{name: Claim} in the order of book/claims.yml."""
+    """{name: Claim} in the order of book/claims.yml; InputError: an entry is no claim, in one sentence."""
     path = root() / "book" / "claims.yml"
+    return {name: read_claim(name, entry, path) for name, entry in read_yaml(path).items()}
+
+
+def read_claim(name, entry, path):
+    """One entry of the file at `path` as a Claim, checked: fields, conditions and the places in its sentences."""
+    if not isinstance(entry, dict):
+        raise InputError(f"{path}: {name!r} holds no fields: the head of the file lists them.")
+    entry = given(entry, Claim, path, f"the claim {name!r}")
+    if lacking := [f.name for f in fields(Claim) if f.default is MISSING and f.name not in (*entry, "name")]:
+        raise InputError(f"{path}: the claim {name!r} lacks {lacking[0]!r}.")
+    for number_name, conditions in {**entry.get("among", {}), **entry.get("holds", {})}.items():
+        if not isinstance(conditions, dict):
+            raise InputError(f"{path}: {number_name!r} of {name!r} needs a condition, such as {{at least: 0.9}}.")
+        for word, bound in conditions.items():
+            check_condition(word, bound)
     try:
-        return {name: Claim(name=name, **entry) for name, entry in read_yaml(path).items()}
-    except TypeError as error:
-        raise InputError(f"{path} holds an entry that is no claim ({error}): its head lists the fields.") from error
+        for words in (entry["claim"], entry["found"], entry.get("short", "")):
+            list(Formatter().parse(words))
+    except ValueError as error:
+        raise InputError(f"{path}: a sentence of {name!r} is malformed ({error}).") from None
+    return Claim(name=name, **entry)
+
+
+def check_condition(word, bound):
+    if word not in CONDITIONS:
+        raise InputError(f"book/claims.yml has a condition {word!r}: {nearest(word, CONDITIONS)}")
+    bounds = bound if word == "between" and isinstance(bound, list) else [bound]
+    if len(bounds) != 1 + (word == "between") or not all(type(b) in (int, float) for b in bounds):
+        raise InputError(
+            f"book/claims.yml bounds {word!r} by {bound!r}: give a number, or [lowest, highest] of between."
+        )
 
 
 def beyond_noise(case):
@@ -94,17 +122,33 @@ def beyond_noise(case):
     return low if not low <= 0 else high if not high >= 0 else 0.0
 
 
+def direction(case):
+    """`beyond_noise` over families; no number, which decides nothing, where it is 0 or noise alone may be all of it."""
+    return np.nan if case.noise_p >= 0.05 else beyond_noise(case) or np.nan
+
+
+def explained(case):
+    """Is some noise enough for how the models leave the law: 1 or 0; NaN where that noise may be one not known."""
+    return {EXPLAINED[3]: 0.0, EXPLAINED[4]: np.nan, NOT_TESTED: np.nan}.get(case.explained_by, 1.0)
+
+
+COMPUTED = {f.__name__: f for f in (beyond_noise, direction, explained)}  # numbers that are no field of a case
+
+
 def measure(name, case):
-    """One number of one case: a field of it, or how far the interval of a difference lies from 0."""
-    return beyond_noise(case) if name == beyond_noise.__name__ else getattr(case, name)
+    """One number of one case: a field of it, or one of COMPUTED."""
+    if name in COMPUTED:
+        return COMPUTED[name](case)
+    try:
+        return getattr(case, name)
+    except AttributeError:
+        raise InputError(f"book/claims.yml asks a case for {name!r}, which it does not have.") from None
 
 
 def holds(rule, case):
     """Does a case meet every condition of a rule? None where those it meets are not all and the rest have no number."""
     told = []
     for name, conditions in rule.items():
-        if unknown := [word for word in conditions if word not in CONDITIONS]:
-            raise InputError(f"book/claims.yml has a condition {unknown[0]!r}: {nearest(unknown[0], CONDITIONS)}")
         value = float(measure(name, case))
         told += [bool(CONDITIONS[w](value, bound)) for w, bound in conditions.items()] if np.isfinite(value) else [None]
     return False if False in told else None if None in told else True
@@ -134,15 +178,8 @@ def judged(rule, cases, short=False):
         claim=rule.claim.format_map(words),
         ours=(short and rule.short or rule.found).format_map(words),
         count=count,
-        verdict=rule.proved or rule.reading or verdict(held, rule.enough),
+        verdict=rule.proved or verdict(held, rule.enough),
     )
-
-
-class Shown(float):
-    """A number that a sentence shows in so many significant digits: {x} or {x:2}."""
-
-    def __format__(self, digits):
-        return number(float(self), int(digits or 3))
 
 
 class Words(dict):
@@ -154,23 +191,6 @@ class Words(dict):
 
     def __missing__(self, name):
         return Values([measure(name, case) for case in self.cases])
-
-
-class Values:
-    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, {name.told}, ..."""
-
-    def __init__(self, values):
-        numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
-        self.low, self.middle, self.high = map(Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1]))
-        self.range = f"{self.low} to {self.high}" if len(numbers) else "no value"
-        self.told = f"{len(numbers)} of {len(values)}"
-        self.zeros, self.others = (f"{np.sum((numbers == 0) == zero)} of {len(numbers)}" for zero in (True, False))
-        self.names = ", ".join(sorted({v for v in values if isinstance(v, str)}))
-        ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
-        self.narrowest, self.widest = (interval(ends[i]) if ends else "–" for i in (0, -1))
-
-    def __format__(self, _):
-        return f"median {self.middle}, {self.range}" if self.range != "no value" else self.range
 
 
 def judge(page, **evidence):
@@ -191,7 +211,10 @@ def line(found):
     """One claim in a page's list."""
     places = [getattr(case, "corpus", None) for case in found.cases]
     each = "on {} corpora" if None not in places and len(set(places)) == len(places) else "in {} cases"
-    end = f"agrees {each.format(found.count)}" if found.rule.holds else f"{found.verdict} ({found.rule.basis})"
+    counted = found.rule.holds and found.rule.enough > 1  # one case alone needs no count
+    end = f"agrees {each.format(found.count)}" if counted else f"{found.verdict} ({found.rule.basis})"
+    if counted and found.verdict == OPEN:
+        end = f"{OPEN}: " + (f"holds in {found.count}, too few to decide" if found.held else "no case has the numbers")
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
     return f"- {found.claim}. {paper}; here: {found.ours}; {end}."
 

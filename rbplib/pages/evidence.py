@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.candidates import PAPER
@@ -11,18 +12,23 @@ from rbplib.distributions.contest import table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws import published
 from rbplib.laws.bootstrap import line
-from rbplib.laws.curve import rbp_curve
+from rbplib.laws.curve import rbp_curve, with_repeats
+from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import exponent_difference, fit_laws
 from rbplib.laws.losses import family_losses
 from rbplib.laws.noise import noise_floor
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap
 from rbplib.pages import appendix
-from rbplib.pages.law_tables import loss_exponents
+from rbplib.pages.law_tables import loss_at, loss_exponents
 from rbplib.pages.rank_tables import lognormal_frame
+from rbplib.settings import InputError, load_corpus, load_family
+from rbplib.text.packages import TRAINED
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
-KINDS = ("laws", "far", "rises", "runs", "pairs", "contests", "ladders")  # as book/claims.yml names them
+KINDS = ("laws", "new_laws", "far", "rises", "runs", "pairs", "contests", "ladders")  # as book/claims.yml names them
+BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
+LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
 
 def large_k(vocab_size, k):
@@ -30,26 +36,47 @@ def large_k(vocab_size, k):
     return max(1, round(k * vocab_size / PAPER_V))
 
 
-def gather(tables, n_bootstrap=2000, seed=42, progress=iter):
+def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
+    """{(family, corpus): Curve}, each with the models that tell how trainings of one size differ, where they are known.
+
+    Args:
+        tables: of `ranks.table.measured_families`; families, corpora, protocol: as given to it.
+        ks: the ranks to count, as a function of the size of a vocabulary.
+    """
+    named, found = {load_family(f).name: f for f in families}, {}
+    for family in dict.fromkeys(family for family, _ in tables):
+        own = {corpus: t for (name, corpus), t in tables.items() if name == family}
+        curves = {corpus: rbp_curve(t, ks(min(int(x.record["vocab_size"]) for x in t))) for corpus, t in own.items()}
+        known = with_repeats(curves, named.get(family, family), corpora, protocol)
+        found |= {(family, corpus): curve for corpus, curve in known.items()}
+    return found
+
+
+def claimed_ks(V):
+    """The ranks that claims are about in a vocabulary of that size, those of `far` included."""
+    return sorted({k for k in (1, 10, 50, 100) if k <= V} | {large_k(V, k) for k in PAPER_FAR})
+
+
+def gather(tables, curves, n_bootstrap=2000, seed=42, progress=iter):
     """Fit everything once: list of `case`, family by family; families of fewer than three models are left out.
 
     Args:
         tables: {(family, corpus): rank tables}, see `ranks.table.measured_families`.
-        progress: wraps the list of cases, tqdm for a bar.
+        curves: `all_curves` of these at `claimed_ks`. progress: wraps the list of cases, tqdm for a bar.
     """
-    return [case(found, n_bootstrap, seed) for found in progress([t for t in tables.values() if len(t) >= 3])]
+    every = [place for place, found in tables.items() if len(found) >= 3]
+    return [case(tables[place], curves[place], n_bootstrap, seed) for place in progress(every)]
 
 
-def case(tables, n_bootstrap, seed):
+def case(tables, curve, n_bootstrap, seed):
     """One family on one corpus: its curve, a list for each of KINDS, and what the tables of open questions add.
 
     dependence: of the hits of the largest model at RUN_K. predicted: the smallest and largest ratio of exponents that
-    the fitted lognormals predict. ridge: models whose lognormal lies on the ridge.
+    the fitted lognormals predict. ridge: models whose lognormal lies on the ridge. bends: {k: list of Contrast}.
     """
-    V, largest = int(tables[0].record["vocab_size"]), tables[-1]
+    V, largest = curve.vocab_size, tables[-1]
     drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
-    far = sorted({large_k(V, k) for k in PAPER_FAR})
-    curve = rbp_curve(tables, sorted({k for k in (1, 10, 50, 100) if k <= V} | set(far)))
+    far = {large_k(V, k) for k in PAPER_FAR}
     laws, losses = fit_laws(curve, **drawn), family_losses(tables)
     lognormals = lognormal_frame(tables)
     dependence = hit_dependence(largest, min(RUN_K, V))
@@ -59,34 +86,54 @@ def case(tables, n_bootstrap, seed):
         place={"family": curve.family, "corpus": curve.corpus},
         curve=curve,
         laws=laws,
+        new_laws=laws if trained_kind(curve.family, curve.corpus) is False else [],
         far=[far_case(law, noise_floor(law.loss, **drawn)) for law in laws if law.k in far],
         rises=[risen(*found) for found in rise],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
         pairs=[exponent_pair(loss_exponents(losses, **drawn), gap)],
         contests=[contested(*table_contest(largest, **drawn))],
         ladders=[ladder(lognormals)],
+        bends={k: contrasts([curve], bend_weights, loss_at(k), **drawn) for k in BENDS if not k or k in curve.ks},
         dependence=dependence,
         predicted=predicted_ratios(tables),
         ridge=int((lognormals["status"] == "ridge").sum()),
     )
 
 
+def trained_kind(family, corpus):
+    """Was a family trained on text of this corpus's kind, from other packages? None where that is not known."""
+    try:
+        kind = load_corpus(corpus).kind if load_family(family).embedded else None
+    except InputError:  # known by the path of a file alone
+        return None
+    return kind in TRAINED if kind else None
+
+
 def by_kind(found):
-    """{kind: cases} of a list of `case`."""
-    return {kind: [one for c in found for one in getattr(c, kind)] for kind in KINDS}
+    """{kind: cases} of a list of `case`; the bends of one k are one case, pooled over families and corpora."""
+    cases = {kind: [one for c in found for one in getattr(c, kind)] for kind in KINDS}
+    parts = {k: [one for c in found for one in c.bends.get(k, [])] for k in BENDS}
+    return cases | {"bends": [bend for k, part in parts.items() for bend in bent(part, k)]}
+
+
+def bent(found, k):
+    """The one case of all bends at one k, from their Contrasts; none where there are none."""
+    return [SimpleNamespace(k=k, **vars(pooled(found)))] if found else []
 
 
 def far_case(law, floor=None):
     """A law at large k beside its noise floor, where the documents allow one."""
+    interval = law.ci_tokens if np.isnan(law.ci_trainings[1]) else law.ci_trainings
     return SimpleNamespace(
         law=law,
         floor=floor,
         k=law.k,
         r2=law.r2,
         alpha=law.alpha,
-        high=law.ci_tokens[1],
-        lack_of_fit_p=law.lack_of_fit_p,
-        worse=floor.worse if floor else np.nan,
+        high=interval[1],  # over the widest noise that is known
+        noise_p=law.noise_p,
+        explained_by=law.explained_by,
+        worst_residual=law.worst_residual,
     )
 
 
@@ -104,7 +151,7 @@ def exponent_pair(frame, gap):
     alpha = tuple(frame["alpha"])
     ends = tuple(frame.loc[0, ["difference: low", "difference: high"]])  # of the first exponent less the last
     return SimpleNamespace(
-        alpha=alpha, ratio=alpha[0] / alpha[2], interval=ends, gap=gap, largest_gap=np.abs(gap).max()
+        alpha=alpha, ratio=alpha[2] / alpha[0], interval=ends, gap=gap, largest_gap=np.abs(gap).max()
     )
 
 
@@ -131,8 +178,18 @@ def ladder(frame):
     return SimpleNamespace(size_r2=size_r2, log_size_r2=log_size_r2, log_size_lead=log_size_r2 - size_r2)
 
 
-def published_numbers():
-    """{kind: cases} of what the authors and others published; nothing of it was measured here."""
+def reversed_slope(figure):
+    """Both things that noise must explain in a figure of the authors' whose line rises: the scatter and the slope."""
+    tests = {"the scatter": figure.lack_of_fit_p, "the slope": 2 * ndtr(-abs(figure.standard_errors))}
+    shared = {"k": figure.k, "standard_errors": figure.standard_errors}
+    return [SimpleNamespace(of=of, noise_p=float(p), **shared) for of, p in tests.items() if figure.alpha < 0]
+
+
+def published_numbers(n_tokens=gpt2.N_TOKENS):
+    """{kind: cases} of what the authors and others published; nothing of it was measured here.
+
+    n_tokens: behind the authors' GPT-2 histogram.
+    """
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     slope, _, r2 = line(np.log(loss), np.log(S))
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
@@ -143,15 +200,21 @@ def published_numbers():
     local = lognormal.local_exponents(*lognormal.natural(*gpt2.PRINTED))
     kinds = {
         "refit": {"slope": slope, "r2": r2},
-        "training": {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha},
         "appendix": {
             "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
             "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
             "local_ratio": float(local.neg_log_p1 / local.entropy),
         },
     }
+    in_size = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
+    paths = [
+        line(np.log(loss[T > LATE]), np.log(T[T > LATE])) for T, loss, _ in published.size_paths("pythia").values()
+    ]
+    figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
-        "figures": list(pd.DataFrame(gpt2.figure_lack_of_fit()).rename(columns=names).itertuples()),
+        "figures": figures,
+        "training": [SimpleNamespace(r2=float(r2), in_tokens=float(-slope), **in_size) for slope, _, r2 in paths],
+        "reversal": [reversal for figure in figures for reversal in reversed_slope(figure)],
         "ratios": [
             SimpleNamespace(lead_kept=ratio / gpt2.PRINTED_RATIO, rounded=rounded, cut=cut) for ratio in (rounded, cut)
         ],

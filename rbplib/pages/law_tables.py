@@ -8,8 +8,9 @@ import pandas as pd
 from rbplib.laws.bootstrap import MIN_DOCUMENTS
 from rbplib.laws.coverage import METHODS, coverage
 from rbplib.laws.extrapolation import extrapolate
+from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import exponent_difference, fit, fit_laws
-from rbplib.laws.noise import fewer_sources
+from rbplib.laws.noise import fewer_sources, step_weights
 from rbplib.pages.tables import ends, law_columns
 from rbplib.settings import InputError
 
@@ -46,11 +47,18 @@ def _row(loss, law, curve):
         "k": float(law.k) if law.k else np.nan,
         "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
         **law_columns(law),
-        "lack of fit p": law.lack_of_fit_p,
+        **ends(law.ci_trainings, "trainings: "),
+        "largest residual (%)": 100 * law.worst_residual,
+        "explained by": law.explained_by,
+        "noise p": law.noise_p,
+        "sd around the line": law.residual_sd,
+        "sd: sources": law.noise_sd,
+        "sd: trainings": law.training_sd,
         "held-out error": float(held.error[0]) if held else np.nan,
         "held-out interval": ("holds" if held.inside[0] else "misses") if told else "–",
         "tokens scored": law.scored_tokens,
         "documents": law.n_documents,
+        "sources": law.n_sources,
         "misses at the largest": float(law.misses) if law.misses is not None else np.nan,
         "models": law.n_models,
         "left out": ", ".join(law.left_out),
@@ -58,13 +66,45 @@ def _row(loss, law, curve):
     }
 
 
-def differences(curves, k=1, n_bootstrap=10_000, seed=42):
-    """Exponent at one k less that of the cross-entropy, with the token interval of the difference."""
+def loss_at(k=None):
+    """What gives of a curve the loss at one k, of the cross-entropy without one, as `families.contrasts` takes it."""
+    return lambda curve: [curve.loss(k) if k else curve.cross_entropy_loss()]
+
+
+def bend_frame(curves, ks, n_bootstrap=10_000, seed=42):
+    """Last local exponent less the mean of the others, over families: a row per loss and corpus, and of all corpora."""
     rows = []
-    for curve in (c for c in curves if len(c.models) >= 3):
-        pair = curve.cross_entropy_loss(), curve.loss(k)
-        gap, interval = exponent_difference(*pair, n_bootstrap=n_bootstrap, seed=seed)
-        rows.append({"family": curve.family, "corpus": curve.corpus, "difference": gap, **ends(interval)})
+    for k in (*ks, None):
+        counted = [c for c in curves if k is None or k in c.ks]
+        found = contrasts(counted, bend_weights, loss_at(k), n_bootstrap, seed)
+        for corpus in (None, *dict.fromkeys(c.corpus for c in found)):
+            effect = pooled([c for c in found if corpus in (None, c.corpus)])
+            where = {"loss": f"k = {k}" if k else "cross-entropy", "corpus": corpus or "mean of all"}
+            rows.append(
+                {
+                    **where,
+                    "families": effect.groups,
+                    "bend": effect.estimate,
+                    **ends(effect.interval),
+                    "p": effect.p,
+                    "sd: sources": effect.sources_sd,
+                    "sd: trainings": effect.trainings_sd,
+                    "p of noise": effect.noise_p,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
+    """Local exponents of each family, means over its corpora, each with what sources and trainings scatter it by."""
+    rows = []
+    for family in dict.fromkeys(c.family for c in curves):
+        own = [c for c in curves if c.family == family and len(np.unique(c.S)) > 2]
+        sizes = np.unique(own[0].S) if own else np.empty(0)
+        for i, S in enumerate(np.sqrt(sizes[1:] * sizes[:-1])):
+            step = pooled(contrasts(own, lambda S, i=i: step_weights(S)[i], loss_at(k), n_bootstrap, seed))
+            row = {"family": family, "S": S, "exponent": step.estimate}
+            rows.append({**row, "sd: sources": step.sources_sd, "sd: trainings": step.trainings_sd})
     return pd.DataFrame(rows)
 
 

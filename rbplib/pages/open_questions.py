@@ -5,8 +5,8 @@ import math
 import pandas as pd
 
 from rbplib.laws import published
+from rbplib.laws.law import EXPLAINED, NOT_TESTED
 from rbplib.laws.losses import NAMES
-from rbplib.pages.claims import all_claims, holds
 from rbplib.pages.tables import ends, law_columns
 
 
@@ -60,12 +60,12 @@ def breakdown_frame(found):
             "k / |V|": far.k / c.curve.vocab_size,
             "misses, largest": int(far.floor.misses[-1]),
             "alpha": far.alpha,
-            **ends(far.law.ci_tokens),
+            **ends(far.law.ci_tokens, "sources: "),
+            **ends(far.law.ci_trainings, "trainings: "),
             "R²": far.r2,
-            "R² of an exact law: 5%": far.floor.r2_band[0],
-            "95%": far.floor.r2_band[2],
-            "as low under an exact law": far.worse,
-            "lack of fit p": far.lack_of_fit_p,
+            "largest residual (%)": 100 * far.worst_residual,
+            "as low under an exact law": far.floor.worse,
+            "explained by": far.explained_by,
             "verdict": noise_verdict(far),
         }
         for c in found
@@ -74,17 +74,32 @@ def breakdown_frame(found):
 
 
 def noise_verdict(case):
-    """One word for a law at large k, by the rule of the claim on noise: noise suffices, a real break, or reversed."""
+    """A few words for a law at large k: which noise suffices, a real break, or reversed beyond the widest noise."""
     if case.high < 0:
         return "reversed beyond noise"
-    if holds(all_claims()["far_noise"].holds, case) is False:
-        return "a real break"
-    return "noise suffices" if math.isfinite(case.r2) else "no misses left"
+    if not math.isfinite(case.r2):
+        return "no misses left"
+    text, trained, broken, unknown = (
+        "the text suffices",
+        "trainings suffice",
+        "a real break",
+        "not the text; trainings unknown",
+    )
+    return dict(zip(EXPLAINED, (text, text, trained, broken, unknown), strict=True)).get(case.explained_by, NOT_TESTED)
 
 
 def architecture_frame(found):
     """The law at k = 1, family by family."""
-    return pd.DataFrame({**c.place, **law_columns(c.laws[0])} for c in found)
+    return pd.DataFrame(
+        {
+            **c.place,
+            **law_columns(c.laws[0]),
+            **ends(c.laws[0].ci_trainings, "trainings: "),
+            "largest residual (%)": 100 * c.laws[0].worst_residual,
+            "explained by": c.laws[0].explained_by,
+        }
+        for c in found
+    )
 
 
 def exponent_frame(found):
@@ -95,8 +110,8 @@ def exponent_frame(found):
             **dict(zip(NAMES, pair.alpha, strict=True)),
             "CE less RBP: low": pair.interval[0],
             "high": pair.interval[1],
-            "ratio CE": pair.ratio,
-            "ratio H(R)": pair.alpha[2] / pair.alpha[1],
+            "RBP / CE": pair.ratio,
+            "RBP / H(R)": pair.alpha[2] / pair.alpha[1],
             "lognormal says: from": c.predicted[0],
             "to": c.predicted[1],
             "CE less H(R), largest": pair.gap[-1],

@@ -8,6 +8,11 @@ import html
 import json
 import math
 import unicodedata
+from collections import Counter
+
+import numpy as np
+
+from rbplib.laws.law import EXPLAINED
 
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
@@ -54,6 +59,66 @@ def interval(ends, digits=3):
     """[lo, hi] with both ends to the same digits."""
     lo, hi = ends
     return f"[{number(lo, digits)}, {number(hi, digits)}]"
+
+
+class Shown(float):
+    """A number that a sentence shows in so many significant digits, {x} or {x:2}, or in percent, {x:%}."""
+
+    def __format__(self, how):
+        return f"{number(100 * float(self), 2)}%" if how == "%" else number(float(self), int(how or 3))
+
+
+class Values:
+    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, {name.told}, ..."""
+
+    def __init__(self, values):
+        numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
+        self.low, self.middle, self.high = map(Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1]))
+        self.found = len(numbers)
+        self.told = f"{len(numbers)} of {len(values)}"
+        self.zeros, self.others = (f"{np.sum((numbers == 0) == zero)} of {len(numbers)}" for zero in (True, False))
+        names = Counter(v for v in values if isinstance(v, str))
+        self.names = ", ".join(sorted(names))
+        known = sorted(names, key=[*EXPLAINED, *sorted(names)].index)
+        self.counts = ", ".join(f"{name} {names[name]}" for name in known) + f" of {len(values)}"
+        ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
+        self.narrowest, self.widest = (interval(ends[i]) if ends else "–" for i in (0, -1))
+
+    @property
+    def range(self):
+        return self.between("")
+
+    def between(self, how):
+        """Both ends; one number where there is one alone."""
+        low, high = (format(end, how) for end in (self.low, self.high))
+        return "no value" if not self.found else low if low == high else f"{low} to {high}"
+
+    def __format__(self, how):
+        between = self.between(how)
+        return f"median {self.middle:{how}}, {between}" if " to " in between else between
+
+
+def predictions(errors, inside):
+    """A sentence on predictions of held-out models: how many 95% intervals held, and on which side the errors lie.
+
+    Args:
+        errors: predicted over observed loss, minus 1. inside: of those with an interval, whether it held.
+    """
+    errors, inside = np.asarray(errors, float), np.asarray(inside, bool)
+    errors = errors[np.isfinite(errors)]
+    if not len(errors):
+        return "No model could be held out and predicted."
+    held = (
+        f"95% of the intervals should hold, {number(100 * inside.mean(), 2)}% did ({inside.sum()} of {len(inside)}). "
+    )
+    low, high = (errors < 0).sum(), (errors > 0).sum()
+    return (
+        f"The predicted loss is off by {number(100 * np.median(np.abs(errors)), 2)}% in the median and "
+        f"{number(100 * np.abs(errors).max(), 2)}% at worst. "
+        + (held if len(inside) else "")
+        + f"It was too low {low} times, too high {high} times"
+        + (": the errors lean to one side." if max(low, high) >= 5 and min(low, high) * 4 <= max(low, high) else ".")
+    )
 
 
 def say(markdown):

@@ -6,17 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from planted import planted_curve
+from scipy import stats
 
+from rbplib.laws.curve import Curve
 from rbplib.laws.families import (
+    bend_weights,
     components,
+    contrasts,
     heterogeneity,
-    mean_effect,
-    rise_with_k,
-    seed_scatter,
+    mean_over,
+    pooled,
+    slope_weights,
 )
 from rbplib.laws.law import exponent_difference, fit, fit_law
-from rbplib.pages.law_tables import BEYOND, differences, exponent_table, without_ends
-from rbplib.settings import InputError
+from rbplib.pages.law_tables import BEYOND, bend_frame, exponent_table, loss_at, step_frame, without_ends
 
 
 def family(name, corpus, seed, **options):
@@ -55,18 +58,101 @@ def planted_table(rise=0.0, family_sd=0.0, corpus_sd=0.0, noise=0.002, seed=0):
     )  # fmt: skip
 
 
-def test_a_planted_rise_with_k_is_found_and_none_is_not():
-    rise = rise_with_k(planted_table(rise=0.02, corpus_sd=0.01))
-    assert rise.interval[0] < 0.02 < rise.interval[1] and rise.p < 1e-6 and rise.groups == 25
-    flat = rise_with_k(planted_table(seed=3))
-    assert flat.interval[0] < 0 < flat.interval[1]
+def test_families_are_the_replicates():
+    """The mean over families and Student's t over them, whatever the number of corpora or ranks that repeat each."""
+    values = [0.01, 0.03, 0.02, 0.05]
+    expected = stats.ttest_1samp(values, 0)
+    found = mean_over([*values, np.nan])
+    assert (found.estimate, found.p, found.groups) == (
+        pytest.approx(np.mean(values)),
+        pytest.approx(expected.pvalue),
+        4,
+    )
+    assert found.interval == pytest.approx(tuple(expected.confidence_interval()))
+    one = mean_over([0.1])
+    assert (one.estimate, one.groups) == (0.1, 1) and np.isnan([*one.interval, one.p]).all()
+
+
+def ladder(name, corpus, y, seed, repeats=0, sd=0.0, sources=40):
+    """A curve whose -log RBP_k is exp(y_k) (M, K) on its sources, with `repeats` further trainings scattered by sd."""
+    rng, S = np.random.default_rng(seed), np.geomspace(2e4, 2e7, len(y))
+    totals = np.full(sources, 10**6)
+    hard = np.random.default_rng(99).normal(1, 0.02, (sources, 1, 1))  # the same text for every family
+
+    def curve(y, S):
+        y = y + rng.normal(0, sd, (len(y), 1))
+        hits = np.round(totals[:, None, None] * np.exp(-np.exp(y) * hard)).astype(np.int64)
+        names = tuple(f"m{i}" for i in range(len(S)))
+        return Curve(name, corpus, "paper", names, S, 4096, np.array([1, 100]), hits, totals, np.ones(hits.shape[:2]))
+
+    found, many = curve(y, S), np.tile(np.arange(len(y)), repeats)
+    return replace(found, repeats=curve(y[many], S[many])) if repeats else found
+
+
+def planted_y(bend=0.0, rise=0.0):
+    x = np.log(np.geomspace(2e4, 2e7, 6))
+    y = np.stack([-0.05 * (x - x[0]), -1 - (0.05 + rise) * (x - x[0])], axis=1)
+    y[-1] += bend * (x[-1] - x[-2])  # an exponent of the last step that is smaller by `bend`
+    return y
+
+
+def test_a_contrast_is_linear_in_the_logarithms_and_keeps_the_pairing():
+    curve = family("a", "x", 1)
+    (rise,) = contrasts([curve], slope_weights, lambda c: [c.loss(100), c.loss(1)], n_bootstrap=200)
+    value, interval = exponent_difference(curve.loss(1), curve.loss(100), n_bootstrap=200)
+    assert rise.value == pytest.approx(value) and rise.interval == pytest.approx(interval)
+    (bend,) = contrasts([curve], bend_weights, loss_at(1), n_bootstrap=0)
+    steps = -np.diff(curve.loss(1).y) / np.diff(np.log(curve.S))
+    assert bend.value == pytest.approx(steps[-1] - steps[:-1].mean()) and np.isnan(bend.interval).all()
+    gone = replace(curve, hits=np.where(np.arange(7)[:, None] == 6, curve.totals[:, None, None], curve.hits))
+    assert contrasts([gone, curve.keep([0, 1])], bend_weights, loss_at(1), n_bootstrap=0) == []
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.03])
+def test_a_planted_bend_is_told_over_families_and_training_noise_is_not_taken_for_one(bend):
+    told, alone, sds = [], [], []
+    for seed in range(60):
+        y = planted_y(bend)
+        curves = [ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"]
+        effect = pooled(contrasts(curves, bend_weights, loss_at(1), n_bootstrap=50))
+        told.append(effect.interval[1] < 0)
+        alone.append(effect.noise_p < 0.05)
+        sds.append(effect.trainings_sd)
+    assert np.mean(told) > 0.9 if bend else np.mean(told) < 0.12  # 2.5% expected; three standard errors above
+    assert np.mean(alone) > 0.9 if bend else np.mean(alone) < 0.14
+    length = np.sqrt((bend_weights(curves[0].S) ** 2).sum())
+    assert np.sqrt(np.mean(np.square(sds))) == pytest.approx(
+        0.01 * length / np.sqrt(5), rel=0.05
+    )  # corpora share trainings
+
+
+def test_corpora_of_a_family_and_nested_k_add_no_replicates():
+    """Twice the corpora of the same two families, and nothing is surer: p = 1.7e-72 came from counting them."""
+    few = [ladder(f, c, planted_y(rise=r), 1) for f, r in (("a", 0.02), ("b", 0.03)) for c in "x"]
+    many = [replace(c, corpus=name) for c in few for name in "wxyz"]
+    ends = [pooled(contrasts(c, slope_weights, lambda c: [c.loss(100), c.loss(1)], 50)) for c in (few, many)]
+    assert ends[0].interval == pytest.approx(ends[1].interval) and ends[0].groups == ends[1].groups == 2
+    assert ends[0].estimate == pytest.approx(0.025, rel=0.02) and np.isnan(ends[0].trainings_sd)  # no repeats
+    assert np.isfinite(ends[0].noise_p)  # then against sources alone
+
+
+def test_tables_of_the_bend_and_of_the_steps():
+    curves = [ladder(f, c, planted_y(0.03), i) for i, f in enumerate("abc") for c in "xy"]
+    frame = bend_frame(curves, [1, 7], n_bootstrap=50).set_index(["loss", "corpus"])
+    assert frame.loc[("k = 1", "mean of all"), "bend"] == pytest.approx(-0.03, rel=0.05)
+    assert set(frame.loc["k = 1"].index) == {"mean of all", "x", "y"} and frame.loc[("k = 1", "x"), "families"] == 3
+    assert frame.loc[("k = 7", "mean of all"), "families"] == 0  # nobody counted it
+    steps = step_frame(curves, 1, n_bootstrap=50)
+    assert steps.groupby("family").size().tolist() == [5, 5, 5]
+    assert steps["exponent"].to_numpy().reshape(3, 5)[:, -1] == pytest.approx(0.02, rel=0.05)
+    assert step_frame([curves[0].keep([0, 1])], 1).empty
 
 
 def test_planted_differences_are_put_where_they_are():
     found = components(planted_table(family_sd=0.0, corpus_sd=0.02))
     assert found.corpus == pytest.approx(0.02, rel=0.7) and found.corpus_p < 0.001
     assert found.family < 0.003 and found.family_p > 0.05
-    assert found.token_noise == pytest.approx(0.002, rel=1e-6)
+    assert found.source_noise == pytest.approx(0.002, rel=1e-6)
     other = components(planted_table(family_sd=0.03, corpus_sd=0.0, seed=1))
     assert other.family_p < 0.001 and other.corpus_p > 0.05
     alone = components(planted_table(corpus_sd=0.02).query("family == 'f0'"))
@@ -77,15 +163,11 @@ def test_planted_differences_are_put_where_they_are():
 
 def test_difference_to_cross_entropy():
     curves = [family("a", "x", 1), family("b", "x", 2)]
-    table = differences(curves, n_bootstrap=200)
+    found = contrasts(curves, slope_weights, lambda c: [c.loss(1), c.cross_entropy_loss()], n_bootstrap=200)
     expected = fit_law(curves[0], 1, n_bootstrap=0).alpha - fit(curves[0].cross_entropy_loss(), n_bootstrap=0).alpha
-    assert table["difference"][0] == pytest.approx(expected)
-    assert (table["low"] < table["difference"]).all() and (table["high"] > table["difference"]).all()
-    assert np.isnan(mean_effect(table, "difference").estimate)  # each family is there once
-    many = pd.concat([table.assign(corpus=c, difference=table["difference"] + i / 100) for i, c in enumerate("xyz")])
-    assert mean_effect(many, "difference").estimate == pytest.approx(many["difference"].mean(), abs=1e-3)
-    between, ends = exponent_difference(curves[0].loss(1), curves[0].loss(100), n_bootstrap=200)
-    assert ends[0] < between < ends[1]
+    assert found[0].value == pytest.approx(expected)
+    assert all(c.interval[0] < c.value < c.interval[1] for c in found)
+    assert pooled(found).estimate == pytest.approx(np.mean([c.value for c in found]))
 
 
 def test_corpora_of_a_family_that_differ_are_told_apart():
@@ -100,42 +182,15 @@ def test_corpora_of_a_family_that_differ_are_told_apart():
     assert found["Q"][0] == pytest.approx(((one - one.mean()) ** 2).sum() / 0.002**2)
 
 
-def seeds_of(curve, sd, bend=0.0, sizes=2, seeds=3, rng=0):
-    """(law of a curve on an exact line plus seed noise and a bend, repeats of its smallest sizes with that noise)."""
-    rng = np.random.default_rng(rng)
-    x = np.log(curve.S)
-    exact = np.log(0.6) - 0.05 * (x - x[0]) + bend * (x - x.mean()) ** 2
-    total = 10**9
+def test_planted_scatter_of_trainings_is_told_from_a_bend():
+    """What the F test of seeds against residuals did, by the law's own test: sources are next to nothing here."""
 
-    def planted(y, S):
-        hits = np.round(total * np.exp(-np.exp(y))).astype(np.int64)[None, :, None]
-        names = tuple(f"m{i}" for i in range(len(S)))
-        return replace(curve, models=names, S=S, hits=hits, totals=np.array([total]), ks=np.array([1]),
-                       nll=np.ones((1, len(S))))  # fmt: skip
+    def rejected(bend, n):
+        laws = [fit_law(ladder("a", "x", planted_y(bend), seed, 3, 0.01), 1, n_bootstrap=100) for seed in range(n)]
+        return np.mean([law.trained_lack_of_fit_p < 0.05 for law in laws])
 
-    law = fit_law(planted(exact + rng.normal(0, sd, len(x)), curve.S), 1, n_bootstrap=0)
-    where = np.repeat(np.arange(sizes), seeds)
-    return law, planted(exact[where] + rng.normal(0, sd, len(where)), curve.S[where])
-
-
-def test_planted_seed_scatter_is_found_and_told_from_a_bend():
-    curve = planted_curve(documents=5)
-    many = [seed_scatter(*seeds_of(curve, 0.01, rng=i)) for i in range(400)]
-    assert np.sqrt(np.mean([s["sd between seeds"] ** 2 for s in many])) == pytest.approx(0.01, rel=0.08)
-    assert np.mean([s["p"] < 0.05 for s in many]) == pytest.approx(0.05, abs=0.035)
-    x = np.log(curve.S)
-    assert many[0]["error of alpha from seeds"] == pytest.approx(
-        many[0]["sd between seeds"] / np.sqrt(((x - x.mean()) ** 2).sum())
-    )
-    bent = [seed_scatter(*seeds_of(curve, 0.01, bend=0.02, rng=i)) for i in range(50)]
-    assert np.mean([s["p"] < 0.05 for s in bent]) > 0.9
-    assert (many[0]["sizes"], many[0]["models"]) == (2, 6)
-
-
-def test_one_seed_a_size_is_refused():
-    law, repeats = seeds_of(planted_curve(documents=5), 0.01)
-    with pytest.raises(InputError, match="no size with two seeds"):
-        seed_scatter(law, repeats.keep([0, 3]))
+    assert rejected(0.0, 200) == pytest.approx(0.05, abs=0.05)
+    assert rejected(0.1, 40) > 0.9
 
 
 def test_a_spoiled_end_of_a_ladder_shows():
