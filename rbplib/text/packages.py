@@ -12,6 +12,7 @@ import hashlib
 import heapq
 import re
 import textwrap
+import warnings
 import zlib
 from contextlib import suppress
 from importlib import metadata
@@ -70,12 +71,17 @@ TRAINING = pins(
     "formulaic==1.2.2 ipython==9.18.1 numpy==2.4.6 pandas==3.1.1 pydantic==2.14.3 scipy==1.17.1 "
     "SQLAlchemy==2.0.58 statsmodels==0.15.0 sympy==1.14.0rc1 torch==2.13.0 transformers==5.23.0 trio==0.35.0"
 )
-BUILT = ("numpy", "scipy", "torch")  # their licences and descriptions name what a platform's build holds: left out
+# Text that differs between the builds for Linux, macOS and Windows of one version: left out, so that all read the same.
+BUILT = {
+    "code": ("contourpy",),
+    "licences": ("numpy", "pillow", "scipy", "torch"),
+    "descriptions": ("numpy", "scipy", "torch", "xxhash"),
+}
 
 # Characters of the shortest document kept.
 LEAST = {"docs": 500, "code": 500, "doctests": 150, "licences": 300, "descriptions": 300}
 READ = 800  # characters of a document that count against its source: about what a window of 256 tokens reads
-LARGEST = 0.036  # of a corpus's characters that one source may give: with room for tokens, below 4% of those
+LARGEST = 0.04  # of a corpus's characters that one source may give
 PASSAGE = 700  # characters at which a licence or a description is cut (at the next blank line)
 SHINGLE = 8  # words of a shingle
 SHARED = 0.25  # two documents of which one has more than this share of its shingles from the other are near-duplicates
@@ -147,7 +153,9 @@ def python_of(package):
 def python_documents(source):
     """(kind, document) of a Python file: prose and examples of its docstrings, functions without their docstrings."""
     try:
-        tree = ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where warnings are errors, an escape in a string would lose the file
+            tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return
     lines = source.split("\n")
@@ -227,7 +235,7 @@ def without_repeats(texts):
 def evaluation_packages(kind):
     """{package: version on record} of what a kind of evaluation text is drawn from, sorted by name."""
     table = EVALUATION if kind in TRAINED else EVALUATION | TRAINING
-    return {name: table[name] for name in sorted(table, key=str.lower) if kind in TRAINED or name not in BUILT}
+    return {name: table[name] for name in sorted(table, key=str.lower) if name not in BUILT.get(kind, ())}
 
 
 def evaluation_sources(kind):
