@@ -1,134 +1,110 @@
-"""Do the intervals cover? Families with a planted exponent are drawn, fitted and counted, thousands of times.
+"""Do the intervals cover, and do the tests reject as often as they say? Counted on families with a planted law.
 
-Documents differ in difficulty (a factor shared by all models), and on one document the misses of a larger model lie
-among those of a smaller one, so that the models see the same hard tokens. Both are what makes pairing matter.
+Whatever is counted comes from `fit` and `extrapolate`, as on the pages.
 """
 
-from dataclasses import dataclass
+from collections import defaultdict
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.bootstrap import bca_interval, line, percentile_interval
-from rbplib.laws.losses import Loss, logarithm
+from rbplib.laws.bootstrap import line
+from rbplib.laws.estimators import ESTIMATORS
+from rbplib.laws.extrapolation import extrapolate
+from rbplib.laws.law import fit
 from rbplib.laws.noise import y_se
+from rbplib.laws.uncertainty import token_intervals
 
-METHODS = ("paired documents", "paired documents, BCa", "unpaired documents", "independent tokens")
-BLOCK = 100  # families that share one set of resamples: small, so that the sets' own luck averages out
-
-
-@dataclass(frozen=True)
-class Design:
-    """What a family of the simulation looks like. Defaults: a corpus like the embedded ones."""
-
-    documents: int = 200
-    tokens: int = 256  # mean per document; lengths vary by half
-    clustering: float = 0.5  # sd of the documents' difficulty factor, whose mean is 1
-    alpha: float = 0.1
-    loss: float = 0.6  # -log RBP_k of the smallest model
-    models: int = 7
-    decades: float = 3.0
-
-    @property
-    def S(self):
-        return np.geomspace(1e4, 1e4 * 10**self.decades, self.models)
-
-    @property
-    def miss(self):
-        """1 - RBP_k of each model: float64 (M,), exact by construction."""
-        return -np.expm1(-self.loss * (self.S / self.S[0]) ** -self.alpha)
-
-    @property
-    def expected_misses(self):
-        """Of the largest model, over the whole corpus."""
-        return float(self.miss[-1] * self.documents * self.tokens)
+THESE, ANY = "alpha of these models", "alpha of any training"
+RBP, NEXT = "RBP of the largest", "next model"
+RESAMPLED = ("sources", "sources, BCa", "sources, unpaired")
+BLOCK = 20  # families that share one set of resamples: small, so that the sets' own luck averages out
 
 
-def drawn_misses(design, families, rng):
-    """Misses and lengths of simulated families: int64 (F, D, M) and (F, D).
-
-    The difficulty factor is a scaled beta variable: mean exactly 1, and no miss probability can pass 1.
-    """
-    shape = (families, design.documents)
-    totals = rng.integers(design.tokens // 2, design.tokens * 3 // 2 + 1, shape)
-    top = 1 / design.miss[0]
-    if design.clustering:
-        strength = (top - 1) / design.clustering**2 - 1
-        if strength <= 0:
-            raise ValueError("Documents cannot differ that much: the hardest would miss more than every token.")
-        factor = top * rng.beta(strength / top, strength * (1 - 1 / top), shape)
-    else:
-        factor = np.ones(shape)
-    misses = np.empty((*shape, design.models), dtype=np.int64)
-    left = totals
-    for model, miss in enumerate(design.miss):
-        share = miss / design.miss[model - 1] if model else np.clip(miss * factor, 0, 1)
-        left = misses[:, :, model] = rng.binomial(left, share)
-    return misses, totals
-
-
-def coverage(design, methods=METHODS, families=1000, n_resamples=1000, seed=0, level=0.95):
-    """How often each kind of interval holds the planted exponent and the planted RBP_k of the largest model.
+def coverage(designs, families=400, n_resamples=500, seed=0, level=0.95, progress=iter):
+    """How often each interval holds what it is about, and how often each test rejects a law that is true.
 
     Args:
-        design: Design.
-        methods: out of METHODS.
-        families: simulated families; the simulation error of a rate near 95% is sqrt(.05 * .95 / families).
-        n_resamples: B per family.
+        designs: {name: Design}. families: drawn of each; a rate p has the simulation error sqrt(p (1 - p) / families).
+        n_resamples: B of each family. level: of the intervals; tests reject at 1 - level.
     Returns:
-        data frame, a row per method and target: the share of intervals that hold the planted value, its simulation
-        error, their mean width, and the share of families without an interval (counted as not covering).
-    Cost: 1,000 families of 200 documents take about a second per method.
+        two data frames: a row per design, interval and what it is about, with the share that covered, its simulation
+        error, the mean width and the share without an interval (they do not cover); a row per design and noise that the
+        law was tested against, with the share that rejected, its simulation error and the share without a p.
+    Cost: about 12 ms a family of six models.
     """
-    rng = np.random.default_rng(seed)
-    truth = {"alpha": design.alpha, "RBP": float(1 - design.miss[-1])}
-    ends = {(method, target): [] for method in methods for target in truth}
-    for start in range(0, families, BLOCK):
-        misses, totals = drawn_misses(design, min(BLOCK, families - start), rng)
-        for method in methods:
-            for target, interval in _intervals(method, misses, totals, design, n_resamples, rng, level).items():
-                ends[method, target].append(interval)
-    rows = []
-    for (method, target), parts in ends.items():
-        low, high = np.concatenate(parts, axis=1)
-        rate = float(((low <= truth[target]) & (truth[target] <= high)).mean())
-        row = {"method": method, "target": target, "covered": rate}
-        row["simulation error"] = np.sqrt(max(rate * (1 - rate), 0.25 / families) / families)
-        row |= {"mean width": np.nanmean(high - low), "without interval": (np.isnan(low) | np.isnan(high)).mean()}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    covered, rejected = [], []
+    for name, design in progress(designs.items()):
+        rng, ends, ps = np.random.default_rng(seed), defaultdict(list), defaultdict(list)
+        for i in range(0, families, BLOCK):
+            for loss, y in design.losses(min(BLOCK, families - i), rng):
+                found, tests = judged(loss, y, design.alpha, n_resamples, seed + i, level)
+                for lists, one in ((ends, found), (ps, tests)):
+                    for key, value in one.items():
+                        lists[key].append(value)
+        for (target, interval), found in ends.items():
+            low, high, truth = np.array(found, dtype=float).T
+            row = {
+                "design": name,
+                "of": target,
+                "interval": interval,
+                **_rate("covered", (low <= truth) & (truth <= high)),
+            }
+            width = (high - low)[np.isfinite(high - low)]
+            row["mean width"] = width.mean() if len(width) else np.nan
+            covered.append(row | {"without interval": 1 - len(width) / len(low)})
+        for noise, p in ps.items():
+            row = {"design": name, "against": noise, **_rate("rejected", np.array(p) < 1 - level)}
+            rejected.append(row | {"without p": np.isnan(p).mean()})
+    return pd.DataFrame(covered), pd.DataFrame(rejected)
 
 
-def _intervals(method, misses, totals, design, n_resamples, rng, level):
-    """{"alpha": (2, F), "RBP": (2, F)} for a block of families, through the losses that pages fit."""
-    x = np.log(design.S)
-    loss = Loss(sums=(totals[..., None] - misses).transpose(1, 0, 2), totals=totals.T, S=design.S)  # (D, F, M)
-    if method == "independent tokens":
-        return _token_intervals(loss, x, level)
-    if method == "unpaired documents":
-        alone = [Loss(sums=loss.sums[..., [m]], totals=loss.totals, S=design.S[[m]]) for m in range(len(x))]
-        drawn = np.concatenate([one.resampled(n_resamples, rng, least=1).loss for one in alone], axis=-1)
-    else:
-        drawn = loss.resampled(n_resamples, rng, least=1).loss  # (B, F, M)
-    alphas, rbp = -line(logarithm(drawn), x)[0], np.exp(-drawn[..., -1])
-    if not method.endswith("BCa"):
-        return {"alpha": percentile_interval(alphas, level), "RBP": percentile_interval(rbp, level)}
-    left = loss.jackknife()
-    return {
-        "alpha": bca_interval(alphas, -line(loss.y, x)[0], -line(left.y, x)[0], level),
-        "RBP": bca_interval(rbp, np.exp(-loss.values[:, -1]), np.exp(-left.loss[..., -1]), level),
-    }
+def _rate(name, held):
+    rate, n = float(held.mean()), len(held)
+    return {name: rate, "simulation error": np.sqrt(max(rate * (1 - rate), 0.25 / n) / n)}
 
 
-def _token_intervals(loss, x, level):
-    """What tokens taken as independent, and models as measured on different ones, would give (normal theory)."""
-    from statistics import NormalDist
+def judged(loss, y, alpha, n_resamples, seed, level=0.95):
+    """({(target, interval): (low, high, truth)}, {noise: p of the lack of fit}) of one family, as pages compute them.
 
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    length, rbp = loss.total, np.exp(-loss.values)  # (F,), (F, M)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.where(np.isfinite(loss.y), y_se(1 - rbp, length[:, None]) ** 2, np.nan)
-    alpha, centred = -line(loss.y, x)[0], x - x.mean()
-    half = z * np.sqrt(variance @ (centred / (centred @ centred)) ** 2)
-    spread = z * np.sqrt(rbp[:, -1] * (1 - rbp[:, -1]) / length)
-    return {"alpha": np.stack([alpha - half, alpha + half]), "RBP": rbp[:, -1] + np.stack([-spread, spread])}
+    Targets: the exponent of these very models on endless text, that of the planted law (any training), RBP_k of the
+    largest model, and the largest model as predicted from the others. The intervals over sources are also computed for
+    fewer sources than MIN_DOCUMENTS, where pages give none.
+    """
+    law = fit(loss, n_bootstrap=n_resamples, seed=seed, level=level)
+    documents, part, used = law.over_documents, loss.keep(list(law.used)), y[list(law.used)]
+    ends = dict.fromkeys((*RESAMPLED, "tokens"), (np.nan, np.nan)) | {"documents": documents.ci_tokens}
+    these = np.nan
+    if np.isfinite(law.alpha):
+        ends |= _resampled(part, law, n_resamples, seed) | {"tokens": token_interval(part, law.alpha, level)}
+        these = -line(used, np.log(law.S))[0]
+    found = {(THESE, name): (*pair, these) for name, pair in ends.items()}
+    planted = {"sources": ends["sources"], "sources and trainings": law.ci_trainings, "models": law.ci_models}
+    found |= {(ANY, name): (*pair, alpha) for name, pair in planted.items()}
+    for name, band in (("sources", law.token_band), ("documents", documents.token_band)):
+        found[RBP, name] = (*(np.full(2, np.nan) if band is None else band[:, -1]), used[-1] if len(used) else np.nan)
+    if len(loss.models) > 3:
+        held = extrapolate(loss, level=level)
+        found[NEXT, "models"] = (*held.interval[:, 0], held.observed[0])
+    noises = (documents.lack_of_fit_p, law.lack_of_fit_p, law.trained_lack_of_fit_p)
+    return found, dict(zip(("documents", "sources", "sources and trainings"), noises, strict=True))
+
+
+def _resampled(part, law, n_resamples, seed):
+    """{name: interval of alpha} for RESAMPLED, from one set of resampled sources."""
+    kind, x, params = ESTIMATORS[law.estimator], np.log(part.S), np.array([law.alpha, law.log_c])
+    drawn = part.resampled(n_resamples, seed, least=1)
+    apart = np.stack(
+        [np.roll(column, i) for i, column in enumerate(drawn.loss.T)], axis=1
+    )  # rows are drawn independently
+    kinds = zip(RESAMPLED, (drawn.loss, drawn.loss, apart), ("percentile", "bca", "percentile"), strict=True)
+    return {n: token_intervals(kind, part, params, kind.solve(c, x), law.level, how)["alpha"] for n, c, how in kinds}
+
+
+def token_interval(loss, alpha, level):
+    """Ends for alpha were tokens independent and each model scored on tokens of its own (normal theory)."""
+    centred = np.log(loss.S) - np.log(loss.S).mean()
+    se = y_se(-np.expm1(-loss.values), loss.total)
+    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(se**2 @ (centred / (centred @ centred)) ** 2)
+    return alpha - half, alpha + half

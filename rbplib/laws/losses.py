@@ -119,8 +119,23 @@ class Loss:
         return replace(self, source=None)
 
     def training_noise(self):
-        """(sd, degrees of freedom) of y between trainings of one size, pooled over sizes; (NaN, 0) without repeats."""
-        return (np.nan, 0) if self.repeats is None else spread_of_trainings(self.repeats.y, self.repeats.S)
+        """(sd, degrees of freedom) of y between trainings of one size, pooled over sizes; (NaN, 0) without repeats.
+
+        What the choice of text makes of their differences is taken off.
+        """
+        found, text, df = self.training_variance()
+        return float(np.sqrt(max(found - text, 0.0))) if df else np.nan, df
+
+    def training_variance(self):
+        """(variance of y between trainings of one size, the text's part in it by the jackknife, degrees of freedom)."""
+        sd, df = (np.nan, 0) if self.repeats is None else spread_of_trainings(self.repeats.y, self.repeats.S)
+        if not df:
+            return np.nan, np.nan, 0
+        fine = np.isfinite(self.repeats.y)
+        sizes, left = self.repeats.S[fine], self.repeats.jackknife().y[:, fine]  # (R,), (U, R)
+        same = sizes[:, None] == sizes
+        text = (len(left) - 1) * (left - left @ (same / same.sum(axis=0))).var(axis=0).sum() / df
+        return sd**2, float(text) if np.isfinite(text) else 0.0, df  # one source holds all misses: nothing is taken off
 
     def drawn(self):
         """(sums, totals) of the sources: what a resample draws whole. Shapes as the documents' own."""

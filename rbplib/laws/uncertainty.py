@@ -67,26 +67,60 @@ def model_intervals(kind, part, params, residuals, level):
 
 
 def training_intervals(kind, part, params, found, level):
-    """{parameter: (low, high)}: sources and trainings as two independent noises, Student's t (Satterthwaite)."""
-    from scipy.special import stdtrit
+    """{parameter: (low, high)}: sources and trainings as two independent noises, a test of `exceeding` turned round."""
+    from scipy.optimize import brentq
 
-    (sd, df), x = part.training_noise(), np.log(part.S)
+    (variance, shared, df), x = part.training_variance(), np.log(part.S)
     if found is None or not df or not np.isfinite(params).all():
         return dict.fromkeys(kind.parameters, NONE)
     jacobian = kind.jacobian(params, x, x.mean())
     if np.linalg.matrix_rank(jacobian) < len(params):
         return dict.fromkeys(kind.parameters, NONE)
-    trainings = sd**2 * np.diag(np.linalg.inv(jacobian.T @ jacobian))
-    sources = np.nanvar(found, axis=0, ddof=1)
-    half = stdtrit(pooled_df(sources, part.n_sources - 1, trainings, df), (1 + level) / 2)
-    half = half * np.sqrt(sources + trainings)
-    ends = zip(kind.parameters, params, half, strict=True)
-    return {name: (float(p - h), float(p + h)) for name, p, h in ends}
+    spread = np.diag(np.linalg.inv(jacobian.T @ jacobian))
+    sources, ends = np.maximum(np.nanvar(found, axis=0, ddof=1) - shared * spread, 0), {}
+    for name, param, text, again in zip(kind.parameters, params, sources, variance * spread, strict=True):
+        if not text + again > 0:
+            return dict.fromkeys(kind.parameters, NONE)
+        noises = 1, text, part.n_sources - 1, again, df, own_seeds(part, df)
+        f = brentq(lambda f, noises=noises: exceeding(f, *noises) - (1 - level), 1e-3, 1e4)
+        half = np.sqrt(f * (text + again))
+        ends[name] = float(param - half), float(param + half)
+    return ends
+
+
+def own_seeds(part, df):
+    """Trainings of one size among which the models of the loss are themselves; infinite where they are not."""
+    own = (part.repeats.sums == part.sums[..., :1]).all(axis=0).any()
+    return 1 + df / len(np.unique(part.repeats.S)) if own else np.inf
+
+
+def exceeding(f, count, text, text_df, trainings, df, seeds=np.inf):
+    """P(mean square of `count` normal contrasts > f times its estimated variance, text + trainings).
+
+    `text` is an estimate with text_df degrees of freedom, `trainings` the scatter of `seeds` trainings a size with df.
+    Contrasts of one of those trainings share 1 - 1/seeds of that scatter and are not independent of it: the positive
+    root of the quadratic form is held against its negative ones (Satterthwaite). Not among them (infinite seeds): the
+    F distribution with Welch's degrees of freedom.
+    """
+    from scipy.special import fdtrc
+
+    if not text + trainings > 0:
+        return np.nan
+    mine = 0.0 if np.isinf(seeds) else trainings * (1 - 1 / seeds)
+    rest, taken = text + trainings - mine, f * count * trainings / df
+    middle = (rest + mine - taken) / 2
+    root = np.sqrt(middle**2 + rest * taken)
+    minus = root - middle
+    others = df - count if np.isinf(seeds) else max(df - count, 0)
+    size = count * minus + others * taken + f * count * text
+    square = count * minus**2 + others * taken**2 + (f * count * text) ** 2 / text_df
+    return fdtrc(count, size**2 / square, size / (count * (middle + root)))
 
 
 def pooled_df(first, first_df, second, second_df):
     """Degrees of freedom of the sum of two estimated variances (Welch and Satterthwaite)."""
-    return (first + second) ** 2 / (first**2 / first_df + second**2 / second_df)
+    weights = first**2 / first_df + second**2 / second_df
+    return np.divide((first + second) ** 2, weights, out=np.full(np.shape(weights), np.nan), where=weights > 0)
 
 
 def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
@@ -96,8 +130,8 @@ def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
     points, y = np.isfinite(residuals), None if drawn is None else drawn.y
     whole = None if y is None else y[np.isfinite(y).all(axis=1)][:, points]
     spare = int(points.sum()) - len(params)
-    training_sd, training_df = part.training_noise()
-    found = Scatter(residual_sd, training_sd=training_sd, training_df=training_df)
+    variance, shared, df = part.training_variance()
+    found = Scatter(residual_sd, training_sd=float(np.sqrt(max(variance - shared, 0))), training_df=df)
     if whole is None or spare < 1 or len(whole) < 0.5 * len(y) or not np.isfinite(params).all():
         return found
     x, residuals, covariance = np.log(part.S), residuals[points], np.cov(whole, rowvar=False)
@@ -108,17 +142,19 @@ def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
     q, d = generalised_squares(jacobian, residuals, covariance), part.n_sources
     p = fdtrc(spare, d - spare, q * (d - spare) / (spare * (d - 1))) if d > spare else np.nan  # Hotelling's T^2
     found = replace(found, noise_sd=float(np.sqrt(noise)), excess_sd=excess, lack_of_fit=q, lack_of_fit_p=float(p))
-    if not training_df:
+    if not df:
         return found
-    df = pooled_df(noise, d - 1, training_sd**2, training_df)
-    q = generalised_squares(jacobian, residuals, covariance + training_sd**2 * np.eye(len(residuals)))
-    return replace(found, trained_lack_of_fit_p=float(fdtrc(spare, df, q / spare)))
+    text = max(noise - shared, 0.0)  # the rest of the text's noise is in the trainings' scatter, measured on this text
+    both = covariance * (text / noise if noise else 0.0) + variance * np.eye(len(residuals))
+    q = generalised_squares(jacobian, residuals, both)
+    p = exceeding(q / spare, spare, text, d - 1, variance, df, own_seeds(part, df))
+    return replace(found, trained_lack_of_fit_p=float(p))
 
 
 def generalised_squares(jacobian, residuals, covariance):
     """Squared residuals against a covariance, less what moving the law takes up; NaN where it is singular."""
     eigenvalues = np.linalg.eigvalsh(covariance)
-    if eigenvalues[0] < SINGULAR * eigenvalues[-1]:
+    if eigenvalues[0] <= SINGULAR * eigenvalues[-1]:
         return np.nan
     inverse = np.linalg.inv(covariance)
     shift = np.linalg.lstsq(jacobian.T @ inverse @ jacobian, jacobian.T @ inverse @ residuals, rcond=None)[0]

@@ -181,14 +181,15 @@ def draw_sigmoid(ax, single, N, law, **style):
     return ax
 
 
-def draw_coverage(ax, covered, error, designs, methods):
-    """Coverage rates, data frames (designs, methods): a row per design, a mark per method, two standard errors."""
-    rows = row_axis(ax, designs)
-    ax.axvspan(0.93, 0.97, color=GREY, alpha=0.2, linewidth=0)
-    for i, method in enumerate(methods):
-        bars = 2 * error.loc[designs, method]
-        ax.errorbar(covered.loc[designs, method], rows + 0.15 * (1.5 - i), xerr=bars, label=method, **mark(i))
-    ax.axvline(0.95, color="black", linewidth=0.8)
+def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
+    """Rates of `laws.coverage`: a row per design, a mark per kind, two standard errors; what is meant is a band."""
+    designs = list(dict.fromkeys(frame["design"]))
+    rows, table = row_axis(ax, designs), frame.set_index([kind, "design"])
+    ax.axvspan(nominal - within, nominal + within, color=GREY, alpha=0.2, linewidth=0)
+    for i, name in enumerate(k for k in kinds if k in table.index):
+        part = table.loc[name].reindex(designs)
+        ax.errorbar(part[rate], rows + 0.15 * (1.5 - i), xerr=2 * part["simulation error"], label=name, **mark(i))
+    ax.axvline(nominal, color="black", linewidth=0.8)
     return ax
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS
-from rbplib.laws.coverage import METHODS, coverage
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import exponent_difference, fit, fit_laws
@@ -239,13 +238,3 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
         row = {"loss": loss.name, "alpha": law.alpha, **ends(law.ci_tokens), "R²": law.r2}
         rows.append({**row, "less that of -log RBP_1": gap, **ends(interval, "difference: ")})
     return pd.DataFrame(rows)
-
-
-def coverage_frame(designs, methods=METHODS, families=1000, n_resamples=1000, seed=0, progress=iter):
-    """`coverage` of named designs, one row per kind of interval."""
-    parts = []
-    for name, design in progress(designs.items()):
-        about = {"design": name, "documents": design.documents, "misses": round(design.expected_misses)}
-        counted = coverage(design, methods, families, n_resamples, seed)
-        parts.append(pd.DataFrame({**about, **counted}))
-    return pd.concat(parts, ignore_index=True)

@@ -1,65 +1,139 @@
-"""Intervals hold the planted exponent at their stated rate; leaving out pairing or clustering breaks that."""
+"""Intervals hold a planted law at their rate and tests reject it at theirs, where sources and trainings differ."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rbplib.laws.coverage import Design, _intervals, coverage, drawn_misses
+from rbplib.laws.bootstrap import line
+from rbplib.laws.coverage import ANY, NEXT, RBP, THESE, coverage, judged
+from rbplib.laws.designs import Design, centre
+from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit
-from rbplib.laws.losses import Loss
-from rbplib.pages.law_tables import coverage_frame
+from rbplib.laws.uncertainty import exceeding
+from tests.planted import planted_curve
 
-FAMILIES = 2000  # simulation error of a rate of 95%: half a percentage point
-
-
-def rates(design, methods, families=FAMILIES, **options):
-    found = coverage(design, methods, families, **options)
-    return {(row["method"], row["target"]): row for _, row in found.iterrows()}
+FEW_SOURCES_OF_MANY = Design.plain(sources=30, documents=16, between=(0.4, 0.08))
 
 
-def test_paired_document_intervals_cover_between_93_and_97_percent():
-    for design in (Design(), Design(documents=100, tokens=128, alpha=0.05), Design(documents=400, clustering=0.3)):
-        for c in rates(design, ("paired documents", "paired documents, BCa")).values():
-            assert 0.93 - 2 * c["simulation error"] < c["covered"] < 0.97 + 2 * c["simulation error"], c
+@pytest.fixture(scope="module")
+def counted():
+    """{(design, target, interval): share covered} and {(design, noise): share rejected}, 300 families of each."""
+    designs = {"sources": FEW_SOURCES_OF_MANY, "alike": Design.plain(sources=300, documents=1)}
+    designs["one training"] = replace(FEW_SOURCES_OF_MANY, training_sd=0.0)
+    covered, rejected = coverage(designs, families=300, n_resamples=400)
+    return (
+        covered.set_index(["design", "of", "interval"])["covered"],
+        rejected.set_index(["design", "against"])["rejected"],
+    )
 
 
-def test_without_pairing_the_exponent_s_interval_is_several_times_too_wide():
-    found = rates(Design(), ("paired documents", "unpaired documents"), families=500)
-    paired, unpaired = found["paired documents", "alpha"], found["unpaired documents", "alpha"]
-    assert unpaired["covered"] > 0.99 and unpaired["mean width"] > 3 * paired["mean width"]
+def test_intervals_over_sources_cover_where_those_over_documents_do_not(counted):
+    covered, _ = counted
+    assert 0.90 < covered["sources", THESE, "sources"] < 0.98  # 30 sources: a percentile interval is a little short
+    assert covered["sources", THESE, "documents"] < 0.8 and covered["sources", RBP, "documents"] < 0.75
+    assert covered["sources", RBP, "sources"] > 0.88
+    assert covered["alike", THESE, "documents"] == covered["alike", THESE, "sources"] > 0.92
 
 
-def test_without_clustering_the_interval_of_rbp_is_far_too_short():
-    found = rates(Design(), ("paired documents", "independent tokens"), families=500)
-    assert found["independent tokens", "RBP"]["covered"] < 0.6
-    assert found["paired documents", "RBP"]["covered"] > 0.92
+def test_without_pairing_the_exponent_s_interval_is_far_too_wide(counted):
+    assert counted[0]["alike", THESE, "sources, unpaired"] > 0.99
 
 
-def test_few_misses_cost_coverage():
-    design = Design(loss=0.0002)
-    few = rates(design, ("paired documents",), families=500)["paired documents", "alpha"]
-    assert design.expected_misses < 10 and few["covered"] < 0.9
+def test_only_intervals_that_know_the_trainings_hold_the_law_of_any_training(counted):
+    covered, _ = counted
+    assert covered["alike", ANY, "sources"] < 0.7
+    for design in ("sources", "alike"):
+        for interval in ("sources and trainings", "models"):
+            assert 0.92 < covered[design, ANY, interval] < 0.985
+    assert 0.91 < covered["alike", NEXT, "models"] < 0.98
 
 
-def test_drawn_documents_have_the_planted_rates():
-    design = Design(documents=2000)
-    misses, totals = drawn_misses(design, 20, np.random.default_rng(0))
-    assert misses.sum(axis=(0, 1)) / totals.sum() == pytest.approx(design.miss, rel=0.02)
-    assert (np.diff(misses, axis=2) <= 0).all() and (misses[:, :, 0] <= totals).all()
-    with pytest.raises(ValueError, match="differ that much"):
-        drawn_misses(Design(clustering=5.0), 1, np.random.default_rng(0))
+def test_the_test_of_the_law_rejects_a_true_one_as_often_as_it_says_only_against_the_noise_there_is(counted):
+    _, rejected = counted
+    assert rejected["alike", "sources"] > 0.8  # trainings scatter, and it does not know
+    for design in ("sources", "alike"):
+        assert 0.015 < rejected[design, "sources and trainings"] < 0.09
+    assert rejected["one training", "documents"] > 0.3
+    assert rejected["one training", "sources"] < 0.12 and rejected["one training", "sources and trainings"] < 0.08
 
 
-def test_rows_name_their_design():
-    rows = coverage_frame({"small": Design(documents=30)}, ("independent tokens",), families=50)
-    assert list(rows["target"]) == ["alpha", "RBP"] and rows["design"][0] == "small"
+@pytest.mark.parametrize("seeds", [2, 3])
+@pytest.mark.parametrize("text", [0.0, 0.5])
+def test_a_scatter_that_holds_the_contrasts_own_training_is_given_its_own_distribution(seeds, text):
+    """Drawn: residuals of six models about a line, and the scatter of `seeds` trainings of each, theirs among them."""
+    rng, x = np.random.default_rng(0), np.linspace(-1, 1, 6)
+    jacobian = np.stack([x, np.ones(6)], axis=1)
+    aside = np.eye(6) - jacobian @ np.linalg.pinv(jacobian)
+    y = rng.normal(size=(40_000, 6, seeds))
+    own = y[..., 0] + np.sqrt(text) * rng.normal(size=(40_000, 6))
+    df, mean_square = 6 * (seeds - 1), ((own @ aside) ** 2).sum(axis=1) / 4
+    scatter = y.var(axis=-1, ddof=1).mean(axis=1)
+    found = [exceeding(m / (text + s), 4, text, 1e6, s, df, seeds) for m, s in zip(mean_square, scatter, strict=True)]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.01)
+    others = rng.permutation(scatter)  # of other models
+    found = [exceeding(m / (text + s), 4, text, 1e6, s, df) for m, s in zip(mean_square, others, strict=True)]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.015)  # Welch's df are an approximation
+    assert np.isnan(exceeding(1.0, 4, 0.0, 10, 0.0, df, seeds))
 
 
-@pytest.mark.parametrize("method, name", [("percentile", "paired documents"), ("bca", "paired documents, BCa")])
-def test_the_intervals_that_are_counted_are_those_that_pages_show(method, name):
-    """The path of the simulation and that of `fit` give one interval for one family and seed."""
-    design = Design(documents=60)
-    misses, totals = drawn_misses(design, 3, np.random.default_rng(1))
-    ends = _intervals(name, misses, totals, design, 400, 9, 0.95)["alpha"]
-    for i in range(3):
-        loss = Loss(sums=totals[i][:, None] - misses[i], totals=totals[i], S=design.S, k=1, models=tuple("abcdefg"))
-        assert fit(loss, n_bootstrap=400, seed=9, method=method).ci_tokens == pytest.approx(tuple(ends[:, i]))
+def test_drawn_families_have_the_planted_means():
+    design = Design.plain(sources=400, documents=5, training_sd=0.0)
+    misses, y = design.draw(20, np.random.default_rng(0))
+    assert misses.sum(axis=(0, 1)) / (20 * design.totals.sum()) == pytest.approx(-np.expm1(-np.exp(design.y)), rel=0.01)
+    assert (y == design.y).all() and (misses >= 0).all() and (misses <= design.totals[:, None]).all()
+    assert line(design.y[:6], np.log(design.S[:6]))[0] == pytest.approx(-design.alpha)
+    assert centre(design.y, np.zeros(18)) == pytest.approx(design.y)
+
+
+def test_the_components_of_a_drawn_family_are_found_again():
+    design = Design.plain(sources=400, documents=8, tokens=400, between=(0.3, 0.05))
+    loss, _ = design.losses(1, np.random.default_rng(1))[0]
+    found = Design.of(loss)
+    for name, size in (("between", 0.3**2), ("within", 0.4**2)):
+        matrix = getattr(found, name)
+        assert matrix.shape == (18, 18) and np.mean(matrix) == pytest.approx(size, rel=0.2)
+    own = np.diag(found.within) - found.within.mean()
+    assert own.mean() == pytest.approx(0.1**2, rel=0.3)
+    assert found.models == 6 and found.training_sd == pytest.approx(0.015, rel=0.6)
+    assert (found.alpha, found.loss) == (pytest.approx(0.06, abs=0.01), pytest.approx(1.5, rel=0.1))
+    again = [fit(drawn, n_bootstrap=200) for drawn, _ in found.losses(10, np.random.default_rng(2))]
+    law = fit(loss, n_bootstrap=200)
+    assert np.mean([a.noise_sd for a in again]) == pytest.approx(law.noise_sd, rel=0.15)
+    width = np.mean([np.diff(a.over_documents.ci_tokens) for a in again])
+    assert width == pytest.approx(np.diff(law.over_documents.ci_tokens), rel=0.2)
+
+
+def test_a_design_of_a_curve_without_sources_or_repeats_and_with_three_models():
+    found = Design.of(planted_curve(models=3, documents=60).loss(1))
+    assert len(found.S) == found.models == 3 and found.training_sd == 0 and not found.between.any()
+    loss, y = found.losses(2, np.random.default_rng(0))[1]
+    intervals, p = judged(loss, y, found.alpha, 100, 0)
+    assert np.isnan(p["sources and trainings"]) and (NEXT, "models") not in intervals
+
+
+def test_what_is_counted_is_what_pages_show():
+    loss, y = FEW_SOURCES_OF_MANY.losses(1, np.random.default_rng(3))[0]
+    law, held = fit(loss, n_bootstrap=300, seed=5), extrapolate(loss)
+    intervals, p = judged(loss, y, 0.06, 300, 5)
+    shown = {
+        (THESE, "sources"): law.ci_tokens,
+        (THESE, "sources, BCa"): fit(loss, n_bootstrap=300, seed=5, method="bca").ci_tokens,
+        (THESE, "documents"): law.over_documents.ci_tokens,
+        (ANY, "sources and trainings"): law.ci_trainings,
+        (ANY, "models"): law.ci_models,
+        (NEXT, "models"): tuple(held.interval[:, 0]),
+    }
+    for key, interval in shown.items():
+        assert intervals[key][:2] == pytest.approx(interval, rel=1e-9), key
+    assert intervals[THESE, "sources"][2] == pytest.approx(-line(y, np.log(loss.S))[0])
+    assert list(p.values()) == [law.over_documents.lack_of_fit_p, law.lack_of_fit_p, law.trained_lack_of_fit_p]
+
+
+def test_few_sources_or_misses_leave_families_without_an_interval():
+    designs = {"ten": Design.plain(sources=10), "no miss": Design.plain(loss=1e-7)}
+    covered, rejected = coverage(designs, families=20, n_resamples=50)
+    table = covered.set_index(["design", "of", "interval"])["without interval"]
+    assert table["ten", ANY, "sources and trainings"] == 1 and table["ten", THESE, "sources"] == 0
+    assert table["no miss", THESE, "sources"] > 0.5
+    assert rejected.set_index(["design", "against"])["without p"]["ten", "sources"] == 1
