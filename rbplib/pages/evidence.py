@@ -19,7 +19,8 @@ from rbplib.laws.losses import family_losses
 from rbplib.laws.noise import noise_floor
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap
 from rbplib.pages import appendix
-from rbplib.pages.law_tables import loss_at, loss_exponents
+from rbplib.pages.law_tables import loss_at
+from rbplib.pages.loss_tables import loss_exponents
 from rbplib.pages.rank_tables import lognormal_frame
 from rbplib.settings import InputError, load_corpus, load_family
 from rbplib.text.packages import TRAINED

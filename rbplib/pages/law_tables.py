@@ -8,7 +8,7 @@ import pandas as pd
 from rbplib.laws.bootstrap import MIN_DOCUMENTS
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.families import bend_weights, contrasts, pooled
-from rbplib.laws.law import exponent_difference, fit, fit_laws
+from rbplib.laws.law import fit, fit_laws
 from rbplib.laws.noise import fewer_sources, step_weights
 from rbplib.pages.tables import ends, law_columns
 from rbplib.settings import InputError
@@ -217,24 +217,3 @@ def lambada_frame(found):
         }
         for p in found
     )
-
-
-def loss_frame(losses, interval):
-    """One row per model of `losses.family_losses`; interval: of the gap between the first two, (2, M)."""
-    entropy, ranks, top, floor = losses.values()
-    measured = {loss.name: loss.values for loss in (entropy, ranks, top)}
-    gap = {"CE less H(R)": entropy.values - ranks.values, **ends(interval)}
-    return pd.DataFrame({"model": top.models, "S": top.S.astype(int), **measured, **gap, "E ln R": floor.values})
-
-
-def loss_exponents(losses, n_bootstrap=10_000, seed=42):
-    """One row per loss: exponent, token interval, R², and how far it exceeds that of -log RBP_1, same resamples."""
-    *others, top, _ = losses.values()
-    rows = []
-    for loss in (*others, top):
-        law, gap, interval = fit(loss, n_bootstrap=n_bootstrap, seed=seed), np.nan, (np.nan, np.nan)
-        if loss is not top:
-            gap, interval = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
-        row = {"loss": loss.name, "alpha": law.alpha, **ends(law.ci_tokens), "R²": law.r2}
-        rows.append({**row, "less that of -log RBP_1": gap, **ends(interval, "difference: ")})
-    return pd.DataFrame(rows)

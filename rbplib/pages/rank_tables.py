@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from rbplib.distributions.contest import vuong
+from rbplib.distributions.candidates import PAPER
+from rbplib.distributions.contest import contains, vuong
 from rbplib.distributions.fit import condition, fit_rank_law
 from rbplib.distributions.histogram import table_histogram
 from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent
+from rbplib.pages.prose import number
 
 
 def contest_frame(result, fits):
@@ -36,6 +38,20 @@ def fit_frame(fits):
         }
         for f in fits
     )
+
+
+def zipf_words(lead, fits):
+    """How the paper's lognormal stands to Zipf, which it contains, in held-out nats per token: a sentence's end."""
+    if contains(fits["zipf"], fits[PAPER]):
+        return "it is Zipf's law here, its curvature counts for nothing."
+    return f"{number(abs(lead))} {'ahead of' if lead > 0 else 'behind'} Zipf."
+
+
+def worst_misfit(pairs, ks):
+    """(largest |fitted - measured RBP_k| over (RankTable, RankDistribution) pairs, the k used): those on 1..V."""
+    used = [k for k in ks if all(1 <= k <= len(fit.pmf) for _, fit in pairs)]
+    gaps = [abs(fit.rbp(k) - (table.rank() <= k).mean()) for table, fit in pairs for k in used]
+    return max(gaps, default=np.nan), used
 
 
 def vuong_frame(table, fits, pairs):

@@ -1,10 +1,12 @@
 """Cross-entropy, rank entropy and -log RBP_1 of planted tables, and the page tables made from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rbplib.laws.losses import NAMES, family_losses, gap, rank_entropy
-from rbplib.pages.law_tables import loss_exponents, loss_frame
+from rbplib.laws.losses import NAMES, family_losses, gap, mean, rank_entropy
+from rbplib.pages.loss_tables import loss_exponents, loss_frame
 from rbplib.ranks.table import RankTable
 
 
@@ -55,14 +57,33 @@ def test_entropy_correction_removes_most_of_the_bias():
 def test_exponents_and_their_difference():
     losses = family_losses(planted_tables())
     assert all(loss.repeats is None for loss in losses.values())
-    again = family_losses(planted_tables(), repeats=planted_tables())
-    assert all(again[name].repeats.name == name for name in again)
     frame = loss_exponents(losses, n_bootstrap=400)
     y = np.log([losses[name].values for name in NAMES])
     direct = -np.polyfit(np.log(losses["rank entropy"].S), y.T, 1)[0]
     assert list(frame["loss"]) == list(NAMES) and np.allclose(frame["alpha"], direct)
     gaps = frame["less that of -log RBP_1"]
     assert np.allclose(gaps[:2], direct[:2] - direct[2]) and np.isnan(gaps[2])
-    assert np.all(frame["low"] < frame["alpha"]) and np.all(frame["alpha"] < frame["high"])
+    assert np.all(frame["sources: low"] < frame["alpha"]) and np.all(frame["alpha"] < frame["sources: high"])
+    assert np.allclose(frame["ratio"], direct[2] / direct) and frame["and trainings: low"].isna().all()
     assert np.all(frame["difference: low"][:2] < gaps[:2]) and np.all(gaps[:2] < frame["difference: high"][:2])
     assert len(loss_frame(losses, np.zeros((2, 3)))) == 3
+
+
+def test_trainings_widen_the_intervals_of_exponents_and_of_their_difference():
+    """What moves both losses alike in a training moves each exponent and not the difference."""
+    same = [t for seed in range(3) for t in planted_tables(sizes=(3e4,), seed=seed)]
+    losses = family_losses(planted_tables(), repeats=same)
+    assert all(losses[name].repeats.name == name for name in losses)
+    shift = np.array([0.9, 1.0, 1.1])
+    moved = {
+        n: replace(x, repeats=replace(x.repeats, sums=x.repeats.totals[:, None] * shift, of=mean))
+        for n, x in losses.items()
+    }
+    frame = loss_exponents(moved, n_bootstrap=400)
+    for of, wider in (("sources: ", "and trainings: "), ("difference: ", "difference, and trainings: ")):
+        narrow, wide = (frame[f"{kind}high"] - frame[f"{kind}low"] for kind in (of, wider))
+        assert np.all((wide > narrow)[:2])
+        if of == "difference: ":
+            assert np.all((wide < 1.1 * narrow)[:2])
+        else:
+            assert np.all((wide > 3 * narrow)[:2])

@@ -4,9 +4,11 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rbplib.distributions import gpt2
+from rbplib.laws.runs import rise_width
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "book" / "derivations").glob("*.md"))
@@ -53,6 +55,38 @@ def test_functions_named_on_a_page_exist(page):
     """A dotted path in code type: the part before the last dot is a module, `rbplib` itself for the public names."""
     for module, name in re.findall(r"`(rbplib[\w.]*)\.(\w+)`", page.read_text(encoding="utf-8")):
         assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def numbers_in(page, start, end):
+    text = (ROOT / "book" / page).read_text(encoding="utf-8")
+    return text.split(start)[1].split(end)[0]
+
+
+def test_emergence_is_later_and_not_sharper():
+    """N is a shift in log S, by computer algebra; the widths and chances that derivation and exercise quote."""
+    import sympy as sp
+
+    x, alpha, c, N = sp.symbols("x alpha c N", positive=True)
+    p = sp.exp(-N * c * sp.exp(-alpha * x))
+    assert sp.simplify(p - p.subs(N, 1).subs(x, x - sp.log(N) / alpha)) == 0
+    at = {
+        level: sp.solve(sp.Eq(N * c * sp.exp(-alpha * x), sp.log(1 / level)), x)[0]
+        for level in (sp.Rational(1, 10), sp.Rational(9, 10))
+    }
+    width = sp.simplify(at[sp.Rational(9, 10)] - at[sp.Rational(1, 10)])
+    assert N not in width.free_symbols
+    for a in (0.06, 0.2):
+        assert (
+            float(width.subs(alpha, a)) * a == pytest.approx(rise_width(a) * a) and round(rise_width(a) * a, 2) == 3.08
+        )
+    assert round(rise_width(0.06)) == 51 and round(rise_width(0.06) / np.log(10)) == 22 and round(1 / 0.06) == 17
+    assert sp.simplify(sp.diff(p, x).subs(x, sp.log(N * c) / alpha) - alpha / sp.E) == 0
+    told = numbers_in("derivations/emergence.md", "## Later", "##")
+    assert "51 units, or 22" in told and "17 decades" in told and "sudden rise" not in told
+    told = numbers_in("teaching.md", "{solution} ex-emergence", "````")
+    for part, number in ((0.1, 0.451), (1e-6, 0.204)):
+        assert round(2 ** -(part**-0.06), 3) == number and f"{2 ** -(part**-0.06):.3f}" in told
+    assert "22 decades" in told and "near zero until" not in told
 
 
 def test_the_page_on_noise_names_only_rows_that_the_authors_figures_have():

@@ -1,9 +1,12 @@
 """Page tables of distributions of ranks, made from planted tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rbplib.distributions.contest import table_contest
+from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
 from rbplib.pages import appendix, rank_tables
 from rbplib.ranks.table import RankTable
@@ -32,6 +35,22 @@ def test_tables_of_a_contest():
     assert np.isfinite(predicted_ratio(fits["lognormal"]))
     with pytest.raises(ValueError):
         table_contest(TABLES[0], ("no such distribution",))
+
+
+def test_what_page_08_says_of_any_family():
+    """k above the vocabulary and an RBP of 0 give no infinite percentage; ahead of Zipf or behind is computed."""
+    _, fits = table_contest(TABLES[0], ("zipf", "lognormal", "yule"), n_bootstrap=50)
+    pair = [(TABLES[0], fits["lognormal"])]
+    misfit, used = rank_tables.worst_misfit(pair, [1, 10, 4000])
+    assert used == [1, 10] and 0 <= misfit < 0.05
+    assert rank_tables.worst_misfit(pair, [4000])[1] == []
+    never = replace(TABLES[0], greater=np.full_like(TABLES[0].greater, 300))
+    assert np.isfinite(rank_tables.worst_misfit([(never, fits["lognormal"])], [1, 10])[0])
+    bent = {**fits, "lognormal": fit_rank_law(1e6 * np.exp(-0.2 * np.log(np.arange(1, 401)) ** 2), "lognormal")}
+    assert rank_tables.zipf_words(-0.01, bent) == "0.0100 behind Zipf."
+    assert rank_tables.zipf_words(0.01, bent).endswith("ahead of Zipf.")
+    straight = {**fits, "lognormal": fit_rank_law(1e6 * fits["zipf"].pmf, "lognormal")}
+    assert "is Zipf's law here" in rank_tables.zipf_words(1e-13, straight)
 
 
 def test_table_of_lognormals():

@@ -1,0 +1,51 @@
+"""Tables of the page on the three losses: their values, their exponents, and how these differ."""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from rbplib.laws.law import exponent_difference, fit
+from rbplib.laws.losses import spread_of_trainings
+from rbplib.laws.noise import size_spread
+from rbplib.laws.uncertainty import pooled_df
+from rbplib.pages.tables import ends
+
+
+def loss_frame(losses, interval):
+    """One row per model of `losses.family_losses`; interval: of the gap between the first two, (2, M)."""
+    entropy, ranks, top, floor = losses.values()
+    measured = {loss.name: loss.values for loss in (entropy, ranks, top)}
+    gap = {"CE less H(R)": entropy.values - ranks.values, **ends(interval)}
+    return pd.DataFrame({"model": top.models, "S": top.S.astype(int), **measured, **gap, "E ln R": floor.values})
+
+
+def loss_exponents(losses, n_bootstrap=10_000, seed=42):
+    """One row per loss of `losses.family_losses`: exponent with its intervals, R², and -log RBP_1 against it.
+
+    The difference is its exponent less that of -log RBP_1, on the same resamples and the same trainings; the ratio is
+    that of -log RBP_1 over its own. Intervals with trainings are NaN where their scatter is not known.
+    """
+    *others, top, _ = losses.values()
+    laws = [fit(loss, n_bootstrap=n_bootstrap, seed=seed) for loss in (*others, top)]
+    rows = []
+    for law in laws:
+        gap, interval = np.nan, (np.nan, np.nan)
+        if law.loss is not top:
+            gap, interval = exponent_difference(top, law.loss, n_bootstrap=n_bootstrap, seed=seed)
+        row = {"loss": law.loss.name, "alpha": law.alpha, **ends(law.ci_tokens, "sources: ")}
+        row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
+        row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
+        row |= ends(with_trainings(top, law.loss, gap, interval), "difference, and trainings: ")
+        rows.append(row | {"ratio": laws[-1].alpha / law.alpha})
+    return pd.DataFrame(rows)
+
+
+def with_trainings(first, second, gap, interval):
+    """The 95% interval of `exponent_difference` with the scatter between trainings, in which both losses move."""
+    known = first.repeats is not None and second.repeats is not None
+    sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S) if known else (np.nan, 0)
+    if not df or not np.isfinite(interval).all():
+        return np.nan, np.nan
+    sources, trainings = ((interval[1] - interval[0]) / 2 / 1.96) ** 2, sd**2 / size_spread(first.S)
+    half = t.ppf(0.975, pooled_df(sources, first.n_sources - 1, trainings, df)) * np.sqrt(sources + trainings)
+    return gap - half, gap + half
