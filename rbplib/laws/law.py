@@ -23,6 +23,7 @@ from rbplib.laws.uncertainty import (
     scatter_beyond_noise,
     token_intervals,
     training_intervals,
+    training_quantile,
 )
 from rbplib.settings import InputError, check_choice
 
@@ -105,6 +106,22 @@ class Law:
         tests = (self.over_documents.lack_of_fit_p, self.lack_of_fit_p, self.trained_lack_of_fit_p)
         return explanation(tests, self.level)
 
+    def intervals(self, parameter="alpha"):
+        """{what varies: (low, high)} of one parameter; what trainings add only where it is known."""
+        found = {"sources": self.token_intervals, "sources and trainings": self.training_intervals}
+        found = found if self.training_df else {"sources": self.token_intervals}
+        return {
+            name: ends[parameter] for name, ends in {**found, "scatter of the models": self.model_intervals}.items()
+        }
+
+    @property
+    def training_band(self):
+        """The token band with the scatter between trainings added, float64 (2, M); None where one is not known."""
+        if self.token_band is None or not self.training_df:
+            return None
+        wider = training_quantile(self.training_df, self.level) * self.training_sd
+        return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.token_band - self.y, wider)
+
     @property
     def noise_p(self):
         """p of the lack of fit against the widest noise that is known: sources, and trainings where they are."""
@@ -144,14 +161,6 @@ class Law:
         return len(self.used)
 
     @property
-    def n_documents(self):
-        return self.loss.n_documents
-
-    @property
-    def n_sources(self):
-        return self.loss.n_sources
-
-    @property
     def scored_tokens(self):
         return int(self.loss.total)
 
@@ -180,7 +189,7 @@ class Law:
 
     def __getattr__(self, name):
         """What belongs to the loss (family, corpus, protocol, definition, k) or to the scatter, asked of the law."""
-        if name in ("family", "corpus", "protocol", "definition", "k"):
+        if name in ("family", "corpus", "protocol", "definition", "k", "n_documents", "n_sources"):
             return getattr(self.loss, name)
         if name in Scatter.__dataclass_fields__:
             return getattr(self.scatter, name)

@@ -20,14 +20,21 @@ class NoiseFloor:
 
     k: int
     alpha: float  # of the exact law that was assumed
-    misses: np.ndarray  # int64 (M,)
+    misses: np.ndarray | None  # int64 (M,); None for nats
     sd: np.ndarray  # float64 (M,), of y over resampled sources
-    deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens
+    deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens; NaN for nats
     r2: float  # measured
     r2_band: tuple[float, float, float]  # 5%, 50%, 95% under the exact law
     worse: float  # share of fits under the exact law with an R^2 below the measured one
     wrong_sign: float  # share of those fits in which larger models seem worse
-    excess_sd: float  # measured scatter of the models beyond the documents' noise
+    excess_sd: float  # measured scatter of the models beyond the sources' noise
+    trained_band: tuple[float, float, float] = (np.nan,) * 3  # with the scatter between trainings added; NaN: unknown
+    trained_worse: float = np.nan
+
+    @property
+    def explained_by(self):
+        """What is enough for an R^2 as low as the measured one, at 5%: one of law.EXPLAINED, or NOT_TESTED."""
+        return explanation((np.nan, self.worse, self.trained_worse))
 
 
 def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
@@ -50,15 +57,26 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     x = np.log(loss.S)
     exact = law.y.mean() - alpha * (x - x.mean())
     slope, _, r2 = line(exact + y - law.y, x)
-    sd = y.std(axis=0)
+    sd, deff = y.std(axis=0), np.full(len(x), np.nan)
+    if loss.misses is not None:
+        deff = (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
+    if law.training_df:  # its sd is an estimate too: Student's t
+        rng = np.random.default_rng(seed)
+        scale = law.training_sd * np.sqrt(law.training_df / rng.chisquare(law.training_df, len(y)))
+        trained = line(exact + y - law.y + scale[:, None] * rng.normal(size=y.shape), x)[2]
+        measured |= {"trained_band": _band(trained), "trained_worse": float((trained < law.r2).mean())}
     return NoiseFloor(
         sd=sd,
-        deff=(sd / y_se(loss.misses / loss.total, loss.total)) ** 2,
-        r2_band=tuple(float(b) for b in np.quantile(r2, [0.05, 0.5, 0.95])),
+        deff=deff,
+        r2_band=_band(r2),
         worse=float((r2 < law.r2).mean()),
         wrong_sign=float((slope > 0).mean()),
         **measured,
     )
+
+
+def _band(r2):
+    return tuple(float(b) for b in np.quantile(r2, [0.05, 0.5, 0.95]))
 
 
 @dataclass(frozen=True)
@@ -80,7 +98,7 @@ class LocalExponents:
 
     @property
     def explained_by(self):
-        """What is enough to explain the bend: one of law.EXPLAINED, or law.NOT_TESTED."""
+        """What is enough to explain the bend: one of law.EXPLAINED, or NOT_TESTED."""
         return explanation(self.p, self.level)
 
 

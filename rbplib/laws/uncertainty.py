@@ -117,6 +117,13 @@ def exceeding(f, count, text, text_df, trainings, df, seeds=np.inf):
     return fdtrc(count, size**2 / square, size / (count * (middle + root)))
 
 
+def training_quantile(df, level):
+    """Half-width of an interval for one training, in standard deviations estimated with df degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, (1 + level) / 2))
+
+
 def pooled_df(first, first_df, second, second_df):
     """Degrees of freedom of the sum of two estimated variances (Welch and Satterthwaite)."""
     weights = first**2 / first_df + second**2 / second_df

@@ -48,6 +48,11 @@ def same_probability(table):
     return int(worse[best]), int(sides[side, best])
 
 
+def greedy(table, row):
+    """What a decoder that takes the best candidate does at one row of a rank table."""
+    return "fails" if table.greater[row] else "is left to a tie" if table.ties[row] > 1 else "succeeds"
+
+
 def three_predictions(table, k=3):
     """The first three neighbours of different ranks of which exactly one is within k (paper Fig. 2): rows, or None."""
     rank, position, document = table.rank(), table.position, table.document

@@ -9,7 +9,10 @@ import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 BAND = 0.18  # opacity of an interval drawn as a band
+PALE = 0.09  # of the second band, for sources and trainings; a bar that wide is drawn at FAINT
+FAINT = 0.28
 GREY = "#888888"
+SOURCES, TRAININGS = "95% over sources", "95% over sources and trainings"
 
 
 def svg_of(figure):
@@ -62,7 +65,7 @@ def row_axis(ax, names):
     return rows
 
 
-def legend_below(figure, ax, ncols=4):
+def legend_below(figure, ax, ncols=3):
     """One legend for all panels, under them."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
@@ -74,6 +77,36 @@ def family_legend(ax, looks):
     from matplotlib.lines import Line2D
 
     ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
+    return ax
+
+
+def panels(n, height=2.6):
+    """(figure, n axes) side by side in two columns with common scales."""
+    from matplotlib import pyplot as plt
+
+    rows = -(-max(n, 1) // 2)
+    shape = {"figsize": (plt.rcParams["figure.figsize"][0], 0.3 + height * rows), "sharex": True, "sharey": True}
+    fig, axes = plt.subplots(rows, min(max(n, 1), 2), squeeze=False, **shape)
+    for ax in axes.flat[n:]:
+        ax.set_visible(False)
+    for ax in axes.flat[:n]:
+        ax.xaxis.set_tick_params(labelbottom=True)
+    return fig, axes.flat[:n]
+
+
+def name_once(ax, label, **style):
+    """An entry in grey for the legend of an axis, unless it has one of that name."""
+    if label not in ax.get_legend_handles_labels()[1]:
+        ax.plot([], [], color=GREY, label=label, **style)
+    return ax
+
+
+def draw_bars(ax, x, lo, hi, color):
+    """Pale bars behind points: their interval over sources and trainings; nothing where that is not known."""
+    if lo is not None and np.isfinite(lo).any():
+        ax.vlines(x, lo, hi, color=color, alpha=FAINT, linewidth=5)
+        name_once(ax, SOURCES, linewidth=1.1)
+        name_once(ax, TRAININGS, linewidth=5, alpha=FAINT)
     return ax
 
 
@@ -97,20 +130,37 @@ def draw_line(ax, law, times=1, **style):
 def draw_fit(ax, law, ends=None, label=None, hollow=False, **style):
     """Fig. 3 of the paper: a law with its own points, their intervals, and its line, on logarithmic axes.
 
-    ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled documents, if any.
+    ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled sources, if any, and
+    behind them pale bars over sources and trainings, where those are known.
     """
     if ends is None:
         ends = (None, None) if law.token_band is None else np.exp(law.token_band)
+        if law.training_band is not None:
+            draw_bars(ax, law.S, *np.exp(law.training_band), style.get("color", "C0"))
     draw_points(ax, law.S, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
     return law_axes(draw_line(ax, law, **{k: v for k, v in style.items() if k in ("color", "linestyle")}))
 
 
-def draw_band(ax, x, y, lo=None, hi=None, label=None, **style):
-    """A curve with its interval as a band (R² or exponent against k)."""
+def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
+    """A curve with its interval as a band (R² or exponent against k); wide: (low, high) of a second, paler one."""
     marker = style.pop("marker", None)
     (line,) = ax.plot(x, y, label=label, marker=marker, markevery=max(1, len(x) // 8), **style)
     if lo is not None:
         ax.fill_between(x, lo, hi, color=line.get_color(), alpha=BAND, linewidth=0)
+    if wide is not None and np.isfinite(wide).any():
+        ax.fill_between(x, *wide, color=line.get_color(), alpha=PALE, linewidth=0)
+        name_once(ax, SOURCES, linewidth=6, alpha=BAND + PALE)
+        name_once(ax, TRAININGS, linewidth=6, alpha=PALE)
+    return ax
+
+
+def draw_steps(ax, found, shift=0.0, label=None, **style):
+    """Exponents between neighbouring sizes (`noise.LocalExponents`) with both intervals; shift: decades right."""
+    x, style = found.S * 10**shift, {k: v for k, v in style.items() if k in ("color", "marker")}
+    draw_bars(ax, x, *found.trainings, style.get("color", "C0"))
+    draw_points(ax, x, found.alpha, *found.sources, label=label, **style)
+    ax.plot(x, found.alpha, color=style.get("color", "C0"), linewidth=0.8)
+    ax.set(xscale="log", xlabel="model size $S$, middle of a step", ylabel="local exponent")
     return ax
 
 
@@ -122,6 +172,14 @@ def draw_intervals(ax, labels, values, intervals, names):
         ax.hlines(rows - shift, *np.asarray(ends, float).T, color=f"C{i}", linewidth=2.2, label=name)
     ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
     return ax
+
+
+def draw_three(ax, labels, laws, parameter="alpha"):
+    """`draw_intervals` of one parameter of laws: sources; sources and trainings, where known; scatter of the models."""
+    laws = list(laws)
+    names = max((list(w.intervals(parameter)) for w in laws), key=len)
+    ends = [[w.intervals(parameter).get(name, (np.nan, np.nan)) for w in laws] for name in names]
+    return draw_intervals(ax, labels, [w.parameters[parameter] for w in laws], ends, names)
 
 
 def draw_candidates(ax, example):
@@ -139,10 +197,10 @@ def draw_candidates(ax, example):
 
 
 def draw_noise(ax, misses, sd, **style):
-    """Standard deviation of log(-log RBP_k) over resampled documents against the misses it rests on."""
+    """Standard deviation of log(-log RBP_k) over resampled sources against the misses it rests on."""
     ax.plot(misses, sd, **{"marker": "o", **style, "linestyle": "none", "markersize": 4, "alpha": 0.75})
     ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
-    ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over documents")
+    ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over sources")
     return ax
 
 
@@ -156,9 +214,13 @@ def draw_noise_line(ax):
     return ax
 
 
-def draw_expected(ax, x, measured, low, high, label=None, **style):
-    """A measured curve, and a grey band for what it would be if a law held exactly."""
-    ax.fill_between(x, low, high, color=GREY, alpha=0.3, linewidth=0, label="expected under the law")
+def draw_expected(ax, x, measured, low, high, label=None, wide=None, **style):
+    """A measured curve, and a grey band for what it would be if a law held exactly; wide: a second, paler one."""
+    if wide is not None and np.isfinite(wide).any():
+        ax.fill_between(
+            x, *wide, color=GREY, alpha=0.15, linewidth=0, label="exact law, noise of sources and trainings"
+        )
+    ax.fill_between(x, low, high, color=GREY, alpha=0.4, linewidth=0, label="exact law, noise of sources")
     ax.plot(x, measured, label=label, markersize=4, **style)
     return ax
 

@@ -10,6 +10,7 @@ from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import fit, fit_laws
 from rbplib.laws.noise import fewer_sources, step_weights
+from rbplib.pages.prose import number
 from rbplib.pages.tables import ends, law_columns
 from rbplib.settings import InputError
 
@@ -132,6 +133,36 @@ def without_ends(curve, k):
     return pd.DataFrame(rows)
 
 
+def crossing_words(ks, r2, vocab_size, bound=0.9):
+    """Where R² against k first falls to a bound, and where it stands above it again, as a sentence."""
+    ks, r2 = np.asarray(ks)[np.isfinite(r2)], r2[np.isfinite(r2)]
+    if not len(ks):
+        return "no $R^2$ could be computed at any $k$."
+    above = r2 > bound
+    start = f"$R^2$ is {number(r2[0])} at $k = {ks[0]:,}$"
+    if above.all():
+        return f"{start} and above {bound} at every $k$ counted, to $k = {ks[-1]:,}$."
+    if not above.any():
+        return f"{start} and above {bound} at no $k$ counted."
+    first, last = ks[np.argmin(above)], ks[np.flatnonzero(above)[-1]]
+    again = f"; the largest $k$ at which it is above is {last:,}" if last > first else ""
+    share = number(first / vocab_size, 2)
+    return f"{start}; the first $k$ where it is not above {bound} is {first:,}, {share} of $|V|${again}."
+
+
+def narrower_words(rises, laws, low, high):
+    """How wide the interval of a difference of exponents is beside those of the two: {corpus: (rise, interval)}."""
+    told = {n: np.ptp(ends) for n, (_, ends) in rises.items() if np.isfinite(ends).all()}
+    if not told:
+        return "There is no interval of a difference here: it takes two values of $k$ and enough sources."
+    wide = {(w.corpus, w.k): np.ptp(w.ci_tokens) for ws in laws.values() for w in ws}
+    counts = [sum(width < wide[n, k] for n, width in told.items()) for k in (low, high)]
+    return (
+        f"It is narrower than that of the exponent at $k = {low:,}$ in {counts[0]} of {len(told)} cases, "
+        f"and than that at $k = {high:,}$ in {counts[1]}."
+    )
+
+
 def noise_frame(floors, vocab_size):
     """One row per k of `noise.NoiseFloor`s."""
     return pd.DataFrame(
@@ -146,8 +177,10 @@ def noise_frame(floors, vocab_size):
             "R²": f.r2,
             "R² under the law: 5%": f.r2_band[0],
             "median": f.r2_band[1],
-            "as bad by noise alone": f.worse,
-            "wrong sign by noise alone": f.wrong_sign,
+            "as bad by sources alone": f.worse,
+            "by sources and trainings": f.trained_worse,
+            "explained by": f.explained_by,
+            "wrong sign by sources alone": f.wrong_sign,
             "scatter beyond noise": f.excess_sd,
         }
         for f in floors

@@ -1,5 +1,6 @@
 """Tables of curves, laws and predictions for pages: records in, a data frame out."""
 
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,8 @@ import pandas as pd
 from rbplib.laws.curve import rbp_curve
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
-from rbplib.laws.law import fit_law
+from rbplib.laws.law import EXPLAINED, NOT_TESTED, fit_law
+from rbplib.pages.prose import number
 from rbplib.ranks.table import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
 
@@ -45,21 +47,99 @@ def law_columns(law):
 
 
 def law_frame(laws):
-    """One row per fitted law: `law_columns`, scatter, lack of fit, status."""
-    return pd.DataFrame(
-        {
-            "corpus": corpus_title(w.corpus),
-            "k": w.k if w.k else "–",
-            **law_columns(w),
-            "residual sd": w.residual_sd,
-            "noise sd": w.noise_sd,
-            "lack of fit p": w.lack_of_fit_p,
-            "models": w.n_models,
-            "misses at the largest": w.misses,
-            "status": w.status,
-        }
-        for w in laws
+    """One row per fitted law: exponent with its intervals, R², largest residual and what explains it, p, status.
+
+    The interval over documents stands there where some law has documents that share a source; what trainings add,
+    where it is known for some law.
+    """
+    laws = list(laws)
+    shared, trained = any(w.over_documents is not w for w in laws), any(w.training_df for w in laws)
+    rows = []
+    for w in laws:
+        row = {"corpus": corpus_title(w.corpus), "k": w.k if w.k else "–", "alpha": w.alpha}
+        row |= ends(w.over_documents.ci_tokens, "documents: ") if shared else {}
+        row |= ends(w.ci_tokens, "sources: ")
+        row |= ends(w.ci_trainings, "and trainings: ") if trained else {}
+        row |= {**ends(w.ci_models, "models: "), "R²": w.r2, "largest residual, %": 100 * w.worst_residual}
+        row |= {"explained by": w.explained_by}
+        row |= {"p, documents": w.over_documents.lack_of_fit_p} if shared else {}
+        row |= {"p, sources": w.lack_of_fit_p}
+        row |= {"p, and trainings": w.trained_lack_of_fit_p} if trained else {}
+        row |= {"models": w.n_models, "sources": w.n_sources, "misses at the largest": w.misses, "status": w.status}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def explained_words(found, tail=""):
+    """Counts of `explained_by` over laws, local exponents or noise floors in words: which noise is enough, in how many.
+
+    tail: what it is that is tested, as the end of the sentence's first clause.
+    """
+    found = list(found)
+    count = Counter(f.explained_by for f in found)
+    tested = len(found) - count[NOT_TESTED]
+    if not tested:
+        return f"None of the {len(found)} cases could be tested{tail}: too few sources or models, or no misses left."
+    said = {
+        "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
+        "the scatter between trainings is needed, and enough, in {}": count["trainings"],
+        "neither is enough in {}": count[EXPLAINED[3]],
+        "the choice of text is not enough in {}, and training noise is not known there": count[EXPLAINED[4]],
+    }
+    parts = "; ".join(words.format(n) for words, n in said.items() if n)
+    left = f" ({len(found) - tested} more could not be tested)" if tested < len(found) else ""
+    return f"Of {tested} cases tested at the 5% level{tail}{left}: {parts}."
+
+
+def training_words(laws):
+    """How far trainings of one size differ, measured on whose models; or that it is not known."""
+    laws = list(laws)
+    known = [w for w in laws if w.training_df]
+    if not known:
+        return "No size of this family has a known second training, so training noise is not known here."
+    low, high = (number(100 * f(w.training_sd for w in known), 2) for f in (min, max))
+    by, own = known[0].loss.repeats.family, known[0].family
+    again = len(known[0].loss.repeats.models)
+    whose = "" if by in (own, f"{own}-seeds") else f", another family than {own}: it is taken over from there"
+    between = f"{low}%" if low == high else f"{low}% to {high}%"
+    return (
+        f"Trainings of one size differ by {between} of the loss (standard deviation, {known[0].training_df} degrees of "
+        f"freedom), measured on the {again} models of *{by}*{whose}."
     )
+
+
+def bend_words(steps):
+    """The last step from one size to the next against the mean of the others, over `noise.LocalExponents`: how much."""
+    told = [s for s in steps if np.isfinite(s.bend)]
+    if not told:
+        return "There are too few sizes to compare the last step with the others."
+    last, others = np.median([s.alpha[-1] for s in told]), np.median([s.alpha[:-1].mean() for s in told])
+    below = sum(s.bend < 0 for s in told)
+    return (
+        f"The exponent of the last step is {number(last, 2)} in the median, the mean of the steps before it "
+        f"{number(others, 2)}; the last one is the smaller in {below} of {len(told)} cases. "
+        + explained_words(told, " for this difference")
+    )
+
+
+def apart_words(laws, parameter):
+    """In how many laws a parameter is told from zero, by each of its intervals."""
+    found = {}
+    for law in laws:
+        for name, (low, high) in law.intervals(parameter).items():
+            found.setdefault(name, []).extend([low > 0 or high < 0] if np.isfinite([low, high]).all() else [])
+    said = "; ".join(f"over {name} in {sum(f)} of {len(f)} cases" for name, f in found.items() if f)
+    return f"Zero lies outside the 95% interval: {said}." if said else "No case has an interval."
+
+
+def worst_words(laws):
+    """The effect size in words: how far the models leave their law at the worst, in percent of the loss."""
+    away = [100 * w.worst_residual for w in laws if np.isfinite(w.worst_residual)]
+    if not away:
+        return "No law could be fitted."
+    low, middle, high = (number(f(away), 2) for f in (min, np.median, max))
+    each = f"by {low}% to {high}% of the loss at the most, {middle}% in the median" if len(away) > 1 else f"by {low}%"
+    return f"How far the models leave a line: {each}."
 
 
 def extrapolation_frame(tests):
