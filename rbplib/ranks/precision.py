@@ -28,7 +28,10 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     Cost: one forward pass per condition; half precision is no faster on a CPU.
     """
     sample, found = load_documents(corpus), {}
-    some = [replace(sample, texts=sample.texts[:documents])]  # its digest is still that of the whole sample
+    first = slice(documents)
+    some = [
+        replace(sample, texts=sample.texts[first], units=sample.units[first])
+    ]  # the digest stays the whole sample's
     for name in conditions:
         weights, head = CONDITIONS[name]
         folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix

@@ -71,7 +71,7 @@ class RankTable:
         """Number of the source of each document of the sample, int64 (documents,): documents of one number were drawn
         as one. Every document is its own where the record names none."""
         if units := self.record.get("units"):
-            return np.unique(np.asarray(units), return_inverse=True)[1]
+            return np.unique(np.asarray(units[: self.documents]), return_inverse=True)[1]
         return np.arange(self.record.get("documents", self.document.max(initial=-1) + 1))
 
     @property

@@ -1,11 +1,14 @@
 """Precision: tables equal naive logits in that precision, ties are counted as they stand, float32 is the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from smallmodels import save_model
 
 from rbplib.pages.tables import precision_curves, precision_frame, shift_frame, tie_frame
+from rbplib.ranks import precision
 from rbplib.ranks.engine import token_ranks
 from rbplib.ranks.precision import precision_tables
 from rbplib.ranks.table import RankTable
@@ -54,6 +57,17 @@ def test_tables_are_those_of_naive_logits(place, monkeypatch):
     curves = precision_curves(found, [1, 10])
     assert (shift_frame(curves, 10).query("precision == 'float32'")["change"] == 0).all()
     assert len(precision_frame(curves, 10, n_bootstrap=50)) == 6
+
+
+def test_a_sample_of_the_first_documents_knows_their_sources(place, monkeypatch):
+    """Those of the whole corpus once stood in the record of its first hundred documents, and no fit was possible."""
+    root, _ = place
+    monkeypatch.setenv("RBP_RESULTS", str(root / "results"))
+    whole = load_documents(str(root / "text"))
+    sample = replace(whole, units=tuple(f"package {i // 3}" for i in range(len(whole.texts))))
+    monkeypatch.setattr(precision, "load_documents", lambda corpus: sample)
+    (table, *_) = precision_tables(str(root / "tiny.yml"), str(root / "text"), 21, ("float32",))["float32"]
+    assert table.source.tolist() == [i // 3 for i in range(21)] and len(table.record["units"]) == 21
 
 
 def made(greater, ties):
