@@ -68,8 +68,6 @@ def model_intervals(kind, part, params, residuals, level):
 
 def training_intervals(kind, part, params, found, level):
     """{parameter: (low, high)}: sources and trainings as two independent noises, a test of `exceeding` turned round."""
-    from scipy.optimize import brentq
-
     (variance, shared, df), x = part.training_variance(), np.log(part.S)
     if found is None or not df or not np.isfinite(params).all():
         return dict.fromkeys(kind.parameters, NONE)
@@ -81,11 +79,17 @@ def training_intervals(kind, part, params, found, level):
     for name, param, text, again in zip(kind.parameters, params, sources, variance * spread, strict=True):
         if not text + again > 0:
             return dict.fromkeys(kind.parameters, NONE)
-        noises = 1, text, part.n_sources - 1, again, df, own_seeds(part, df)
-        f = brentq(lambda f, noises=noises: exceeding(f, *noises) - (1 - level), 1e-3, 1e4)
-        half = np.sqrt(f * (text + again))
+        half = half_width(text, part.n_sources - 1, again, df, own_seeds(part, df), level)
         ends[name] = float(param - half), float(param + half)
     return ends
+
+
+def half_width(text, text_df, trainings, df, seeds, level=0.95):
+    """Half an interval of a contrast with these two variances: what the test of `exceeding` does not reject."""
+    from scipy.optimize import brentq
+
+    f = brentq(lambda f: exceeding(f, 1, text, text_df, trainings, df, seeds) - (1 - level), 1e-3, 1e4)
+    return float(np.sqrt(f * (text + trainings)))
 
 
 def own_seeds(part, df):

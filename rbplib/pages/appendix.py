@@ -7,6 +7,7 @@ from scipy import stats
 from rbplib.distributions import gpt2, lognormal, paper
 from rbplib.laws import noise, published, runs
 from rbplib.laws.bootstrap import line
+from rbplib.pages.prose import number
 
 POINTS = ((-5, 1), (-5, 2), (-5, 5), (-1, 1), (-1, 12.892), (0, 0.5), (0, 2), (1, 0.5), (1, 2), (2, 1), (2, 5))
 
@@ -137,6 +138,37 @@ def exponents_frame(ks=(1, 10, 100, 1000, 10_000), printed=gpt2.PRINTED):
     rows = {name: paper.exponents_over_k(ks, misses) for name, misses in moving.items()}
     rows = {"authors' GPT-2 figure": slopes / slopes[0], **rows, "Fréchet of fixed shape": np.ones(len(ks))}
     return pd.DataFrame(rows, index=[f"k = {k}" for k in ks]).T.rename_axis("law").reset_index()
+
+
+def close_words(lam, ratio, here):
+    """Where a ratio of local exponents along a grid of lam is 1, where within a quarter of it, and at the pair."""
+    equal = lam[np.flatnonzero(np.diff(np.sign(ratio - 1)))]
+    said = f"equal at $\\lambda$ = {', '.join(number(x, 2) for x in equal)} only" if len(equal) else "nowhere equal"
+    near = (0.8 <= ratio) & (ratio <= 1.25)
+    parts = np.split(np.arange(len(lam)), np.flatnonzero(np.diff(near)) + 1)
+    spans = [
+        f"from {number(lam[p[0]], 2)}{' (where the grid begins)' if p[0] == 0 else ''} to {number(lam[p[-1]], 2)}"
+        + (" (where the grid ends)" if p[-1] == len(lam) - 1 else "")
+        for p in parts
+        if near[p[0]]
+    ]
+    return (
+        f"Along $\\lambda$ from {number(lam[0])} to {number(lam[-1])} the two local exponents are {said}, and within "
+        f"a quarter {' and '.join(spans) or 'nowhere'}. At the pair, $\\lambda$ = {number(float(here), 2)}, "
+        f"their ratio, that of $-\\log p_1$ over that of $H$, is {number(float(np.interp(here, lam, ratio)))}."
+    )
+
+
+def turn_words(frame):
+    """Which rows of an `exponents_frame` rise with k and which fall somewhere."""
+    steps = {row[0]: np.diff(np.array(row[1:], float)) for row in frame.itertuples(index=False)}
+    falls = [name for name, d in steps.items() if (d < 0).any()]
+    rises = [name for name, d in steps.items() if (d > 0).all()]
+    said = [
+        f"Rising with every $k$: {', '.join(rises) or 'none'}.",
+        f"Falling somewhere: {', '.join(falls) or 'none'}.",
+    ]
+    return " ".join(said)
 
 
 def emergence_frame(ps, N=100):

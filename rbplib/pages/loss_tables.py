@@ -2,12 +2,11 @@
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
 
 from rbplib.laws.law import exponent_difference, fit
 from rbplib.laws.losses import spread_of_trainings
 from rbplib.laws.noise import size_spread
-from rbplib.laws.uncertainty import pooled_df
+from rbplib.laws.uncertainty import half_width, own_seeds
 from rbplib.pages.tables import ends
 
 
@@ -44,8 +43,8 @@ def with_trainings(first, second, gap, interval):
     """The 95% interval of `exponent_difference` with the scatter between trainings, in which both losses move."""
     known = first.repeats is not None and second.repeats is not None
     sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S) if known else (np.nan, 0)
-    if not df or not np.isfinite(interval).all():
-        return np.nan, np.nan
     sources, trainings = ((interval[1] - interval[0]) / 2 / 1.96) ** 2, sd**2 / size_spread(first.S)
-    half = t.ppf(0.975, pooled_df(sources, first.n_sources - 1, trainings, df)) * np.sqrt(sources + trainings)
+    if not df or not sources + trainings > 0:
+        return np.nan, np.nan
+    half = half_width(sources, first.n_sources - 1, trainings, df, own_seeds(first, df))
     return gap - half, gap + half

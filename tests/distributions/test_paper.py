@@ -243,6 +243,8 @@ def test_the_ridge_carries_no_law():
 def test_local_exponent_ratios():
     e = lognormal.local_exponents(np.array([0.1, LAM, 0.7, 1, 2, 3, 10]), BETA)
     close(e.entropy / e.neg_log_p1, (1.44, 1.17, 1.01, 0.94, 0.85, 0.83, 0.89), atol=6e-3)
+    on = lognormal.local_exponents(np.geomspace(LAM, 300, 400), BETA)
+    assert np.all((on.neg_log_p1 / on.entropy > 0.8) & (on.neg_log_p1 / on.entropy < 1.25))  # from the GPT-2 point on
     equal = optimize.brentq(lambda lam: np.subtract(*lognormal.local_exponents(lam, BETA)), 0.4, 1.2)
     close(equal, 0.7356, atol=1e-3)
     e = lognormal.local_exponents(16.0, BETA)

@@ -99,3 +99,30 @@ def test_the_page_on_noise_names_only_rows_that_the_authors_figures_have():
     scatter = (found["residual rms"] / found["noise of one point"])[found["k"] <= 1000]
     assert 4 <= scatter.min() and scatter.max() <= 6 and round(found["slope in standard errors"][-1]) == 7
     assert found["p"][-1] > 0.05 and round((found["slope in standard errors"][-1] / 1.96) ** 2) == 13
+
+
+def test_no_share_of_ties_is_typed_where_page_11_counts_it():
+    for page in ("glossary.md", "derivations/metric.md", "teaching.md"):
+        text = (ROOT / "book" / page).read_text(encoding="utf-8")
+        assert not re.search(r"almost every token has|they are the rule|most tokens are tied", text), page
+
+
+def test_the_intro_promises_only_what_the_pages_have():
+    """The parts it names are those of the contents; the pages that follow the paper end with a judgement by rule."""
+    text = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    captions = re.findall(r"caption: (.+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    assert set(re.findall(r"^\* \*\*(.+?)\*\*", text, re.M)) == set(captions) - {"Reference"}
+    assert "two intervals" not in text and "Every number and figure" not in text and "Each page ends" not in text
+    for page in sorted((ROOT / "notebooks").glob("0[2-8]*.md")):
+        assert "claims.judge(" in page.read_text(encoding="utf-8"), page.stem
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "book" / "glossary.md", ROOT / "book" / "intro.md"], ids=lambda p: p.stem
+)
+def test_the_unit_that_is_resampled_is_the_source(page):
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert not re.search(
+        r"[Rr]esampl\w* (the )?documents|documents are resampled|document bootstrap",
+        text.replace("Resampling documents would", ""),
+    )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.contest import table_contest
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
@@ -59,6 +60,19 @@ def test_table_of_lognormals():
     assert np.allclose(rows["exponent at the pivot"], 1.2 + 0.1 * np.log(rows["S"] / 1e4), atol=0.03)
     low, high = predicted_ratios(TABLES)
     assert 0 < low <= high
+
+
+def test_the_end_of_a_grid_is_no_end_of_a_range():
+    """The two exponents are within a quarter of each other from lam 0.26 on; 20 is where the grid ends, not they."""
+    lam = np.geomspace(0.05, 20, 300)
+    e = lognormal.local_exponents(lam, np.full_like(lam, lognormal.natural(*gpt2.PRINTED).beta))
+    said = appendix.close_words(lam, e.neg_log_p1 / e.entropy, lognormal.natural(*gpt2.PRINTED).lam)
+    assert "to 20 (where the grid ends)" in said and "(where the grid begins)" not in said and "is 0.854" in said
+    half = lam < 2
+    assert "(where the grid ends)" not in appendix.close_words(lam, np.where(half, 1.01, 2.0), 1.0)
+    assert "nowhere equal" in appendix.close_words(lam, 0 * lam + 3, 1.0)
+    said = appendix.turn_words(appendix.exponents_frame())
+    assert "Falling somewhere: authors' GPT-2 figure." in said and "lognormal, mu moving" in said
 
 
 def test_tables_of_the_appendix():
