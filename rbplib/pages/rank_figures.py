@@ -94,3 +94,17 @@ def draw_ratio_parts(ax, parts):
     ax.margins(x=0.22)
     ax.set_xlabel("log likelihood above that of the lognormal (nats)")
     return ax
+
+
+def draw_candidates(ax, example):
+    """Fig. 1 of the paper for one `examples.Example`: the best candidates as bars, the true token's apart."""
+    texts, chances = map(list, zip(*example.candidates, strict=True))
+    if example.target not in texts:
+        texts.append(example.target)
+        chances.append(example.probability)
+    rows = row_axis(ax, [ascii(text).replace("$", r"\$") for text in texts])
+    true = [text == example.target for text in texts]
+    colours, hatches = ["#D55E00" if t else "#9AA5B1" for t in true], ["//" if t else "" for t in true]
+    ax.barh(rows, chances, color=colours, hatch=hatches)
+    ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
+    return ax
