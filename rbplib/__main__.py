@@ -83,11 +83,21 @@ def list_families(name, as_json):
     tell(as_json, rows, *(line.format(**row) for row in rows))
 
 
-@command("corpora", "docs", option("name", nargs="?", help="one corpus only"), JSON, RESULTS)
-def list_corpora(name, as_json, results):
-    """List corpora; documents and tokens where measured."""
+@command(
+    "corpora",
+    "docs --json",
+    option("name", nargs="?", help="one corpus, YAML, file or folder: what it holds as well"),
+    option("--family", help="family whose tokenizer and window count the tokens (default for embedded text: theirs)"),
+    JSON,
+    RESULTS,
+)
+def list_corpora(name, family, as_json, results):
+    """List corpora; documents and tokens where measured, and what one of them holds."""
+    from rbplib.ranks.plan import corpus_facts, facts_text
     from rbplib.ranks.table import read_record
 
+    if family and not name:
+        raise InputError("tokens of a family are counted for one corpus: name it, as in `rbp corpora docs`.")
     rows, lines = [], []
     for corpus in map(load_corpus, [name] if name else corpus_names()):
         records = map(read_record, sorted(((results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}.parquet")))
@@ -95,7 +105,10 @@ def list_corpora(name, as_json, results):
         rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": seen})
         lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
         lines += [f"    {f}: {n['documents']:,} documents, {n['tokens']:,} tokens scored" for f, n in seen.items()]
-    tell(as_json, rows, *lines)
+        if name:
+            rows[-1] |= corpus_facts(corpus, family)
+            lines[1:1] = facts_text(rows[-1])
+    tell(as_json, rows[0] if name else rows, *lines)
 
 
 @command(
@@ -137,6 +150,10 @@ def measure(model, corpus, **asked):
     print(*run(models=model, corpora=corpus, **asked), sep="\n")
 
 
+FITTED = ("alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models", "lack_of_fit_p", "trained_lack_of_fit_p")
+FITTED += ("explained_by", "n_models", "scored_tokens", "status")
+
+
 @command(
     "fit",
     "--family nano-pythia --corpus docs --k 1 --json",
@@ -144,7 +161,7 @@ def measure(model, corpus, **asked):
     option("--corpus", required=True, help="a corpus that the family was measured on"),
     option("--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"),
     PROTOCOL,
-    option("--n-bootstrap", type=whole, default=10_000, help="resamples of documents (default 10000)"),
+    option("--n-bootstrap", type=whole, default=10_000, help="resamples of the sources (default 10000)"),
     option("--seed", type=int, default=42, help="seed of the bootstrap"),
     JSON,
     RESULTS,
@@ -156,20 +173,21 @@ def fit(family, corpus, k, protocol, n_bootstrap, seed, as_json, results):
 
     family, corpus = load_family(family), load_corpus(corpus)
     curve = family_curve(family, corpus.name, [k], protocol, results=results)
-    law = fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed)
-    names = ("alpha", "log_c", "r2", "ci_tokens", "ci_models", "n_models", "scored_tokens", "status")
-    row = {
-        "family": family.name,
-        "corpus": corpus.name,
-        "k": k,
-        **{name: jsonable(getattr(law, name)) for name in names},
-    }
+    law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
+    found = {name: getattr(law, name) for name in FITTED}
+    found |= {"ci_documents": law.over_documents.ci_tokens, "sources": law.n_sources}
+    found |= {"curvature": bend.parameters["curvature"], "ci_curvature": bend.token_intervals["curvature"]}
+    row = {"family": family.name, "corpus": corpus.name, "k": k} | {n: jsonable(v) for n, v in found.items()}
+    said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
     tell(
         as_json,
         row,
-        f"{family.name} on {corpus.name}, k = {k}: alpha {show(row['alpha'])}, R2 {show(row['r2'])}",
-        f"  95% interval from tokens {show(row['ci_tokens'])}, from models {show(row['ci_models'])}",
-        f"  {law.n_models} models, {law.scored_tokens:,} tokens scored, status: {law.status}",
+        f"{family.name} on {corpus.name}, k = {k}: alpha {said['alpha']}, R2 {said['r2']}",
+        f"  95% interval over sources {said['ci_tokens']}, over documents {said['ci_documents']}",
+        f"  with the scatter between trainings {said['ci_trainings']}, from models {said['ci_models']}",
+        f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
+        f"  curvature {said['curvature']} {said['ci_curvature']}",
+        f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
     )
 
 

@@ -133,6 +133,7 @@ class Corpus:
     data_files: str | None = None
     where: dict = field(default_factory=dict)
     template: str = "{text}"  # how a row becomes a document, e.g. "{prompt}\n{canonical_solution}"
+    group: str | None = None  # names the source of a row, e.g. "{author}": rows of one source are resampled as one
     min_characters: int = 0  # shorter documents are left out before the sample is drawn
     first: int | None = None  # the sample is drawn from the first rows only
     documents: int = 1000

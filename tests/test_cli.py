@@ -1,9 +1,12 @@
 """The command line: JSON as promised, and every bad input one sentence on standard error with exit code 2."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from rbplib.__main__ import main
 from rbplib.ranks.table import ranks_path, write_ranks
@@ -12,9 +15,10 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ALPHA, C, V, D, T = 0.08, 2.0, 500, 40, 250
 
 
-def plant(model, S, corpus="prose", rate=None, seed=0):
+def plant(model, S, corpus="prose", rate=None, seed=0, family="toy", scatter=0.0, units=()):
     """A rank table whose RBP_1 is exp(-C S^-alpha): hit or rank 2, tokens drawn once for all models."""
-    hits = np.random.default_rng(seed).random(D * T) < (np.exp(-C * S**-ALPHA) if rate is None else rate)
+    loss = C * S**-ALPHA * np.exp(scatter)
+    hits = np.random.default_rng(seed).random(D * T) < (np.exp(-loss) if rate is None else rate)
     columns = {
         "document": np.repeat(np.arange(D), T),
         "position": np.tile(np.arange(1, T + 1), D),
@@ -23,9 +27,9 @@ def plant(model, S, corpus="prose", rate=None, seed=0):
         "ties": np.ones(D * T),
         "logprob": -np.ones(D * T),
     }
-    record = {"family": "toy", "model": model, "corpus": corpus, "protocol": "paper", "documents": D, "vocab_size": V,
-              "nonembedding_params": S}  # fmt: skip
-    write_ranks(ranks_path("toy", model, corpus), columns, record)
+    record = {"family": family, "model": model, "corpus": corpus, "protocol": "paper", "documents": D, "vocab_size": V,
+              "nonembedding_params": S, "units": list(units)}  # fmt: skip
+    write_ranks(ranks_path(family, model, corpus), columns, record)
 
 
 @pytest.fixture
@@ -55,8 +59,13 @@ def test_fit_recovers_the_planted_exponent(root, capsys):
     code, out, err = run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1", "--json")
     row = json.loads(out)
     assert code == 0 and not err
-    assert list(row) == ["family", "corpus", "k", "alpha", "log_c", "r2", "ci_tokens", "ci_models", "n_models",
-                         "scored_tokens", "status"]  # fmt: skip
+    assert list(row) == ["family", "corpus", "k", "alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models",
+                         "lack_of_fit_p", "trained_lack_of_fit_p", "explained_by", "n_models", "scored_tokens",
+                         "status", "ci_documents", "sources", "curvature", "ci_curvature"]  # fmt: skip
+    assert row["sources"] == D and row["ci_documents"] == row["ci_tokens"]  # each document stands for itself
+    assert row["ci_trainings"] is row["trained_lack_of_fit_p"] is None  # nothing was trained twice
+    assert 0 < row["lack_of_fit_p"] < 1 and row["explained_by"] in ("documents", "not sources; trainings unknown")
+    assert row["ci_curvature"][0] <= row["curvature"] <= row["ci_curvature"][1]
     assert (row["family"], row["corpus"], row["k"], row["n_models"], row["scored_tokens"]) == (
         "toy",
         "prose",
@@ -85,6 +94,48 @@ def test_fit_against_a_line_by_hand(root, capsys):
     assert row["r2"] == pytest.approx(np.corrcoef(np.log(SIZES), y)[0, 1] ** 2, abs=1e-12)
 
 
+def fitted(capsys, *options):
+    return json.loads(run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1", "--json", *options)[1])
+
+
+def test_documents_of_one_source_are_drawn_as_one(root, capsys):
+    for S in SIZES:
+        plant(f"m{S}", S, seed=7, units=[f"book {i // 2}" for i in range(D)])
+    row = fitted(capsys)
+    assert row["sources"] == D // 2 and row["ci_documents"] != row["ci_tokens"]
+    assert f"{D // 2} sources" in run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1")[1]
+
+
+def test_repeats_are_read_where_they_were_measured(root, capsys):
+    """Trainings that differ by 10% of the loss explain what the choice of text cannot; without them nobody knows."""
+    scatter = dict(zip(SIZES, (0.1, -0.1, 0.1, -0.1, 0.1), strict=True))
+    (root / "families/toy.yml").write_text((root / "families/toy.yml").read_text() + "repeats: toy-seeds\n")
+    again = [f"m{S}-{seed}" for S in SIZES for seed in (1, 2)]
+    (root / "families/toy-seeds.yml").write_text("models:\n" + "".join(f"  - owner/{name}\n" for name in again))
+    for S in SIZES:
+        plant(f"m{S}", S, seed=7, scatter=scatter[S])
+    row = fitted(capsys)
+    assert row["ci_trainings"] is row["trained_lack_of_fit_p"] is None and row["lack_of_fit_p"] < 0.01
+    assert row["explained_by"] == "not sources; trainings unknown"
+    for S in SIZES:
+        for seed, away in ((1, 0.1), (2, -0.1)):
+            plant(f"m{S}-{seed}", S, seed=7, family="toy-seeds", scatter=away)
+    row = fitted(capsys)
+    assert row["explained_by"] == "trainings" and row["trained_lack_of_fit_p"] > 0.05 > row["lack_of_fit_p"]
+    assert row["ci_trainings"][0] < row["ci_tokens"][0] < row["ci_tokens"][1] < row["ci_trainings"][1]
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.02])
+def test_the_curvature_of_the_quadratic_fit(root, capsys, bend):
+    x = np.log(SIZES)
+    for S, z in zip(SIZES, x - x.mean(), strict=True):
+        plant(f"m{S}", S, seed=7, scatter=bend * z**2)
+    row = fitted(capsys)
+    low, high = row["ci_curvature"]
+    assert row["curvature"] == pytest.approx(bend, abs=0.004) and low < row["curvature"] < high
+    assert (row["lack_of_fit_p"] < 0.01) == (low > 0) == (bend > 0)
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_rbp_of_exactly_0_or_1_is_a_result(root, capsys, rate):
     for S in SIZES[:2]:
@@ -110,6 +161,9 @@ def test_rbp_of_exactly_0_or_1_is_a_result(root, capsys, rate):
         ("fit --family pair --corpus prose --k 1", "rbp measure --family pair"),
         ("families toi", "did you mean 'toy'"),
         ("corpora pros", "did you mean 'prose'"),
+        ("corpora nope.yml", "no corpus file"),
+        ("corpora prose --family toi", "did you mean 'toy'"),
+        ("corpora --family toy", "name it"),
         ("measure --family nope.yml", "no family file"),
         ("measure --family toy --model mm", "no model 'mm'"),
         ("measure --family toy --protocol half", "invalid choice"),
@@ -151,6 +205,38 @@ def test_a_model_without_a_table_is_left_out_and_its_size_with_it(root, capsys):
 def test_corpora_tell_what_was_measured(root, capsys):
     rows = json.loads(run(capsys, "corpora", "--json")[1])
     assert rows[0]["measured"]["toy"] == {"documents": D, "tokens": D * T}
+
+
+def test_a_corpus_tells_what_it_holds(root, capsys):
+    folder = root / "texts"
+    folder.mkdir()
+    (folder / "long.txt").write_text("\n\n".join(["a b " * 600] * 3))  # three pieces
+    (folder / "short.txt").write_text("c d " * 600)
+    row = json.loads(run(capsys, "corpora", str(folder), "--json")[1])
+    assert (row["documents"], row["sources"], row["scored_tokens"], row["tokens_of"]) == (4, 2, None, None)
+    assert row["largest_source"] == "long.txt" and row["largest_share"] == pytest.approx(0.75, abs=0.001)
+    assert row["effective_sources"] == pytest.approx(1 / (0.75**2 + 0.25**2), abs=0.01)
+    assert "4 documents of 2 sources" in run(capsys, "corpora", str(folder))[1]
+    row = json.loads(run(capsys, "corpora", "prose", "--json")[1])  # its text is on the hub: nothing is fetched
+    assert row["documents"] is row["sources"] is row["largest_share"] is None and row["measured"]["toy"]
+    assert "not here yet" in run(capsys, "corpora", "prose")[1]
+
+
+def test_tokens_of_a_corpus_are_those_that_are_scored(root, capsys):
+    """Counted by hand: a document's first 256 tokens less the first one."""
+    checkout = Path(__file__).resolve().parents[1]
+    (root / "models").symlink_to(checkout / "models")
+    shutil.copy(checkout / "families" / "nano-pythia.yml", root / "families")
+    rows = [{"text": "one two three " * n, "who": "a" if n < 300 else "b"} for n in (5, 0, 200, 300)]
+    (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (root / "corpora" / "rows.yml").write_text('path: rows.jsonl\ngroup: "{who}"\n')
+    row = json.loads(run(capsys, "corpora", "rows", "--family", "nano-pythia", "--json")[1])
+    tokenizer = Tokenizer.from_file(str(checkout / "models" / "tokenizer" / "tokenizer.json"))
+    counts = [max(min(len(tokenizer.encode(r["text"]).ids), 256) - 1, 0) for r in rows]
+    assert counts[1] == 0 and counts[3] == 255
+    assert (row["scored_tokens"], row["documents"], row["sources"]) == (sum(counts), 4, 2)
+    assert row["largest_source"] == ("b" if counts[3] > sum(counts[:3]) else "a")
+    assert row["largest_share"] == pytest.approx(max(counts[3], sum(counts[:3])) / sum(counts))
 
 
 def test_every_command_has_help_with_an_example(capsys):

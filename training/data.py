@@ -7,10 +7,13 @@ import numpy as np
 
 from rbplib.settings import results_dir, root
 from rbplib.text import packages as embedded
+from rbplib.text.pins import TRAINING
+from rbplib.text.shingles import shingles
 
 SHARE = {"docs": 0.30, "code": 0.63, "doctests": 0.07}  # of the characters: nearly all of the first and the last
 OVERLAP = 0.05  # a training document with more than this share of its shingles in evaluation text is dropped
 EVALUATION_OVERLAP = 0.25  # nor may it hold more than this share of the shingles of any one evaluation document
+REPEATED = 0.5  # a training document with more than this share of its shingles already seen is dropped
 SEED = 42
 CHARACTERS = 53_000_000  # of the training text; the plan in `train.py` says how many of its tokens are used
 HELDOUT = 250  # documents at the start of the training order that are not trained on
@@ -37,14 +40,14 @@ class Held:
     def __init__(self, texts):
         self.where, self.size = {}, []
         for number, text in enumerate(texts):
-            codes = embedded.shingles(text).tolist()
+            codes = shingles(text).tolist()
             self.size.append(len(codes))
             for code in codes:
                 self.where.setdefault(code, []).append(number)
 
     def overlaps(self, text):
         """Share of the text's shingles found in evaluation text; largest share of one evaluation document it holds."""
-        codes = embedded.shingles(text).tolist()
+        codes = shingles(text).tolist()
         hits = [self.where[code] for code in codes if code in self.where]
         if not hits:
             return 0.0, 0.0
@@ -57,17 +60,28 @@ def near(held, text):
     return share > OVERLAP or part > EVALUATION_OVERLAP
 
 
+def without_repeats(texts):
+    """Documents in order, less those of which more than REPEATED of the shingles came in those before."""
+    seen, kept = set(), []
+    for text in texts:
+        codes = shingles(text).tolist()
+        if sum(code in seen for code in codes) <= REPEATED * len(codes):
+            kept.append(text)
+            seen.update(codes)
+    return kept
+
+
 def training_documents():
     """Training documents by kind in file order, disjoint from the evaluation pool; and how many were dropped why."""
     held = Held(evaluation_pool())
     found = {kind: [] for kind in embedded.TRAINED}
-    for package in embedded.TRAINING:
+    for package in TRAINING:
         for kind, texts in embedded.package_documents(package, embedded.TRAINED).items():
             found[kind] += texts
     kept, counts = {}, {}
     for kind, texts in found.items():
         clean = [text for text in texts if not near(held, text)]
-        kept[kind] = embedded.without_repeats(clean)
+        kept[kind] = without_repeats(clean)
         counts[kind] = {"found": len(texts), "near evaluation": len(texts) - len(clean), "kept": len(kept[kind])}
         counts[kind]["characters"] = sum(map(len, kept[kind]))
     return kept, counts

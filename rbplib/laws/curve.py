@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.losses import Loss, mean, measured_on
-from rbplib.ranks.table import asked, by_size, family_tables, measured
+from rbplib.ranks.table import asked, by_size, family_tables, measured, ranks_path, read_ranks
 from rbplib.settings import InputError, load_family
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -193,16 +193,25 @@ def with_repeats(curves, family, corpora=None, protocol="paper"):
     """
     curves = dict(curves)
     for name, tables in repeated(family, corpora, protocol).items():
-        if name in curves and curves[name].ks.max() <= int(tables[0].record["vocab_size"]):
-            again = rbp_curve(tables, curves[name].ks, curves[name].definition)
-            curves[name] = replace(curves[name], repeats=again)
+        if name in curves:
+            curves[name] = beside(curves[name], tables)
     return curves
 
 
+def beside(curve, tables):
+    """A curve with the rank tables of its repeats counted; as it was without any, or where they cannot count its k."""
+    if not tables or curve.ks.max() > int(tables[0].record["vocab_size"]):
+        return curve
+    return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
+
+
 def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):
-    """Read a family's rank tables on one corpus and count. See rbp_curve."""
+    """Read a family's rank tables on one corpus, and its repeats' where there are any, and count. See rbp_curve."""
     tables, missing = family_tables(family, corpus, protocol, results)
-    return rbp_curve(tables, ks, definition, missing)
+    curve, repeats = rbp_curve(tables, ks, definition, missing), load_family(family).repeats
+    models = load_family(repeats).models if repeats else ()
+    paths = [ranks_path(repeats, m.name, corpus, protocol, results) for m in models]
+    return beside(curve, [read_ranks(path) for path in paths if path.is_file()])
 
 
 def sequence_success(table, k, N, definition="greater+ties"):

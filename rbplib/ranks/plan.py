@@ -4,12 +4,17 @@ The speed is not a guess: a matrix product is timed on the device that would do 
 tables or samples that are here, and bounded by documents times window where there is neither.
 """
 
+import numpy as np
+
 from rbplib import hub
 from rbplib.models.devices import choose_device, choose_dtype, free_memory
+from rbplib.models.files import model_folder
+from rbplib.models.load import load_tokenizer
 from rbplib.models.sizes import config_of, sizes_of, window_length
 from rbplib.ranks.table import asked, ranks_path, read_record
-from rbplib.settings import InputError, results_dir
+from rbplib.settings import InputError, family_names, load_family, results_dir
 from rbplib.text.corpora import sample_here
+from rbplib.text.windows import encode, make_windows, scored_rows
 
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly
@@ -97,15 +102,60 @@ def plan_corpus(corpus, length, protocol, results):
     here = True
     if record := next(filter(None, map(record_at, sorted(paths))), None):
         count, source = record["read_tokens"], "a measured table"
-    elif texts := sample_here(corpus):
-        whole = 2 * len("".join(texts))  # windows of `full` overlap by half
-        cut = sum(min(length * CHARACTERS, len(t)) for t in texts)
+    elif sample := sample_here(corpus):
+        whole = 2 * len("".join(sample.texts))  # windows of `full` overlap by half
+        cut = sum(min(length * CHARACTERS, len(t)) for t in sample.texts)
         count, source = (cut if protocol == "paper" else whole) / CHARACTERS, "its text"
     elif corpus.tokens and protocol == "paper":
         count, source, here = corpus.tokens, "its entry", False
     else:
         count, source, here = corpus.documents * length, "an upper bound", False
     return {"corpus": corpus.name, "tokens": round(count), "here": here, "from": source}
+
+
+def corpus_facts(corpus, family=None):
+    """What a corpus holds: documents, the sources they are from, and what of its text each source gives.
+
+    Args:
+        corpus: a settings.Corpus. family: a name or record; its tokenizer and window count what the paper's protocol
+            scores. Embedded text is counted as the embedded families read it where none is given, other text by
+            characters.
+    Returns:
+        dict that JSON can hold. largest_share is the largest source's share of the scored tokens (of the characters
+        where `tokens_of` is None), effective_sources 1 / sum of squared shares. None stands for what is not known:
+        everything counted, where the text of a hub's corpus is not here yet.
+    Cost: the text is read and tokenised; text of packages is gathered once.
+    """
+    if family is None and corpus.source == "embedded":
+        family = next((f for f in map(load_family, family_names()) if f.embedded), None)
+    family, sample = family and load_family(family), sample_here(corpus)
+    found = {"tokens_of": family and family.name, "window": family and window_length(family)}
+    found |= dict.fromkeys(("documents", "sources", "scored_tokens", "characters", "largest_source", "largest_share"))
+    found |= {"effective_sources": None, "note": corpus.note, "licence": corpus.licence, "digest": corpus.digest}
+    if sample is None:
+        return found
+    sizes = np.array([len(text) for text in sample.texts])
+    found |= {"documents": len(sizes), "characters": int(sizes.sum()), "digest": sample.digest}
+    if family:
+        sizes = scored_tokens(sample.texts, family)
+        found["scored_tokens"] = int(sizes.sum())
+    names, source = np.unique(sample.units or np.arange(len(sizes)).astype(str), return_inverse=True)
+    given = np.bincount(source, sizes)
+    largest, share = given.argmax(), given / max(given.sum(), 1)
+    found |= {"sources": len(names), "largest_source": str(names[largest]) if sample.units else None}
+    return found | {"largest_share": float(share[largest]), "effective_sources": float(1 / max((share**2).sum(), 1e-9))}
+
+
+def scored_tokens(texts, family):
+    """Tokens of each document that the paper's protocol scores with a family's tokenizer and window, int64 (D,)."""
+    model = family.models[0]
+    folder, _ = model_folder(model, weights=False)
+    tokenizer = load_tokenizer(folder, model.id)
+    windows = make_windows(encode(tokenizer, texts), tokenizer.all_special_ids, window_length(family))
+    counts = np.zeros(len(texts), np.int64)
+    for w in windows.windows:
+        counts[w.document] += len(scored_rows(w, windows.special))
+    return counts
 
 
 def record_at(path):
@@ -161,6 +211,24 @@ def plan_text(plan):
             f"({size(total['disk_free_bytes'])} are free)"
         )
     return "\n".join(lines)
+
+
+def facts_text(facts):
+    """What a corpus holds as lines for people."""
+    if facts["documents"] is None:
+        lines = ["its text is not here yet: `rbp measure` fetches it"]
+    else:
+        read = f"{facts['characters']:,} characters"
+        if facts["tokens_of"]:
+            read = f"{facts['scored_tokens']:,} tokens scored as {facts['tokens_of']} reads it"
+        largest = f" ({facts['largest_source']})" if facts["largest_source"] else ""
+        lines = [
+            f"{facts['documents']:,} documents of {facts['sources']:,} sources, {read}",
+            f"largest source {facts['largest_share']:.1%}{largest}; as {facts['effective_sources']:.1f} equal sources",
+        ]
+    return [
+        f"    {line}" for line in (*lines, *(f"{n}: {facts[n]}" for n in ("note", "licence", "digest") if facts[n]))
+    ]
 
 
 def duration(seconds):

@@ -198,7 +198,9 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
         if samples:
             entries |= {"requested_dtype": dtype or model.dtype, "head_dtype": head_dtype}
         found[model.name] = [
-            {**entries, "corpus": c.name, "seed": c.seed, **({"corpus_digest": digest} if digest else {})}
+            entries
+            | {"corpus": c.name, "seed": c.seed, "group": c.group}
+            | ({"corpus_digest": digest} if digest else {})
             for c, digest in zip(corpora, digests, strict=True)
         ]
     return found

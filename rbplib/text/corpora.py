@@ -46,8 +46,8 @@ def load_documents(corpus):
     """
     corpus = load_corpus(corpus)
     if corpus.source == "file":
-        texts, found = file_sample(find_path(corpus), corpus)
-        held = {"texts": texts, "found": found, "digest": texts_digest(texts)}
+        held = file_sample(find_path(corpus), corpus)
+        held["digest"] = texts_digest(held["texts"])
     else:
         held = kept_sample(corpus)
     if not held["texts"]:
@@ -102,7 +102,7 @@ def kept_sample(corpus):
 def sample_path(corpus):
     """results/corpora/NAME-KEY.json; the key is a hash of everything that decides the sample."""
     if corpus.source == "hub":
-        request, name = {k: v for k, v in asdict(corpus).items() if k in REQUEST}, corpus.name
+        request, name = {k: v for k, v in asdict(corpus).items() if k in REQUEST or (k == "group" and v)}, corpus.name
     else:
         request, name = [corpus.kind, corpus.documents, corpus.seed, packages.state(corpus.kind)], corpus.kind
     key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
@@ -119,25 +119,24 @@ def read_sample(path):
 
 
 def sample_here(corpus):
-    """The texts of a corpus that need no network, or None."""
-    if corpus.source == "hub":
-        return (read_sample(sample_path(corpus)) or {}).get("texts")
-    return load_documents(corpus).texts
+    """The Documents of a corpus that need no network, or None."""
+    return None if corpus.source == "hub" and not read_sample(sample_path(corpus)) else load_documents(corpus)
 
 
 def draw_sample(corpus):
     """Fetch what the sample of a hub corpus needs and draw it."""
-    template_fields(corpus.template)
+    for template in filter(None, (corpus.template, corpus.group)):
+        template_fields(template)
     repo = hub.open_repo(corpus.id, corpus.revision, "dataset")
     files = data_files(repo, corpus)
     if corpus.streaming and all(n.endswith(".parquet") for n in files):
         with hub.telling(repo):
-            texts, found = sample_rows([lambda n=n: ParquetRows(hub.open_remote(repo, n), n) for n in files], corpus)
+            sample = sample_rows({n: lambda n=n: ParquetRows(hub.open_remote(repo, n), n) for n in files}, corpus)
     else:
         folder = hub.fetch(repo, *files) if corpus.first is None else None  # the first rows may be all in one file
-        sources = [lambda n=n: open_rows((folder or hub.fetch(repo, n)) / n, n) for n in files]
-        texts, found = sample_rows(sources, corpus)
-    return {"texts": texts, "found": found, "source": {"id": repo.id, "revision": repo.revision, "files": files}}
+        sources = {n: lambda n=n: open_rows((folder or hub.fetch(repo, n)) / n, n) for n in files}
+        sample = sample_rows(sources, corpus)
+    return sample | {"source": {"id": repo.id, "revision": repo.revision, "files": files}}
 
 
 def data_files(repo, corpus):

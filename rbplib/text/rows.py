@@ -20,7 +20,8 @@ from rbplib.settings import TEXT_SUFFIXES, InputError, nearest
 
 READERS = 8  # files read at once; most of the time is waiting, for a disk or for the hub
 LEAST = 2_000  # characters of a document cut out of a longer text
-READABLE = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", ".txt", ".md")
+TEXT = (".txt", ".md")  # cut into pieces
+READABLE = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst", *TEXT)
 
 
 def draw(n, documents, seed):
@@ -30,26 +31,42 @@ def draw(n, documents, seed):
 
 
 def sample_rows(sources, corpus):
-    """(texts, number of rows there were to draw from): a corpus's sample of some sources taken as one long table.
+    """A corpus's sample of some files taken as one long table.
 
-    sources: callables that open one source each, in order; opened only as far as needed.
+    Args:
+        sources: {name: callable that opens it}, in order; opened only as far as needed.
+    Returns:
+        {"texts", "units", "found": number of rows there were to draw from}. A row's unit is what the corpus's `group`
+        makes of it, else the file that it was cut from with others; no units where every row stands for itself.
     """
-    names = template_fields(corpus.template)
+    names = template_fields(corpus.template) + (template_fields(corpus.group) if corpus.group else [])
+
+    def document(file, row):
+        own = render(corpus.group, row, corpus.name) if corpus.group else file
+        return render(corpus.template, row, corpus.name), own
+
+    def sample(documents, found):
+        units = [own or f"row {number}" for number, (_, own) in enumerate(documents)]
+        kept = units if any(own for _, own in documents) else []
+        return {"texts": [text for text, _ in documents], "units": kept, "found": found}
+
+    files = [name if len(sources) > 1 and name.endswith(TEXT) else "" for name in sources]
     if not (corpus.where or corpus.min_characters or corpus.first is not None):
         with ThreadPoolExecutor(READERS) as pool:
-            opened = list(pool.map(lambda source: source(), sources))
+            opened = list(pool.map(lambda source: source(), sources.values()))
             counts = list(pool.map(len, opened))
             starts = np.cumsum([0, *counts])
             chosen = draw(starts[-1], corpus.documents, corpus.seed)
             inside = [np.sort(chosen[(chosen >= a) & (chosen < b)]) - a for a, b in itertools.pairwise(starts)]
             parts = pool.map(lambda source, numbers: source.take(numbers, names), opened, inside)
-            rows = {start + i: row for start, part in zip(starts, parts, strict=False) for i, row in part.items()}
-        return [render(corpus.template, rows[i], corpus.name) for i in chosen], int(starts[-1])
-    rows = itertools.chain.from_iterable(source() for source in sources)
-    rows = (r for r in rows if all(lookup(r, k, corpus.name) == v for k, v in corpus.where.items()))
-    texts = (render(corpus.template, row, corpus.name) for row in rows)
-    texts = list(itertools.islice((t for t in texts if len(t) >= corpus.min_characters), corpus.first))
-    return [texts[i] for i in draw(len(texts), corpus.documents, corpus.seed)], len(texts)
+            held = zip(starts, files, parts, strict=False)
+            rows = {start + i: (file, row) for start, file, part in held for i, row in part.items()}
+        return sample([document(*rows[i]) for i in chosen], int(starts[-1]))
+    rows = ((file, row) for file, source in zip(files, sources.values(), strict=True) for row in source())
+    rows = (r for r in rows if all(lookup(r[1], k, corpus.name) == v for k, v in corpus.where.items()))
+    long = (d for d in itertools.starmap(document, rows) if len(d[0]) >= corpus.min_characters)
+    texts = list(itertools.islice(long, corpus.first))
+    return sample([texts[i] for i in draw(len(texts), corpus.documents, corpus.seed)], len(texts))
 
 
 def open_rows(path, name):
@@ -119,7 +136,7 @@ class TextRows:
         number = 0
         try:
             with io.TextIOWrapper(pa.input_stream(str(self.path)), encoding="utf-8-sig") as lines:
-                if self.name.endswith((".txt", ".md")):
+                if self.name.endswith(TEXT):
                     yield from ({"text": piece} for piece in cut(lines.read()))
                 for number, line in enumerate(lines, start=1):  # noqa: B007
                     if line.strip():
@@ -172,14 +189,15 @@ def cut(text):
 
 
 def file_sample(path, corpus):
-    """(texts, number of documents) of a file, or of all text files of a folder in the order of their paths."""
+    """`sample_rows` of a file, or of all text files of a folder in the order of their paths."""
     files = [path]
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES and p.is_file())
         files = [p for p in files if not any(part.startswith(".") for part in p.relative_to(path).parts)]
     if not files:
         raise InputError(f"{path} holds no {', '.join(TEXT_SUFFIXES)} file: put the text there, or name a file.")
-    return sample_rows([lambda p=p: open_rows(p, str(p)) for p in files], corpus)
+    inside = path if path.is_dir() else path.parent
+    return sample_rows({p.relative_to(inside).as_posix(): lambda p=p: open_rows(p, str(p)) for p in files}, corpus)
 
 
 def template_fields(template):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from rbplib.settings import Corpus, InputError, load_corpus
+from rbplib.ranks.table import expected
+from rbplib.settings import Corpus, InputError, load_corpus, load_family
 from rbplib.text.corpora import load_documents
 from rbplib.text.rows import cut, draw
 
@@ -35,6 +36,49 @@ def test_a_folder_in_the_order_of_its_paths(tmp_path):
     every = ["first", "bare", "second", "third"]
     assert list(found.texts) == [every[i] for i in draw(4, 1000, 42)] and found.found == 4
     assert load_corpus(str(tmp_path)).name == tmp_path.name
+
+
+def test_pieces_of_one_file_among_several_have_it_as_their_source(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a.txt").write_text("\n\n".join(["word " * 500] * 3))
+    (tmp_path / "b" / "a.txt").write_text("short")
+    (tmp_path / "rows.jsonl").write_text('"one"\n"two"\n')
+    found = load_documents(str(tmp_path))
+    from_ = dict(zip(found.units, found.texts, strict=True))
+    assert found.units.count("a.txt") == 3 and from_["b/a.txt"] == "short"
+    assert len(set(found.units)) == 4 and len(found.texts) == 6  # two files, and each row its own
+    assert load_documents(str(tmp_path / "a.txt")).units == ()  # one file alone: there is nothing else to draw
+    assert load_documents(str(tmp_path / "rows.jsonl")).units == ()
+
+
+@pytest.mark.parametrize("changes", [{}, {"min_characters": 1}])
+def test_rows_of_one_group_are_one_source(tmp_path, changes):
+    rows = [{"text": f"text {i}", "meta": {"book": f"b{i % 3}" if i else None}} for i in range(9)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    found = load_documents(corpus(path, group="{meta.book}", **changes))
+    for text, unit in zip(found.texts, found.units, strict=True):
+        i = int(text.split()[1])
+        assert unit == f"b{i % 3}" if i else unit not in ("b0", "b1", "b2")  # a row that names no group is its own
+    assert load_documents(corpus(path, **changes)).units == ()
+    with pytest.raises(InputError, match="no field 'author'"):
+        load_documents(corpus(path, group="{author}"))
+
+
+def test_the_group_of_parquet_rows(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": list("abcd"), "who": [1, 1, 2, 2]}), tmp_path / "rows.parquet")
+    found = load_documents(corpus(tmp_path / "rows.parquet", group="{who}"))
+    assert dict(zip(found.texts, found.units, strict=True)) == {"a": "1", "b": "1", "c": "2", "d": "2"}
+
+
+def test_another_group_is_measured_again():
+    family = load_family("nano-pythia")
+    asked = [corpus("x.jsonl"), corpus("x.jsonl", group="{book}"), corpus("x.jsonl", group="{author}")]
+    found = [expected(family, family.models[:1], [one]) for one in asked]
+    assert found[0] != found[1] != found[2] != found[0]
 
 
 def test_a_digest_names_one_text(tmp_path):

@@ -408,6 +408,9 @@ def test_compressed_rows_filtered(hub, tmp_path, ending):
     hub.add("datasets", "owner/set", tmp_path / "set")
     asked = corpus(data_files="test.jsonl*", where={"meta.set": "B"}, min_characters=31, documents=100)
     assert sorted(map(len, load_documents(asked).texts)) == list(range(33, 90, 3))
+    grouped = corpus(data_files="test.jsonl*", where={"meta.set": "B"}, group="{meta.set}")
+    assert load_documents(asked).units == () and set(load_documents(grouped).units) == {"B"}
+    assert load_documents(grouped).units == load_documents(grouped).units  # the kept sample holds them
     first = load_documents(corpus(data_files="test.jsonl*", first=10))
     assert sorted(map(len, first.texts)) == list(range(10)) and first.texts.count("") == 1
 

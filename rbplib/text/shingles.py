@@ -1,0 +1,40 @@
+"""Texts that repeat each other, told by their shingles: hashes of runs of words."""
+
+import re
+import zlib
+
+import numpy as np
+
+SHINGLE = 8  # words of a shingle
+SHARED = 0.25  # two documents of which one has more than this share of its shingles from the other are near-duplicates
+WORD = re.compile(r"\w+")
+
+
+def shingles(text):
+    """Hashes of all runs of SHINGLE words, lower-cased; one hash of the whole for a shorter text. uint64 (n,)."""
+    words = np.array([zlib.crc32(w.encode()) for w in WORD.findall(text.lower())], np.uint64)
+    runs = max(len(words) - SHINGLE + 1, 1)
+    code = np.zeros(runs, np.uint64)
+    for step in range(min(SHINGLE, len(words))):
+        code = code * np.uint64(1_000_003) + words[step : step + runs]  # wraps around: a rolling hash
+    return np.unique(code ^ (code >> np.uint64(29)))
+
+
+class Kept:
+    """Documents kept so far by their shingles."""
+
+    def __init__(self):
+        self.where, self.sizes = {}, []
+
+    def adds(self, text):
+        """Keep a text and say so, unless it is a near-duplicate of one kept before."""
+        codes, shared = shingles(text).tolist(), {}
+        for code in codes:
+            for number in self.where.get(code, ()):
+                shared[number] = shared.get(number, 0) + 1
+        if any(n > SHARED * min(len(codes), self.sizes[number]) for number, n in shared.items()):
+            return False
+        for code in codes:
+            self.where.setdefault(code, []).append(len(self.sizes))
+        self.sizes.append(len(codes))
+        return True
