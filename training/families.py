@@ -19,7 +19,10 @@ TITLES = {
 }
 
 
-SEEDS = "Every size of {title} three times, from other initial weights and with the text in another order."
+SEEDS = (
+    "Every size of {title} twice, from two sets of initial weights and with the text's windows in two shuffled orders. "
+    "The ladder itself reads them in the text's order, so it is no third draw of the same kind."
+)
 
 
 def write(out):
@@ -27,11 +30,9 @@ def write(out):
     trained = [(path, r["nonembedding_params"]) for path, r in records(out)]
     for family, (title, note) in TITLES.items():
         _write(family, title, note, True, [(path, size) for path, size in trained if path.parent.name == family])
-        others = [(path, size) for path, size in trained if path.parent.name == f"{family}-seeds"]
-        sizes = {size for _, size in others}
-        first = [(path, size) for path, size in trained if path.parent.name == family and size in sizes]
-        models = sorted(first + others, key=lambda pair: pair[1])
-        _write(f"{family}-seeds", f"{title}, repeated", SEEDS.format(title=title), False, models)
+        again = [(path, size) for path, size in trained if path.parent.name == f"{family}-seeds"]
+        note = SEEDS.format(title=title)
+        _write(f"{family}-seeds", f"{title}, repeated", note, False, sorted(again, key=lambda pair: pair[1]))
 
 
 def _write(family, title, note, embedded, models):
