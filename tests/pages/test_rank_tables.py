@@ -63,7 +63,7 @@ def test_table_of_lognormals():
 
 
 def test_the_end_of_a_grid_is_no_end_of_a_range():
-    """The two exponents are within a quarter of each other from lam 0.26 on; 20 is where the grid ends, not they."""
+    """The two exponents are within a quarter of each other from lam 0.3 on; 20 is where the grid ends, not they."""
     lam = np.geomspace(0.05, 20, 300)
     e = lognormal.local_exponents(lam, np.full_like(lam, lognormal.natural(*gpt2.PRINTED).beta))
     said = appendix.close_words(lam, e.neg_log_p1 / e.entropy, lognormal.natural(*gpt2.PRINTED).lam)
