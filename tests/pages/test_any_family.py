@@ -1,0 +1,122 @@
+"""Every notebook that takes a family, run on one that contradicts the paper: what the pages say must still be true."""
+
+import html
+import os
+import re
+
+import nbformat
+import pytest
+
+from rbplib.pages import notebooks
+from tests.conftest import ROOT
+from tests.plantedfamily import write_backwards
+
+PER_FAMILY = [p.stem for p in sorted((ROOT / "notebooks").glob("0[1-8]_*.md"))]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    place, keep = tmp_path_factory.mktemp("backwards"), dict(os.environ)
+    for name in ("notebooks", "published", "training"):
+        (place / name).symlink_to(ROOT / name)
+    for folder in ("families", "corpora", "models", "book"):
+        (place / folder).mkdir()
+    (place / "book" / "claims.yml").symlink_to(ROOT / "book" / "claims.yml")
+    os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
+    try:
+        yield place, write_backwards(place)
+    finally:
+        os.environ.clear()
+        os.environ.update(keep)
+
+
+@pytest.fixture(scope="module")
+def pages(root):
+    """{notebook: (its own words, what its code said)} of the family."""
+    found = {}
+    for name in PER_FAMILY:
+        path = notebooks.run_notebook(name, "backwards", parameters={"corpora": ["notes"], "n_bootstrap": 200})
+        found[name] = words(nbformat.read(path, 4))
+    return found
+
+
+def words(page):
+    """(Markdown cells, outputs) of an executed notebook as plain text."""
+    fixed = "\n".join(c.source for c in page.cells if c.cell_type == "markdown")
+    said = []
+    for output in (o for c in page.cells if c.cell_type == "code" for o in c.outputs):
+        data = output.get("data", {})
+        text = data.get("text/markdown") or data.get("text/html") or output.get("text", "")
+        said.append(html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S)))
+        said.append(output.get("metadata", {}).get("image/svg+xml", {}).get("alt", ""))
+    return fixed, "\n".join(said)
+
+
+# Fixed sentences that this family contradicts, or that only one family could make true.
+FALSE_HERE = (
+    "much narrower than either",
+    "a tenth of GPT-2",
+    "how large models behave",
+    "with close exponents",
+    "the straight line is lost",
+    "small and trained for a short time",
+    "falls with k and size",
+    "it falls with k",
+    "rises from 0 to 1",
+    "these two have nearly the same probability",
+    "scores both places alike",
+    "Every line still runs the right way",
+)
+
+
+@pytest.mark.parametrize("name", PER_FAMILY)
+class TestPage:
+    def test_no_sentence_is_false_for_this_family(self, pages, name):
+        fixed, said = pages[name]
+        assert not [phrase for phrase in FALSE_HERE if phrase in fixed + said]
+
+    def test_numbers_that_do_not_exist_are_not_shown_as_numbers(self, pages, name):
+        _, said = pages[name]
+        assert not re.findall(r".{0,30}(?:\bnan\b|\binf\b|∞ ?%|\bNone\b).{0,30}", said)
+
+    def test_a_range_of_one_number_is_no_range(self, pages, name):
+        _, said = pages[name]
+        assert not re.findall(r".{0,40}\b(\d+(?:\.\d+)?) to \1(?!\S)", said)
+        assert not re.findall(r"agrees (?:on|in) \d of 1\b", said)
+
+    def test_the_papers_vocabulary_is_called_the_papers(self, pages, name):
+        sentences = re.split(r"(?<=[.:;])\s", "\n".join(pages[name]))
+        assert not [s for s in sentences if "50,257" in s and "paper" not in s and "GPT-2" not in s]
+
+    def test_claims_of_the_paper_do_not_agree_with_a_reversed_trend(self, pages, name):
+        _, said = pages[name]
+        about_size = [
+            line for line in said.splitlines() if re.search(r"power (of|law in) model size|exponent grows", line)
+        ]
+        assert not [line for line in about_size if re.search(r"; agrees(?! (in|on) 0)", line)]
+
+
+def test_pages_say_that_larger_models_do_worse(pages):
+    for name in ("02_top1_law", "03_moderate_k", "04_large_k"):
+        assert re.search("wrong sign|wrong way|do worse", pages[name][1]), name
+
+
+def test_pages_say_that_the_noise_of_training_is_not_known(pages):
+    for name in ("02_top1_law", "03_moderate_k", "05_k_dependence"):
+        assert re.search("training", pages[name][1]) and "not known" in pages[name][1], name
+
+
+def test_two_places_are_called_alike_only_where_they_are(pages):
+    said = pages["01_metric"][1]
+    p = [float(x) for x in re.findall(r"with probability \*\*([\d.]+)\*\*", said)]
+    assert len(p) < 2 or abs(p[0] / p[1] - 1) < 0.1 or "nearly the same" not in "".join(pages["01_metric"])
+
+
+def test_a_decoder_fails_only_where_the_rank_is_not_first(pages):
+    said = pages["01_metric"][1]
+    ranks = re.findall(r"at rank \*\*(\d+)\*\*", said)
+    assert (
+        "fails at the first and succeeds at the second" not in said
+        or ranks == sorted(ranks, key=int)[::-1]
+        and ranks[1] == "1"
+    )
