@@ -85,7 +85,7 @@ class TestPage:
         assert not re.findall(r"agrees (?:on|in) \d of 1\b", said)
 
     def test_the_papers_vocabulary_is_called_the_papers(self, pages, name):
-        sentences = re.split(r"(?<=[.:;])\s", "\n".join(pages[name]))
+        sentences = re.split(r"(?<=[.;])\s", "\n".join(pages[name]))
         assert not [s for s in sentences if "50,257" in s and "paper" not in s and "GPT-2" not in s]
 
     def test_claims_of_the_paper_do_not_agree_with_a_reversed_trend(self, pages, name):
@@ -120,3 +120,7 @@ def test_a_decoder_fails_only_where_the_rank_is_not_first(pages):
         or ranks == sorted(ranks, key=int)[::-1]
         and ranks[1] == "1"
     )
+
+
+def test_one_corpus_gives_one_number(pages):
+    assert not re.findall(r"from \S+ \((.+?)\) to \S+ \(\1\)", pages["02_top1_law"][1])
