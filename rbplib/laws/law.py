@@ -11,13 +11,15 @@ from functools import cached_property
 
 import numpy as np
 
-from rbplib.laws.bootstrap import MIN_DOCUMENTS, line, percentile_interval
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval
+from rbplib.laws.difference import check_models
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.losses import Loss
 from rbplib.laws.uncertainty import (
     NONE,
     Scatter,
     doubts,
+    explanation,
     leave_one_out,
     model_intervals,
     scatter_beyond_noise,
@@ -26,17 +28,6 @@ from rbplib.laws.uncertainty import (
     training_quantile,
 )
 from rbplib.settings import InputError, check_choice
-
-EXPLAINED = ("documents", "sources", "trainings", "none of these", "not sources; trainings unknown")
-NOT_TESTED = "not tested"
-
-
-def explanation(tests, level=0.95):
-    """The first noise that is enough at 1 - level; tests: p against documents, sources, sources and trainings."""
-    for said, p in zip(EXPLAINED, tests, strict=False):
-        if p >= 1 - level:
-            return said
-    return NOT_TESTED if np.isnan(tests).all() else EXPLAINED[3 if np.isfinite(tests[2]) else 4]
 
 
 class DoubtfulFit(InputError):
@@ -108,11 +99,9 @@ class Law:
 
     def intervals(self, parameter="alpha"):
         """{what varies: (low, high)} of one parameter; what trainings add only where it is known."""
-        found = {"sources": self.token_intervals, "sources and trainings": self.training_intervals}
-        found = found if self.training_df else {"sources": self.token_intervals}
-        return {
-            name: ends[parameter] for name, ends in {**found, "scatter of the models": self.model_intervals}.items()
-        }
+        found = {"sources": self.token_intervals}
+        found |= {"sources and trainings": self.training_intervals} if self.training_df else {}
+        return {n: e[parameter] for n, e in (found | {"scatter of the models": self.model_intervals}).items()}
 
     @property
     def training_band(self):
@@ -220,7 +209,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     """
     check_choice(estimator, tuple(ESTIMATORS), "estimator")
     check_choice(method, ("percentile", "bca"), "interval")
-    _check_models(loss)
+    check_models(loss)
     kind = ESTIMATORS[estimator]
     defined = np.isfinite(loss.y)
     # Maximum likelihood can use a model without a single miss (or hit); a straight line through logs cannot.
@@ -269,36 +258,3 @@ def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, 
     """`fit_law` for several k and estimators of one curve: list of Law, k by k."""
     ks = [int(k) for k in (curve.ks if ks is None else ks)]
     return [fit_law(curve, k, name, n_bootstrap, seed, **options) for k in ks for name in estimators]
-
-
-def exponent_difference(first, second, n_bootstrap=10_000, seed=42, level=0.95):
-    """Exponent of the second loss less that of the first, by least squares, with a token interval of the difference.
-
-    Both exponents come from the same resampled sources, so what they share cancels.
-
-    Args:
-        first, second: Loss of the same models on the same documents.
-    Returns:
-        (difference, (low end, high end)); NaN ends where the sources are too few to resample.
-    Raises:
-        InputError: fewer than three sizes.
-    """
-    _check_models(first)
-    x = np.log(first.S)
-    difference = float(line(first.y, x)[0] - line(second.y, x)[0])
-    drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
-    if drawn[0] is None:
-        return difference, NONE
-    slopes = [line(d.y, x)[0] for d in drawn]
-    low, high = percentile_interval((slopes[0] - slopes[1])[:, None], level)[:, 0]
-    return difference, (float(low), float(high))
-
-
-def _check_models(loss):
-    if len(loss.models) < 3 or len(np.unique(loss.S)) < 3:
-        raise InputError(
-            f"{loss.family} has {len(np.unique(loss.S))} model size(s) on {loss.corpus}: a fit needs three."
-        )
-    if len(set(loss.models)) < len(loss.models):
-        twice = next(m for m in loss.models if loss.models.count(m) > 1)
-        raise InputError(f"{loss.family} holds the model {twice!r} twice on {loss.corpus}: name it once.")

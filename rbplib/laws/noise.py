@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.bootstrap import line, percentile_interval
-from rbplib.laws.law import explanation, fit
-from rbplib.laws.uncertainty import pooled_df
+from rbplib.laws.law import fit
+from rbplib.laws.uncertainty import explanation, pooled_df
 from rbplib.settings import InputError
 
 

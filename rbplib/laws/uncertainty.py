@@ -14,6 +14,16 @@ from rbplib.laws.losses import minus_log
 FEW_MISSES = 100  # below this a true law with alpha near 0.1 shows R^2 under 0.9 half of the time (page 04_large_k)
 SINGULAR = 1e-10  # smallest over largest variance below which the documents say nothing in some direction
 NONE = (np.nan, np.nan)
+EXPLAINED = ("documents", "sources", "trainings", "none of these", "not sources; trainings unknown")
+NOT_TESTED = "not tested"
+
+
+def explanation(tests, level=0.95):
+    """The first noise that is enough at 1 - level; tests: p against documents, sources, sources and trainings."""
+    for said, p in zip(EXPLAINED, tests, strict=False):
+        if p >= 1 - level:
+            return said
+    return NOT_TESTED if np.isnan(tests).all() else EXPLAINED[3 if np.isfinite(tests[2]) else 4]
 
 
 @dataclass(frozen=True)

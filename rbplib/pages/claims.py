@@ -14,7 +14,7 @@ from string import Formatter
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.law import EXPLAINED, NOT_TESTED
+from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.prose import Values, say
 from rbplib.settings import InputError, given, nearest, read_yaml, root
 

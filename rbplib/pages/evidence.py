@@ -13,8 +13,9 @@ from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws import published
 from rbplib.laws.bootstrap import line
 from rbplib.laws.curve import rbp_curve, with_repeats
+from rbplib.laws.difference import exponent_difference
 from rbplib.laws.families import bend_weights, contrasts, pooled
-from rbplib.laws.law import exponent_difference, fit_laws
+from rbplib.laws.law import fit_laws
 from rbplib.laws.losses import family_losses
 from rbplib.laws.noise import noise_floor
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap

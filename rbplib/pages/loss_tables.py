@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.law import exponent_difference, fit
+from rbplib.laws.difference import exponent_difference
+from rbplib.laws.law import fit
 from rbplib.laws.losses import spread_of_trainings
 from rbplib.laws.noise import size_spread
 from rbplib.laws.uncertainty import half_width, own_seeds

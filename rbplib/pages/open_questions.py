@@ -5,8 +5,8 @@ import math
 import pandas as pd
 
 from rbplib.laws import published
-from rbplib.laws.law import EXPLAINED, NOT_TESTED
 from rbplib.laws.losses import NAMES
+from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.tables import ends, law_columns
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 
 import numpy as np
 
-from rbplib.laws.law import EXPLAINED
+from rbplib.laws.uncertainty import EXPLAINED
 
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own

@@ -9,7 +9,8 @@ import pandas as pd
 from rbplib.laws.curve import rbp_curve
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
-from rbplib.laws.law import EXPLAINED, NOT_TESTED, fit_law
+from rbplib.laws.law import fit_law
+from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.prose import number
 from rbplib.ranks.table import DEFINITIONS
 from rbplib.settings import InputError, load_corpus

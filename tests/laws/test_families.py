@@ -9,6 +9,7 @@ from planted import planted_curve
 from scipy import stats
 
 from rbplib.laws.curve import Curve
+from rbplib.laws.difference import exponent_difference
 from rbplib.laws.families import (
     bend_weights,
     components,
@@ -18,7 +19,7 @@ from rbplib.laws.families import (
     pooled,
     slope_weights,
 )
-from rbplib.laws.law import exponent_difference, fit, fit_law
+from rbplib.laws.law import fit, fit_law
 from rbplib.pages.law_tables import BEYOND, bend_frame, exponent_table, loss_at, step_frame, without_ends
 
 

@@ -16,7 +16,8 @@ import pytest
 from ranktables import write_family
 
 from rbplib.laws.curve import family_curve, family_tables
-from rbplib.laws.law import exponent_difference, fit, fit_law, fit_laws
+from rbplib.laws.difference import exponent_difference
+from rbplib.laws.law import fit, fit_law, fit_laws
 from rbplib.laws.runs import hit_dependence, run_loss
 from rbplib.pages.examples import same_probability, three_predictions
 from rbplib.settings import load_corpus, load_family
