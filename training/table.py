@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+from rbplib.text.pins import TRAINING
 from training import checks, ladders
 from training.train import Plan
 
@@ -15,16 +16,17 @@ windows of {context} tokens, {batch} per step, AdamW with a linear warm-up over 
 decay to 0. Peak learning rate: {block} at width {base} for the blocks, falling as 1/width; {table} for the tables of
 tokens at every width. The output is tied to the input in all families but `nano-pythia`, as in the real ones.
 
-The text is that of packages installed here (`rbplib/text/packages.py` names them). The SHA-256 of the tokens read, as
+The text is documentation, code and worked examples of {packages} packages installed here (`TRAINING` in
+`rbplib/text/pins.py`), without documents that repeat another or are near evaluation text, which comes from other
+packages. Nothing was trained on licences or on the packages' long descriptions. The SHA-256 of the tokens read, as
 little-endian 16-bit numbers: {found}.
 The tokenizer, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on the same text; with 8,192 tokens a token
 holds 8% more bytes of unseen training-like text (3.31 against 3.05) and costs twice the head, which is most of a small
 model's work.
 
 `held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
-non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, two at a
-time (`nano-mamba` 141k and 497k stood still for about 24 minutes meanwhile, which theirs includes); the digest is the
-first 12 digits of the SHA-256 of `model.safetensors`.
+non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, while other work
+ran on the same machine; the digest is the first 12 digits of the SHA-256 of `model.safetensors`.
 
 """
 COLUMNS = (
@@ -66,7 +68,8 @@ NOTES = """
 * `nano-mamba` is `MambaForCausalLM`. `training/scan.py` writes out the gradient of its scan, since the reference makes
   a graph node per position; the state has 4 numbers per channel (16 in the published models), because the scan is
   most of its cost. Its block has half the parameters of a transformer's layer, so its sizes differ a little.
-* `nano-pythia-seeds` repeats two sizes of `nano-pythia` with other initial weights and the same text in the same order.
+* `nano-pythia-seeds` repeats every size of `nano-pythia` twice, from other initial weights and with the windows of the
+  same text in another order; each seed has an order of its own, the same for all sizes.
 """
 
 
@@ -91,7 +94,8 @@ def write(out):
     plan = Plan()
     found = ", ".join(f"{digest}... of the first {n + 1:,}" for n, digest in sorted(digests.items()))
     rates = dict(block=ladders.BLOCK_RATE, base=ladders.BASE_WIDTH, table=ladders.TABLE_RATE)
-    head = HEAD.format(context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, **rates)
+    words = dict(context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, packages=len(TRAINING))
+    head = HEAD.format(**words, **rates)
     rule = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     text = head + "\n".join(rule + lines) + "\n"
     if (out / "checks.json").is_file():

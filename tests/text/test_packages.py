@@ -1,14 +1,21 @@
-"""Embedded corpora: what a document is, repeats, digests, and that training saw no evaluation text."""
+"""Embedded corpora: what a document is, how they are drawn, repeats, digests, and packages apart from training."""
 
+import functools
 import json
+import re
+import warnings
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from rbplib import settings
 from rbplib.text import corpora
 from rbplib.text import packages as embedded
+from rbplib.text.pins import TRAINING
+from rbplib.text.shingles import SHINGLE, WORD, shingles
+from training import data
 
 SOURCE = '''"""Prose of the module.
 
@@ -56,47 +63,97 @@ def test_passages_hold_all_text():
 
 def test_shingles_equal_a_plain_count():
     words = [f"w{i % 7}" for i in range(40)]
-    runs = {tuple(words[i : i + embedded.SHINGLE]) for i in range(len(words) - embedded.SHINGLE + 1)}
-    assert len(embedded.shingles(" ".join(words))) == len(runs)
-    assert embedded.shingles("One, TWO three").tolist() == embedded.shingles("one two three").tolist()
-    assert len(embedded.shingles("")) == 1
+    runs = {tuple(words[i : i + SHINGLE]) for i in range(len(words) - SHINGLE + 1)}
+    assert len(shingles(" ".join(words))) == len(runs)
+    assert shingles("One, TWO three").tolist() == shingles("one two three").tolist()
+    assert len(shingles("")) == 1
 
 
-def test_repeats_are_dropped():
-    base = " ".join(f"word{i}" for i in range(100))
-    near = base.replace("word50", "other")
-    half = " ".join(f"word{i}" for i in range(40)) + " " + " ".join(f"new{i}" for i in range(60))
-    assert embedded.without_repeats([base, near, base.upper(), half]) == [base, half]
+def test_a_file_is_read_where_warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(embedded.python_documents('def f():\n    return "\\d"\n'))
 
 
-@pytest.mark.parametrize("kind", embedded.KINDS)
-def test_corpus_is_the_one_on_record(kind):
+@functools.cache
+def drawn(kind):
+    """(Corpus, its documents as lists of sources and of texts)."""
     corpus = settings.load_corpus(kind)
-    texts = embedded.evaluation_documents(kind, corpus.documents, corpus.seed)
+    sources, texts = zip(*embedded.evaluation_documents(kind, corpus.documents, corpus.seed), strict=True)
+    return corpus, sources, texts
+
+
+@functools.cache
+def scored(kind):
+    """Scored tokens of each source, by hand: of each document the first 256 tokens less the first one."""
+    _, sources, texts = drawn(kind)
+    tokenizer, given = Tokenizer.from_file(str(settings.root() / "models/tokenizer/tokenizer.json")), Counter()
+    for source, text in zip(sources, texts, strict=True):
+        given[source] += min(len(tokenizer.encode(text).ids), 256) - 1
+    return given
+
+
+kinds = pytest.mark.parametrize("kind", embedded.KINDS)
+
+
+@kinds
+def test_corpus_is_the_one_on_record(kind):
+    corpus, sources, texts = drawn(kind)
     assert corpora.texts_digest(texts) == corpus.digest, embedded.changed_packages(kind)
-    assert len(texts) >= (300 if kind != "licences" else 100)
-    assert len(set(texts)) == len(texts)
+    assert len(texts) == len(set(texts)) == corpus.documents
     assert min(map(len, texts)) >= embedded.LEAST[kind]
-    assert largest_resemblance(texts) <= embedded.REPEATED
+    packages = {source.partition(":")[0] for source in sources}
+    assert packages <= set(embedded.evaluation_packages(kind)) - set(embedded.BUILT.get(kind, ()))
 
 
-def largest_resemblance(texts):
-    """Largest Jaccard index of the shingles of two documents."""
+@kinds
+def test_no_source_gives_more_than_a_few_percent(kind):
+    given = scored(kind)
+    assert max(given.values()) <= 0.04 * given.total()
+    if kind in ("docs", "code"):
+        assert len(given) >= 60
+    if kind in ("docs", "code", "descriptions"):
+        assert given.total() >= 120_000 and max(given.values()) < 0.015 * given.total()
+
+
+@kinds
+def test_no_two_documents_of_a_corpus_repeat_each_other(kind):
+    """Counted over runs of words as they stand, not over their hashes."""
+    _, _, texts = drawn(kind)
     where, shared, sizes = defaultdict(list), Counter(), []
     for number, text in enumerate(texts):
-        codes = embedded.shingles(text).tolist()
-        sizes.append(len(codes))
-        for code in codes:
-            shared.update((other, number) for other in where[code])
-            where[code].append(number)
-    return max((n / (sizes[a] + sizes[b] - n) for (a, b), n in shared.items()), default=0.0)
+        words = re.findall(r"\w+", text.lower())
+        runs = {tuple(words[i : i + 8]) for i in range(max(len(words) - 7, 1))}
+        sizes.append(len(runs))
+        for run in runs:
+            shared.update((other, number) for other in where[run])
+            where[run].append(number)
+    assert len(sizes) == len(texts) > 50
+    assert max((n / min(sizes[a], sizes[b]) for (a, b), n in shared.items()), default=0) <= 0.25
+
+
+def test_the_source_with_the_least_text_comes_next(monkeypatch):
+    """Sources give alike as long as they last, and none beyond its share of the whole."""
+    words = iter(range(10**6))
+    texts = {name: [" ".join(f"w{next(words)}" for _ in range(60)) for _ in range(n)] for name, n in SIZES.items()}
+    monkeypatch.setattr(embedded, "evaluation_sources", lambda kind: texts)
+    given = Counter(source for source, _ in embedded.evaluation_documents("docs", 48, 1))
+    assert set(given) == set(SIZES) and set(given.values()) == {1, 2}
+    every = Counter(source for source, _ in embedded.evaluation_documents("docs", 10**6, 1))
+    assert max(every.values()) <= 0.045 * every.total() and every["few"] == 2
+    texts["a copy"] = list(texts["few"])
+    again = [text for _, text in embedded.evaluation_documents("docs", 10**6, 1)]
+    assert len(again) == len(set(again))
+
+
+SIZES = {"few": 2, **{f"many{i}": 40 for i in range(29)}}
 
 
 def test_packages_are_disjoint():
-    evaluation = {p.lower() for p in embedded.evaluation_packages("licences")}
-    training = {p.lower() for p in embedded.training_packages()}
-    assert not evaluation & training
-    assert {p.lower() for p in embedded.evaluation_packages("docs")} <= evaluation
+    training = {p.lower() for p in TRAINING}
+    for kind in embedded.TRAINED:
+        assert not training & {p.lower() for p in embedded.evaluation_packages(kind)}
+    assert set(embedded.TRAINED) == set(data.SHARE)  # nothing was trained on licences or descriptions
 
 
 def test_digest_of_cache_and_sources_agree(tmp_path, monkeypatch):
@@ -104,7 +161,8 @@ def test_digest_of_cache_and_sources_agree(tmp_path, monkeypatch):
     asked = settings.Corpus(name="few", source="embedded", kind="licences", documents=50, seed=1)
     first = corpora.load_documents(asked)
     (path,) = (tmp_path / "corpora").glob("licences-*.json")
-    texts = tuple(embedded.evaluation_documents("licences", 50, 1))
+    units, texts = zip(*embedded.evaluation_documents("licences", 50, 1), strict=True)
+    assert first.units == units and len(set(units)) > 20
     assert corpora.load_documents(asked).texts == first.texts == texts
     held = json.loads(path.read_text())
     held["texts"][0] += "changed"
@@ -138,12 +196,12 @@ def test_unknown_kind():
 
 
 def test_rolling_hash_has_no_collisions_to_speak_of():
-    texts = embedded.evaluation_documents("licences", 141, 42)
+    texts = drawn("licences")[2]
     runs = set()
-    codes = [embedded.shingles(t) for t in texts]
+    codes = [shingles(t) for t in texts]
     for t in texts:
-        words = embedded.WORD.findall(t.lower())
-        runs |= {tuple(words[i : i + embedded.SHINGLE]) for i in range(max(len(words) - embedded.SHINGLE + 1, 1))}
+        words = WORD.findall(t.lower())
+        runs |= {tuple(words[i : i + SHINGLE]) for i in range(max(len(words) - SHINGLE + 1, 1))}
     assert len(np.unique(np.concatenate(codes))) == len(runs)
 
 

@@ -22,6 +22,7 @@ names = pytest.mark.parametrize("folder", MODELS, ids=[f"{p.parent.name}-{p.name
 
 @pytest.fixture(scope="module")
 def first_tokens():
+    """Start of `results/training/tokens.npz`, the tokens of 200 steps: what a checkout can train on at once."""
     with np.load(ROOT / "training" / "first_tokens.npz") as held:
         return held["training"]
 
@@ -89,8 +90,17 @@ def test_schedule_warms_up_and_ends_at_zero():
 
 def test_windows_read_the_stream_once_in_order():
     stream = np.arange(8 * 256 * 3 + 1, dtype=np.uint16)
-    read = np.concatenate([train.windows(stream, step, 8)[:, 1:].reshape(-1) for step in range(3)])
+    plan = train.Plan(tokens=8 * 256 * 3)
+    read = np.concatenate([train.windows(stream, numbers)[:, 1:].reshape(-1) for numbers in plan.order().reshape(3, 8)])
     assert np.array_equal(read, stream[1:])
+
+
+def test_another_seed_reads_the_same_windows_in_another_order():
+    plan = train.Plan(tokens=8 * 256 * 30)
+    first, other, third = (replace(plan, seed=seed).order() for seed in (ladders.SEED, *ladders.OTHER_SEEDS))
+    assert np.array_equal(first, np.arange(240)) and np.array_equal(np.sort(other), first)
+    assert not np.array_equal(other, first) and not np.array_equal(other, third)
+    assert np.array_equal(other, replace(plan, seed=ladders.OTHER_SEEDS[0]).order())
 
 
 def test_resumed_run_gives_the_same_weights(tmp_path, first_tokens):
@@ -132,6 +142,13 @@ def test_no_training_document_is_near_an_evaluation_document(first_tokens, capsy
     if built.is_file():
         kept = json.loads(built.read_text())
         assert not [text for texts in kept.values() for text in texts[::10] if data.near(held, text)]
+
+
+def test_repeats_are_dropped():
+    base = " ".join(f"word{i}" for i in range(100))
+    near = base.replace("word50", "other")
+    half = " ".join(f"word{i}" for i in range(40)) + " " + " ".join(f"new{i}" for i in range(60))
+    assert data.without_repeats([base, near, base.upper(), half]) == [base, half]
 
 
 def test_near_sees_copies_and_parts():
@@ -178,11 +195,21 @@ def test_committed_models_are_small_and_ordered():
 
 def test_every_family_has_its_weights():
     assert {p.parent.name for p in MODELS} >= set(ladders.FAMILIES)
-    assert {(p.parent.name, p.name) for p in MODELS} >= {ladders.place(*job) for job in ladders.REPEATED}
+    assert {(p.parent.name, p.name) for p in MODELS} >= {ladders.place(*job) for job in ladders.repeated()}
+
+
+def test_every_size_of_one_family_is_trained_three_times():
+    jobs = ladders.repeated()
+    assert {family for family, _, _ in jobs} == {"nano-pythia"} and len(jobs) == len(set(jobs)) == 12
+    assert {(name, seed) for _, name, seed in jobs} == {(n, s) for n in ladders.sizes("nano-pythia") for s in (43, 44)}
+    listed = settings.load_family("nano-pythia-seeds")
+    sizes = [model.nonembedding_params for model in listed.models]
+    assert len(sizes) == 18 and {sizes.count(size) for size in sizes} == {3}
+    assert all(settings.load_family(family).repeats == listed.name for family in ladders.FAMILIES)
 
 
 def test_repeated_seeds_differ_in_their_seed_alone():
-    for family, name, seed in ladders.REPEATED:
+    for family, name, seed in ladders.repeated():
         first, again = (
             json.loads((ROOT.joinpath("models", *place) / "training.json").read_text())
             for place in (ladders.place(family, name), ladders.place(family, name, seed))
@@ -245,7 +272,7 @@ def test_table_is_made_of_the_records(tmp_path):
 def test_tokenizer_is_deterministic():
     from training.tokenizer import train_tokenizer
 
-    texts = embedded.evaluation_documents("licences", 60, 1)
+    texts = [text for _, text in embedded.evaluation_documents("licences", 60, 1)]
     first, second = (train_tokenizer(texts, 400) for _ in range(2))
     assert first.to_str() == second.to_str()
     assert first.decode(first.encode(texts[0]).ids) == texts[0]
