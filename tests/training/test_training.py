@@ -204,7 +204,7 @@ def test_every_size_of_one_family_is_trained_three_times():
     assert {(name, seed) for _, name, seed in jobs} == {(n, s) for n in ladders.sizes("nano-pythia") for s in (43, 44)}
     listed = settings.load_family("nano-pythia-seeds")
     sizes = [model.nonembedding_params for model in listed.models]
-    assert len(sizes) == 18 and {sizes.count(size) for size in sizes} == {3}
+    assert len(sizes) == 12 and {sizes.count(size) for size in sizes} == {2}  # the third is the ladder's own
     assert all(settings.load_family(family).repeats == listed.name for family in ladders.FAMILIES)
 
 
