@@ -48,8 +48,8 @@ CHECKS = """
 ## Is the learning-rate rule right?
 
 `python -m training check` trains the two ends of every ladder for {steps} steps, warm-up and decay included, at the
-rule and with one of its two rates halved or doubled. Held-out loss, nats per token, on the training text as it was before
-its documents were drawn anew from the same packages:
+rule and with one of its two rates halved or doubled. Held-out loss, nats per token, on the training text as it was
+before its documents were drawn anew from the same packages:
 
 | family | size | the rule | blocks x0.5 | blocks x2 | tables x0.5 | tables x2 |
 |---|---|---|---|---|---|---|

@@ -240,7 +240,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         token_band=None if drawn is None else percentile_interval(drawn.y, level),
         scatter=scatter_beyond_noise(kind, part, params, y - fitted, residual_sd, drawn),
         undefined=undefined,
-        n_bootstrap=n_bootstrap if loss.n_sources >= MIN_DOCUMENTS else 0,
+        n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0,
         notes=doubts(kind, loss, params, enough, undefined, tokens),
         seed=seed,
     )

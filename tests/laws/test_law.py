@@ -213,3 +213,11 @@ def test_laws_are_light_to_import():
     heavy = "statsmodels torch pandas scipy.stats matplotlib"
     script = f"import sys, rbplib.laws.law; print([m for m in {heavy.split()} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_few_sources_leave_the_interval_over_documents():
+    curve = planted_curve(documents=90, tokens=200)
+    law = fit(replace(curve.loss(1), source=np.arange(90) % 12), n_bootstrap=300)
+    assert law.status == "too few sources" and np.isnan(law.ci_tokens).all()
+    low, high = law.over_documents.ci_tokens
+    assert low < law.alpha < high
