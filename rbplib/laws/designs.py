@@ -38,6 +38,7 @@ class Design:
     between: np.ndarray
     within: np.ndarray
     training_sd: float = 0.0
+    among: bool = True  # whether the family's own models count among its repeats
 
     @classmethod
     def plain(cls, sources=120, documents=4, tokens=220, models=6, decades=2.5, between=(0.2, 0.02), **law):
@@ -63,9 +64,11 @@ class Design:
         """
         loss = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
         law, used, sums, S = fit(loss, n_bootstrap=0), loss.used, loss.sums, loss.S
+        among = True
         if (more := loss.repeats) is not None:
             known = {column.tobytes() for column in sums.T}
             again = [i for i, c in enumerate(more.sums.T) if c.tobytes() not in known and np.isfinite(more.y[i])]
+            among = len(again) < np.isfinite(more.y).sum()
             sums, S = np.hstack([sums, more.sums[:, again]]), np.concatenate([S, more.S[again]])
         totals = loss.totals[used]
         source = np.arange(len(totals))
@@ -73,7 +76,7 @@ class Design:
             source = np.unique(loss.source[used], return_inverse=True)[1]
         effects = components(totals[:, None] - sums[used], totals, source)
         first, scatter = float(np.exp(law.y_at(S[0]))), float(np.nan_to_num(loss.training_noise()[0]))
-        return cls(totals, source, S, len(loss.S), law.alpha, first, *effects, scatter)
+        return cls(totals, source, S, len(loss.S), law.alpha, first, *effects, scatter, among)
 
     @property
     def y(self):
@@ -111,7 +114,8 @@ class Design:
         for missed, known in zip(misses, y, strict=True):
             again = replace(every, sums=self.totals[:, None] - missed)
             family = again.keep(np.arange(self.models))
-            repeats = again if len(self.S) > self.models else None
+            repeats = again.keep(np.arange(0 if self.among else self.models, len(self.S)))
+            repeats = repeats if len(self.S) > self.models else None
             found.append((replace(family, repeats=repeats), known[: self.models]))
         return found
 

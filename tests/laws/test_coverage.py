@@ -137,3 +137,14 @@ def test_few_sources_or_misses_leave_families_without_an_interval():
     assert table["ten", ANY, "sources and trainings"] == 1 and table["ten", THESE, "sources"] == 0
     assert table["no miss", THESE, "sources"] > 0.5
     assert rejected.set_index(["design", "against"])["without p"]["ten", "sources"] == 1
+
+
+def test_a_family_that_is_not_among_its_repeats_is_drawn_so():
+    measured = Design.plain(sources=30, documents=2).losses(1, np.random.default_rng(3))[0][0]
+    apart = replace(measured, repeats=measured.repeats.keep(np.arange(6, 18)))
+    for loss, among in ((measured, True), (apart, False)):
+        design = Design.of(loss)
+        assert design.among == among and len(design.S) == 18
+        drawn = design.losses(1, np.random.default_rng(4))[0][0]
+        own = (drawn.repeats.sums == drawn.sums[:, :1]).all(axis=0).any()
+        assert own == among and len(drawn.repeats.S) == (18 if among else 12)
