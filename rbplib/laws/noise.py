@@ -60,10 +60,11 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     sd, deff = y.std(axis=0), np.full(len(x), np.nan)
     if loss.misses is not None:
         deff = (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
-    if law.training_df:  # its sd is an estimate too: Student's t
-        rng = np.random.default_rng(seed)
-        scale = law.training_sd * np.sqrt(law.training_df / rng.chisquare(law.training_df, len(y)))
-        trained = line(exact + y - law.y + scale[:, None] * rng.normal(size=y.shape), x)[2]
+    variance, shared, df = loss.training_variance()
+    if df and law.noise_sd > 0:  # as the lack-of-fit test: the text's part of that variance counts once, and it is a t
+        rng, text = np.random.default_rng(seed), np.sqrt(max(1 - shared / law.noise_sd**2, 0.0))
+        scale = np.sqrt(variance * df / rng.chisquare(df, len(y)))
+        trained = line(exact + text * (y - law.y) + scale[:, None] * rng.normal(size=y.shape), x)[2]
         measured |= {"trained_band": _band(trained), "trained_worse": float((trained < law.r2).mean())}
     return NoiseFloor(
         sd=sd,

@@ -104,8 +104,9 @@ def training_words(laws):
     whose = "" if by in (own, f"{own}-seeds") else f", another family than {own}: it is taken over from there"
     between = f"{low}%" if low == high else f"{low}% to {high}%"
     return (
-        f"Trainings of one size differ by {between} of the loss (standard deviation, {known[0].training_df} degrees of "
-        f"freedom), measured on the {again} models of *{by}*{whose}."
+        f"Beyond the choice of text trainings of one size differ by {between} of the loss (standard deviation, "
+        f"{known[0].training_df} degrees of freedom; 0 where that choice is enough), measured on the {again} models of "
+        f"*{by}*{whose}."
     )
 
 
