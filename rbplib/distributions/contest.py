@@ -10,7 +10,7 @@ from scipy.special import entr
 
 from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import rank_histogram, table_histogram
+from rbplib.distributions.histogram import table_histogram, weighted_histogram
 from rbplib.laws.bootstrap import resampled_sums
 from rbplib.settings import InputError
 
@@ -32,8 +32,8 @@ def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
     Raises:
         InputError: fewer sources than folds.
     """
-    ranks, V = table.rank(), int(table.record["vocab_size"])
-    names, source = np.unique(table.source[table.document], return_inverse=True)
+    (source, ranks, tokens), V = table.by_source, int(table.record["vocab_size"])
+    names, source = np.unique(source, return_inverse=True)
     if (D := len(names)) < FOLDS:
         raise InputError(f"documents of {D} source(s) cannot be dealt into {FOLDS} folds: use more text.")
     fold = np.random.default_rng(seed).permutation(D) % FOLDS
@@ -42,11 +42,11 @@ def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
     fits = {name: fit_rank_law(whole, name) for name in candidates}
     for held in range(FOLDS):
         test = fold[source] == held
-        train = rank_histogram(ranks[~test], V)
+        train = weighted_histogram(ranks[~test], tokens[~test], V)
         for j, name in enumerate(candidates):
             fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
-            scores[:, j] += np.bincount(source[test], fit.log_score(ranks[test]), minlength=D)
-    return fits, scores, np.bincount(source, minlength=D)
+            scores[:, j] += np.bincount(source[test], tokens[test] * fit.log_score(ranks[test]), minlength=D)
+    return fits, scores, np.bincount(source, tokens).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ def vuong(first, second, table):
     table: the RankTable that both were fitted to.
     """
     nested = NESTED[2 * contains(second, first) + contains(first, second)]
-    ratio = first.log_score(table.rank()) - second.log_score(table.rank())
-    _, source = np.unique(table.source[table.document], return_inverse=True)
-    size = np.bincount(source)
-    gap, D = np.bincount(source, ratio) - size * ratio.mean(), len(size)
-    clustered, iid = (gap**2).sum() * D / max(D - 1, 1), len(ratio) * ratio.var()
-    total = ratio.sum() - (len(first.values) - len(second.values))
+    source, ranks, tokens = table.by_source
+    ratio, n = first.log_score(ranks) - second.log_score(ranks), tokens.sum()
+    mean, source = tokens @ ratio / n, np.unique(source, return_inverse=True)[1]
+    gap = np.bincount(source, tokens * (ratio - mean))
+    clustered, iid = (gap**2).sum() * len(gap) / max(len(gap) - 1, 1), tokens @ (ratio - mean) ** 2
+    total = n * mean - (len(first.values) - len(second.values))
     with np.errstate(divide="ignore", invalid="ignore"):
         told = [float(x) for x in (total / np.sqrt(clustered), total / np.sqrt(iid), clustered / iid)]
-    return Vuong(total / len(ratio), *(told if nested == NESTED[0] else [np.nan] * 3), nested)
+    return Vuong(total / n, *(told if nested == NESTED[0] else [np.nan] * 3), nested)

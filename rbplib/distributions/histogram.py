@@ -60,17 +60,23 @@ def rank_histogram(ranks, vocab_size):
         InputError: no ranks, ranks that are not whole, or ranks outside the vocabulary.
     """
     ranks = np.asarray(ranks)
-    if ranks.size == 0:
-        raise InputError("there are no ranks to count: the table holds no scored token.")
-    if not np.issubdtype(ranks.dtype, np.integer):
+    if ranks.size and not np.issubdtype(ranks.dtype, np.integer):
         raise InputError("ranks must be whole numbers: use the 'greater+ties' or 'greater+1' definition.")
-    check_inside(ranks, vocab_size)
-    return as_histogram(np.bincount(ranks, minlength=vocab_size + 1)[1:])
+    return weighted_histogram(ranks, np.ones(ranks.shape), vocab_size)
 
 
 def table_histogram(table):
     """Histogram of the ranks of a RankTable."""
-    return rank_histogram(table.rank(), int(table.record["vocab_size"]))
+    greater, ties, tokens = table.pairs
+    return weighted_histogram(greater + ties, tokens, int(table.record["vocab_size"]))
+
+
+def weighted_histogram(ranks, tokens, vocab_size):
+    """Histogram of ranks (n,), each that of some number of tokens (n,)."""
+    if ranks.size == 0:
+        raise InputError("there are no ranks to count: the table holds no scored token.")
+    check_inside(ranks, vocab_size)
+    return as_histogram(np.bincount(ranks, tokens, minlength=vocab_size + 1)[1:])
 
 
 def as_histogram(counts):

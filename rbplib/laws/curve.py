@@ -113,20 +113,11 @@ def same_tokens(tables):
     """Refuse tables that do not hold the same (document, position, token) rows: pairing would be false."""
     first = tables[0]
     for t in tables[1:]:
-        for name in ("document", "position", "token"):
-            if not np.array_equal(getattr(t, name), getattr(first, name)):
-                raise InputError(
-                    f"{t.record.get('model')} and {first.record.get('model')} were not measured on the same tokens of "
-                    f"{first.record.get('corpus')}: measure them again with one tokenizer, window and sample."
-                )
-
-
-def hit_counts(table, ks, documents, definition="greater+ties"):
-    """Tokens of each document with rank <= k: int64 (D, K). Cost: one sort-free histogram over (document, k)."""
-    rank = table.rank(definition)
-    column = np.searchsorted(ks, rank, side="left")  # first k with rank <= k
-    flat = np.bincount(table.document.astype(np.int64) * (len(ks) + 1) + column, minlength=documents * (len(ks) + 1))
-    return flat.reshape(documents, len(ks) + 1)[:, :-1].cumsum(1)
+        if t.text != first.text:
+            raise InputError(
+                f"{t.record.get('model')} and {first.record.get('model')} were not measured on the same tokens of "
+                f"{first.record.get('corpus')}: measure them again with one tokenizer, window and sample."
+            )
 
 
 def rbp_curve(tables, ks, definition="greater+ties", missing=()):
@@ -149,13 +140,12 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     same_tokens(tables)
     if len(tables[0]) == 0:
         raise InputError(f"no token of {shared['corpus']} was scored: its documents are empty or too short.")
-    D = max(t.documents for t in tables)
     return Curve(
         vocab_size=vocab,
         ks=ks,
-        hits=np.stack([hit_counts(t, ks, D, definition) for t in tables], axis=1),
-        totals=np.bincount(tables[0].document, minlength=D).astype(np.int64),
-        nll=np.stack([np.bincount(t.document, -t.logprob.astype(float), minlength=D) for t in tables], axis=1),
+        hits=np.stack([t.hits(ks, definition) for t in tables], axis=1),
+        totals=tables[0].totals.astype(np.int64),
+        nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,
         missing=tuple(missing),
         **shared,
@@ -223,25 +213,27 @@ def sequence_success(table, k, N, definition="greater+ties"):
         (successes, windows): int64 (D, len(N)) each, or (D,) for one N; p_{N,k} is the ratio of their sums.
     Raises:
         InputError: N below 1, or longer than every run of scored tokens.
-    Cost: one pass per N.
+    Cost: one pass over the table, then one over its runs per N.
     """
     check_ks([k], int(table.record["vocab_size"]))
     lengths = np.atleast_1d(np.asarray(N))
     if not np.issubdtype(lengths.dtype, np.integer) or (lengths < 1).any():
         raise InputError(f"N must be a whole number of at least 1, got {N}.")
-    D, n = table.documents, len(table)
-    document, position = table.document.astype(np.int64), table.position.astype(np.int64)
-    breaks = np.ones(n, dtype=bool)
-    breaks[1:] = (np.diff(document) != 0) | (np.diff(position) != 1)
-    run = np.arange(n) - np.maximum.accumulate(np.where(breaks, np.arange(n), 0))  # rows before this one in its run
-    hits = np.concatenate([[0], np.cumsum(table.rank(definition) <= k)])
-    longest = int(run.max()) + 1 if n else 0
-    success, windows = np.zeros((D, len(lengths)), np.int64), np.zeros((D, len(lengths)), np.int64)
-    for j, length in enumerate(lengths):
-        if length > longest:
-            raise InputError(f"N = {length} is longer than any document's run of scored tokens ({longest}).")
-        last = np.flatnonzero(run >= length - 1)  # rows that end a whole window
-        full = hits[last + 1] - hits[last + 1 - length] == length
-        windows[:, j] = np.bincount(document[last], minlength=D)
-        success[:, j] = np.bincount(document[last[full]], minlength=D)
+    if lengths.max(initial=1) > (longest := longest_run(table)):
+        raise InputError(f"N = {lengths.max()} is longer than any document's run of scored tokens ({longest}).")
+    success, windows = (
+        np.stack([inside(runs, length, table.documents) for length in lengths], axis=1)
+        for runs in (table.runs(k, definition), table.scored)
+    )
     return (success, windows) if np.ndim(N) else (success[:, 0], windows[:, 0])
+
+
+def inside(runs, N, documents):
+    """Windows of N tokens inside runs, by document: int64 (documents,). runs: (document, length, number), (3, R)."""
+    document, length, number = runs
+    return np.bincount(document, number * np.maximum(length - N + 1, 0), documents).astype(np.int64)
+
+
+def longest_run(table):
+    """Most scored tokens in a row without a gap in positions: the largest N that can be counted."""
+    return int(table.scored[1].max(initial=0))

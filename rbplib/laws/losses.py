@@ -200,16 +200,6 @@ def measured_on(tables):
     }
 
 
-def rank_entropy(ranks):
-    """(entropy of the ranks in nats with the Miller-Madow correction, the correction, log p of each token (n,))."""
-    ranks = np.asarray(ranks)
-    counts = np.bincount(ranks)
-    seen = counts[counts > 0]
-    share = seen / len(ranks)
-    correction = (len(seen) - 1) / (2 * len(ranks))
-    return -(share @ np.log(share)) + correction, correction, np.log(counts[ranks] / len(ranks))
-
-
 def family_losses(tables, definition="greater+ties", repeats=None):
     """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
 
@@ -221,15 +211,13 @@ def family_losses(tables, definition="greater+ties", repeats=None):
         repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
     """
     tables = by_size(tables)
-    document, D = tables[0].document, tables[0].documents
     columns = {name: [] for name in (*NAMES, "E ln R")}
     for table in tables:
-        rank = table.rank(definition)
-        _, correction, log_p = rank_entropy(rank)
-        tokens = (-table.logprob.astype(float), correction - log_p, rank == 1, np.log(rank))
-        for found, values in zip(columns.values(), tokens, strict=True):
-            found.append(np.bincount(document, values, D))
-    shared = {"totals": np.bincount(document, minlength=D), **measured_on(tables), "definition": definition}
+        entropy, log_rank = table.rank_sums(definition)
+        sums = (table.nll, entropy, table.hits([1], definition)[:, 0], log_rank)
+        for found, values in zip(columns.values(), sums, strict=True):
+            found.append(values)
+    shared = {"totals": tables[0].totals, **measured_on(tables), "definition": definition}
     losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
     hits = losses["-log RBP_1"].sums.astype(np.int64)
     losses |= {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.laws.curve import sequence_success
+from rbplib.laws.curve import longest_run, sequence_success
 from rbplib.laws.law import fit
 from rbplib.laws.losses import Loss, measured_on
 from rbplib.ranks.table import by_size
@@ -34,12 +34,6 @@ def run_loss(tables, k, N, definition="greater+ties", repeats=None):
         repeats=run_loss(repeats, k, N, definition) if again else None,
         **measured_on(tables),
     )
-
-
-def longest_run(table):
-    """Most scored tokens in a row without a gap in positions: the largest N that can be counted."""
-    breaks = np.flatnonzero((np.diff(table.document) != 0) | (np.diff(table.position) != 1))
-    return int(np.diff(np.concatenate([[-1], breaks, [len(table) - 1]])).max())
 
 
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties", repeats=None):
@@ -79,38 +73,30 @@ class Dependence:
         return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
 
 
-def hit_dependence(table, k, longest=60, definition="greater+ties"):
+def hit_dependence(table, k, definition="greater+ties"):
     """Autocorrelation and intraclass correlation of the hits of one model.
 
     Args:
-        table: RankTable. k: int. longest: largest lag; the upper half of the lags makes the plateau.
+        table: RankTable. k: int. The upper half of the lags makes the plateau, see `RankTable.lagged`.
     Returns:
         Dependence; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
     """
-    hits = (table.rank(definition) <= k).astype(np.float64)
-    p = hits.mean()
-    breaks = np.concatenate([[True], (np.diff(table.document) != 0) | (np.diff(table.position) != 1)])
-    run = np.cumsum(breaks)
-    runs = np.diff(np.append(np.flatnonzero(breaks), len(hits)))
-    lags = np.arange(1, max(2, min(longest, int(np.median(runs)) // 2)) + 1)
-    centred, acf = hits - p, np.full(len(lags), np.nan)
-    for i, lag in enumerate(lags):
-        same = run[lag:] == run[:-lag]
-        if same.any() and 0 < p < 1:
-            acf[i] = (centred[lag:] * centred[:-lag])[same].mean() / (p * (1 - p))
+    hits, totals = table.hits([k], definition)[:, 0], table.totals
+    p = hits.sum() / totals.sum()
+    pairs, late, early, both = table.lagged(k, definition).T
+    lags, acf = np.arange(1, len(pairs) + 1), np.full(len(pairs), np.nan)
+    if 0 < p < 1:
+        seen = pairs > 0
+        acf[seen] = ((both - p * (late + early))[seen] / pairs[seen] + p**2) / (p * (1 - p))
     plateau = float(np.nanmean(acf[len(lags) // 2 :])) if np.isfinite(acf).any() else np.nan
-    return Dependence(
-        k, float(p), lags, acf, _icc(hits, table.document), plateau, float((acf[0] - plateau) / (1 - plateau))
-    )
+    return Dependence(k, float(p), lags, acf, _icc(hits, totals), plateau, float((acf[0] - plateau) / (1 - plateau)))
 
 
-def _icc(hits, document):
+def _icc(hits, totals):
     """One-way analysis of variance: share of the variance of a hit that lies between documents."""
-    counts = np.bincount(document)
-    used = counts > 0
-    n, sums = counts[used], np.bincount(document, hits)[used]
-    groups, total, p = len(n), n.sum(), hits.mean()
+    n, sums = totals[totals > 0], hits[totals > 0]
+    groups, total, p = len(n), n.sum(), sums.sum() / n.sum()
     if groups < 2 or total == groups or not 0 < p < 1:
         return np.nan
     between = (n * (sums / n - p) ** 2).sum() / (groups - 1)

@@ -50,7 +50,7 @@ def zipf_words(lead, fits):
 def worst_misfit(pairs, ks):
     """(largest |fitted - measured RBP_k| over (RankTable, RankDistribution) pairs, the k used): those on 1..V."""
     used = [k for k in ks if all(1 <= k <= len(fit.pmf) for _, fit in pairs)]
-    gaps = [abs(fit.rbp(k) - (table.rank() <= k).mean()) for table, fit in pairs for k in used]
+    gaps = [abs(fit.rbp(k) - table.hits([k]).sum() / len(table)) for table, fit in pairs for k in used]
     return max(gaps, default=np.nan), used
 
 

@@ -12,7 +12,7 @@ from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit_law
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.prose import number
-from rbplib.ranks.table import DEFINITIONS
+from rbplib.ranks.counts import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
 
 EXACT = "float32"  # the precision that the others are compared with

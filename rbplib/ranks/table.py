@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from rbplib.models.files import folder_digest
 from rbplib.models.sizes import window_length
+from rbplib.ranks.counts import Counting, rank_of
 from rbplib.settings import (
     PROTOCOLS,
     InputError,
@@ -29,14 +30,13 @@ from rbplib.settings import (
 )
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32) | {"logprob": np.float32}
-DEFINITIONS = ("greater+ties", "greater+1", "random")
 RECORD_KEY = b"rbplib"
 MEASURING = 3  # raise it when the same model and text would give other rows: tables made before are measured again
 QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
 
 
 @dataclass(frozen=True)
-class RankTable:
+class RankTable(Counting):
     """One row per scored token, sorted by (document, position).
 
     document, position, token, greater, ties: int32 (n,); logprob: float32 (n,), nats. record: the provenance.
@@ -60,24 +60,7 @@ class RankTable:
         "greater+ties" is the paper's Eq. 3, "greater+1" its authors' code, "random" the expected rank when ties are
         broken at random (float64).
         """
-        check_choice(definition, DEFINITIONS, "rank definition")
-        greater, ties = self.greater.astype(np.int64), self.ties.astype(np.int64)
-        if definition == "random":
-            return greater + (ties + 1) / 2
-        return greater + (ties if definition == "greater+ties" else 1)
-
-    @property
-    def source(self):
-        """Number of the source of each document of the sample, int64 (documents,): documents of one number were drawn
-        as one. Every document is its own where the record names none."""
-        if units := self.record.get("units"):
-            return np.unique(np.asarray(units[: self.documents]), return_inverse=True)[1]
-        return np.arange(self.record.get("documents", self.document.max(initial=-1) + 1))
-
-    @property
-    def documents(self):
-        """Number of documents in the sample, also those without a scored token."""
-        return int(self.record["documents"])
+        return rank_of(self.greater, self.ties, definition)
 
 
 def ranks_path(family, model, corpus, protocol="paper", results=None):

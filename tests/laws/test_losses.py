@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rbplib.laws.losses import NAMES, family_losses, gap, mean, rank_entropy
+from rbplib.laws.losses import NAMES, family_losses, gap, mean
 from rbplib.pages.loss_tables import loss_exponents, loss_frame
+from rbplib.ranks.counts import rank_entropy
 from rbplib.ranks.table import RankTable
 
 
