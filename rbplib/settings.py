@@ -16,7 +16,7 @@ REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
-TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".parquet")
+TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")  # also .gz, .zst; any case
 WINDOW = 512  # tokens, the paper's truncation
 
 
@@ -232,14 +232,17 @@ def load_family(name_or_path):
 
 
 def load_corpus(name_or_path):
-    """A corpus by its name in `corpora/`, or by the path of a corpus YAML, a text file or a folder of text files."""
+    """A corpus by its name in `corpora/`, or by the path of a corpus YAML, a text file or a folder of text files; "-"
+    is standard input."""
     if isinstance(name_or_path, Corpus):
         return name_or_path
+    if str(name_or_path) == "-":
+        return Corpus(name="stdin", title="standard input", path="-")
     path = Path(name_or_path).expanduser()
-    is_text = path.is_dir() or (path.is_file() and path.suffix in TEXT_SUFFIXES)
+    is_text = str(name_or_path) and os.path.lexists(path) and path.suffix not in (".yml", ".yaml")
     if is_text and str(name_or_path) not in corpus_names():
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem).strip("-.") or "text"
-        return Corpus(name=name, title=path.name, path=str(path.resolve()))
+        return Corpus(name=name, title=path.name, path=str(path.absolute()))
     data, path = read_entry(name_or_path, "corpus", Corpus, digest=object)
     corpus = Corpus(**{**data, "file": path})
     check_choice(corpus.source, ("embedded", "hub", "file"), f"{path}: source")

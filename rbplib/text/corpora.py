@@ -8,14 +8,19 @@ model of a family reads the same and a second run needs no network.
 import fnmatch
 import hashlib
 import json
+import os
+import sys
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.settings import TEXT_SUFFIXES, Corpus, InputError, load_corpus, nearest, results_dir, root, write_text
+from rbplib.settings import Corpus, InputError, atomic_path, load_corpus, nearest, results_dir, root, write_text
 from rbplib.text import packages
-from rbplib.text.rows import READABLE, ParquetRows, file_sample, open_rows, sample_rows, template_fields
+from rbplib.text.files import KNOWN, ParquetRows, open_rows, text_files, text_suffix
+from rbplib.text.rows import sample_rows, template_fields
 
 REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
 REQUEST += ("documents", "seed", "streaming")  # everything that decides the sample of a hub corpus
@@ -46,12 +51,17 @@ def load_documents(corpus):
     """
     corpus = load_corpus(corpus)
     if corpus.source == "file":
-        held = file_sample(find_path(corpus), corpus)
+        path = find_path(corpus)
+        inside = path if path.is_dir() else path.parent
+        sources = {p.relative_to(inside).as_posix(): lambda p=p: open_rows(p, str(p)) for p in text_files(path)}
+        held = sample_rows(sources, corpus) | {"source": {"file": path.name}}
         held["digest"] = texts_digest(held["texts"])
     else:
         held = kept_sample(corpus)
     if not held["texts"]:
         raise InputError(f"corpus {corpus.name!r} holds no document: check its source, split, filter and template.")
+    if not any(text.strip() for text in held["texts"]):
+        raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
     if corpus.digest not in (None, held["digest"]):
         changed = packages.changed_packages(corpus.kind) if corpus.source == "embedded" else []
         why = f" ({'; '.join(changed)})" if changed else ""
@@ -72,13 +82,29 @@ def texts_digest(texts):
 
 def find_path(corpus: Corpus):
     """Where a corpus's file is: as given, beside its YAML file, or in the root."""
+    if corpus.path == "-":
+        return standard_input()
     if not corpus.path:
-        raise InputError(f"corpus {corpus.name!r} has no 'path': name a {' or '.join(TEXT_SUFFIXES)} file or a folder.")
+        raise InputError(f"corpus {corpus.name!r} has no 'path': name a folder, or a file that ends in one of {KNOWN}.")
     folders = ["", corpus.file.parent, root()] if corpus.file else ["", root()]
     for place in (folder / Path(corpus.path).expanduser() for folder in map(Path, folders)):
-        if place.exists():
-            return place.resolve()
+        if os.path.lexists(place):
+            return place.resolve() if os.path.exists(place) else place
     raise InputError(f"corpus {corpus.name!r}: there is no file or folder {corpus.path!r}: check the path.")
+
+
+@cache
+def standard_input():
+    """Path of what standard input holds: read once, and kept under results/corpora/ by its content."""
+    if sys.stdin is None or sys.stdin.isatty() or not (data := sys.stdin.buffer.read()):
+        raise InputError("standard input holds no text: pipe some into `rbp`, as in `cat notes.txt | rbp ...`.")
+    kind = "txt"
+    with suppress(ValueError, RecursionError):
+        kind = "jsonl" if isinstance(json.loads(data.lstrip().partition(b"\n")[0]), dict | list | str) else kind
+    path = results_dir() / "corpora" / f"stdin-{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+    return path
 
 
 def kept_sample(corpus):
@@ -141,7 +167,7 @@ def draw_sample(corpus):
 
 def data_files(repo, corpus):
     """Files of a Repo's split, in order: by the corpus's patterns, else by the set's own layout."""
-    known = [f for f in repo.files if f.endswith(READABLE) and not f.endswith(("README.md", ".json"))]
+    known = [f for f in repo.files if text_suffix(f) and not f.endswith(("README.md", ".json"))]
     if corpus.data_files:
         found = [f for pattern in corpus.data_files.split() for f in sorted(fnmatch.filter(repo.files, pattern))]
         if not found:

@@ -1,17 +1,23 @@
 """Corpora of one's own files, and what is wrong with them told in one sentence."""
 
+import io
 import json
 
 import pytest
 
 from rbplib.ranks.table import expected
 from rbplib.settings import Corpus, InputError, load_corpus, load_family
+from rbplib.text import files
 from rbplib.text.corpora import load_documents
-from rbplib.text.rows import cut, draw
+from rbplib.text.rows import draw
 
 
 def corpus(path, **changes):
     return Corpus(**{"name": "mine", "source": "file", "path": str(path), **changes})
+
+
+def cut(text):
+    return list(files.cut(io.StringIO(text)))
 
 
 def test_long_text_becomes_many_documents():
@@ -30,7 +36,7 @@ def test_a_folder_in_the_order_of_its_paths(tmp_path):
     (tmp_path / "b" / "2.txt").write_text("second")
     (tmp_path / "a.jsonl").write_text('{"text": "first"}\n\n"bare"\n')
     (tmp_path / "c.md").write_text("\ufeffthird")
-    (tmp_path / "d.csv").write_text("not read")
+    (tmp_path / "d.docx").write_text("not read")
     (tmp_path / ".hidden" / "e.txt").write_text("not read")
     found = load_documents(str(tmp_path))
     every = ["first", "bare", "second", "third"]
@@ -125,7 +131,7 @@ def test_what_is_not_there(tmp_path):
     for bad, said in [(corpus(tmp_path / "no.txt"), "no file or folder"), (Corpus(name="x"), "has no 'path'")]:
         with pytest.raises(InputError, match=said):
             load_documents(bad)
-    with pytest.raises(InputError, match="holds no .txt"):
+    with pytest.raises(InputError, match="holds no text file"):
         load_documents(str(tmp_path))
 
 
