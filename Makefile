@@ -1,5 +1,7 @@
 # Two commands are enough: `make book` and `make test`. Everything else is a shorter way to one part of them.
-PYTHON  ?= $(shell command -v python3.11 || command -v python3)
+FITS    := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c '$(FITS)' 2>/dev/null && command -v $$p && break; done)
 VENV    ?= .venv
 FAMILIES ?=
 BIN     := $(VENV)/bin
@@ -10,7 +12,7 @@ UV      := uv==0.13.9
 .PHONY: book test serve train bench env lock clean
 
 book: $(READY)
-	@$(BIN)/python -m rbplib book $(addprefix --family ,$(FAMILIES))
+	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
 
 test: $(READY)
 	@$(BIN)/python -m pytest
@@ -29,21 +31,32 @@ env: $(READY)
 
 # torch comes first and apart, so that each platform may choose its own build of it; the lock carries a hash for the rest
 $(READY): requirements.lock pyproject.toml
+	@test -w . || { echo "this folder may not be written: run make in a copy of it that may."; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -c '$(FITS)' \
+	    || { echo "Python 3.11, 3.12 or 3.13 is needed and was not found: install one, or run make PYTHON=/path/to/it"; exit 1; }
 	@echo "installing into $(VENV)"; date +%s > .install-began
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-	    || { echo "Python 3.11 is needed: remove $(VENV) and run make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(BIN)/python -c '$(FITS)' \
+	    || { echo "Python 3.11, 3.12 or 3.13 is needed: remove $(VENV) and run make PYTHON=/path/to/one of them"; exit 1; }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on $(UV) $(TORCH)
 	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@echo $$(( $$(date +%s) - $$(cat .install-began) )) > $@; rm .install-began
 	@echo "installed in $$(cat $@) s"
 
+# One lock for all Pythons and platforms; the packages that embedded text is drawn from are in it at their pins, always.
+# Of multiprocess, which has a wheel of other text for each Python, all Pythons get one and the same.
+ONE_FOR_ALL := multiprocess==0.70.19 --hash=sha256:928851ae7973aea4ce0eaf330bbdafb2e01398a91518d5c8818802845564f45c
 lock:
-	uv pip compile -q --no-header --python-version 3.11 --no-emit-package torch --generate-hashes \
-	    $(addprefix --extra ,book flow test) pyproject.toml -o requirements.lock
+	PYTHONPATH=. python3 -c 'from rbplib.text import pins as p; \
+	    [print(f"{n}=={v}") for n, v in (p.EVALUATION | p.TRAINING).items()]' | \
+	uv pip compile -q --no-header --universal --python-version 3.11 $(addprefix --no-emit-package ,torch multiprocess) \
+	    --generate-hashes $(addprefix --extra ,book flow test) pyproject.toml - -o requirements.lock
+	@{ echo "# Every version and hash that the Makefile installs; written by \`make lock\`. torch is pinned in pyproject.toml and"; \
+	   echo "# installed before this file, so that each platform may bring its own build of it."; \
+	   echo "$(ONE_FOR_ALL)"; cat requirements.lock; } > .lock && mv .lock requirements.lock
 	@{ echo "# The versions of requirements.lock without hashes, for pip inside conda; written by \`make lock\`."; \
-	   sed -n 's/^\([A-Za-z0-9._-]*==[^ \\]*\).*/\1/p' requirements.lock; } > constraints.txt
+	   sed -n 's/^\([A-Za-z0-9._-]*==[^ \]*\).*/\1/p' requirements.lock; } > constraints.txt
 
 clean:
 	rm -rf _build book/_executed results .snakemake logs

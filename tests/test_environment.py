@@ -1,6 +1,9 @@
 """One list of dependencies: pyproject.toml; the lock, the constraints and environment.yml must agree with it."""
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -9,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from rbplib.text.pins import EVALUATION, TRAINING
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -48,6 +53,76 @@ def test_torch_is_pinned_once_and_never_locked():
     assert "torch" not in pins("requirements.lock")
     conda_pip = next(d["pip"] for d in environment()["dependencies"] if isinstance(d, dict))
     assert str(torch) in conda_pip
+
+
+LOCKED = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if re.match(r"[A-Za-z0-9]", line)]
+
+
+def locked_lines(package):
+    """The lines of the lock that pin a package."""
+    return [line for line in LOCKED if canonicalize_name(line.partition("==")[0]) == canonicalize_name(package)]
+
+
+@pytest.mark.parametrize("package", sorted({**EVALUATION, **TRAINING}.keys() - {"torch"}))
+def test_packages_of_embedded_text_are_the_same_everywhere(package):
+    """No Python and no platform may lack one or have it at another version: each would draw other text."""
+    (line,) = locked_lines(package)
+    assert line.split()[0] == f"{canonicalize_name(package)}=={(EVALUATION | TRAINING)[package]}" and ";" not in line
+
+
+def test_multiprocess_is_one_wheel_for_every_python():
+    """It publishes one for each Python, whose files differ; with one hash in the lock all read the same text."""
+    text = (ROOT / "requirements.lock").read_text()
+    assert text[text.index("multiprocess==") :].split("\naccelerate==")[0].count("--hash=") == 1
+    assert f"ONE_FOR_ALL := {locked_lines('multiprocess')[0]}" in (ROOT / "Makefile").read_text()
+
+
+def test_what_the_lock_assumes_of_torch_is_of_the_pinned_one():
+    torch = next(r for r in asked_for() if r.name == "torch")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert [f"{m['name']}=={m['version']}" for m in project["tool"]["uv"]["dependency-metadata"]] == [str(torch)]
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_every_supported_python_is_named(version):
+    assert f"{version}.0" in SpecifierSet(PROJECT["requires-python"])
+    for name in ("README.md", "Makefile"):
+        assert version in (ROOT / name).read_text(), name
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Run make for `env` in a copy of what it reads, on a PATH that holds what is named."""
+    place, commands = tmp_path / "checkout", tmp_path / "bin"
+    for folder in (place, commands):
+        folder.mkdir()
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, place)
+    for name in ("sh", "sed", "date"):
+        (commands / name).symlink_to(shutil.which(name))
+
+    def run(*arguments, **pythons):
+        for name, target in pythons.items():
+            (commands / name).write_text(f'#!/bin/sh\nexec "{target}" "$@"\n' if target else "#!/bin/sh\nexit 1\n")
+            (commands / name).chmod(0o755)
+        command = [shutil.which("make"), *arguments]
+        return subprocess.run(command, cwd=place, env={"PATH": str(commands)}, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_make_takes_a_python_that_fits(make):
+    done = make("-n", "env", **{"python3.13": None, "python3.12": sys.executable, "python3": sys.executable})
+    assert re.search(r"\S+/bin/python3\.12 -m venv \.venv", done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_make_without_a_python_that_fits_is_one_sentence(make):
+    done = make("env", python3=None)
+    assert done.returncode and "Python 3.11, 3.12 or 3.13 is needed and was not found" in done.stdout
+    done = make("env", f"PYTHON={shutil.which('false')}")
+    assert done.returncode and "Python 3.11, 3.12 or 3.13 is needed" in done.stdout and "Traceback" not in done.stderr
 
 
 def test_constraints_repeat_the_lock():

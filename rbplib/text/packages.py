@@ -9,6 +9,7 @@ import ast
 import functools
 import hashlib
 import heapq
+import inspect
 import re
 import textwrap
 import warnings
@@ -104,17 +105,23 @@ def python_documents(source):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # where warnings are errors, an escape in a string would lose the file
-            tree = ast.parse(source)
+            tree = ast.parse(source, feature_version=(3, 11))  # a file in newer syntax is no text for any Python
     except (SyntaxError, ValueError):
         return
     lines = source.split("\n")
     for node in definitions(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield "code", code_of(node, lines)
-        if text := ast.get_docstring(node):
+        if text := docstring(node):
             prose, examples = split_examples(text)
             yield "docs", prose
             yield "doctests", examples
+
+
+def docstring(node):
+    """A node's docstring without its indentation. Form feeds and the like are spaces here: Pythons differ in them."""
+    text = ast.get_docstring(node, clean=False) or ""
+    return inspect.cleandoc(re.sub(r"^[^\S\n]+", lambda m: " " * len(m[0].expandtabs()), text, flags=re.MULTILINE))
 
 
 def definitions(node):

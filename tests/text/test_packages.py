@@ -48,6 +48,13 @@ def test_python_documents():
     assert list(embedded.python_documents("def broken(:")) == []
 
 
+def test_text_is_the_same_under_every_python():
+    """3.13 counts a form feed before a line as text where older ones count it as space; newer syntax is for none."""
+    spaced = 'def f():\n    """One.\n\n    \f  two\n      \xa0three\n    """\n'
+    assert ("docs", "One.\n\ntwo\nthree") in list(embedded.python_documents(spaced))
+    assert list(embedded.python_documents("def f[T](x: T) -> T:\n    return x\n")) == []
+
+
 def test_examples_keep_their_indentation():
     prose, examples = embedded.split_examples("Use it so:\n    >>> for i in x:\n    ...     i\n    0\n\nEnd.")
     assert prose == "Use it so:\n\nEnd."
