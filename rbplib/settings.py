@@ -200,7 +200,7 @@ def read_entry(name_or_path, what, record, **others):
 def read_model(entry, path, common):
     """One entry of a family file as a Model; a bare string is its id. common: dtype and context of the family."""
     entry = {"id": entry} if isinstance(entry, str) else entry
-    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
+    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str) or not entry["id"].strip():
         raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
     ident = entry["id"]
     entry = {"name": Path(ident).name, **common, **given(entry, Model, path, "a model")}

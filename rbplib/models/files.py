@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 from rbplib import hub
@@ -30,21 +31,39 @@ def model_folder(model, trust_remote_code=False, weights=True):
         folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
         return folder, {"model_id": model.id, "revision": commit}
     folder = Path(model.local)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
-    if not weights:
-        return folder, {"model_id": model.id}
-    weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+    with readable():
+        if not (folder / "config.json").is_file():
+            raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
+        if not weights:
+            return folder, {"model_id": model.id}
+        weight_files(sorted(p.name for p in folder.iterdir()), model.id)
     return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
+
+
+@contextmanager
+def readable():
+    """A file that this user may not read is told in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        said = f"{error.filename} cannot be read ({error.strerror}): allow it with `chmod u+r`, or give a copy you own."
+        raise InputError(said) from None
+
+
+def local_bytes(folder):
+    """Bytes of the files of a folder."""
+    with readable():
+        return sum(p.stat().st_size for p in Path(folder).iterdir() if p.is_file())
 
 
 def folder_digest(folder):
     """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is."""
     h = hashlib.sha256()
-    for path in sorted(Path(folder).iterdir()):
-        wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
-        if path.is_file() and (wanted or path.name.endswith(".index.json")):
-            h.update(f"{path.name}\0{hub.file_digest(path)}\n".encode())
+    with readable():
+        for path in sorted(Path(folder).iterdir()):
+            wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
+            if path.is_file() and (wanted or path.name.endswith(".index.json")):
+                h.update(f"{path.name}\0{hub.file_digest(path)}\n".encode())
     return h.hexdigest()
 
 

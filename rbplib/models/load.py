@@ -47,7 +47,7 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     device = choose_device(device)
     dtype = choose_dtype(dtype or model.dtype, device)
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
-    net = load_weights(folder, model.id, config, dtype, device, trust_remote_code)
+    net = load_weights(folder, model.id, config, dtype, device, trust_remote_code, tokenizer.all_special_ids)
     sizes = count(net)
     if (told := model.nonembedding_params) not in (None, sizes.nonembedding):
         warnings.warn(
@@ -117,10 +117,12 @@ def tokenizer_digest(tokenizer):
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def load_weights(folder, model_id, config, dtype, device, trust_remote_code):
-    """The model with its weights, in evaluation mode, every parameter of it read from the files."""
+def load_weights(folder, model_id, config, dtype, device, trust_remote_code, special=()):
+    """The model with its weights, in evaluation mode, every parameter of it read from the files, and proven causal."""
     import torch
     from transformers import AutoModelForCausalLM
+
+    from rbplib.models.proof import prove
 
     spread = must_spread(copy.deepcopy(config), model_id, dtype, device, trust_remote_code)
     options = {"config": config, "dtype": dtype, "device_map": "auto" if spread else None, "weights_only": True}
@@ -134,27 +136,25 @@ def load_weights(folder, model_id, config, dtype, device, trust_remote_code):
         raise InputError(said) from None
     except Exception as error:
         raise weights_error(error, model_id, folder) from None
-    lost = sorted({*report.get("missing_keys", ()), *(str(k) for k in report.get("mismatched_keys", ()))})
-    if lost:
-        raise InputError(
-            f"the weights of {model_id!r} lack {len(lost)} tensors of the model ({lost[0]}, ...): "
-            "they belong to another configuration."
-        )
-    return net.eval().requires_grad_(False)
+    net = net.eval().requires_grad_(False)
+    prove(net, report, model_id, special)
+    return net
 
 
 @contextmanager
 def quiet(device):
-    """Without transformers' progress bars, and on a processor without advice on kernels for GPUs: noise on a page."""
+    """Without transformers' progress bars and long tables, and on a processor without advice on kernels for GPUs."""
     from transformers.utils import logging as theirs
 
     if device == "cpu":
         logging.getLogger("transformers.integrations.hub_kernels").setLevel(logging.ERROR)
-    shown = theirs.is_progress_bar_enabled()
+    shown, level = theirs.is_progress_bar_enabled(), theirs.get_verbosity()
     theirs.disable_progress_bar()
+    theirs.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        theirs.set_verbosity(level)
         if shown:
             with warnings.catch_warnings():  # a user who switched all bars off is warned at each attempt
                 warnings.simplefilter("ignore")

@@ -14,15 +14,24 @@ from rbplib import hub
 from rbplib.settings import WINDOW, InputError, load_family, results_dir, root, write_text
 
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")  # names it goes by
-POSITIONS = ("wpe", "embed_positions", "position_embeddings", "position_embedding")
+CHOSEN = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "top_k_experts",
+    "moe_topk",
+    "moe_k",
+    "top_k",
+)  # of each token
 
 
 class Sizes(NamedTuple):
-    """nonembedding: S; total: every parameter, a tied head counted once; vocab: rows of the output embedding."""
+    """nonembedding: S; total: every parameter, a tied head counted once; vocab: rows of the output embedding; active:
+    S with the experts that one token meets alone, which is S where there are none."""
 
     nonembedding: int
     total: int
     vocab: int
+    active: int
 
 
 def model_sizes(config, trust_remote_code=False):
@@ -48,12 +57,12 @@ def model_sizes(config, trust_remote_code=False):
 
 def as_config(config):
     """A transformers configuration from a mapping, or as it is."""
-    from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if not isinstance(config, dict):
         return config
     try:
-        return AutoConfig.for_model(**{"model_type": None, **config})
+        return CONFIG_MAPPING[config.get("model_type")].from_dict(dict(config))
     except Exception as error:
         said = f"a configuration of type {config.get('model_type')!r} is not known to this transformers"
         raise InputError(f"{said}: {hub.first_line(error)}") from None
@@ -62,30 +71,53 @@ def as_config(config):
 def read_json(path):
     """The mapping in a JSON file, such as config.json."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        said = f"is missing or is damaged and not a readable configuration ({str(error)[:120]})"
-        raise InputError(f"{path} {said}: fetch it again.") from None
+        found = json.loads(path.read_text(encoding="utf-8"), object_hook=unwrapped)
+        if isinstance(found, dict):
+            return found
+        error = f"a {type(found).__name__}, where a mapping is wanted"
+    except (OSError, ValueError, RecursionError) as failed:
+        error = failed
+    said = f"is missing or is damaged and not a readable configuration ({str(error)[:120]})"
+    raise InputError(f"{path} {said}: fetch it again.")
+
+
+def unwrapped(mapping):
+    """A mapping as JSON gives it, or the number in transformers' {"__float__": "Infinity"}, which JSON cannot hold."""
+    return float(mapping["__float__"]) if set(mapping) == {"__float__"} else mapping
 
 
 def count(model):
     """Sizes of a model at hand, on any device.
 
-    Token tables are what the model calls its input embeddings; position tables are other embedding modules, known by
-    their names.
+    Tables are what the model calls its input embeddings, and every other embedding module outside its repeated blocks:
+    of positions, of token types. Experts are modules of that name with one matrix each stacked along the first axis.
     """
     from torch import nn
 
-    head, left_out = model.get_output_embeddings(), [model.get_input_embeddings()]
-    vocab = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
-    left_out += [] if head is None else [head]
+    head, config = model.get_output_embeddings(), model.config.get_text_config()
+    vocab = config.vocab_size if head is None else head.weight.shape[0]
+    left_out = [m for m in (model.get_input_embeddings(), head) if m is not None]
+    chosen = next((n for name in CHOSEN if isinstance(n := getattr(config, name, None), int)), None)
+    idle = 0
     for name, module in model.named_modules():
-        last = name.rpartition(".")[2]
-        if isinstance(module, nn.Embedding) and (last in POSITIONS or "token" in last):
+        if isinstance(module, nn.Embedding) and not any(part.isdigit() for part in name.split(".")):
             left_out.append(module)
+        if chosen and "expert" in f"{name.rpartition('.')[2]} {type(module).__name__}".lower():
+            idle += sum(n - n * min(chosen, experts) // experts for n, experts in experts_in(module))
     tables = {id(p) for module in left_out for p in module.parameters(recurse=False)}
     inside = sum(p.numel() for p in model.parameters() if id(p) not in tables)
-    return Sizes(inside, sum(p.numel() for p in model.parameters()), int(vocab))
+    return Sizes(inside, sum(p.numel() for p in model.parameters()), int(vocab), inside - idle)
+
+
+def experts_in(module):
+    """(parameters, number of experts that share them) of a module's own stacked tensors, or of a list of experts."""
+    from torch import nn
+
+    if isinstance(module, nn.ModuleList):
+        return [(sum(p.numel() for p in module.parameters()), len(module))]
+    own = list(module.parameters(recurse=False))
+    stacks = {p.shape[0] for p in own if p.dim() == 3}  # one expert's matrix each; biases go with them
+    return [(p.numel(), p.shape[0]) for p in own if p.shape[0] in stacks]
 
 
 def family_sizes(family):
@@ -112,7 +144,7 @@ def sizes_of(model):
     except InputError:
         if told is None:
             raise
-        return Sizes(told, None, None)
+        return Sizes(told, None, None, None)
     sizes = remembered_sizes(config)
     if told not in (None, sizes.nonembedding):
         raise InputError(

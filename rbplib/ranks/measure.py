@@ -72,6 +72,8 @@ def measure(
         InputError: unknown names, an empty corpus, a model that cannot be had, or a folder that cannot be written.
     Cost: one forward pass over every window; the head is walked in chunks, so logits are never held.
     """
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"a batch of {batch_tokens} tokens holds none: give 1 or more, or leave it out.")
     family, models, corpora = asked(family, models, corpora, protocol)
     samples = samples or [load_documents(c) for c in corpora]
     for corpus, sample in zip(corpora, samples, strict=True):

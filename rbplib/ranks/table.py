@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rbplib.models.files import folder_digest
+from rbplib.models.files import folder_digest, local_bytes
 from rbplib.models.sizes import window_length
 from rbplib.ranks.counts import Counting, rank_of
 from rbplib.settings import (
@@ -176,7 +176,7 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
         entries = shared | {"model": model.name, "model_id": model.id}
         if not model.local:
             entries["requested_revision"] = model.revision
-        elif samples or sum(p.stat().st_size for p in model.local.iterdir() if p.is_file()) <= QUICK:
+        elif samples or local_bytes(model.local) <= QUICK:
             entries["model_digest"] = folder_digest(model.local)
         if samples:
             entries |= {"requested_dtype": dtype or model.dtype, "head_dtype": head_dtype}

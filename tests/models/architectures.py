@@ -1,0 +1,102 @@
+"""Tiny configurations of many architectures: what a matrix of tests walks over. None is pretrained, none is fetched."""
+
+V, CONTEXT = 331, 61  # primes: a tensor whose first side is V, CONTEXT or CONTEXT + 2 is a table, and no other is
+IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+SHAPE |= {"max_position_embeddings": CONTEXT}
+GROUPED = SHAPE | {"num_key_value_heads": 2}
+HEADED = GROUPED | {"head_dim": 8}
+EXPERTS = {"moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2}
+LOCAL = GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}
+STATE = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
+HYBRID = {"mamba_d_state": 4, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_chunk_size": 16}
+LATENT = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}
+ROUTED = {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+ROUTED |= {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
+
+ARCHITECTURES = {  # model_type: settings
+    "gpt2": GPT,
+    "gpt_neo": {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]],
+                "max_position_embeddings": CONTEXT, "window_size": 8},
+    "gpt_neox": SHAPE,
+    "gptj": GPT | {"rotary_dim": 4},
+    "gpt_bigcode": GPT,
+    "opt": SHAPE | {"ffn_dim": 48, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
+    "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4},
+    "llama": GROUPED,
+    "mistral": GROUPED | {"sliding_window": 8},
+    "mixtral": LOCAL,
+    "qwen2": GROUPED,
+    "qwen2_moe": GROUPED | EXPERTS | {"shared_expert_intermediate_size": 24, "decoder_sparse_step": 1},
+    "qwen3": HEADED,
+    "qwen3_moe": HEADED | EXPERTS,
+    "phi": SHAPE,
+    "phi3": GROUPED | {"original_max_position_embeddings": CONTEXT},
+    "phimoe": LOCAL | {"original_max_position_embeddings": CONTEXT},
+    "gemma": HEADED,
+    "gemma2": HEADED | {"sliding_window": 8, "final_logit_softcapping": 1.0},
+    "gemma3_text": HEADED | {"sliding_window": 8},
+    "falcon": SHAPE | {"new_decoder_architecture": False, "multi_query": True},
+    "mpt": {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": CONTEXT},
+    "codegen": GPT | {"rotary_dim": 4},
+    "stablelm": GROUPED,
+    "starcoder2": GROUPED,
+    "cohere": GROUPED | {"logit_scale": 0.25},
+    "cohere2": HEADED | {"sliding_window": 8},
+    "olmo": GROUPED,
+    "olmo2": GROUPED,
+    "olmoe": GROUPED | {"num_experts": 4, "num_experts_per_tok": 2},
+    "persimmon": SHAPE,
+    "granite": GROUPED | {"logits_scaling": 3.0},
+    "granitemoe": LOCAL,
+    "xglm": {"d_model": 32, "ffn_dim": 48, "num_layers": 2, "attention_heads": 4, "max_position_embeddings": CONTEXT},
+    "biogpt": SHAPE,
+    "openai-gpt": GPT,
+    "ctrl": {"n_embd": 32, "dff": 48, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT},
+    "rwkv": {"hidden_size": 32, "num_hidden_layers": 2, "context_length": CONTEXT},
+    "mamba": STATE,
+    "mamba2": STATE | {"num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 16},
+    "falcon_mamba": STATE,
+    "jamba": GROUPED | {"mamba_d_state": 4, "num_experts": 4, "attn_layer_period": 2, "attn_layer_offset": 1,
+                        "use_mamba_kernels": False},
+    "bamba": GROUPED | HYBRID | {"attn_layer_indices": [1]},
+    "falcon_h1": HEADED | HYBRID | {"mamba_d_ssm": 64, "lm_head_multiplier": 0.5},
+    "recurrent_gemma": GROUPED | {"num_hidden_layers": 3, "lru_width": 32, "head_dim": 8, "attention_window_size": 16},
+    "nemotron": GROUPED,
+    "glm": HEADED,
+    "exaone4": HEADED | {"sliding_window": 8},
+    "smollm3": GROUPED,
+    "deepseek_v3": SHAPE | {"num_key_value_heads": 4} | LATENT | ROUTED,
+    "bert": SHAPE | {"is_decoder": True},
+    "bart": {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48,
+             "encoder_layers": 2, "max_position_embeddings": CONTEXT, "is_decoder": True},
+    "gpt_oss": HEADED | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
+    "seed_oss": HEADED,
+    "lfm2": GROUPED | {"full_attn_idxs": [1], "block_ff_dim": 48},
+
+
+}  # fmt: skip
+
+MATRIX = 3 * 32  # gate, up and down of an expert, times its width
+IDLE = {  # parameters of the two experts of four that a token does not meet, counted by hand over the layers
+    **dict.fromkeys(("mixtral", "phimoe", "olmoe", "granitemoe"), 2 * 2 * MATRIX * 48),
+    **dict.fromkeys(("qwen2_moe", "qwen3_moe"), 2 * 2 * MATRIX * 16),
+    "jamba": 1 * 2 * MATRIX * 48,
+    "deepseek_v3": 1 * 2 * MATRIX * 16,
+    "gpt_oss": 2 * 2 * (MATRIX * 48 + 2 * 48 + 32),
+}
+
+
+def made(kind, **changes):
+    """A random model of a kind, its weights spread as a trained model's: scores are neither all equal nor one-sided."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **{"vocab_size": V, **IDS, **ARCHITECTURES.get(kind, {}), **changes})
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2 if p.dim() > 1 else 0.05)
+    return model

@@ -1,0 +1,52 @@
+"""The matrix: S, ranks and log-probabilities of many architectures, saved and loaded as any model, counted naively."""
+
+import warnings
+
+import pytest
+import torch
+from architectures import ARCHITECTURES, CONTEXT, IDLE, V, made
+from smallmodels import tokenizer
+from transformers import AutoModelForCausalLM
+
+from rbplib.models.load import load_model
+from rbplib.models.sizes import model_sizes, read_json
+from rbplib.ranks.engine import sequence_ranks
+from rbplib.settings import Model
+
+TABLES = (V, CONTEXT, CONTEXT + 2)  # first sides of tables of tokens and positions, and of a head
+
+
+def counted(model):
+    """S by the shapes of the tensors alone; BERT's two token types are a table too."""
+    tables = [p for n, p in model.named_parameters() if p.shape[0] in TABLES or "token_type" in n]
+    return sum(p.numel() for p in model.parameters()) - sum(p.numel() for p in tables)
+
+
+def test_the_matrix_is_as_wide_as_promised():
+    assert len(ARCHITECTURES) >= 42
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
+    made(kind).save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*head is unknown", category=RuntimeWarning)
+        warnings.filterwarnings("ignore", message=".*mixture of experts")
+        loaded = load_model(Model(kind, str(tmp_path), local=tmp_path), device="cpu")
+        ids = torch.randint(3, V, (3, 50), generator=torch.Generator().manual_seed(1))
+        found = sequence_ranks(loaded.model, ids)
+    own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    assert loaded.record["nonembedding_params"] == counted(own)
+    sizes = model_sizes(read_json(tmp_path / "config.json"))
+    assert (sizes.nonembedding, sizes.vocab) == (counted(own), V) and sizes.total == own.num_parameters()
+    assert sizes.nonembedding - sizes.active == IDLE.get(kind, 0)
+    with torch.inference_mode():
+        logits = own(ids, use_cache=False).logits[:, :-1].float()  # (3, 49, V), whole
+    true = logits.gather(-1, ids[:, 1:, None])
+    assert torch.equal(found.greater, (logits > true).sum(-1)) and torch.equal(found.ties, (logits == true).sum(-1))
+    naive = logits.double().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+    assert (found.logprob - naive).abs().max() < 2e-5
+    ranks = found.greater + found.ties
+    assert ranks.unique().numel() > 30 and ranks.float().std() > 10, "degenerate ranks would show nothing"
