@@ -1,24 +1,20 @@
 """Files of the hub: found, fetched, checked against their hash, and every failure told in one sentence.
 
 huggingface_hub finds, fetches, resumes and keeps; with no network its cache answers. By hand: a file's hash is computed
-after its download, as the library compares sizes alone, and each of its errors becomes one sentence with its mend.
+after its download, as the library compares sizes alone; `network` tells its errors and bounds its waits.
 Tokens of gated repositories are left to the library: this module never sees one.
 """
 
-import errno
 import glob
 import hashlib
 import re
 import shutil
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rbplib.network import is_offline, patiently, sentence, watched
 from rbplib.settings import REPO_ID, InputError, write_error, write_text
-
-TRIES = 4  # of one call; the library itself already resumes and retries inside each
-WAIT = 1.0  # seconds before the second try, doubled each time
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,8 @@ def open_repo(repo_id, revision=None, kind="model"):
 
     check_repo_id(repo_id, kind)
     try:
-        info = patiently(lambda: HfApi().repo_info(repo_id, revision=revision, repo_type=kind, timeout=30))
+        with watched():
+            info = patiently(lambda: HfApi().repo_info(repo_id, revision=revision, repo_type=kind))
         return Repo(repo_id, kind, revision or "main", info.sha, tuple(s.rfilename for s in info.siblings or ()), True)
     except Exception as error:
         folder = cached_snapshot(repo_id, revision, kind) if is_offline(error) else None
@@ -101,6 +98,8 @@ def fetch(repo, *names):
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
         if not damaged:
+            for said in filter(None, (hollow(folder / n) for n in names)):
+                raise InputError(f"{it}: {said} at its source: name another revision, or tell its owner.")
             remember(repo, folder)
             return folder
         if not repo.online:
@@ -109,6 +108,15 @@ def fetch(repo, *names):
         f"{damaged[0]} of {it} does not match its published hash, twice: nothing was kept; try again later or from "
         "another network."
     )
+
+
+def hollow(path):
+    """Why a file that ought to hold something does not, or None."""
+    with open(path, "rb") as f:
+        start = f.read(40)
+    if start.startswith(b"version https://git-lfs"):
+        return f"{path.name} is a pointer of Git LFS, not the file itself,"
+    return None if start or path.suffix in (".py", ".txt") else f"{path.name} is empty"
 
 
 def remember(repo, folder):
@@ -152,88 +160,11 @@ def open_remote(repo, name):
     return patiently(lambda: HfFileSystem().open(path, cache_type="none"))
 
 
-def patiently(call):
-    """Call again, after a growing pause, while the server is busy or the line breaks; the last error is raised."""
-    for attempt in range(TRIES):
-        try:
-            return call()
-        except Exception as error:
-            if attempt + 1 == TRIES or not passing(error):
-                raise
-            time.sleep(WAIT * 2**attempt)
-
-
-# Errors are known by their classes' names, so that no library is loaded to ask.
-BUSY = (408, 429, 500, 502, 503, 504)  # a server that may answer later
-BROKEN = {"RemoteProtocolError", "ReadError", "ReadTimeout"}  # a line that had been there
-AWAY = {"TransportError", "ConnectionError", "TimeoutError", "LocalEntryNotFoundError"}  # no line, nor a kept file
-
-
-def chain(error):
-    """An error and what caused it, outermost first."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def class_names(error):
-    """Names of the classes in the chain of an error."""
-    return {c.__name__ for e in chain(error) for c in type(e).__mro__}
-
-
-def status(error):
-    """HTTP status behind an error, or None."""
-    answers = (getattr(e, "response", None) for e in chain(error))
-    return next((int(a.status_code) for a in answers if a is not None), None)
-
-
-def passing(error):
-    """Whether trying again may help: a busy server, or a line that broke after it had been there."""
-    if (code := status(error)) is not None:
-        return code in BUSY
-    return bool(class_names(error) & BROKEN) or any("Consistency check failed" in str(e) for e in chain(error))
-
-
-def is_offline(error):
-    """Whether an error means that the hub could not be reached or could not answer at all."""
-    return status(error) in BUSY if status(error) is not None else bool(class_names(error) & AWAY)
-
-
 @contextmanager
 def telling(repo):
     """Whatever fails inside is told in one sentence about the Repo."""
     try:
-        yield
+        with watched():
+            yield
     except Exception as error:
         raise sentence(error, repo.id, repo.kind, repo.name) from None
-
-
-def sentence(error, repo_id, kind="model", revision=None):
-    """The InputError that says in one sentence what went wrong with a repository and what to do."""
-    if isinstance(error, InputError):
-        return error
-    names, code, it = class_names(error), status(error), f"{kind} {repo_id!r}"
-    reasons = {  # the first that holds is told
-        f"{it} is gated: accept its terms on its page of the hub, log in with `hf auth login`, and run again.": (
-            "GatedRepoError" in names or code == 403
-        ),
-        f"{it} has no revision {revision!r}: check the name of the branch or commit.": "RevisionNotFoundError" in names,
-        f"{it} does not exist on the hub, or is private: check its spelling, or log in with `hf auth login`.": (
-            "RepositoryNotFoundError" in names or code == 401
-        ),
-        f"{it} lacks a file that was asked for: {first_line(error)}": "RemoteEntryNotFoundError" in names,
-        f"the hub answers {code} for {it}: try again in a few minutes.": code in BUSY,
-        f"the hub cannot be reached and {it} is not wholly in the cache: connect and run again.": is_offline(error),
-        f"the download of {it} kept breaking off: run again, and it goes on.": passing(error),
-        f"the disk is too full for {it}: free space, or set HF_HOME to another disk.": (
-            any(getattr(e, "errno", None) == errno.ENOSPC for e in chain(error)) or "free disk space" in str(error)
-        ),
-        f"{it} could not be fetched: {first_line(error)}": True,
-    }
-    return InputError(next(said for said, holds in reasons.items() if holds))
-
-
-def first_line(error):
-    """First line of an error's message, cut to a readable length."""
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:200]

@@ -6,6 +6,13 @@
 
 Files with the endings of LARGE answer as the hub's large files do: a redirect to another address, and the SHA-256 as
 their tag; all others are named by git's SHA-1. By itself: python tests/hubserver.py models OWNER/NAME FOLDER ...
+
+A fault is named with the end of the path that it strikes: `hub.fault("config.json", "status", times=2, code=500)`.
+  the whole answer: status (code=, error=, headers=), slow (seconds=), redirect (to=), text (body=), hang_up
+  a file's content: cut, corrupt, empty, short, long, drip (seconds= for all of it), no_range
+  a file's headers: no_etag, length (by=)
+What a repository lists is changed by `hub.extra` (names added), `hub.hidden` (names left out) and `hub.page` (entries
+a page).
 """
 
 import hashlib
@@ -13,11 +20,13 @@ import json
 import re
 import sys
 import threading
+import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+EVIL = b"{}"  # the content of every file that is listed but not in the folder
 LARGE = (".safetensors", ".bin", ".parquet", ".jsonl", ".gz", ".zst")
 API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree|refs|paths-info)(?:/(.*))?)?$")
 RESOLVE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)$")
@@ -54,6 +63,8 @@ class HubServer:
         self.busy = Counter()  # end of a path: how often it answers 503
         self.cut = Counter()  # end of a path: how often the line breaks after half of it
         self.corrupt = Counter()  # end of a path: how often its content comes wrong
+        self.faults = []  # [end of a path, kind, how often it is still due, what else it needs, its methods]
+        self.extra, self.hidden, self.page = [], [], None
         self.log = []  # (method, path, status)
         self.sent = 0  # bytes of file content
         self.tokens = []  # authorisation headers seen
@@ -84,12 +95,31 @@ class HubServer:
                 return True
         return False
 
+    def fault(self, ending, kind, times=10**9, methods=("GET", "HEAD", "POST"), **how):
+        self.faults.append([ending, kind, times, how, methods])
+
+    def heal(self):
+        """No fault from here on."""
+        self.faults, self.extra, self.hidden, self.page = [], [], [], None
+        for faults in (self.gated, self.renamed, self.busy, self.cut, self.corrupt):
+            faults.clear()
+
+    def due(self, path, method, *kinds):
+        """What a fault of these kinds needs, if one is due for this path."""
+        for fault in self.faults:
+            ending, kind, left, how, methods = fault
+            if kind in kinds and left > 0 and method in methods and path.endswith(ending):
+                fault[2] -= 1
+                return {"kind": kind, **how}
+        return None
+
     def asked(self, ending, method="GET"):
         return [entry for entry in self.log if entry[0] == method and entry[1].endswith(ending)]
 
     def __enter__(self):
         handler = type("Handler", (Handler,), {"hub": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.server.handle_error = lambda *_: None  # a client that went away
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return self
@@ -102,6 +132,14 @@ class HubServer:
 
     def __exit__(self, *error):
         self.stop()
+
+
+def point_to(url, monkeypatch):
+    """Let huggingface_hub take this address for the hub's."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -138,6 +176,9 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(url.path)
         if self.hub.strikes(self.hub.busy, path):
             return self.refuse(503, "Busy")
+        if found := self.hub.due(path, self.command, "status", "slow", "redirect", "text", "hang_up"):
+            if (done := self.strike(found)) is not None:
+                return done
         if found := STORED.fullmatch(path):
             kind, repo_id, sha, name = found.groups()
             return self.send_file(kind, repo_id, sha, name, path)
@@ -148,6 +189,22 @@ class Handler(BaseHTTPRequestHandler):
         return self.refuse(404, "NotFound")
 
     do_HEAD = do_POST = do_GET
+
+    def strike(self, fault):
+        """Answer wrongly; None where the answer only comes late."""
+        kind = fault["kind"]
+        if kind == "slow":
+            time.sleep(fault["seconds"])
+        elif kind == "status":
+            headers = {"X-Error-Code": fault["error"]} if "error" in fault else {}
+            self.answer_json({"error": "no"}, fault["code"], headers | fault.get("headers", {}))
+        elif kind == "redirect":
+            self.answer(fault.get("code", 302), headers={"Location": fault["to"]})
+        elif kind == "text":
+            self.answer(200, fault["body"].encode(), {"Content-Type": "text/html"})
+        elif kind == "hang_up":
+            self.close_connection = True
+        return None if kind == "slow" else True
 
     def redirect_renamed(self, repo_id):
         if new := self.hub.renamed.get(repo_id):
@@ -164,7 +221,15 @@ class Handler(BaseHTTPRequestHandler):
         if code:  # what a gated repository is may be read by anyone; its files may not
             snapshot = next(iter(self.hub.repos[kind, repo_id].values()))
         if verb == "tree":
-            return self.answer_json(self.tree(snapshot, below, query))
+            entries, headers = self.tree(snapshot, below, query), {}
+            if size := self.hub.page:
+                start = int(query.get("cursor", ["0"])[0])
+                here = self.path.split("?")[0]
+                if start + size < len(entries):
+                    following = f"{self.hub.url}{here}?recursive=true&cursor={start + size}"
+                    headers["Link"] = f'<{following}>; rel="next"'
+                entries = entries[start : start + size]
+            return self.answer_json(entries, headers=headers)
         if verb == "paths-info":
             paths = json.loads(self.body)["paths"] if self.body[:1] == "{" else parse_qs(self.body).get("paths", [])
             return self.answer_json([snapshot.entry(p) for p in paths if p in snapshot.hashes])
@@ -174,20 +239,27 @@ class Handler(BaseHTTPRequestHandler):
                 for name, s in self.hub.repos[kind, repo_id].items()
             ]
             return self.answer_json({"branches": branches, "tags": [], "converts": []})
-        siblings = [{"rfilename": name} for name in snapshot.files]
+        siblings = [{"rfilename": name} for name in self.listed(snapshot)]
         return self.answer_json(
             {"_id": "0" * 24, "id": repo_id, "modelId": repo_id, "sha": snapshot.sha, "private": False, "tags": [],
              "gated": repo_id in self.hub.gated, "disabled": False, "downloads": 0, "likes": 0, "siblings": siblings}
         )  # fmt: skip
 
+    def listed(self, snapshot):
+        return [n for n in snapshot.files if n not in self.hub.hidden] + self.hub.extra
+
+    def entry(self, snapshot, name):
+        strange = {"type": "file", "path": name, "oid": hashlib.sha1(EVIL).hexdigest(), "size": len(EVIL)}
+        return snapshot.entry(name) if name in snapshot.hashes else strange
+
     def tree(self, snapshot, below, query):
         prefix = f"{below}/" if below else ""
-        inside = [name for name in snapshot.files if name.startswith(prefix)]
+        inside = [name for name in self.listed(snapshot) if name.startswith(prefix)]
         if query.get("recursive", ["false"])[0].lower() in ("true", "1"):
-            return [snapshot.entry(name) for name in inside]
+            return [self.entry(snapshot, name) for name in inside]
         folders = sorted({prefix + n[len(prefix) :].split("/")[0] for n in inside if "/" in n[len(prefix) :]})
         folders = [{"type": "directory", "path": f, "oid": "0" * 40, "size": 0} for f in folders]
-        return folders + [snapshot.entry(n) for n in inside if "/" not in n[len(prefix) :]]
+        return folders + [self.entry(snapshot, n) for n in inside if "/" not in n[len(prefix) :]]
 
     def resolve(self, dataset, repo_id, revision, name):
         if self.redirect_renamed(repo_id):
@@ -196,6 +268,8 @@ class Handler(BaseHTTPRequestHandler):
         snapshot, status, code = self.hub.find(kind, repo_id, revision)
         if code:
             return self.refuse(status, code)
+        if name in self.hub.extra:
+            return self.answer(200, EVIL, {"ETag": '"evil"', "X-Repo-Commit": snapshot.sha})
         if name not in snapshot.hashes:
             return self.refuse(404, "EntryNotFound")
         git, sha256, size = snapshot.hashes[name]
@@ -215,32 +289,58 @@ class Handler(BaseHTTPRequestHandler):
         if code:
             return self.refuse(404, code)
         data = (snapshot.folder / name).read_bytes()
-        git, sha256, size = snapshot.hashes[name]
+        git, sha256, _ = snapshot.hashes[name]
         if self.command == "GET" and self.hub.strikes(self.hub.corrupt, path):
             data = bytes([data[0] ^ 255]) + data[1:]
-        start, stop, status = 0, size, 200
-        if found := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
-            start, stop, status = int(found[1]), min(size, int(found[2] or size - 1) + 1), 206
-            if start >= size:
-                return self.answer(416, headers={"Content-Range": f"bytes */{size}"})
+        data = self.changed(data, path)
+        start, stop, status = 0, len(data), 200
+        asked = None if self.hub.due(path, self.command, "no_range") else self.headers.get("Range")
+        if found := re.fullmatch(r"bytes=(\d+)-(\d*)", asked or ""):
+            start, stop, status = int(found[1]), min(len(data), int(found[2] or len(data) - 1) + 1), 206
+            if start >= len(data):
+                return self.answer(416, headers={"Content-Range": f"bytes */{len(data)}"})
         self.hub.log.append((self.command, path, status))
         self.send_response(status)
-        self.send_header("Content-Length", str(stop - start))
-        self.send_header("ETag", f'"{sha256 or git}"')
+        length = self.hub.due(path, self.command, "length")
+        self.send_header("Content-Length", str(stop - start + (length["by"] if length else 0)))
+        if not self.hub.due(path, self.command, "no_etag"):
+            self.send_header("ETag", f'"{sha256 or git}"')
         self.send_header("X-Repo-Commit", sha)
         self.send_header("Accept-Ranges", "bytes")
         if status == 206:
-            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(data)}")
         self.end_headers()
-        if self.command != "GET":
-            return None
-        if self.hub.strikes(self.hub.cut, path):
-            stop = start + (stop - start) // 2
-            self.close_connection = True
-        self.wfile.write(data[start:stop])
-        self.hub.sent += stop - start
-        self.wfile.flush()
+        if self.command == "GET":
+            self.send_body(data[start:stop], path, length)
         return None
+
+    def changed(self, data, path):
+        """A file's content as a fault leaves it; its tag and what the listing says of it stay."""
+        if self.command != "GET":
+            return data
+        found = self.hub.due(path, "GET", "corrupt", "empty", "short", "long")
+        kind = found["kind"] if found else None
+        middle = len(data) // 2
+        return {
+            "corrupt": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :] if data else data,
+            "empty": b"",
+            "short": data[:-9],
+            "long": data + b"more",
+        }.get(kind, data)
+
+    def send_body(self, data, path, length):
+        if self.hub.strikes(self.hub.cut, path) or self.hub.due(path, "GET", "cut"):
+            data = data[: len(data) // 2]
+            self.close_connection = True
+        drip = self.hub.due(path, "GET", "drip")
+        step = max(1, len(data) // 20) if drip else max(1, len(data))
+        for start in range(0, len(data), step):
+            self.wfile.write(data[start : start + step])
+            self.hub.sent += len(data[start : start + step])
+            self.wfile.flush()
+            time.sleep(drip["seconds"] / 20 if drip else 0)
+        if length:
+            self.close_connection = True
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ def model_folder(model, trust_remote_code=False, weights=True):
             raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
         if not weights:
             return folder, {"model_id": model.id}
-        weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+        names = weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+        for said in filter(None, (hub.hollow(folder / n) for n in names)):
+            raise InputError(f"{folder}: {said}: copy the model whole, or run `git lfs pull` there.")
     return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
 
 

@@ -12,11 +12,10 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rbplib import hub
-from rbplib.hub import chain, first_line
 from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
 from rbplib.models.files import TOKENIZER_FILES, model_folder
 from rbplib.models.sizes import count, read_json
+from rbplib.network import chain, class_names, first_line
 from rbplib.settings import InputError
 
 
@@ -163,7 +162,7 @@ def quiet(device):
 
 def weights_error(error, model_id, folder):
     """One sentence for a failure to read weights."""
-    names = hub.class_names(error)
+    names = class_names(error)
     text = " ".join(str(e) for e in chain(error))
     said = f"model {model_id!r} could not be loaded: {first_line(error)}"
     if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:

@@ -7,7 +7,7 @@ import re
 
 import torch
 
-from rbplib.hub import first_line
+from rbplib.network import first_line
 from rbplib.settings import InputError
 
 LENGTH = 8  # tokens of the input on which causality is proven: few, so that one token's part in a leak is large

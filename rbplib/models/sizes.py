@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbplib import hub
+from rbplib.network import first_line
 from rbplib.settings import WINDOW, InputError, load_family, results_dir, root, write_text
 
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")  # names it goes by
@@ -51,7 +52,7 @@ def model_sizes(config, trust_remote_code=False):
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
     except Exception as error:  # a wrong field may raise anything
         said = f"a configuration of type {getattr(config, 'model_type', '?')!r} describes no causal language model"
-        raise InputError(f"{said} that can be built: {hub.first_line(error)}") from None
+        raise InputError(f"{said} that can be built: {first_line(error)}") from None
     return count(model)
 
 
@@ -65,7 +66,7 @@ def as_config(config):
         return CONFIG_MAPPING[config.get("model_type")].from_dict(dict(config))
     except Exception as error:
         said = f"a configuration of type {config.get('model_type')!r} is not known to this transformers"
-        raise InputError(f"{said}: {hub.first_line(error)}") from None
+        raise InputError(f"{said}: {first_line(error)}") from None
 
 
 def read_json(path):

@@ -171,7 +171,7 @@ def data_files(repo, corpus):
     if corpus.data_files:
         found = [f for pattern in corpus.data_files.split() for f in sorted(fnmatch.filter(repo.files, pattern))]
         if not found:
-            hint = nearest(corpus.data_files, known[:8])
+            hint = nearest(corpus.data_files, known[:8]) if known else "it holds none that can be read."
             raise InputError(f"dataset {repo.id!r} has no file {corpus.data_files!r}: {hint}")
         return found
     split, config = corpus.split or "train", corpus.config

@@ -12,7 +12,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from rbplib.hub import first_line, status
+from rbplib.network import first_line, status
 from rbplib.settings import TEXT_SUFFIXES, InputError, nearest
 
 LEAST = 2_000  # characters of a document cut out of a longer text

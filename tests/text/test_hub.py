@@ -27,38 +27,6 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the small real data a
 ID = "EleutherAI/pythia-14m"
 
 
-@pytest.fixture(scope="session")
-def small(tmp_path_factory):
-    """A tiny model's folder; copy it to change it."""
-    folder = tmp_path_factory.mktemp("small") / "model"
-    save_model(folder, "gpt_neox")
-    return folder
-
-
-@pytest.fixture
-def copy(small, tmp_path):
-    shutil.copytree(small, tmp_path / "model")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """A hub with nothing in it, an empty cache, and short pauses."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(fetch, "WAIT", 0.01)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1024)  # what is kept of a broken download comes in chunks
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with HubServer() as server:
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        yield server
-
-
 def load(repo_id=ID, **options):
     return load_model(hub_model(repo_id, options.pop("revision", None)), **options)
 
