@@ -8,7 +8,7 @@ import yaml
 from rbplib.models import files
 from rbplib.models import load as loading
 from rbplib.models.sizes import model_sizes
-from rbplib.settings import InputError, check_name, load_family, root, write_text
+from rbplib.settings import InputError, check_name, is_model_place, load_family, root, write_text
 
 
 def write_family(name, ids, *, force=False, trust_remote_code=False):
@@ -50,7 +50,7 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
 def describe(ident, trust_remote_code):
     """What a family file says of one model, with its context and its tokenizer's digest."""
     repo_id, _, revision = ident.partition("@")
-    if Path(ident).expanduser().is_dir():
+    if is_model_place(Path(ident).expanduser()):
         repo_id, revision = ident, ""
     model = files.hub_model(repo_id, revision or None)
     folder, _ = files.model_folder(model, trust_remote_code, weights=False)

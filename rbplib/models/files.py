@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.settings import InputError, Model
+from rbplib.models.quantised import gguf_of
+from rbplib.settings import InputError, Model, is_model_place
 
 TOKENIZER_FILES = (
     "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
@@ -18,20 +19,25 @@ TOKENIZER_FILES = (
 def hub_model(repo_id, revision=None):
     """A settings.Model for a hub id or a folder that stands in no family file."""
     local = Path(repo_id).expanduser()
-    if local.is_dir():
-        return Model(local.name, repo_id, revision, local=local.resolve())
+    if is_model_place(local):
+        return Model(local.name.removesuffix(".gguf"), repo_id, revision, local=local.resolve())
     if os.sep in repo_id and repo_id.count("/") > 1:
         raise InputError(f"there is no folder {repo_id!r}: check the path.")
     return Model(local.name, hub.check_repo_id(repo_id), revision)
 
 
 def model_folder(model, trust_remote_code=False, weights=True):
-    """(local folder with a model's files, {"model_id", "revision"}, with "model_digest" for one that is no hub's)."""
+    """(local folder with a model's files, or its GGUF file, {"model_id", "revision"}, with "model_digest" for one that
+    is no hub's)."""
     if not model.local:
         folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
         return folder, {"model_id": model.id, "revision": commit}
     folder = Path(model.local)
     with readable():
+        if file := gguf_of(folder):
+            return file, {"model_id": model.id} | (
+                {"revision": None, "model_digest": folder_digest(file)} if weights else {}
+            )
         if not (folder / "config.json").is_file():
             raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
         if not weights:
@@ -53,15 +59,19 @@ def readable():
 
 
 def local_bytes(folder):
-    """Bytes of the files of a folder."""
+    """Bytes of the files of a folder, or of a GGUF file."""
     with readable():
-        return sum(p.stat().st_size for p in Path(folder).iterdir() if p.is_file())
+        files = [file] if (file := gguf_of(folder)) else filter(Path.is_file, Path(folder).iterdir())
+        return sum(p.stat().st_size for p in files)
 
 
 def folder_digest(folder):
-    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is."""
+    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is. Of a
+    GGUF file, or a folder that holds one: of that file."""
     h = hashlib.sha256()
     with readable():
+        if file := gguf_of(folder):
+            return hub.file_digest(file)
         for path in sorted(Path(folder).iterdir()):
             wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
             if path.is_file() and (wanted or path.name.endswith(".index.json")):

@@ -9,12 +9,14 @@ import hashlib
 import json
 import logging
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from unittest import mock
 
 from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
 from rbplib.models.files import TOKENIZER_FILES, model_folder
-from rbplib.models.sizes import count, read_json
+from rbplib.models.quantised import given_to_transformers, header
+from rbplib.models.sizes import as_config, count, read_json
 from rbplib.network import chain, class_names, first_line
 from rbplib.settings import InputError
 
@@ -62,8 +64,10 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
         "weights_dtype": str(dtype).removeprefix("torch."),
         "tokenizer_digest": tokenizer_digest(tokenizer),
         "device": device_name(first, net),
-        "remote_code": bool(trust_remote_code and "auto_map" in read_json(folder / "config.json")),
+        "remote_code": bool(trust_remote_code and folder.is_dir() and "auto_map" in read_json(folder / "config.json")),
     }
+    if folder.is_file():
+        record["quantisation"] = header(folder)[1]
     return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
 
 
@@ -72,6 +76,8 @@ def read_config(folder, model_id, trust_remote_code):
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    if folder.is_file():
+        return as_config(header(folder)[0])
     fields = read_json(folder / "config.json")
     kind = fields.get("model_type")
     if kind not in CONFIG_MAPPING and not trust_remote_code:
@@ -86,22 +92,24 @@ def read_config(folder, model_id, trust_remote_code):
 
 
 def load_tokenizer(folder, model_id, trust_remote_code=False):
-    """The tokenizer in a folder, or in `tokenizer/` beside or above it (one for a whole ladder)."""
+    """The tokenizer in a folder, or in `tokenizer/` beside or above it (one for a whole ladder), or in a GGUF file."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    options = (folder, folder / "tokenizer", folder.parent / "tokenizer", folder.parent.parent / "tokenizer")
-    place = next((p for p in options if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
-    if place is None:
-        raise InputError(f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights.")
-    try:
-        kind = json.loads((place / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
-    except (OSError, ValueError, AttributeError):
-        kind = None
-    # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever tokenizer.json says
-    generic = kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (place / "tokenizer.json").is_file()
+    place, options = given_to_transformers(folder)
+    generic = False
+    if not options:
+        folders = (folder, folder / "tokenizer", folder.parent / "tokenizer", folder.parent.parent / "tokenizer")
+        place = next((p for p in folders if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
+        if place is None:
+            said = f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights."
+            raise InputError(said)
+        with suppress(OSError, ValueError, AttributeError):
+            # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever tokenizer.json says
+            kind = json.loads((place / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
+            generic = kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (place / "tokenizer.json").is_file()
     reader = PreTrainedTokenizerFast if generic else AutoTokenizer
     try:
-        return reader.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True)
+        return reader.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True, **options)
     except Exception as error:  # the readers of a dozen formats raise as many kinds of error
         raise InputError(f"the tokenizer of {model_id!r} cannot be read: {first_line(error)}") from None
 
@@ -126,9 +134,10 @@ def load_weights(folder, model_id, config, dtype, device, trust_remote_code, spe
     spread = must_spread(copy.deepcopy(config), model_id, dtype, device, trust_remote_code)
     options = {"config": config, "dtype": dtype, "device_map": "auto" if spread else None, "weights_only": True}
     options |= {"trust_remote_code": trust_remote_code, "local_files_only": True, "output_loading_info": True}
+    place, which = given_to_transformers(folder)
     try:
         with quiet(device):
-            net, report = AutoModelForCausalLM.from_pretrained(folder, **options)
+            net, report = AutoModelForCausalLM.from_pretrained(place, **options, **which)
         net = net if spread else net.to(device)
     except torch.OutOfMemoryError:
         said = f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
@@ -151,7 +160,8 @@ def quiet(device):
     theirs.disable_progress_bar()
     theirs.set_verbosity(logging.CRITICAL)
     try:
-        yield
+        with mock.patch("transformers.modeling_gguf_pytorch_utils.tqdm", lambda rows, **_: rows):
+            yield
     finally:
         theirs.set_verbosity(level)
         if shown:
@@ -180,6 +190,8 @@ def damaged_file(folder):
     """Name of the first safetensors file of a folder that cannot be opened."""
     from safetensors import SafetensorError, safe_open
 
+    if folder.is_file():
+        return folder.name
     for path in sorted(folder.glob("*.safetensors")):
         try:
             safe_open(path, "pt")

@@ -11,18 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbplib import hub
+from rbplib.models.quantised import gguf_of, header
 from rbplib.network import first_line
 from rbplib.settings import WINDOW, InputError, load_family, results_dir, root, write_text
 
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")  # names it goes by
-CHOSEN = (
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "top_k_experts",
-    "moe_topk",
-    "moe_k",
-    "top_k",
-)  # of each token
+# what a configuration may call the number of experts that a token meets
+CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
 
 
 class Sizes(NamedTuple):
@@ -180,7 +175,8 @@ def config_of(model):
 def own_config(model):
     """The configuration that comes with a model: its folder's or the hub's, whose cache is asked before the network."""
     if model.local:
-        return read_json(Path(model.local) / "config.json")
+        file = gguf_of(model.local)
+        return header(file)[0] if file else read_json(Path(model.local) / "config.json")
     if (folder := hub.cached_snapshot(model.id, model.revision)) is not None:
         with contextlib.suppress(InputError):  # not there, or damaged: fetched again
             return read_json(folder / "config.json")

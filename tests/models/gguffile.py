@@ -1,0 +1,81 @@
+"""A small Llama as a GGUF file, written as llama.cpp's converter does."""
+
+QUANTISED = ("attn", "ffn", "token_embd")  # names of the tensors that are stored in blocks, unless they are norms
+
+
+def small_llama():
+    """A random Llama whose sides are multiples of the 32 numbers of a block."""
+    import torch
+    from smallmodels import tokenizer
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = LlamaConfig(vocab_size=len(tokenizer()), intermediate_size=96, max_position_embeddings=64, **shape)
+    model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    return model
+
+
+def names_of(layers):
+    """Name of a tensor in transformers: its name in GGUF."""
+    parts = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+    parts |= {f"self_attn.{a}_proj": f"attn_{'output' if a == 'o' else a}" for a in "qkvo"}
+    parts |= {f"mlp.{a}_proj": f"ffn_{a}" for a in ("gate", "up", "down")}
+    found = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    found |= {f"model.layers.{i}.{a}": f"blk.{i}.{b}" for i in range(layers) for a, b in parts.items()}
+    return {f"{a}.weight": f"{b}.weight" for a, b in found.items()}
+
+
+def write_gguf(path, model, kind="Q4_1"):
+    """Write the model with tests' tokenizer; its tensors are afterwards what the file gives back. Returns how many
+    tensors of each type the file holds."""
+    import gguf
+    import torch
+    from smallmodels import tokenizer
+
+    c, words, types = model.config, tokenizer(), {}
+    writer, block = gguf.GGUFWriter(path, "llama"), gguf.GGMLQuantizationType[kind]
+    writer.add_name("small")
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_feed_forward_length(c.intermediate_size)
+    writer.add_head_count(c.num_attention_heads)
+    writer.add_head_count_kv(c.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(c.vocab_size)
+    writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{kind}"])
+    backend = words.backend_tokenizer
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([backend.id_to_token(i) for i in range(len(words))])
+    writer.add_token_types([3 if i == 0 else 1 for i in range(len(words))])
+    import json
+
+    writer.add_token_merges([" ".join(pair) for pair in json.loads(backend.to_str())["model"]["merges"]])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    names = names_of(c.num_hidden_layers)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            values, to = p.numpy(), names[name]
+            in_blocks = any(q in to for q in QUANTISED) and "norm" not in to
+            dtype = block if in_blocks else gguf.GGMLQuantizationType.F32
+            types[dtype.name] = types.get(dtype.name, 0) + 1
+            data = gguf.quants.quantize(values, dtype)
+            p.copy_(
+                torch.from_numpy(gguf.quants.dequantize(data, dtype))
+            )  # rows move whole below: blocks do not change
+            heads = {"attn_q": c.num_attention_heads, "attn_k": c.num_key_value_heads}.get(to.split(".")[-2])
+            if heads:  # llama.cpp pairs the halves of a head's rows otherwise
+                data = data.reshape(heads, 2, -1, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
+            writer.add_tensor(to, data, raw_dtype=dtype)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return types
