@@ -96,6 +96,7 @@ class Model:
     dtype: str = "auto"
     context: int | None = None
     nonembedding_params: int | None = None
+    experts: str | None = None  # which of a mixture S counts: "all", or "active", those that one token meets
     local: Path | None = None  # set when `id` is a folder on this machine
 
 
@@ -198,7 +199,7 @@ def read_entry(name_or_path, what, record, **others):
 
 
 def read_model(entry, path, common):
-    """One entry of a family file as a Model; a bare string is its id. common: dtype and context of the family."""
+    """One entry of a family file as a Model; a bare string is its id. common: fields that stand in the family."""
     entry = {"id": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict) or not isinstance(entry.get("id"), str) or not entry["id"].strip():
         raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
@@ -211,6 +212,7 @@ def read_model(entry, path, common):
         raise InputError(f"{path}: {said}")
     entry["name"] = check_name(str(entry["name"]), f"{path}: model name")
     check_choice(entry.get("dtype", "auto"), DTYPES, f"{path}: dtype")
+    check_choice(entry.get("experts", "all"), ("all", "active"), f"{path}: experts")
     if entry.get("context", 2) < 2:
         raise InputError(f"{path}: context of {entry['name']} must be at least 2 tokens, got {entry['context']}.")
     return Model(**entry, local=local)
@@ -225,11 +227,11 @@ def load_family(name_or_path):
     """A family by its name in `families/`, or by the path of a YAML file of the user's."""
     if isinstance(name_or_path, Family):
         return name_or_path
-    data, path = read_entry(name_or_path, "family", Family, models=object, dtype=str, context=int)
+    data, path = read_entry(name_or_path, "family", Family, models=object, dtype=str, context=int, experts=str)
     entries = data.get("models")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
-    common = {key: data.pop(key) for key in ("dtype", "context") if key in data}
+    common = {key: data.pop(key) for key in ("dtype", "context", "experts") if key in data}
     models = tuple(read_model(e, path, common) for e in entries)
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):

@@ -50,15 +50,24 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
     net = load_weights(folder, model.id, config, dtype, device, trust_remote_code, tokenizer.all_special_ids)
     sizes = count(net)
-    if (told := model.nonembedding_params) not in (None, sizes.nonembedding):
+    size = sizes.chosen(model.experts)
+    if (told := model.nonembedding_params) not in (None, size):
         warnings.warn(
-            f"{model.id!r} has {sizes.nonembedding:,} non-embedding parameters and its family file says {told:,}: "
+            f"{model.id!r} has {size:,} non-embedding parameters and its family file says {told:,}: "
             "the number counted in the model itself is used.",
             stacklevel=2,
         )
     first = net.get_input_embeddings().weight.device
+    if sizes.active != sizes.nonembedding:
+        record["params_by_experts"] = {which: sizes.chosen(which) for which in ("all", "active")}
+        if model.experts is None:
+            warnings.warn(
+                f"{model.id!r} is a mixture of experts: S is {size:,} with all, as here, and {sizes.active:,} with "
+                "those that one token meets: write 'experts: all' or 'experts: active' into the family file.",
+                stacklevel=2,
+            )
     record |= {
-        "nonembedding_params": sizes.nonembedding,
+        "nonembedding_params": size,
         "total_params": sizes.total,
         "vocab_size": sizes.vocab,
         "weights_dtype": str(dtype).removeprefix("torch."),

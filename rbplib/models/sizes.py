@@ -29,6 +29,10 @@ class Sizes(NamedTuple):
     vocab: int
     active: int
 
+    def chosen(self, experts):
+        """S with the experts that a family file's `experts` says: all, or those that one token meets."""
+        return self.active if experts == "active" else self.nonembedding
+
 
 def model_sizes(config, trust_remote_code=False):
     """Sizes of the model that a transformers configuration, or a mapping with `model_type`, describes.
@@ -142,6 +146,7 @@ def sizes_of(model):
             raise
         return Sizes(told, None, None, None)
     sizes = remembered_sizes(config)
+    sizes = sizes._replace(nonembedding=sizes.chosen(model.experts))
     if told not in (None, sizes.nonembedding):
         raise InputError(
             f"the family file gives {told:,} non-embedding parameters for {model.name}, but its configuration "

@@ -37,6 +37,15 @@ def size_frame(curves, ks=(1,)):
     return pd.concat(parts, ignore_index=True)
 
 
+def experts_words(record):
+    """Which of a mixture's experts the S of a table counts; nothing for a model without."""
+    if not record.get("params_by_experts"):
+        return ""
+    return (
+        ", of its experts those that one token meets" if record.get("experts") == "active" else ", all experts counted"
+    )
+
+
 def ends(interval, of=""):
     """Both ends of an interval as columns."""
     return {f"{of}low": interval[0], f"{of}high": interval[1]}

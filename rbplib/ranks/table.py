@@ -174,6 +174,7 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
     digests, found = [c.digest for c in samples or corpora], {}
     for model in models:
         entries = shared | {"model": model.name, "model_id": model.id}
+        entries["experts"] = model.experts if model.experts == "active" else None  # None: all, as before
         if not model.local:
             entries["requested_revision"] = model.revision
         elif samples or local_bytes(model.local) <= QUICK:

@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 
+from rbplib.models.load import load_model
 from rbplib.models.sizes import family_sizes, known_configs, model_sizes, read_json
 from rbplib.settings import InputError, load_family
 
@@ -120,3 +122,77 @@ def test_a_folder_without_configuration(tmp_path):
     (tmp_path / "mine.yml").write_text("models: [m]\n")
     with pytest.raises(InputError, match="not a readable configuration"):
         family_sizes(tmp_path / "mine.yml")
+
+
+MIXTURE = {"model_type": "mixtral", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+           "vocab_size": 320, "intermediate_size": 48, "num_local_experts": 8, "num_experts_per_tok": 2,
+           "num_key_value_heads": 2}  # fmt: skip
+EXPERT = 3 * 32 * 48
+
+
+def mixture(folder, **fields):
+    from smallmodels import tokenizer
+    from transformers import AutoModelForCausalLM
+
+    from rbplib.models.sizes import as_config
+
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(as_config(MIXTURE)).save_pretrained(folder / "m")
+    tokenizer().save_pretrained(folder / "m")
+    said = "".join(f"{key}: {value}\n" for key, value in fields.items())
+    (folder / "mine.yml").write_text(f"{said}context: 32\nmodels: [{{id: {folder}/m}}]\n")
+    return folder / "mine.yml"
+
+
+@pytest.mark.parametrize("experts", ["all", "active"])
+def test_a_family_says_which_experts_count(experts, tmp_path, recwarn):
+    (model,) = load_family(mixture(tmp_path, experts=experts)).models
+    loaded = load_model(model, device="cpu")
+    assert not recwarn.list
+    both = loaded.record["params_by_experts"]
+    assert both["all"] - both["active"] == 2 * 6 * EXPERT  # two layers, six experts that a token does not meet
+    assert (
+        loaded.record["nonembedding_params"]
+        == both[experts]
+        == family_sizes(tmp_path / "mine.yml")[0]["nonembedding_params"]
+    )
+
+
+def test_a_mixture_whose_family_does_not_say_is_told_once(tmp_path):
+    (model,) = load_family(mixture(tmp_path)).models
+    with pytest.warns(UserWarning, match="mixture of experts: S is .* 'experts: all' or 'experts: active'") as said:
+        loaded = load_model(model, device="cpu")
+    assert len(said) == 1 and loaded.record["nonembedding_params"] == loaded.record["params_by_experts"]["all"]
+
+
+def test_another_choice_of_experts_is_another_table(tmp_path, monkeypatch):
+    from rbplib.ranks.measure import measure
+    from rbplib.ranks.table import read_ranks
+
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 5)
+    sizes = []
+    for experts in ("all", "active", "all"):
+        paths = measure(mixture(tmp_path, experts=experts), corpora=[str(tmp_path / "text.txt")], progress=False,
+                        results=tmp_path / "results")  # fmt: skip
+        sizes.append(read_ranks(paths[0]).record["nonembedding_params"])
+    assert sizes[0] == sizes[2] == sizes[1] + 2 * 6 * EXPERT
+
+
+def test_experts_are_all_or_active(tmp_path):
+    with pytest.raises(InputError, match="experts 'some' is not known: choose one of all, active"):
+        load_family(mixture(tmp_path, experts="some"))
+
+
+@pytest.mark.parametrize("kind", ["mamba2", "bamba", "falcon_h1"])
+def test_a_configuration_with_an_infinity_as_the_hub_writes_it(kind, tmp_path):
+    from transformers import AutoConfig
+
+    AutoConfig.for_model(kind).save_pretrained(tmp_path)
+    assert '"__float__": "Infinity"' in (tmp_path / "config.json").read_text()
+    assert model_sizes(read_json(tmp_path / "config.json")).nonembedding > 1e6
+
+
+def test_the_position_table_of_the_first_gpt_is_none_of_s():
+    sizes = model_sizes({"model_type": "openai-gpt"})
+    assert sizes.nonembedding == 12 * (12 * 768**2 + 13 * 768)  # matrices, their biases and two norms of each layer
+    assert sizes.total - sizes.nonembedding == (40_478 + 512) * 768
