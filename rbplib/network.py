@@ -18,6 +18,7 @@ TRIES = 5  # of one request, by the library or by us
 WAIT = 1.0  # seconds before the second try of a whole call, doubled each time
 SILENCE = 5.0  # seconds until a line says what is waited for; doubled after each line
 LONGEST = 60  # seconds that a busy server may ask to wait, and between two lines
+VAIN = [float("-inf")]  # when the last try of a call failed, by the monotonic clock
 BUSY = (408, 429, 500, 502, 503, 504)  # a server that may answer later
 TRIED = Counter()  # by method and address: requests since the last that was served
 NEWS = ["the hub", "no connection yet"]  # the host heard of last, and words or the response whose content comes
@@ -83,13 +84,19 @@ def answered(response):
 
 
 def patiently(call):
-    """Call again, after a growing pause, while the server is busy or the line breaks; the last error is raised."""
+    """Call again, after a growing pause, while the server is busy or the line breaks; the last error is raised.
+
+    Within a minute of one that was tried in vain, as for the next model of a family, a call is made once.
+    """
     TRIED.clear()
-    for attempt in range(TRIES):
+    tries = 1 if time.monotonic() < VAIN[0] + LONGEST else TRIES
+    for attempt in range(tries):
         try:
-            return call()
+            result, VAIN[0] = call(), float("-inf")
+            return result
         except Exception as error:
-            if attempt + 1 == TRIES or not passing(error) or max(TRIED.values(), default=0) >= TRIES:
+            if attempt + 1 == tries or not passing(error) or max(TRIED.values(), default=0) >= TRIES:
+                VAIN[0] = time.monotonic() if passing(error) else VAIN[0]
                 raise
             time.sleep(WAIT * 2**attempt)
 

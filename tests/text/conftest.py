@@ -29,6 +29,7 @@ def hub(tmp_path, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(network, "WAIT", 0.01)
+    monkeypatch.setattr(network, "VAIN", [float("-inf")])
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1024)  # what is kept of a broken download comes in chunks
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))

@@ -484,6 +484,18 @@ def test_a_silence_is_explained(scene, monkeypatch, capfd, fault, says):
     assert any(re.search(says, line) for line in said), said
 
 
+def test_a_hub_that_was_tried_in_vain_is_not_waited_for_again_for_each_model(scene, tmp_path):
+    scene.hub.fault("", "status", code=503)
+    several = [{"id": f"owner/m{i}"} for i in range(6)]
+    (tmp_path / "six.yml").write_text(json.dumps({"models": several}))
+    (tmp_path / "text.txt").write_text(TEXT)
+    assert (
+        main(["measure", "--quiet", "--family", str(tmp_path / "six.yml"), "--corpus", str(tmp_path / "text.txt")]) == 2
+    )
+    asked = [path for _, path, _ in scene.hub.log]
+    assert [asked.count(path) for path in dict.fromkeys(asked)][0] in (5, 6) and len(asked) <= 5 + 6
+
+
 def test_a_users_own_session_and_log_are_left_as_they_were(scene):
     import logging
 
