@@ -1,56 +1,11 @@
 """The `rbp` command: thin over the library. Bad input is one sentence on standard error and exit code 2."""
 
-import argparse
-import json
-import math
 import os
 import sys
 from pathlib import Path
 
-import rbplib
-from rbplib.settings import PROTOCOLS, InputError, corpus_names, family_names, load_corpus, load_family, results_dir
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
-
-
-PARSER = Parser(prog="rbp", description="The reproducible paper of the Relative-Based Scaling Law.")
-PARSER.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
-GROUPS = {"": PARSER.add_subparsers(required=True, metavar="COMMAND")}  # first words of commands: where the second goes
-
-
-def command(name, example, *options):
-    """Makes a function the command of this name: its docstring is the help, its arguments are the options; it prints
-    what it finds, and may return an exit code."""
-
-    def keep(run):
-        group, _, own = name.rpartition(" ")
-        if group not in GROUPS:
-            made = GROUPS[""].add_parser(group, help=f"Make a new {group}.", description=f"Make a new {group}.")
-            GROUPS[group] = made.add_subparsers(required=True, metavar=own)
-        texts = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
-        parser = GROUPS[group].add_parser(own, formatter_class=argparse.RawTextHelpFormatter, **texts)
-        parser.set_defaults(run=run)
-        for names, how in options:
-            parser.add_argument(*names, **how)
-        return run
-
-    return keep
-
-
-def option(*names, **how):
-    """An argument of a command, as `add_argument` takes it."""
-    return names, how
-
-
-def whole(text):
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
+from rbplib.command import PARSER, command, jsonable, natural, option, show, tell, whole
+from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
@@ -68,19 +23,22 @@ MEASURING = (
 )
 
 
-def tell(as_json, value, *lines):
-    """Print a value as JSON where a program reads, else its lines for people."""
-    print(json.dumps(value, indent=2, allow_nan=False) if as_json else "\n".join(lines))
-
-
 @command("families", "nano-pythia --json", option("name", nargs="?", help="one family only, or a YAML path"), JSON)
 def list_families(name, as_json):
     """List families and their models."""
     from rbplib.models.sizes import family_sizes
 
-    rows = [row for one in ([name] if name else family_names()) for row in family_sizes(one)]
+    rows, code = [], 0
+    for one in [name] if name else family_names():
+        try:
+            rows += family_sizes(one)
+        except InputError as error:
+            if name:
+                raise
+            code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
     line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
     tell(as_json, rows, *(line.format(**row) for row in rows))
+    return code
 
 
 @command(
@@ -94,13 +52,13 @@ def list_families(name, as_json):
 def list_corpora(name, family, as_json, results):
     """List corpora; documents and tokens where measured, and what one of them holds."""
     from rbplib.ranks.plan import corpus_facts, facts_text
-    from rbplib.ranks.table import read_record
+    from rbplib.ranks.table import corpus_records
 
     if family and not name:
         raise InputError("tokens of a family are counted for one corpus: name it, as in `rbp corpora docs`.")
     rows, lines = [], []
-    for corpus in map(load_corpus, [name] if name else corpus_names()):
-        records = map(read_record, sorted(((results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}.parquet")))
+    for corpus in [load_corpus(name)] if name else known("corpus"):
+        records = [r for r in corpus_records(corpus, results) if r["protocol"] == "paper"]
         seen = {r["family"]: {"documents": r["documents"], "tokens": r["scored_tokens"]} for r in records}
         rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": seen})
         lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
@@ -161,18 +119,19 @@ FITTED += ("explained_by", "n_models", "scored_tokens", "status")
     option("--corpus", required=True, help="a corpus that the family was measured on"),
     option("--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"),
     PROTOCOL,
-    option("--n-bootstrap", type=whole, default=10_000, help="resamples of the sources (default 10000)"),
-    option("--seed", type=int, default=42, help="seed of the bootstrap"),
+    option("--partial", action="store_true", help="go on without the models that were not measured"),
+    option("--n-bootstrap", type=natural, default=10_000, help="resamples of the sources (default 10000)"),
+    option("--seed", type=natural, default=42, help="seed of the bootstrap"),
     JSON,
     RESULTS,
 )
-def fit(family, corpus, k, protocol, n_bootstrap, seed, as_json, results):
+def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
     from rbplib.laws.curve import family_curve
     from rbplib.laws.law import fit_law
 
     family, corpus = load_family(family), load_corpus(corpus)
-    curve = family_curve(family, corpus.name, [k], protocol, results=results)
+    curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
     found = {name: getattr(law, name) for name in FITTED}
     found |= {"ci_documents": law.over_documents.ci_tokens, "sources": law.n_sources}
@@ -181,28 +140,15 @@ def fit(family, corpus, k, protocol, n_bootstrap, seed, as_json, results):
     said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
     tell(
         as_json,
-        row,
+        row | {"missing": list(curve.missing)},
         f"{family.name} on {corpus.name}, k = {k}: alpha {said['alpha']}, R2 {said['r2']}",
         f"  95% interval over sources {said['ci_tokens']}, over documents {said['ci_documents']}",
         f"  with the scatter between trainings {said['ci_trainings']}, from models {said['ci_models']}",
         f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
         f"  curvature {said['curvature']} {said['ci_curvature']}",
         f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
+        *([f"  not measured, and left out: {', '.join(curve.missing)}"] if curve.missing else []),
     )
-
-
-def jsonable(value):
-    """A value as JSON holds it: None for a number that is none, and for an interval without one of its ends."""
-    if isinstance(value, tuple | list):
-        ends = [jsonable(v) for v in value]
-        return None if None in ends else ends
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def show(value):
-    if value is None:
-        return "none"
-    return f"[{show(value[0])}, {show(value[1])}]" if isinstance(value, list) else f"{value:.4f}"
 
 
 @command(
@@ -225,13 +171,15 @@ def book(family):
 def check(as_json, results):
     """Verify every table and page against its record."""
     from rbplib.pages.html import check_pages
-    from rbplib.ranks.table import read_ranks
+    from rbplib.ranks.table import check_table
 
-    results, problems = results or results_dir(), []
-    tables = sorted((results / "ranks").glob("*/*/*.parquet"))
+    folder, problems = (results or results_dir()) / "ranks", []
+    if not folder.is_dir():
+        problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
+    tables = sorted(folder.glob("*/*/*.parquet"))
     for path in tables:
         try:
-            read_ranks(path)
+            check_table(path)
         except InputError as error:
             problems.append(str(error))
     pages, page_problems = check_pages()

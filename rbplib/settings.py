@@ -1,27 +1,23 @@
 """Where things are, what families and corpora there are, and how bad input is told."""
 
-import difflib
+import functools
 import os
 import re
+import sys
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
-import yaml
+from rbplib.inputs import InputError, check_choice, check_name, given, nearest, read_yaml
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or folder name
 REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")  # also .gz, .zst; any case
 WINDOW = 512  # tokens, the paper's truncation
-
-
-class InputError(ValueError):
-    """Bad input from a person: one sentence that names what is wrong and the mend."""
 
 
 def root():
@@ -65,25 +61,6 @@ def write_text(path, text):
     """Write a small text file whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def check_name(name, what):
-    """Refuse a name that could leave its folder once it becomes a path."""
-    if not isinstance(name, str) or not NAME.match(name) or ".." in name:
-        raise InputError(f"{what} {name!r} is not a usable name: use letters, digits, '.', '_' and '-' only.")
-    return name
-
-
-def check_choice(value, choices, what):
-    if value not in choices:
-        raise InputError(f"{what} {value!r} is not known: {nearest(value, choices)}")
-    return value
-
-
-def nearest(name, names):
-    """A hint for an unknown name: the nearest known one, or the list."""
-    close = difflib.get_close_matches(str(name), [str(n) for n in names], n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(str, names))}."
 
 
 @dataclass(frozen=True)
@@ -154,34 +131,43 @@ def yaml_names(folder):
     return sorted(p.stem for p in (root() / folder).glob("*.yml"))
 
 
-family_names = partial(yaml_names, "families")
-corpus_names = partial(yaml_names, "corpora")
+family_names = functools.partial(yaml_names, "families")
+corpus_names = functools.partial(yaml_names, "corpora")
 
 
-def read_yaml(path):
-    """The mapping in a YAML file, or one sentence why there is none."""
-    try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()[0]
-        raise InputError(f"{path} is not readable YAML ({first}): correct it or its permissions.") from None
-    if not isinstance(data, dict):
-        raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
-    return data
+def known(what):
+    """The families or corpora in the root, by name; a file that is none is named on standard error and passed over."""
+    for name in yaml_names(FOLDERS[what]):
+        try:
+            yield {"family": load_family, "corpus": load_corpus}[what](name)
+        except InputError as error:
+            complain(str(error))
 
 
-def given(data, record, path, what, **others):
-    """The entries of a mapping that have a value; each must be a field of `record`, or one of `others`, of its type."""
-    kinds = {f.name: f.type for f in fields(record)} | {"name": object} | others
-    for key, value in data.items():
-        if key not in kinds:
-            raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, kinds)}")
-        kind = kinds[key]
-        fits = isinstance(value, kind) and (kind in (bool, object) or not isinstance(value, bool))
-        if value is not None and not fits:
-            said = getattr(kind, "__name__", kind)
-            raise InputError(f"{path}: {key!r} of {what} must be of type {said}, not {value!r}.")
-    return {key: value for key, value in data.items() if value is not None}
+@functools.cache
+def complain(sentence):
+    """Print a sentence on standard error, once."""
+    print(f"rbp: {sentence}", file=sys.stderr)
+
+
+def one_each(found, what):
+    """Families or corpora without repeats, in order; two different ones of one name are refused."""
+    kept = {}
+    for one in found:
+        if kept.setdefault(one.name, one) != one:
+            first, second = argument(kept[one.name]), argument(one)
+            raise InputError(
+                f"two {what} are named {one.name!r}, {first} and {second}: rename a file, or give one a 'name' in YAML."
+            )
+    return list(kept.values())
+
+
+def argument(one):
+    """A family or corpus as another process finds it: its name, or the whole path of its file."""
+    path = getattr(one, "file", None) or one.path
+    folder = FOLDERS["corpus" if isinstance(one, Corpus) else "family"]
+    named = path is None or Path(path) == (root() / folder / f"{one.name}.yml").resolve()
+    return one.name if named else str(path)
 
 
 def read_entry(name_or_path, what, record, **others):
@@ -195,7 +181,10 @@ def read_entry(name_or_path, what, record, **others):
     elif not path.is_file():
         raise InputError(f"there is no {what} file {text!r}: check the path, or give a name of `rbp {FOLDERS[what]}`.")
     data = given(read_yaml(path), record, path, f"the {what}", **others)
-    return data | {"name": check_name(str(data.get("name", path.stem)), f"{path}: {what} name")}, path.resolve()
+    name, own = check_name(str(data.get("name", path.stem)), f"{path}: {what} name"), root() / FOLDERS[what]
+    if name in names and path.resolve() != (own / f"{name}.yml").resolve():
+        raise InputError(f"{path} has the name of a {what} in {own}, {name!r}: give it another one by 'name: ...'.")
+    return data | {"name": name}, path.resolve()
 
 
 def read_model(entry, path, common):
@@ -236,6 +225,10 @@ def load_family(name_or_path):
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
+    same = {}
+    for m in models:
+        if (other := same.setdefault((m.local or m.id, m.revision or "main", m.dtype), m)) is not m:
+            raise InputError(f"{path} lists the model {m.id!r} twice, as {other.name!r} and {m.name!r}: remove one.")
     return Family(**{"title": data["name"], **data, "models": models, "path": path})
 
 
@@ -249,8 +242,7 @@ def load_corpus(name_or_path):
     path = Path(name_or_path).expanduser()
     is_text = str(name_or_path) and os.path.lexists(path) and path.suffix not in (".yml", ".yaml")
     if is_text and str(name_or_path) not in corpus_names():
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem).strip("-.") or "text"
-        return Corpus(name=name, title=path.name, path=str(path.absolute()))
+        return own_text(path)
     data, path = read_entry(name_or_path, "corpus", Corpus, digest=object)
     corpus = Corpus(**{**data, "file": path})
     check_choice(corpus.source, ("embedded", "hub", "file"), f"{path}: source")
@@ -261,7 +253,17 @@ def load_corpus(name_or_path):
     return corpus
 
 
+def own_text(path):
+    """A text file or a folder as a corpus. A hash sets its name apart where the file's own is in `corpora/`, or has
+    letters that a name cannot have."""
+    stem = path.resolve().stem
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
+    if name in corpus_names() or not name or not stem.isascii():
+        name = f"{name or 'text'}-{sha256(os.fsencode(stem)).hexdigest()[:6]}"
+    return Corpus(name=name, title=path.name, path=str(path.absolute()))
+
+
 def default_corpora(family):
     """Corpora a family is measured on when none are named: embedded ones for embedded families, the paper's else."""
     source = "embedded" if family.embedded else "hub"
-    return [c.name for c in map(load_corpus, corpus_names()) if c.default and c.source == source]
+    return [c.name for c in known("corpus") if c.default and c.source == source]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.ranks.table import MEASURING, ranks_path, write_ranks
+from rbplib.ranks.identity import MEASURING, ranks_path
+from rbplib.ranks.table import write_ranks
 
 VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
@@ -26,7 +27,9 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
         f"title: Synthetic\nembedded: true\ncontext: 256\nmodels:\n{entries}"
     )
     for number, (corpus, title) in enumerate(CORPORA.items()):
-        (root / "corpora" / f"{corpus}.yml").write_text(f"title: {title}\nsource: embedded\nkind: {corpus}\n")
+        (root / "corpora" / f"{corpus}.yml").write_text(
+            f"title: {title}\nsource: embedded\nkind: {corpus}\ndigest: {corpus}\n"  # no such text is installed
+        )
         rng = np.random.default_rng(number)
         lengths = rng.integers(40, 200, documents)
         document = np.repeat(np.arange(documents), lengths)
@@ -44,10 +47,11 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
             ties = np.where((rank > 1) & (rng.random(n) < 0.05), 2, 1)
             logprob = -np.log(rank) * 0.8 - 0.4 - 0.1 * rng.random(n)
             record = {"vocab_size": VOCABULARY, "documents": documents, "family": name, "model": model,
-                      "model_id": f"none/{model}", "corpus": corpus, "protocol": "paper", "window": 256, "seed": 42,
-                      "measuring": MEASURING,
+                      "model_id": f"none/{model}", "requested_revision": None, "corpus": corpus,
+                      "corpus_digest": corpus, "sample": {"source": "embedded", "group": None}, "protocol": "paper",
+                      "window": 256, "measuring": MEASURING, "requested_dtype": "float32", "head_dtype": "float32",
                       "nonembedding_params": size, "total_params": size + 1000}  # fmt: skip
             columns = {"document": document, "position": position, "token": token, "greater": rank - ties,
                        "ties": ties, "logprob": logprob}  # fmt: skip
-            write_ranks(ranks_path(name, model, corpus, results=root / "results"), columns, record)
+            write_ranks(ranks_path(record, root / "results"), columns, record)
     return root

@@ -9,7 +9,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from rbplib.__main__ import main
-from rbplib.ranks.table import ranks_path, write_ranks
+from rbplib.ranks.identity import asked, expected, ranks_path
+from rbplib.ranks.table import write_ranks
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ALPHA, C, V, D, T = 0.08, 2.0, 500, 40, 250
@@ -27,9 +28,17 @@ def plant(model, S, corpus="prose", rate=None, seed=0, family="toy", scatter=0.0
         "ties": np.ones(D * T),
         "logprob": -np.ones(D * T),
     }
-    record = {"family": family, "model": model, "corpus": corpus, "protocol": "paper", "documents": D, "vocab_size": V,
-              "nonembedding_params": S, "units": list(units)}  # fmt: skip
-    write_ranks(ranks_path(family, model, corpus), columns, record)
+    record = {"documents": D, "vocab_size": V, "nonembedding_params": S, "units": list(units)}
+    write_ranks(place(model, corpus, family), columns, entries(model, corpus, family) | record)
+
+
+def entries(model, corpus="prose", family="toy"):
+    family, models, corpora = asked(family, [model], [corpus])
+    return expected(family, models, corpora)[model][0]
+
+
+def place(*names):
+    return ranks_path(entries(*names))
 
 
 @pytest.fixture
@@ -38,8 +47,8 @@ def root(tmp_path, monkeypatch):
     monkeypatch.delenv("RBP_RESULTS", raising=False)
     for folder in ("families", "corpora"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "families/toy.yml").write_text("models:\n" + "".join(f"  - owner/m{S}\n" for S in SIZES))
-    (tmp_path / "families/pair.yml").write_text("models: [owner/a, owner/b]\n")
+    (tmp_path / "families/toy.yml").write_text("context: 512\nmodels:\n" + "".join(f"  - owner/m{S}\n" for S in SIZES))
+    (tmp_path / "families/pair.yml").write_text("context: 512\nmodels: [owner/a, owner/b]\n")
     (tmp_path / "corpora/prose.yml").write_text("source: hub\nid: owner/prose\n")
     for S in SIZES:
         plant(f"m{S}", S, seed=7)
@@ -61,7 +70,7 @@ def test_fit_recovers_the_planted_exponent(root, capsys):
     assert code == 0 and not err
     assert list(row) == ["family", "corpus", "k", "alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models",
                          "lack_of_fit_p", "trained_lack_of_fit_p", "explained_by", "n_models", "scored_tokens",
-                         "status", "ci_documents", "sources", "curvature", "ci_curvature"]  # fmt: skip
+                         "status", "ci_documents", "sources", "curvature", "ci_curvature", "missing"]  # fmt: skip
     assert row["sources"] == D and row["ci_documents"] == row["ci_tokens"]  # each document stands for itself
     assert row["ci_trainings"] is row["trained_lack_of_fit_p"] is None  # nothing was trained twice
     assert 0 < row["lack_of_fit_p"] < 1 and row["explained_by"] in ("documents", "not sources; trainings unknown")
@@ -111,7 +120,8 @@ def test_repeats_are_read_where_they_were_measured(root, capsys):
     scatter = dict(zip(SIZES, (0.1, -0.1, 0.1, -0.1, 0.1), strict=True))
     (root / "families/toy.yml").write_text((root / "families/toy.yml").read_text() + "repeats: toy-seeds\n")
     again = [f"m{S}-{seed}" for S in SIZES for seed in (1, 2)]
-    (root / "families/toy-seeds.yml").write_text("models:\n" + "".join(f"  - owner/{name}\n" for name in again))
+    listed = "".join(f"  - owner/{name}\n" for name in again)
+    (root / "families/toy-seeds.yml").write_text(f"context: 512\nmodels:\n{listed}")
     for S in SIZES:
         plant(f"m{S}", S, seed=7, scatter=scatter[S])
     row = fitted(capsys)
@@ -178,17 +188,13 @@ def test_bad_input_is_one_sentence(root, capsys, args, word):
 
 def test_two_models_cannot_be_fitted(root, capsys):
     for name in ("a", "b"):
-        plant(name, 10)
-        table = ranks_path("toy", name, "prose")
-        target = ranks_path("pair", name, "prose")
-        target.parent.mkdir(parents=True)
-        table.rename(target)
+        plant(name, 10, family="pair")
     code, out, err = run(capsys, "fit", "--family", "pair", "--corpus", "prose", "--k", "1", "--json")
     assert code == 2 and "a fit needs three" in err and not out
 
 
 def test_a_damaged_table_is_named(root, capsys):
-    path = ranks_path("toy", "m1000", "prose")
+    path = place("m1000")
     path.write_bytes(path.read_bytes()[:-40])
     code, _, err = run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1")
     assert code == 2 and "m1000" in err and "rbp measure" in err
@@ -196,10 +202,14 @@ def test_a_damaged_table_is_named(root, capsys):
     assert code == 1 and len(json.loads(out)["problems"]) == 1
 
 
-def test_a_model_without_a_table_is_left_out_and_its_size_with_it(root, capsys):
-    ranks_path("toy", "m100000", "prose").unlink()
-    row = json.loads(run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1", "--json")[1])
-    assert row["n_models"] == 4 and row["alpha"] == pytest.approx(ALPHA, abs=0.012)
+def test_a_model_without_a_table_is_left_out_only_where_that_is_asked_for(root, capsys):
+    place("m100000").unlink()
+    code, out, err = run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1")
+    assert code == 2 and not out and "m100000: run `rbp measure --family toy" in err and "--partial" in err
+    row = fitted(capsys, "--partial")
+    assert row["n_models"] == 4 and row["missing"] == ["m100000"]
+    assert "left out: m100000" in run(capsys, "fit", "--family", "toy", "--corpus", "prose", "--k", "1", "--partial")[1]
+    assert row["alpha"] == pytest.approx(ALPHA, abs=0.012)
 
 
 def test_corpora_tell_what_was_measured(root, capsys):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.losses import Loss, mean, measured_on
-from rbplib.ranks.table import asked, by_size, family_tables, measured, ranks_path, read_ranks
+from rbplib.ranks.table import asked, by_size, family_tables, measured, tables_here
 from rbplib.settings import InputError, load_family
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -195,13 +195,12 @@ def beside(curve, tables):
     return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
 
 
-def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None):
+def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None, partial=False):
     """Read a family's rank tables on one corpus, and its repeats' where there are any, and count. See rbp_curve."""
-    tables, missing = family_tables(family, corpus, protocol, results)
+    tables, missing = family_tables(family, corpus, protocol, results, partial)
     curve, repeats = rbp_curve(tables, ks, definition, missing), load_family(family).repeats
-    models = load_family(repeats).models if repeats else ()
-    paths = [ranks_path(repeats, m.name, corpus, protocol, results) for m in models]
-    return beside(curve, [read_ranks(path) for path in paths if path.is_file()])
+    again = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0] if repeats else []
+    return beside(curve, again)
 
 
 def sequence_success(table, k, N, definition="greater+ties"):

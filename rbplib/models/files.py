@@ -58,13 +58,6 @@ def readable():
         raise InputError(said) from None
 
 
-def local_bytes(folder):
-    """Bytes of the files of a folder, or of a GGUF file."""
-    with readable():
-        files = [file] if (file := gguf_of(folder)) else filter(Path.is_file, Path(folder).iterdir())
-        return sum(p.stat().st_size for p in files)
-
-
 def folder_digest(folder):
     """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is. Of a
     GGUF file, or a folder that holds one: of that file."""

@@ -73,7 +73,7 @@ def examples(family, corpus, table, rows, n=5):
         InputError: no such model or corpus, or the text is no longer what was measured.
     """
     family, corpus = load_family(family), load_corpus(corpus)
-    model, sha = family.model(table.record["model"]), table.record["sha256"]
+    model, sha = family.model(table.record["model"]), table.record["columns_sha256"]
     path = results_dir() / "examples" / family.name / model.name / f"{corpus.name}.json"
     key = f"{sha}:{n}:{','.join(str(int(r)) for r in rows)}"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import papermill
 
-from rbplib.settings import InputError, load_family, nearest, root, write_text
+from rbplib.settings import InputError, argument, load_family, nearest, root, write_text
 
 TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = frozenset({"11_precision", "12_train_your_own"})  # they take a family, and one is enough
@@ -48,12 +48,6 @@ def parameter_defaults(notebook):
     return {name: p["default"] for name, p in papermill.inspect_notebook(str(notebook)).items()}
 
 
-def argument(family):
-    """A family as another process finds it: its name, or the whole path of its file."""
-    name = load_family(family).name
-    return str(Path(family).resolve()) if str(family).endswith((".yml", ".yaml")) else name
-
-
 def run_notebook(notebook, family=None, out=None, parameters=None):
     """Run one notebook with papermill and write it, fit for the book. What its cells say on stderr goes to stderr.
 
@@ -68,7 +62,7 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
     """
     source, parameters = notebook_path(notebook), dict(parameters or {})
     if family is not None:
-        parameters["family"] = argument(family)
+        parameters["family"] = argument(load_family(family))
     known = parameter_defaults(source)
     for name in parameters:
         if name not in known:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rbplib.pages import html, notebooks
-from rbplib.settings import InputError, root
+from rbplib.settings import InputError, argument, load_family, one_each, root
 
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 LAST = 15  # lines of a failed step's log that are shown
@@ -114,7 +114,7 @@ def make_book(families=(), settings=None, show=True):
     """
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
-        config["families"] = ",".join(notebooks.argument(f) for f in families)
+        config["families"] = ",".join(map(argument, one_each(map(load_family, families), "families")))
     flow = Path(__file__).resolve().parents[2] / "workflow"
     arguments = ["--snakefile", flow / "Snakefile", "--directory", root(), "--profile", flow / "profiles/default"]
     arguments += ["--cores", os.cpu_count()]

@@ -10,7 +10,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from tqdm import tqdm
 import rbplib
 from rbplib.models import load as loading
 from rbplib.ranks.engine import sequence_ranks
-from rbplib.ranks.table import COLUMNS, asked, expected, ranks_path, read_ranks, write_ranks
+from rbplib.ranks.identity import asked, digest, expected, ranks_path
+from rbplib.ranks.table import COLUMNS, read_ranks, write_ranks
 from rbplib.settings import InputError, write_text
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
@@ -82,7 +82,7 @@ def measure(
     expect, paths = expected(family, models, corpora, protocol, samples, dtype, head_dtype), []
     options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     for model in models:
-        where = [ranks_path(family.name, model.name, c.name, protocol, results) for c in corpora]
+        where = [ranks_path(entries, results) for entries in expect[model.name]]
         tasks = map(Task, corpora, samples, where, expect[model.name])
         if missing := [t for t in tasks if whole_table(t.path, t.expect) is None]:
             measure_model(model, missing, options, progress, batch_tokens)
@@ -135,14 +135,16 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
             f"({vocab}): its tokenizer does not belong to it."
         )
     batch_tokens = batch_tokens or choose_batch_tokens(loaded, windows.length)
-    folder, parts = parts_folder(task), []
+    folder, parts, record = parts_folder(task), [], provenance(loaded, task, windows)
+    if ranks_path(record).name != task.path.name:
+        raise InputError(f"the files of {expect['model']} were changed while it was read: run again.")
     label = f"{expect['family']}/{expect['model']} on {task.corpus.name}"
     with tqdm(total=windows.tokens, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
         for number, group in enumerate(groups(windows.windows, PART_TOKENS)):
             path = folder / f"{number:05d}.parquet"
             if whole_table(path) is None:
                 columns, batch_tokens = measure_windows(loaded, group, windows.special, batch_tokens, bar, task)
-                write_ranks(path, columns, {"vocab_size": vocab, "batch_tokens": batch_tokens})
+                write_ranks(path, columns, record | {"batch_tokens": batch_tokens})
             else:
                 bar.update(sum(len(w.ids) for w in group))
             parts.append(read_ranks(path))
@@ -150,14 +152,14 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
     empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}  # where no window holds a token to score
     columns = {name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in COLUMNS}
     spent = {"batch_tokens": batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
-    write_ranks(task.path, columns, provenance(loaded, task, windows) | spent)
+    write_ranks(task.path, columns, record | spent)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def parts_folder(task):
     """Where finished parts of a table are kept: beside it, named by what they belong to; others are removed."""
     name = f".{task.path.stem}.parts-"
-    folder = task.path.with_name(name + sha256(repr(sorted(task.expect.items())).encode()).hexdigest()[:16])
+    folder = task.path.with_name(name + digest(task.expect)[:16])
     for other in set(folder.parent.glob(f"{name}*")) - {folder}:
         shutil.rmtree(other, ignore_errors=True)
     return folder
@@ -185,7 +187,6 @@ def provenance(loaded, task, windows):
         "corpus_source": source,
         "corpus_revision": task.documents.source.get("revision"),
         "documents": windows.documents,
-        "units": list(task.documents.units),
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
         "read_tokens": windows.tokens,

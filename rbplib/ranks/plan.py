@@ -11,8 +11,9 @@ from rbplib.models.devices import choose_device, choose_dtype, free_memory
 from rbplib.models.files import model_folder
 from rbplib.models.load import load_tokenizer
 from rbplib.models.sizes import config_of, sizes_of, window_length
-from rbplib.ranks.table import asked, ranks_path, read_record
-from rbplib.settings import InputError, family_names, load_family, results_dir
+from rbplib.ranks.identity import asked, expected, ranks_path
+from rbplib.ranks.table import corpus_records, read_record
+from rbplib.settings import InputError, known, load_family, results_dir
 from rbplib.text.corpora import sample_here
 from rbplib.text.windows import encode, make_windows, scored_rows
 
@@ -38,13 +39,12 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
     family, models, corpora = asked(family, models, corpora, protocol)
     device, length, results = choose_device(device), window_length(family), results or results_dir()
     texts = [plan_corpus(c, length, protocol, results) for c in corpora]
-    speeds, rows = {}, []
+    speeds, rows, expect = {}, [], expected(family, models, corpora, protocol, dtype=dtype)
     for model in models:
         kind = choose_dtype(dtype or model.dtype, device)
         if kind not in speeds:
             speeds[kind] = matrix_speed("cuda:0" if device == "auto" else device, kind)
-        paths = [ranks_path(family.name, model.name, c.name, protocol, results) for c in corpora]
-        todo = [t["tokens"] for t, path in zip(texts, paths, strict=True) if record_at(path) is None]
+        todo = [t["tokens"] for t, e in zip(texts, expect[model.name], strict=True) if not is_here(e, results)]
         row = {"model": model.name, "id": model.id, "tables_here": len(texts) - len(todo)}
         row |= {"tables_to_measure": len(todo), "dtype": str(kind).removeprefix("torch.")}
         rows.append(row | plan_model(model, sum(todo), kind, device, speeds[kind]))
@@ -98,9 +98,8 @@ def total_of(rows, texts):
 
 def plan_corpus(corpus, length, protocol, results):
     """Tokens of a corpus: counted where a table or the sample is here, else at most documents times window."""
-    paths = (results / "ranks").glob(f"*/*/{ranks_path('any', 'any', corpus.name, protocol).name}")
     here = True
-    if record := next(filter(None, map(record_at, sorted(paths))), None):
+    if record := next((r for r in corpus_records(corpus, results) if r["protocol"] == protocol), None):
         count, source = record["read_tokens"], "a measured table"
     elif sample := sample_here(corpus):
         whole = 2 * len("".join(sample.texts))  # windows of `full` overlap by half
@@ -127,7 +126,7 @@ def corpus_facts(corpus, family=None):
     Cost: the text is read and tokenised; text of packages is gathered once.
     """
     if family is None and corpus.source == "embedded":
-        family = next((f for f in map(load_family, family_names()) if f.embedded), None)
+        family = next((f for f in known("family") if f.embedded), None)
     family, sample = family and load_family(family), sample_here(corpus)
     found = {"tokens_of": family and family.name, "window": family and window_length(family)}
     found |= dict.fromkeys(("documents", "sources", "scored_tokens", "characters", "largest_source", "largest_share"))
@@ -158,12 +157,12 @@ def scored_tokens(texts, family):
     return counts
 
 
-def record_at(path):
-    """The record of a rank table, or None where there is no whole one."""
+def is_here(expect, results):
+    """Whether the rank table of such entries is there; only its record is read."""
     try:
-        return read_record(path)
+        return bool(read_record(ranks_path(expect, results), expect))
     except InputError:
-        return None
+        return False
 
 
 def download_bytes(model, params):

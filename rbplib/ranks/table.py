@@ -1,4 +1,4 @@
-"""Rank tables: one Parquet file per (family, model, corpus, protocol), with its provenance and a checksum inside.
+"""Rank tables: one Parquet file per model and text, with its provenance inside and a checksum over both.
 
 `measured` is the door from a notebook to them; the book's page on data says in words what a table holds.
 """
@@ -13,26 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rbplib.models.files import folder_digest, local_bytes
-from rbplib.models.sizes import window_length
+from rbplib.models.files import folder_digest
+from rbplib.models.sizes import sizes_of
 from rbplib.ranks.counts import Counting, rank_of
-from rbplib.settings import (
-    PROTOCOLS,
-    InputError,
-    atomic_path,
-    check_choice,
-    check_name,
-    default_corpora,
-    family_names,
-    load_corpus,
-    load_family,
-    results_dir,
-)
+from rbplib.ranks.identity import asked, digest, expected, ranks_path
+from rbplib.settings import InputError, Model, argument, atomic_path, known, load_family, one_each, results_dir, root
+from rbplib.text.corpora import text_known
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32) | {"logprob": np.float32}
 RECORD_KEY = b"rbplib"
-MEASURING = 3  # raise it when the same model and text would give other rows: tables made before are measured again
-QUICK = 1 << 30  # bytes of a model's folder whose digest is made in a few seconds
+# What every record has.
+FIELDS = dict.fromkeys(("family", "model", "corpus", "protocol", "columns_sha256"), str) | {"sample": dict}
+FIELDS |= dict.fromkeys(("documents", "vocab_size", "nonembedding_params", "scored_tokens"), int)
 
 
 @dataclass(frozen=True)
@@ -61,14 +53,6 @@ class RankTable(Counting):
         broken at random (float64).
         """
         return rank_of(self.greater, self.ties, definition)
-
-
-def ranks_path(family, model, corpus, protocol="paper", results=None):
-    """results/ranks/FAMILY/MODEL/CORPUS.parquet; another protocol is part of the file's name."""
-    for value, what in ((family, "family name"), (model, "model name"), (corpus, "corpus name")):
-        check_name(value, what)
-    suffix = "" if protocol == "paper" else f".{protocol}"
-    return Path(results or results_dir()) / "ranks" / family / model / f"{corpus}{suffix}.parquet"
 
 
 def columns_digest(columns):
@@ -103,26 +87,44 @@ def checked_columns(columns, vocab):
 
 
 def write_ranks(path, columns, record):
-    """Write one rank table atomically, with `record` and a checksum in the file's metadata.
+    """Write one rank table atomically, with `record` in the file's metadata and a checksum over both.
 
-    columns: mapping of COLUMNS names to arrays (n,). record: provenance, JSON-able, with vocab_size and documents.
+    columns: mapping of COLUMNS names to arrays (n,). record: provenance, JSON-able, with what FIELDS names.
     Raises ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
     """
     out = checked_columns(columns, int(record["vocab_size"]))
-    record = {**record, "scored_tokens": len(out["document"]), "sha256": columns_digest(out)}
+    record = {k: v for k, v in record.items() if k != "sha256"} | {"scored_tokens": len(out["document"])}
+    record |= {"columns_sha256": columns_digest(out)}
+    record |= {"sha256": digest(record)}
     table = pa.table(out).replace_schema_metadata({RECORD_KEY: json.dumps(record, sort_keys=True).encode()})
     with atomic_path(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 20)
 
 
-def read_record(path):
-    """The provenance record alone, without reading the columns."""
+def read_record(path, expect=None):
+    """The provenance record alone, checked as in `read_ranks`, without reading the columns."""
     if not Path(path).is_file():
         raise InputError(f"there is no rank table {path}: run `rbp measure` for that family and corpus first.")
     try:
-        return json.loads(pq.read_schema(path).metadata[RECORD_KEY])
+        record = dict(json.loads(pq.read_schema(path).metadata[RECORD_KEY]))
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         raise unusable(path, "is damaged or no rank table") from None
+    if lacking := [name for name, kind in FIELDS.items() if not isinstance(record.get(name), kind)]:
+        raise unusable(path, f"has no {lacking[0]!r} in its record")
+    if digest({k: v for k, v in record.items() if k != "sha256"}) != record.get("sha256"):
+        raise unusable(path, "fails the checksum of its record")
+    if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
+        raise unusable(path, f"was measured with another {' and '.join(differ)}")
+    return record
+
+
+def corpus_records(corpus, results=None):
+    """Records of the rank tables of a corpus as it is now, of every family and protocol; damaged ones are left out."""
+    now, found = text_known(corpus), []
+    for path in sorted((Path(results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}[-.]*.parquet")):
+        with suppress(InputError):
+            found.append(read_record(path, {k: v for k, v in now.items() if k != "units"} | {"corpus": corpus.name}))
+    return found
 
 
 def unusable(path, why):
@@ -130,64 +132,20 @@ def unusable(path, why):
 
 
 def read_ranks(path, expect=None):
-    """Read and verify one rank table; `expect` are record entries that must match, e.g. {"corpus_digest": ...}.
+    """Read and verify one rank table; `expect` are record entries that must match, see `identity.expected`.
 
-    Raises InputError: no such file, truncated, its checksum fails, or its record differs from `expect`.
+    Raises InputError: no such file, truncated, a checksum fails, an entry is missing, or differs from `expect`.
     """
-    path, record = Path(path), read_record(path)
-    if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
-        raise unusable(path, f"was measured with another {' and '.join(differ)}")
+    path, record = Path(path), read_record(path, expect)
     try:
         table = pq.read_table(path)
         columns = {name: table.column(name).to_numpy() for name in COLUMNS}
-    except (OSError, pa.ArrowException, KeyError):
+        fine = columns_digest(columns) == record["columns_sha256"]
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         raise unusable(path, "is damaged") from None
-    if columns_digest(columns) != record.get("sha256"):
+    if not fine:
         raise unusable(path, "fails its checksum")
     return RankTable(**columns, record=record, path=path)
-
-
-def asked(family, models=None, corpora=None, protocol="paper"):
-    """(Family, its Models, Corpora) for names or paths; all models, and the default corpora, where none are given."""
-    family = load_family(family)
-    check_choice(protocol, PROTOCOLS, "protocol")
-    models = [family.model(m) for m in models] if models else family.models
-    corpora = [load_corpus(c) for c in (corpora or default_corpora(family))]
-    if not corpora:
-        raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
-    return family, models, corpora
-
-
-def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
-    """Record entries that make a table the one asked for: the one place that says so.
-
-    Args:
-        family, models, corpora: records of settings.
-        samples: the corpora's Documents, where they are at hand. Without them it is what a page can tell in seconds:
-            the digest on record for a corpus, that of a local model up to a gigabyte, and weights of any dtype.
-        dtype, head_dtype: names, of the weights (None: the models' own) and of the head's product.
-    Returns:
-        {model name: list of dicts, one per corpus}.
-    Cost: one hashing of a local model's files.
-    """
-    shared = {"family": family.name, "protocol": protocol, "window": window_length(family), "measuring": MEASURING}
-    digests, found = [c.digest for c in samples or corpora], {}
-    for model in models:
-        entries = shared | {"model": model.name, "model_id": model.id}
-        entries["experts"] = model.experts if model.experts == "active" else None  # None: all, as before
-        if not model.local:
-            entries["requested_revision"] = model.revision
-        elif samples or local_bytes(model.local) <= QUICK:
-            entries["model_digest"] = folder_digest(model.local)
-        if samples:
-            entries |= {"requested_dtype": dtype or model.dtype, "head_dtype": head_dtype}
-        found[model.name] = [
-            entries
-            | {"corpus": c.name, "seed": c.seed, "group": c.group}
-            | ({"corpus_digest": digest} if digest else {})
-            for c, digest in zip(corpora, digests, strict=True)
-        ]
-    return found
 
 
 def measured(family, corpora=None, protocol="paper"):
@@ -201,24 +159,25 @@ def measured(family, corpora=None, protocol="paper"):
     Cost: each table is read and hashed once. torch is imported only when something has to be measured.
     """
     family, models, corpora = asked(family, None, corpora, protocol)
-
-    def path(model, corpus):
-        return ranks_path(family.name, model.name, corpus.name, protocol)
-
     with suppress(InputError):
-        expect = expected(family, models, corpora, protocol)
-        return {
-            c.name: by_size(read_ranks(path(m, c), expect[m.name][i]) for m in models) for i, c in enumerate(corpora)
-        }
+        expect = [entries for of_model in expected(family, models, corpora, protocol).values() for entries in of_model]
+        return by_corpus(corpora, [read_ranks(ranks_path(entries), entries) for entries in expect])
     from rbplib.ranks.measure import measure
 
-    measure(family, corpora=corpora, protocol=protocol)
-    return {c.name: by_size(read_ranks(path(m, c)) for m in models) for c in corpora}
+    return by_corpus(corpora, list(map(read_ranks, measure(family, corpora=corpora, protocol=protocol))))
+
+
+def by_corpus(corpora, tables):
+    """{corpus name: its tables, smallest model first} of tables given model by model."""
+    return {c.name: by_size(tables[i :: len(corpora)]) for i, c in enumerate(corpora)}
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
-    """{(family name, corpus name): list of RankTable, smallest model first}; empty families: the embedded ones."""
-    families = [load_family(f) for f in families] or [f for f in map(load_family, family_names()) if f.embedded]
+    """{(family name, corpus name): list of RankTable, smallest model first}; empty families: the embedded ones.
+
+    Raises InputError: two families of one name.
+    """
+    families = one_each(map(load_family, families), "families") or [f for f in known("family") if f.embedded]
     return {(f.name, name): tables for f in families for name, tables in measured(f, corpora, protocol).items()}
 
 
@@ -227,12 +186,51 @@ def by_size(tables):
     return sorted(tables, key=lambda t: (float(t.record["nonembedding_params"]), str(t.record.get("model"))))
 
 
-def family_tables(family, corpus, protocol="paper", results=None):
-    """(tables, names of the models without one) of a family on one corpus, in its order; nothing is measured."""
-    family = load_family(family)
-    paths = {m.name: ranks_path(family.name, m.name, corpus, protocol, results) for m in family.models}
-    tables = [read_ranks(path) for path in paths.values() if path.is_file()]
+def family_tables(family, corpus, protocol="paper", results=None, partial=False):
+    """(tables, names of the models without one) of a family on one corpus, in its order; nothing is measured.
+
+    Raises InputError: no table at all; one that is damaged or another's; or, unless `partial`, a model without one.
+    """
+    family, models, corpora = asked(family, None, [corpus], protocol)
+    tables, missing = tables_here(family, models, corpora, protocol, results)
+    corpus = corpora[0]
+    mend = f"run `rbp measure --family {argument(family)} --corpus {argument(corpus)}`"
     if not tables:
-        mend = f"run `rbp measure --family {family.name} --corpus {corpus}`."
-        raise InputError(f"{family.name} has no rank table on {corpus}: {mend}")
-    return tables, tuple(name for name, path in paths.items() if not path.is_file())
+        raise InputError(f"{family.name} has no rank table on {corpus.name} as it is now: {mend}.")
+    if missing and not partial:
+        raise InputError(
+            f"{family.name} has no rank table on {corpus.name} as it is now of {', '.join(missing)}: {mend}, or go on "
+            "without with --partial."
+        )
+    return tables, missing
+
+
+def tables_here(family, models, corpora, protocol="paper", results=None):
+    """(tables of those models that have one on the one corpus, names of the others); sizes are compared."""
+    expect = {name: entries for name, (entries,) in expected(family, models, corpora, protocol).items()}
+    paths = {m: ranks_path(expect[m.name], results) for m in models}
+    tables = [sized(read_ranks(path, expect[m.name]), m) for m, path in paths.items() if path.is_file()]
+    return tables, tuple(m.name for m, path in paths.items() if not path.is_file())
+
+
+def sized(table, model):
+    """The table; refused where its record gives its model, which is on this machine, another size."""
+    sizes = None
+    with suppress(InputError):  # where a model brings its own code, its size cannot be told before it runs
+        sizes = sizes_of(model) if model.local else None
+    if sizes and sizes.nonembedding != table.record["nonembedding_params"]:
+        said = f"{table.record['nonembedding_params']:,} non-embedding parameters"
+        raise unusable(table.path, f"gives its model {said}, which has {sizes.nonembedding:,}")
+    return table
+
+
+def check_table(path):
+    """Read one table, and compare it with its place and, where the folder of its model is here, with that."""
+    table = read_ranks(path)
+    record, ident = table.record, str(table.record.get("model_id"))
+    if ranks_path(record).parts[-3:] != path.parts[-3:]:
+        belongs = f"{record['family']}/{record['model']} on {record['corpus']}"
+        raise unusable(path, f"is not the table of that place, but one of {belongs}")
+    for folder in (Path(ident), root() / ident):
+        if folder.is_dir() and folder_digest(folder) == record.get("model_digest"):
+            sized(table, Model(record["model"], ident, local=folder))

@@ -128,11 +128,37 @@ def kept_sample(corpus):
 def sample_path(corpus):
     """results/corpora/NAME-KEY.json; the key is a hash of everything that decides the sample."""
     if corpus.source == "hub":
-        request, name = {k: v for k, v in asdict(corpus).items() if k in REQUEST or (k == "group" and v)}, corpus.name
+        request, name = definition(corpus), corpus.name
     else:
         request, name = [corpus.kind, corpus.documents, corpus.seed, packages.state(corpus.kind)], corpus.kind
     key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
     return results_dir() / "corpora" / f"{name}-{key}.json"
+
+
+def definition(corpus):
+    """What decides the sample of a hub's corpus, as JSON holds it."""
+    asked = {k: v for k, v in asdict(corpus).items() if k in REQUEST or (k == "group" and v)}
+    return json.loads(json.dumps(asked, default=str))  # YAML knows dates
+
+
+def text_known(corpus, sample=None):
+    """Entries of a rank table's record for the text that a corpus stands for, as far as it is known here.
+
+    Args:
+        sample: Documents to read in place of the corpus's own.
+    Returns:
+        {"sample": what it is drawn by, "corpus_digest": of its documents, "units": what they are from}. Of a hub's
+        text that is not kept here only the first is known, of packages' not the last.
+    Cost: a file of one's own is read.
+    """
+    hub = corpus.source == "hub"
+    found = {"sample": {"source": corpus.source} | (definition(corpus) if hub else {"group": corpus.group})}
+    if not sample and corpus.source == "embedded" and corpus.digest and not read_sample(sample_path(corpus)):
+        if not packages.changed_packages(corpus.kind):
+            return found | {"corpus_digest": corpus.digest}
+    if (sample := sample or sample_here(corpus)) is None:
+        return found
+    return found | {"corpus_digest": sample.digest, "units": list(sample.units)}
 
 
 def read_sample(path):

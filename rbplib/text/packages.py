@@ -219,7 +219,12 @@ def balanced(drawn):
 
 def installed(kind):
     """{package: its version here} of the packages a kind of evaluation text is drawn from."""
-    return {name: distribution(name).version for name in evaluation_packages(kind)}
+    return {name: version(name) for name in evaluation_packages(kind)}
+
+
+@functools.cache
+def version(package):
+    return distribution(package).version
 
 
 def changed_packages(kind):

@@ -31,7 +31,7 @@ class Raw:
 
     def __init__(self, root, family, corpus):
         self.family, self.corpus, found = family, corpus, []
-        for path in sorted((root / "results" / "ranks" / family).glob(f"*/{corpus}.parquet")):
+        for path in sorted((root / "results" / "ranks" / family).glob(f"*/{corpus}-*.parquet")):
             table = pq.read_table(path)
             record = json.loads(table.schema.metadata[b"rbplib"])
             found.append((record["nonembedding_params"], {c: table[c].to_numpy() for c in table.column_names}, record))
@@ -82,8 +82,8 @@ def place(request, tmp_path_factory):
             root, family, corpus = write_family(tmp_path_factory.mktemp("figures")), "synthetic", "code"
         else:
             root, family = ROOT, "nano-pythia"
-            corpus = sorted(p.stem for p in next(MEASURED.iterdir()).glob("*.parquet"))[0]
-            if any(not (MEASURED / m.name / f"{corpus}.parquet").is_file() for m in load_family(family).models):
+            corpus = "code"
+            if any(not list((MEASURED / m.name).glob(f"{corpus}-*.parquet")) for m in load_family(family).models):
                 pytest.skip("the embedded family is not measured whole")
         patch.setenv("RBP_ROOT", str(root))
         patch.setenv("RBP_RESULTS", str(root / "results"))

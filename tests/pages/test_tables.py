@@ -32,7 +32,7 @@ def html_tables(notebook):
 def by_hand(place, corpus, k):
     """Sizes, y = log(-log RBP_k), and cross-entropy, straight from the Parquet files."""
     S, y, entropy = [], [], []
-    for path in sorted((place / "results" / "ranks" / "nano-pythia").glob(f"*/{corpus}.parquet")):
+    for path in sorted((place / "results" / "ranks" / "nano-pythia").glob(f"*/{corpus}-*.parquet")):
         table = pq.read_table(path)
         record = json.loads(table.schema.metadata[b"rbplib"])
         rank = table["greater"].to_numpy() + table["ties"].to_numpy()

@@ -1,5 +1,6 @@
 """The workflow: what it would run, what it refuses, and what makes it run again."""
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,9 @@ from conftest import SETTINGS
 from notebookfiles import KERNEL
 
 from rbplib.pages.workflow import make_book, run
-from rbplib.settings import InputError
+from rbplib.ranks.identity import asked, expected, ranks_path
+from rbplib.settings import InputError, load_corpus
+from rbplib.text.corpora import sample_path, texts_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = ROOT / "workflow" / "profiles" / "default"
@@ -45,18 +48,24 @@ def planned(place, *more, **kwargs):
 
 
 @pytest.fixture
-def place(tmp_path):
-    """One family of three models that are only names, and two notebooks."""
+def place(tmp_path, monkeypatch):
+    """One family of three models that are only names, two corpora that are here already, and two notebooks."""
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     for folder in ("families", "corpora", "notebooks", "book", "workflow"):
         (tmp_path / folder).mkdir()
     models = [{"id": f"a/{n}"} for n in ("small", "middle", "large")]
-    family = {"embedded": True, "models": models}
+    family = {"embedded": True, "context": 256, "models": models}
     (tmp_path / "families/demo.yml").write_text(yaml.safe_dump(family))
     for name in ("docs", "code"):
-        (tmp_path / f"corpora/{name}.yml").write_text("source: embedded\nkind: docs\n")
+        (tmp_path / f"corpora/{name}.yml").write_text(f"source: embedded\nkind: {name}\n")
+        with monkeypatch.context() as here:
+            here.setenv("RBP_ROOT", str(tmp_path))
+            here.setenv("RBP_RESULTS", str(tmp_path / "results"))
+            kept = sample_path(load_corpus(name))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps({"texts": [name], "digest": texts_digest([name])}))
     for name in ("01_first", "11_precision"):
         code = new_code_cell("family: str = 'demo'\nn_bootstrap: int = 9", metadata={"tags": ["parameters"]})
         nb = new_notebook(cells=[new_markdown_cell("# T"), code], metadata=KERNEL)
@@ -86,16 +95,19 @@ def test_what_runs_again_follows_from_the_rooms(place, monkeypatch):
     library = place / "library" / "rbplib"
     shutil.copytree(ROOT / "rbplib", library, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setenv("PYTHONPATH", str(library.parent))
-    made = [f"results/ranks/demo/{m}/{c}.parquet" for m in ("small", "middle", "large") for c in ("docs", "code")]
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    monkeypatch.setenv("RBP_RESULTS", str(place / "results"))
+    expect = expected(*asked("demo"))
+    made = [ranks_path(entries) for of_model in expect.values() for entries in of_model]
     made += ["book/_executed/demo/01_first.ipynb", "book/_executed/all/11_precision.ipynb"]
     for name in [*made, "book/_executed/demo/index.md", "_build/html/index.html"]:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).touch()
     soon = time.time() + 100
-    for name, expected in CHANGES.items():
+    for name, rules in CHANGES.items():
         before = (library / name).stat().st_mtime
         os.utime(library / name, (soon, soon))
-        assert set(planned(place)) - {"all", "total"} == expected, name
+        assert set(planned(place)) - {"all", "total"} == rules, name
         os.utime(library / name, (before, before))
 
 
@@ -206,7 +218,7 @@ def test_touching_a_family_file_runs_nothing_and_changing_a_model_measures_it(sm
 
 
 def test_a_lost_table_is_measured_again(small_book, other):
-    path = next((small_book / "results/ranks" / other).glob("*/docs.parquet"))
+    path = next((small_book / "results/ranks" / other).glob("*/docs-*.parquet"))
     hidden = path.with_name("hidden")
     path.rename(hidden)
     try:

@@ -14,9 +14,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
+from rbplib.ranks import identity
 from rbplib.ranks import measure as m
 from rbplib.ranks import table as tables
-from rbplib.ranks.table import ranks_path, read_ranks
+from rbplib.ranks.table import read_ranks
 from rbplib.settings import InputError
 from rbplib.text.corpora import load_documents
 
@@ -61,6 +62,11 @@ def run(root, **options):
     return m.measure("toy", corpora=[str(root / "lines.jsonl")], progress=False, **options)
 
 
+def place(root, model="m1"):
+    family, models, corpora = identity.asked("toy", [model], [str(root / "lines.jsonl")])
+    return identity.ranks_path(identity.expected(family, models, corpora)[model][0])
+
+
 def test_equal_to_naive_logits(root):
     first, second = run(root)
     table = read_ranks(second)
@@ -81,14 +87,14 @@ def test_equal_to_naive_logits(root):
     assert row == len(table) == table.record["scored_tokens"]
     record = table.record
     assert record["nonembedding_params"] == net.num_parameters() - 2 * 320 * 16 and record["vocab_size"] == 320
-    assert {"model_digest", "tokenizer_digest", "corpus_digest", "protocol", "seed", "libraries", "device",
+    assert {"model_digest", "tokenizer_digest", "corpus_digest", "protocol", "sample", "libraries", "device",
             "wall_time_s", "code_version", "weights_dtype", "head_dtype", "total_params"} <= set(record)  # fmt: skip
     assert (read_ranks(first).token == table.token).all()
 
 
 def test_full_protocol_scores_every_token(root):
     path = run(root, models=["m0"], protocol="full")[0]
-    assert path.name == "lines.full.parquet"
+    assert path.name.startswith("lines.full-")
     table = read_ranks(path)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(root / "models/m0")
     assert len(table) == sum(len(tokenizer(t)["input_ids"]) - 1 for t in TEXTS)
@@ -115,12 +121,13 @@ def test_what_matches_is_reused_and_what_does_not_is_measured_again(root, monkey
     whole = read_ranks(path)
     path.write_bytes(path.read_bytes()[:-100])
     run(root, models=["m0"])
-    assert read_ranks(path).record["sha256"] == whole.record["sha256"]
+    assert read_ranks(path).record["columns_sha256"] == whole.record["columns_sha256"]
     other = root / "changed" / "lines.jsonl"
     other.parent.mkdir(exist_ok=True)
     other.write_text('{"text": "another text altogether, and a longer one"}\n')
-    m.measure("toy", models=["m0"], corpora=[str(other)], progress=False)
-    assert read_ranks(path).record["corpus_digest"] != whole.record["corpus_digest"]
+    found = m.measure("toy", models=["m0"], corpora=[str(other)], progress=False)
+    assert read_ranks(found[0]).record["corpus_digest"] != whole.record["corpus_digest"]
+    assert read_ranks(path).record["corpus_digest"] == whole.record["corpus_digest"]
 
 
 @pytest.mark.parametrize("changed", ["weights", "tokenizer", "measuring"])
@@ -129,11 +136,9 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
     shutil.copytree(root, copy)
     monkeypatch.setenv("RBP_ROOT", str(copy))
     corpus = str(copy / "lines.jsonl")
-    tables.measured("toy", [corpus])
-    path = ranks_path("toy", "m1", "lines")
-    before = path.stat().st_mtime_ns
-    tables.measured("toy", [corpus])
-    assert path.stat().st_mtime_ns == before
+    first = tables.measured("toy", [corpus])["lines"]
+    made = {t.path: t.path.stat().st_mtime_ns for t in first}
+    assert {t.path: t.path.stat().st_mtime_ns for t in tables.measured("toy", [corpus])["lines"]} == made
     if changed == "weights":
         net = GPTNeoXForCausalLM.from_pretrained(copy / "models/m1")
         torch.nn.init.normal_(net.get_output_embeddings().weight)
@@ -142,9 +147,10 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
         file = copy / "models/m1/tokenizer.json"
         file.write_text(file.read_text() + "\n")
     else:
-        monkeypatch.setattr(tables, "MEASURING", 0)
-    tables.measured("toy", [corpus])
-    assert path.stat().st_mtime_ns != before
+        monkeypatch.setattr(identity, "MEASURING", 0)
+    again = tables.measured("toy", [corpus])["lines"]
+    assert again[1].path not in made and (again[0].path in made) == (changed != "measuring")
+    assert {p: p.stat().st_mtime_ns for p in made} == made  # the tables of what was before stay
 
 
 def test_the_door_reads_each_table_once_smallest_model_first_and_mends_a_damaged_one(root, monkeypatch):
@@ -161,7 +167,8 @@ def test_the_door_reads_each_table_once_smallest_model_first_and_mends_a_damaged
     data = read[0].read_bytes()
     read[0].write_bytes(data[:200] + bytes(8) + data[208:])  # the record at the end still fits
     again = tables.measured_families(["toy"], [corpus])["toy", "lines"]
-    assert [t.record["sha256"] for t in again] == [t.record["sha256"] for t in found["lines"]]
+    same = [t.record["columns_sha256"] for t in found["lines"]]
+    assert [t.record["columns_sha256"] for t in again] == same
 
 
 def test_a_state_space_model_is_measured_without_advice_on_kernels(tmp_path):
@@ -172,12 +179,12 @@ def test_a_state_space_model_is_measured_without_advice_on_kernels(tmp_path):
     done = subprocess.run([sys.executable, "-m", "rbplib", *command], capture_output=True, text=True, env=settings,
                           cwd=ROOT)  # fmt: skip
     assert done.returncode == 0 and done.stderr == ""
-    assert len(list((tmp_path / "results" / "ranks" / "nano-mamba").glob("*/text.parquet"))) == 6
+    assert len(list((tmp_path / "results" / "ranks" / "nano-mamba").glob("*/text-*.parquet"))) == 6
 
 
 def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):
     monkeypatch.setattr(m, "PART_TOKENS", 200)
-    path = ranks_path("toy", "m1", "lines")
+    path = place(root)
     real, calls = m.measure_windows, []
 
     def dies(*args):
@@ -190,16 +197,16 @@ def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(root, models=["m1"])
     assert not path.exists()
-    parts = sorted(path.parent.glob(".lines.parts-*/*.parquet"))
+    parts = sorted(path.parent.glob(".lines-*.parts-*/*.parquet"))
     assert len(parts) == 2
     parts[1].write_bytes(parts[1].read_bytes()[:50])  # a damaged part is measured again, not used
     calls[:] = [1] * 10
     run(root, models=["m1"])
-    resumed = read_ranks(path).record["sha256"]
+    resumed = read_ranks(path).record["columns_sha256"]
     path.unlink()
     monkeypatch.setattr(m, "measure_windows", real)
     run(root, models=["m1"])
-    assert read_ranks(path).record["sha256"] == resumed
+    assert read_ranks(path).record["columns_sha256"] == resumed
 
 
 def test_killed_at_a_random_instant(root, tmp_path):
@@ -211,23 +218,23 @@ def test_killed_at_a_random_instant(root, tmp_path):
         f"m.measure_windows = slow; m.measure('toy', ['m1'], [{str(root / 'lines.jsonl')!r}], progress=False)"
     )
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    path = ranks_path("toy", "m1", "lines")
+    path = place(root)
     seen_parts = 0
     for wait in (0.1, 0.3):
         process = subprocess.Popen([sys.executable, "-c", code], env=env)
         deadline = time.monotonic() + 60
-        while not list(path.parent.glob(".lines.parts-*/*.parquet")) and time.monotonic() < deadline:
+        while not list(path.parent.glob(".lines-*.parts-*/*.parquet")) and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(wait)
         process.send_signal(signal.SIGKILL)
         process.wait()
         if path.exists():
             read_ranks(path)
-        seen_parts = max(seen_parts, len(list(path.parent.glob(".lines.parts-*/*.parquet"))))
+        seen_parts = max(seen_parts, len(list(path.parent.glob(".lines-*.parts-*/*.parquet"))))
     assert seen_parts
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
-    killed = read_ranks(path).record["sha256"]
-    whole = read_ranks(run(root, models=["m1"], results=tmp_path / "whole")[0]).record["sha256"]
+    killed = read_ranks(path).record["columns_sha256"]
+    whole = read_ranks(run(root, models=["m1"], results=tmp_path / "whole")[0]).record["columns_sha256"]
     assert killed == whole
 
 

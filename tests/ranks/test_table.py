@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rbplib.ranks import table as tables
-from rbplib.ranks.table import COLUMNS, ranks_path, read_ranks, write_ranks
+from rbplib.ranks.identity import ranks_path
+from rbplib.ranks.table import COLUMNS, read_ranks, write_ranks
 from rbplib.settings import InputError
 
 
@@ -27,7 +28,8 @@ def columns(n=50, seed=0, vocab=100):
     }
 
 
-RECORD = {"vocab_size": 100, "documents": 5, "model": "m", "family": "f", "corpus": "c"}
+RECORD = {"vocab_size": 100, "documents": 5, "model": "m", "family": "f", "corpus": "c", "protocol": "paper",
+          "sample": {"source": "file"}, "corpus_digest": "d", "nonembedding_params": 7}  # fmt: skip
 
 
 def test_round_trip_keeps_dtypes_and_record(tmp_path):
@@ -148,7 +150,7 @@ def test_a_file_where_a_folder_should_be(tmp_path):
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "..", "a..b", "-x", "x\n"])
 def test_names_that_would_leave_the_folder(name):
     with pytest.raises(InputError):
-        ranks_path("f", name, "c")
+        ranks_path(RECORD | {"model": name})
 
 
 def test_record_is_plain_json(tmp_path):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rbplib.ranks.table import expected
+from rbplib.ranks.identity import expected
 from rbplib.settings import Corpus, InputError, load_corpus, load_family
 from rbplib.text import files
 from rbplib.text.corpora import load_documents
@@ -80,9 +80,10 @@ def test_the_group_of_parquet_rows(tmp_path):
     assert dict(zip(found.texts, found.units, strict=True)) == {"a": "1", "b": "1", "c": "2", "d": "2"}
 
 
-def test_another_group_is_measured_again():
-    family = load_family("nano-pythia")
-    asked = [corpus("x.jsonl"), corpus("x.jsonl", group="{book}"), corpus("x.jsonl", group="{author}")]
+def test_another_group_is_measured_again(tmp_path):
+    family, path = load_family("nano-pythia"), tmp_path / "x.jsonl"
+    path.write_text('{"text": "a", "book": 1, "author": 1}\n')
+    asked = [corpus(path), corpus(path, group="{book}"), corpus(path, group="{author}")]
     found = [expected(family, family.models[:1], [one]) for one in asked]
     assert found[0] != found[1] != found[2] != found[0]
 

@@ -1,0 +1,69 @@
+"""What people give, checked: names, choices and YAML files; what cannot be used is refused in one sentence."""
+
+import difflib
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import yaml
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or folder name
+
+
+class InputError(ValueError):
+    """Bad input from a person: one sentence that names what is wrong and the mend."""
+
+
+def check_name(name, what):
+    """Refuse a name that could leave its folder once it becomes a path."""
+    if not isinstance(name, str) or not NAME.match(name) or ".." in name:
+        raise InputError(f"{what} {name!r} is not a usable name: use letters, digits, '.', '_' and '-' only.")
+    return name
+
+
+def check_choice(value, choices, what):
+    if value not in choices:
+        raise InputError(f"{what} {value!r} is not known: {nearest(value, choices)}")
+    return value
+
+
+def nearest(name, names):
+    """A hint for an unknown name: the nearest known one, or the list."""
+    close = difflib.get_close_matches(str(name), [str(n) for n in names], n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(str, names))}."
+
+
+class Reader(yaml.SafeLoader):
+    """YAML in which a key given twice is an error: the first of them would be lost without a word."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        if twice := next((k for k in keys if keys.count(k) > 1), None):
+            raise yaml.YAMLError(f"the key {twice!r} is there twice")
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path):
+    """The mapping in a YAML file, or one sentence why there is none."""
+    try:
+        data = yaml.load(Path(path).read_text(encoding="utf-8"), Reader)
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(f"{path} is not readable YAML ({first}): correct it or its permissions.") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
+    return data
+
+
+def given(data, record, path, what, **others):
+    """The entries of a mapping that have a value; each must be a field of `record`, or one of `others`, of its type."""
+    kinds = {f.name: f.type for f in fields(record)} | {"name": object} | others
+    for key, value in data.items():
+        if key not in kinds:
+            raise InputError(f"{path} has an unknown key {key!r} in {what}: {nearest(key, kinds)}")
+        kind = kinds[key]
+        fits = isinstance(value, kind) and (kind in (bool, object) or not isinstance(value, bool))
+        if value is not None and not fits:
+            said = getattr(kind, "__name__", kind)
+            raise InputError(f"{path}: {key!r} of {what} must be of type {said}, not {value!r}.")
+    return {key: value for key, value in data.items() if value is not None}
