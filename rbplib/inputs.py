@@ -1,7 +1,9 @@
 """What people give, checked: names, choices and YAML files; what cannot be used is refused in one sentence."""
 
 import difflib
+import functools
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,6 +14,12 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or 
 
 class InputError(ValueError):
     """Bad input from a person: one sentence that names what is wrong and the mend."""
+
+
+@functools.cache
+def complain(sentence):
+    """Print a sentence on standard error, once."""
+    print(f"rbp: {sentence}", file=sys.stderr)
 
 
 def check_name(name, what):

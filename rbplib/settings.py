@@ -3,14 +3,13 @@
 import functools
 import os
 import re
-import sys
 import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from rbplib.inputs import InputError, check_choice, check_name, given, nearest, read_yaml
+from rbplib.inputs import InputError, check_choice, check_name, complain, given, nearest, read_yaml
 
 REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -142,12 +141,6 @@ def known(what):
             yield {"family": load_family, "corpus": load_corpus}[what](name)
         except InputError as error:
             complain(str(error))
-
-
-@functools.cache
-def complain(sentence):
-    """Print a sentence on standard error, once."""
-    print(f"rbp: {sentence}", file=sys.stderr)
 
 
 def one_each(found, what):
