@@ -148,10 +148,8 @@ def one_each(found, what):
     kept = {}
     for one in found:
         if kept.setdefault(one.name, one) != one:
-            first, second = argument(kept[one.name]), argument(one)
-            raise InputError(
-                f"two {what} are named {one.name!r}, {first} and {second}: rename a file, or give one a 'name' in YAML."
-            )
+            both = f"{argument(kept[one.name])} and {argument(one)}"
+            raise InputError(f"two {what} are named {one.name!r}, {both}: rename a file, or say 'name: ...' in YAML.")
     return list(kept.values())
 
 
