@@ -26,7 +26,7 @@ MEASURING = (
 @command("families", "nano-pythia --json", option("name", nargs="?", help="one family only, or a YAML path"), JSON)
 def list_families(name, as_json):
     """List families and their models."""
-    from rbplib.models.sizes import family_sizes
+    from rbplib.models.sizes import families_place, family_sizes
 
     rows, code = [], 0
     for one in [name] if name else family_names():
@@ -37,7 +37,7 @@ def list_families(name, as_json):
                 raise
             code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
     line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
-    tell(as_json, rows, *(line.format(**row) for row in rows))
+    tell(as_json, rows, *(line.format(**row) for row in rows), *([] if name else [families_place()]))
     return code
 
 

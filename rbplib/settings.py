@@ -17,20 +17,23 @@ PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")  # also .gz, .zst; any case
 WINDOW = 512  # tokens, the paper's truncation
+PACKAGE = Path(__file__).resolve().parent
 
 
-def root():
-    """The folder that holds `families/` and `corpora/`: RBP_ROOT, a parent of the current folder, or the checkout."""
+def root(writing=False):
+    """The folder of `families/` and `corpora/`: RBP_ROOT, the current one or a parent, the checkout, or the package;
+    for writing the current one in place of the package."""
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
     here = Path.cwd().resolve()
-    roots = (p for p in (here, *here.parents) if (p / "families").is_dir() and (p / "corpora").is_dir())
-    return next(roots, Path(__file__).resolve().parent.parent)
+    places = (here, *here.parents, PACKAGE.parent)
+    found = (p for p in places if (p / "families").is_dir() and (p / "corpora").is_dir())
+    return next(found, here if writing else PACKAGE)
 
 
 def results_dir():
     """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
-    return Path(env).resolve() if (env := os.environ.get("RBP_RESULTS")) else root() / "results"
+    return Path(env).resolve() if (env := os.environ.get("RBP_RESULTS")) else root(writing=True) / "results"
 
 
 @contextmanager
@@ -168,7 +171,8 @@ def read_entry(name_or_path, what, record, **others):
     if text in names:
         path = root() / FOLDERS[what] / f"{text}.yml"
     elif path.suffix not in (".yml", ".yaml"):
-        raise InputError(f"there is no {what} {text!r}: {nearest(text, names)} The path of a file also does.")
+        where = f"{what} {text!r} in {root() / FOLDERS[what]}"
+        raise InputError(f"there is no {where}: {nearest(text, names)} The path of a file also does.")
     elif not path.is_file():
         raise InputError(f"there is no {what} file {text!r}: check the path, or give a name of `rbp {FOLDERS[what]}`.")
     data = given(read_yaml(path), record, path, f"the {what}", **others)

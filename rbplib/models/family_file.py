@@ -24,7 +24,7 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
     Cost: configurations and tokenizers are fetched, weights are not.
     """
     check_name(name, "family name")
-    path = root() / "families" / f"{name}.yml"
+    path = root(writing=True) / "families" / f"{name}.yml"
     if path.exists() and not force:
         raise InputError(f"there is a family {name!r} already ({path}): choose another name, or use --force.")
     if twice := sorted({i for i in ids if ids.count(i) > 1}):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rbplib import hub
 from rbplib.models.quantised import gguf_of, header
 from rbplib.network import first_line
-from rbplib.settings import WINDOW, InputError, load_family, results_dir, root, write_text
+from rbplib.settings import PACKAGE, WINDOW, InputError, load_family, results_dir, root, write_text
 
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")  # names it goes by
 # what a configuration may call the number of experts that a token meets
@@ -131,6 +131,12 @@ def family_sizes(family):
         row = {"family": family.name, "model": model.name, "id": model.id, "nonembedding_params": sizes.nonembedding}
         rows.append(row | {"total_params": sizes.total, "vocab_size": sizes.vocab})
     return rows
+
+
+def families_place():
+    """Where families are looked for, in a sentence or two."""
+    apart = " The embedded models, nano-..., come with a checkout, not with the package." * (root() == PACKAGE)
+    return f"Families are looked for in {root() / 'families'}; one elsewhere is given by the path of its file." + apart
 
 
 def sizes_of(model):

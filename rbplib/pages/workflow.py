@@ -15,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rbplib.pages import html, notebooks
-from rbplib.settings import InputError, argument, load_family, one_each, root
+from rbplib.settings import InputError, argument, load_family, one_each, root, write_text
 
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 LAST = 15  # lines of a failed step's log that are shown
@@ -84,7 +84,7 @@ def run(arguments, log, show=True):
         from snakemake.logging import DefaultFormatter
     except ImportError:
         raise InputError("the workflow needs snakemake: run `make env`, or install the extra 'flow'.") from None
-    log.parent.mkdir(parents=True, exist_ok=True)
+    write_text(log, "")  # one sentence where the folder may not be written
     steps, words = Steps(show), logging.FileHandler(log, "w", encoding="utf-8")
     words.setFormatter(DefaultFormatter())
     logger = logging.getLogger("snakemake")  # the parent of Snakemake's own, whose handlers it takes away itself
@@ -114,11 +114,14 @@ def make_book(families=(), settings=None, show=True):
     """
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
-        config["families"] = ",".join(map(argument, one_each(map(load_family, families), "families")))
-    flow = Path(__file__).resolve().parents[2] / "workflow"
+        config["families"] = list(map(argument, one_each(map(load_family, families), "families")))
+    homes = [root(), Path(__file__).resolve().parents[2]]
+    flow = next((p / "workflow" for p in homes if (p / "workflow" / "Snakefile").is_file()), None)
+    if flow is None:  # installed without a checkout
+        raise InputError("the book is built in a checkout of the repository: run this there, or name it in RBP_ROOT.")
     arguments = ["--snakefile", flow / "Snakefile", "--directory", root(), "--profile", flow / "profiles/default"]
     arguments += ["--cores", os.cpu_count()]
-    arguments += ["--config", *(f"{k}={v}" for k, v in config.items())] if config else []
+    arguments += ["--config", *(f"{k}={json.dumps(v)}" for k, v in config.items())] if config else []
     began = time.monotonic()
     stages = run(arguments, root() / "logs" / "book.log", show)
     if show:

@@ -40,6 +40,9 @@ PASSAGE = 700  # characters at which a licence or a description is cut (at the n
 SKIP = re.compile(r"(^|/)(tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$")
 LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice)[^/]*$", re.IGNORECASE)
 NO_TEXT = re.compile(r"\.(py|pyc|json|css|js)$")
+BEFORE = re.compile(
+    r"^[^\S\n]+", re.MULTILINE
+)  # of a line: Pythons differ in whether form feeds and the like are space
 PROSE_FILE = re.compile(r"\.(rst|md|txt)$")
 
 
@@ -112,16 +115,11 @@ def python_documents(source):
     for node in definitions(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield "code", code_of(node, lines)
-        if text := docstring(node):
+        raw = BEFORE.sub(lambda space: " " * len(space[0].expandtabs()), ast.get_docstring(node, clean=False) or "")
+        if text := inspect.cleandoc(raw):
             prose, examples = split_examples(text)
             yield "docs", prose
             yield "doctests", examples
-
-
-def docstring(node):
-    """A node's docstring without its indentation. Form feeds and the like are spaces here: Pythons differ in them."""
-    text = ast.get_docstring(node, clean=False) or ""
-    return inspect.cleandoc(re.sub(r"^[^\S\n]+", lambda m: " " * len(m[0].expandtabs()), text, flags=re.MULTILINE))
 
 
 def definitions(node):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -126,6 +127,28 @@ def test_a_misspelt_setting_is_an_error(place):
 def test_an_unknown_family_is_an_error_with_a_hint(place):
     code, text = snakemake(place, "-n", "--config", "families=dmo")
     assert code != 0 and "did you mean 'demo'" in text
+
+
+@pytest.mark.parametrize("folder", ["$(touch ran)", "a 'b' \"c\"", "päper (1); touch ran", "`touch ran`,&"])
+def test_names_of_files_are_never_commands(place, monkeypatch, folder):
+    """Whatever a family's file and folder are called, each step gets their path whole and runs nothing of it."""
+    path = place / folder / f"{folder}.yml"
+    path.parent.mkdir()
+    path.write_text("name: own\n" + (place / "families/demo.yml").read_text())
+    code, text = snakemake(
+        place, "-n", "-p", "--config", f"families={json.dumps([str(path)])}", f"corpora={json.dumps(['docs'])}"
+    )
+    assert code == 0, text[-3000:]
+    steps = [shlex.split(line) for line in text.splitlines() if " -m rbplib" in line]
+    assert len([step for step in steps if f"--family={path}" in step]) == 3  # two groups to measure, one notebook
+    assert any(step[-4:-3] == [str(path)] for step in steps if "index" in step)
+
+
+def test_a_folder_that_may_not_be_written_is_one_sentence(place, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    (place / "logs").write_text("in the way")
+    with pytest.raises(InputError, match=r"book\.log could not be written .*: free space or fix permissions"):
+        make_book(["demo"], show=False)
 
 
 def test_make_book_refuses_an_unknown_family_before_it_starts(place, monkeypatch):
