@@ -22,6 +22,11 @@ def complain(sentence):
     print(f"rbp: {sentence}", file=sys.stderr)
 
 
+def write_error(path, error):
+    reason = error.strerror or error
+    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
+
+
 def check_name(name, what):
     """Refuse a name that could leave its folder once it becomes a path."""
     if not isinstance(name, str) or not NAME.match(name) or ".." in name:

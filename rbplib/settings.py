@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from rbplib.inputs import InputError, check_choice, check_name, complain, given, nearest, read_yaml
+from rbplib.inputs import InputError, check_choice, check_name, complain, given, nearest, read_yaml, write_error
 
 REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -52,11 +52,6 @@ def atomic_path(path):
     finally:
         with suppress(OSError):
             temporary.unlink()
-
-
-def write_error(path, error):
-    reason = error.strerror or error
-    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
 
 
 def write_text(path, text):
