@@ -15,7 +15,7 @@ PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which 
 MEASURING = (
     FAMILY,
     option("--model", action="append", help="one model of the family (repeatable; default: all)"),
-    option("--corpus", action="append", help="a corpus name, YAML, file or folder (repeatable)"),
+    option("--corpus", action="append", help="a corpus name, YAML, file, folder or - for standard input (repeatable)"),
     PROTOCOL,
     option("--device", help="cpu, cuda, cuda:1, mps, auto (spread over devices)"),
     option("--dtype", help="float32, bfloat16 or float16 (default: by device)"),

@@ -7,6 +7,7 @@ asks and how it is answered, so that a busy server ends after TRIES and every wa
 import errno
 import logging
 import sys
+import textwrap
 import threading
 import time
 from collections import Counter
@@ -183,6 +184,6 @@ def sentence(error, repo_id, kind="model", revision=None):
 
 
 def first_line(error):
-    """First line of an error's message, cut to a readable length."""
+    """First line of an error's message, a very long one cut between words."""
     lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:200]
+    return textwrap.shorten(lines[0] if lines else type(error).__name__, 400, placeholder=" ...")

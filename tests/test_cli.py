@@ -247,6 +247,11 @@ def test_tokens_of_a_corpus_are_those_that_are_scored(root, capsys):
     assert (row["scored_tokens"], row["documents"], row["sources"]) == (sum(counts), 4, 2)
     assert row["largest_source"] == ("b" if counts[3] > sum(counts[:3]) else "a")
     assert row["largest_share"] == pytest.approx(max(counts[3], sum(counts[:3])) / sum(counts))
+    ends = [tokenizer.encode(r["text"]).offsets[:256][-1:] for r in rows]
+    read = sum(end[0][1] for end in ends if end)
+    assert 0 < row["read_characters"] == read < row["characters"] == sum(len(r["text"]) for r in rows)
+    said = run(capsys, "corpora", "rows", "--family", "nano-pythia")[1]
+    assert f"which are {read / row['characters']:.1%} of the text's characters" in said
 
 
 def test_every_command_has_help_with_an_example(capsys):

@@ -77,7 +77,7 @@ def read_json(path):
         error = f"a {type(found).__name__}, where a mapping is wanted"
     except (OSError, ValueError, RecursionError) as failed:
         error = failed
-    said = f"is missing or is damaged and not a readable configuration ({str(error)[:120]})"
+    said = f"is missing or is damaged and not a readable configuration ({first_line(error)})"
     raise InputError(f"{path} {said}: fetch it again.")
 
 

@@ -179,3 +179,9 @@ def slider(ks, values, labels, ylabel, alt):
     }
     spec, text = html.escape(json.dumps(data)), html.escape(alt)
     display(HTML(f'<div class="rbp-slider" data-spec="{spec}" role="group" aria-label="{text}">{text}</div>'))
+
+
+def share_read(record):
+    """What share of a corpus's characters the windows of a rank table hold, as the end of a sentence."""
+    read, characters = record.get("read_characters"), record.get("characters")
+    return f", in windows that hold {read / characters:.0%} of their characters" if read and characters else ""

@@ -19,7 +19,7 @@ def best_candidates(family, model, corpus, places, n=5):
         return loaded.tokenizer.decode([int(ident)])
 
     for document, position in places:
-        (ids,) = encode(loaded.tokenizer, [texts[document]])
+        (ids,), _ = encode(loaded.tokenizer, [texts[document]], position + 1)
         start = max(0, position + 1 - length)
         with torch.inference_mode():
             logits = loaded.model(torch.from_numpy(ids[start:position])[None].to(loaded.device)).logits[0, -1].float()

@@ -118,8 +118,9 @@ def measure_model(model, tasks, options, progress=True, batch_tokens=None):
         )
 
     def windows_of(task):
-        ids = encode(loaded.tokenizer, task.documents.texts)
-        return make_windows(ids, loaded.tokenizer.all_special_ids, length, task.expect["protocol"])
+        protocol = task.expect["protocol"]
+        ids, read = encode(loaded.tokenizer, task.documents.texts, length if protocol == "paper" else None)
+        return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol, read)
 
     with ThreadPoolExecutor(1) as pool:
         for task, windows in zip(tasks, pool.map(windows_of, tasks), strict=True):
@@ -186,10 +187,13 @@ def provenance(loaded, task, windows):
         **loaded.record,
         "corpus_source": source,
         "corpus_revision": task.documents.source.get("revision"),
+        "corpus_file": task.documents.source.get("file"),
         "documents": windows.documents,
         "empty_documents": windows.empty,
         "single_token_documents": windows.single,
         "read_tokens": windows.tokens,
+        "characters": sum(map(len, task.documents.texts)),
+        "read_characters": windows.read,
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",

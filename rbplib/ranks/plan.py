@@ -129,14 +129,15 @@ def corpus_facts(corpus, family=None):
         family = next((f for f in known("family") if f.embedded), None)
     family, sample = family and load_family(family), sample_here(corpus)
     found = {"tokens_of": family and family.name, "window": family and window_length(family)}
-    found |= dict.fromkeys(("documents", "sources", "scored_tokens", "characters", "largest_source", "largest_share"))
-    found |= {"effective_sources": None, "note": corpus.note, "licence": corpus.licence, "digest": corpus.digest}
+    found |= dict.fromkeys(("documents", "sources", "scored_tokens", "characters", "read_characters"))
+    found |= dict.fromkeys(("largest_source", "largest_share", "effective_sources"))
+    found |= {"note": corpus.note, "licence": corpus.licence, "digest": corpus.digest}
     if sample is None:
         return found
     sizes = np.array([len(text) for text in sample.texts])
     found |= {"documents": len(sizes), "characters": int(sizes.sum()), "digest": sample.digest}
     if family:
-        sizes = scored_tokens(sample.texts, family)
+        sizes, found["read_characters"] = scored_tokens(sample.texts, family)
         found["scored_tokens"] = int(sizes.sum())
     names, source = np.unique(sample.units or np.arange(len(sizes)).astype(str), return_inverse=True)
     given = np.bincount(source, sizes)
@@ -146,15 +147,17 @@ def corpus_facts(corpus, family=None):
 
 
 def scored_tokens(texts, family):
-    """Tokens of each document that the paper's protocol scores with a family's tokenizer and window, int64 (D,)."""
+    """Tokens of each document that the paper's protocol scores with a family's tokenizer and window, int64 (D,), and
+    characters of all documents up to their windows' ends."""
     model = family.models[0]
     folder, _ = model_folder(model, weights=False)
     tokenizer = load_tokenizer(folder, model.id)
-    windows = make_windows(encode(tokenizer, texts), tokenizer.all_special_ids, window_length(family))
+    ids, read = encode(tokenizer, texts, length := window_length(family))
+    windows = make_windows(ids, tokenizer.all_special_ids, length, read=read)
     counts = np.zeros(len(texts), np.int64)
     for w in windows.windows:
         counts[w.document] += len(scored_rows(w, windows.special))
-    return counts
+    return counts, windows.read
 
 
 def is_here(expect, results):
@@ -219,7 +222,9 @@ def facts_text(facts):
     else:
         read = f"{facts['characters']:,} characters"
         if facts["tokens_of"]:
+            share = facts["read_characters"] / max(facts["characters"], 1)
             read = f"{facts['scored_tokens']:,} tokens scored as {facts['tokens_of']} reads it"
+            read += f", which are {share:.1%} of the text's characters"
         largest = f" ({facts['largest_source']})" if facts["largest_source"] else ""
         lines = [
             f"{facts['documents']:,} documents of {facts['sources']:,} sources, {read}",

@@ -9,12 +9,17 @@ overlap by W/2, so that a token (but for a document's first W) is scored with at
 W is the smaller of 512 and the shortest context in the family, so that every model scores the same tokens.
 """
 
+import itertools
+import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from rbplib.settings import PROTOCOLS, WINDOW, InputError, check_choice
+
+AT_ONCE = 1 << 19  # characters; a longer text is tokenised as far as it is scored
+BEYOND = 16  # ids that must follow the last one wanted, so that it is none that a tokenizer puts at the end
 
 
 class Window(NamedTuple):
@@ -36,6 +41,7 @@ class Windows:
     empty: int  # documents without any token
     single: int  # documents of one token: nothing to score
     length: int  # W
+    read: int  # characters of the sample that the ids stand for
 
     @property
     def tokens(self):
@@ -60,25 +66,67 @@ def spans(n, length, protocol):
     return out
 
 
-def encode(tokenizer, texts):
-    """Token ids of each text, special tokens as the tokenizer adds them; list of int64 arrays.
+def encode(tokenizer, texts, most=None):
+    """Token ids of each text, special tokens as the tokenizer adds them, and how much of it they stand for.
 
+    Args:
+        most: how many ids of each text are wanted, its first ones; all where None.
+    Returns:
+        (list of int64 arrays, int64 (D,): characters of each text up to the end of its last id; about, where a
+        tokenizer keeps no places).
     Raises InputError: the corpus holds no text at all.
+    Cost: about 190 bytes of memory per character tokenised at once: of AT_ONCE or two, or of the longest text where
+        `most` is None.
     """
     if not any(t.strip() for t in texts):
         raise InputError("the corpus holds no text: check its source, split and fields.")
-    ids = []
-    for i in range(0, len(texts), 64):  # a tokenizer takes much memory per text
-        found = tokenizer(list(texts[i : i + 64]), verbose=False)["input_ids"]
-        ids += [np.asarray(row, dtype=np.int64) for row in found]
-    return ids
+    parts = [beginning(tokenizer, t, most) if most and len(t) > AT_ONCE else t for t in texts]
+    places, ids, read = np.cumsum([len(part) for part in parts]) // AT_ONCE, [], []
+    for _, group in itertools.groupby(zip(parts, places, strict=True), key=lambda pair: pair[1]):
+        group = [part for part, _ in group]
+        found = tokenizer(group, verbose=False)
+        for i, row in enumerate(found["input_ids"]):
+            ids.append(np.asarray(row[:most], dtype=np.int64))
+            read.append(len(group[i]) if len(row) == len(ids[-1]) else reach(found, i, len(group[i]), len(row), most))
+    return ids, np.array(read, dtype=np.int64)
 
 
-def make_windows(ids, special=(), length=WINDOW, protocol="paper"):
+def reach(found, i, size, n, most):
+    """Characters of text i, of `size` characters and n ids, up to the end of its first `most` ids."""
+    spans = (found.token_to_chars(i, j) for j in range(most - 1, -1, -1)) if found.is_fast else ()
+    return next((span.end for span in spans if span), round(size * most / n))  # special ids stand for no characters
+
+
+def beginning(tokenizer, text, most):
+    """A prefix of a long text with the same first `most` ids, or the whole where only that tells them.
+
+    Some token of the whole text ends at one of any `longest` neighbouring places, and what a tokenizer makes of the
+    text before a token's end does not hang on what follows: merges of pairs never crossed that place, and the best
+    path to it is part of the best path. So where prefixes that end at all these places begin with the same ids, the
+    whole text does. A run of blanks or of combining marks may change as a whole with what follows it, and one of
+    capitals with a small letter after it: one more prefix ends before such a run, and one gets such a letter.
+    """
+    longest, stop = max(map(len, tokenizer.get_vocab())), 16 * most
+    while stop + longest < len(text):
+        before = stop
+        while before and (text[before - 1].isspace() or unicodedata.combining(text[before - 1])):
+            before -= 1
+        ends = (text[:end] for end in range(stop, stop + longest))
+        prefixes, step = itertools.chain([text[:before], text[:stop] + "a"], ends), max(2, AT_ONCE // stop)
+        groups = iter(lambda: list(itertools.islice(prefixes, step)), [])  # noqa: B023
+        rows = itertools.chain.from_iterable(tokenizer(group, verbose=False)["input_ids"] for group in groups)
+        first = next(rows)[: most + BEYOND]
+        if len(first) == most + BEYOND and all(row[:most] == first[:most] for row in rows):
+            return text[:stop]
+        stop *= 4
+    return text
+
+
+def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
     """Windows of tokenised documents.
 
     ids: one int array (n_d,) per document, in the sample's order. special: ids read as context, but never scored.
-    length: W in tokens, at least 2.
+    length: W in tokens, at least 2. read: characters of each document that its ids stand for, see `encode`.
     """
     if length < 2:
         raise InputError(f"a window of {length} tokens scores nothing: give at least 2.")
@@ -89,7 +137,7 @@ def make_windows(ids, special=(), length=WINDOW, protocol="paper"):
         for start, stop, first in spans(len(row), length, protocol)
     )
     real = [sum(int(t) not in special for t in row[:2]) if len(row) <= 2 else 2 for row in ids]
-    return Windows(windows, special, len(ids), real.count(0), real.count(1), length)
+    return Windows(windows, special, len(ids), real.count(0), real.count(1), length, int(sum(read)))
 
 
 def scored_rows(window, special):

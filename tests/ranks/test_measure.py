@@ -85,7 +85,9 @@ def test_equal_to_naive_logits(root):
             assert table.logprob[row] == pytest.approx(x[ids[t]] - np.logaddexp.reduce(x), abs=1e-4)
             row += 1
     assert row == len(table) == table.record["scored_tokens"]
-    record = table.record
+    record, rows = table.record, [tokenizer(t, return_offsets_mapping=True)["offset_mapping"][:48] for t in TEXTS]
+    assert record["characters"] == sum(map(len, TEXTS)) and record["read_characters"] == sum(r[-1][1] for r in rows)
+    assert 0 < record["read_characters"] < record["characters"]
     assert record["nonembedding_params"] == net.num_parameters() - 2 * 320 * 16 and record["vocab_size"] == 320
     assert {"model_digest", "tokenizer_digest", "corpus_digest", "protocol", "sample", "libraries", "device",
             "wall_time_s", "code_version", "weights_dtype", "head_dtype", "total_params"} <= set(record)  # fmt: skip
@@ -98,6 +100,7 @@ def test_full_protocol_scores_every_token(root):
     table = read_ranks(path)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(root / "models/m0")
     assert len(table) == sum(len(tokenizer(t)["input_ids"]) - 1 for t in TEXTS)
+    assert table.record["read_characters"] == table.record["characters"] == sum(map(len, TEXTS))
 
 
 def test_batches_and_parts_do_not_change_the_data(root, tmp_path, monkeypatch):

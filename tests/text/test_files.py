@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rbplib.network import first_line
 from rbplib.settings import Corpus, InputError, load_corpus
 from rbplib.text import corpora, files
 from rbplib.text.corpora import load_documents, standard_input, texts_digest
@@ -340,3 +341,10 @@ def test_hidden_files_and_other_endings_in_a_folder_are_left_out(tmp_path):
         (tmp_path / name).write_bytes(gzip.compress(b'["two"]') if name.endswith("gz") else b"text\none\n")
     assert sorted(load_documents(str(tmp_path)).texts) == ["one", "two"]
     assert corpora.text_suffix("A.Jsonl.Zst") == ".jsonl" and corpora.text_suffix("a.gz") == ""
+
+
+def test_what_a_library_says_is_cut_between_words():
+    assert first_line("one\ntwo") == "one" and first_line(OSError()) == "OSError"
+    long = first_line("word " * 200)
+    assert 380 < len(long) <= 400 and long.endswith("word ...")
+    assert first_line("x" * 390) == "x" * 390
