@@ -185,21 +185,15 @@ def read_model(entry, path, common):
     ident = entry["id"]
     entry = {"name": Path(ident).name.removesuffix(".gguf"), **common, **given(entry, Model, path, "a model")}
     places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
-    local = next((p.resolve() for p in places if is_model_place(p)), None)
+    local = next((p.resolve() for p in places if (p.is_file() if p.suffix == ".gguf" else p.is_dir())), None)
     if local is None and (not REPO_ID.match(ident) or ident.endswith(".gguf")):
-        said = f"model id {ident!r} is neither a folder or .gguf file that exists nor a hub id: 'owner/name'."
-        raise InputError(f"{path}: {said}")
+        raise InputError(f"{path}: model id {ident!r} is no folder or .gguf file here, nor a hub id: 'owner/name'.")
     entry["name"] = check_name(str(entry["name"]), f"{path}: model name")
     check_choice(entry.get("dtype", "auto"), DTYPES, f"{path}: dtype")
     check_choice(entry.get("experts", "all"), ("all", "active"), f"{path}: experts")
     if entry.get("context", 2) < 2:
         raise InputError(f"{path}: context of {entry['name']} must be at least 2 tokens, got {entry['context']}.")
     return Model(**entry, local=local)
-
-
-def is_model_place(path):
-    """Whether a model may lie at a path: a folder, or a GGUF file."""
-    return path.is_dir() or (path.suffix.lower() == ".gguf" and path.is_file())
 
 
 def load_family(name_or_path):

@@ -7,8 +7,9 @@ import yaml
 
 from rbplib.models import files
 from rbplib.models import load as loading
+from rbplib.models.quantised import is_model_place
 from rbplib.models.sizes import model_sizes
-from rbplib.settings import InputError, check_name, is_model_place, load_family, root, write_text
+from rbplib.settings import InputError, check_name, load_family, root, write_text
 
 
 def write_family(name, ids, *, force=False, trust_remote_code=False):

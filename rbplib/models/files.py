@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.models.quantised import gguf_of
-from rbplib.settings import InputError, Model, is_model_place
+from rbplib.models.quantised import gguf_of, is_model_place
+from rbplib.settings import InputError, Model
 
 TOKENIZER_FILES = (
     "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "

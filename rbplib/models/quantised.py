@@ -12,13 +12,18 @@ from rbplib.network import first_line
 from rbplib.settings import InputError
 
 
+def is_model_place(path):
+    """Whether a model may lie at a path: a GGUF file, or a folder."""
+    return path.is_file() if path.suffix == ".gguf" else path.is_dir()
+
+
 def gguf_of(place):
     """The GGUF file that a place on this machine is or holds, or None for a folder with a model in another format.
 
     Raises InputError: the folder holds several, or the file is one part of several.
     """
     place = Path(place)
-    found = [place] if place.is_file() else sorted(p for p in place.iterdir() if p.suffix.lower() == ".gguf")
+    found = [place] if place.is_file() else sorted(p for p in place.iterdir() if p.suffix == ".gguf")
     if place.is_dir() and (place / "config.json").is_file() and any(place.glob("*.safetensors")) or not found:
         return None
     if re.search(r"-\d{5}-of-\d{5}$", found[0].stem):
