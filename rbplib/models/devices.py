@@ -35,12 +35,14 @@ def choose_device(device=None):
 
 
 def choose_dtype(dtype, device):
-    """torch dtype of the weights: "auto" is bfloat16 on CUDA (float16 where it has none), float32 elsewhere."""
+    """torch dtype of the weights: "auto" is bfloat16 on CUDA (float16 where it has none), float32 elsewhere.
+
+    Names of blocks stand for weights rounded to them (quantised.round_weights) and kept in float32."""
     import torch
 
     check_choice(dtype, DTYPES, "dtype")
     if dtype != "auto":
-        return getattr(torch, dtype)
+        return getattr(torch, dtype, torch.float32)
     if device.startswith(("cuda", "auto")):
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return torch.float32

@@ -15,7 +15,7 @@ from unittest import mock
 
 from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
 from rbplib.models.files import TOKENIZER_FILES, model_folder
-from rbplib.models.quantised import given_to_transformers, header
+from rbplib.models.quantised import given_to_transformers, header, round_weights
 from rbplib.models.sizes import as_config, count, read_json
 from rbplib.network import chain, class_names, first_line
 from rbplib.settings import InputError
@@ -46,9 +46,12 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     folder, record = model_folder(model, trust_remote_code)
     config = read_config(folder, model.id, trust_remote_code)
     device = choose_device(device)
-    dtype = choose_dtype(dtype or model.dtype, device)
+    asked = dtype or model.dtype
+    dtype = choose_dtype(asked, device)
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
     net = load_weights(folder, model.id, config, dtype, device, trust_remote_code, tokenizer.all_special_ids)
+    if asked.startswith("Q"):
+        round_weights(net, asked)
     sizes = count(net)
     size = sizes.chosen(model.experts)
     if (told := model.nonembedding_params) not in (None, size):
@@ -70,7 +73,7 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
         "nonembedding_params": size,
         "total_params": sizes.total,
         "vocab_size": sizes.vocab,
-        "weights_dtype": str(dtype).removeprefix("torch."),
+        "weights_dtype": asked if asked.startswith("Q") else str(dtype).removeprefix("torch."),
         "tokenizer_digest": tokenizer_digest(tokenizer),
         "device": device_name(first, net),
         "remote_code": bool(trust_remote_code and folder.is_dir() and "auto_map" in read_json(folder / "config.json")),

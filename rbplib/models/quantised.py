@@ -1,6 +1,6 @@
-"""GGUF files, in which models are handed on quantised: found, read by transformers, and told apart in the record.
+"""Quantised models: GGUF files, in which they are handed on, and the same rounding done to any model's weights.
 
-transformers expands the weights to the dtype asked for, so S counts them as those of any model.
+transformers expands a file's weights to the dtype asked for, so S counts them as those of any model.
 """
 
 import re
@@ -57,3 +57,54 @@ def header(path):
     except Exception as error:  # a damaged file may raise anything
         raise InputError(f"{path} cannot be read as a model in GGUF: {first_line(error)}") from None
     return config, {"file_type": name, "tensors": dict(sorted(kinds.items()))}
+
+
+BLOCK = 32  # weights that share a scale
+
+
+def rounded(values, kind):
+    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the package gguf does.
+
+    Args:
+        values: float32 (..., n), cut along the last side into blocks of 32; what is left over is a shorter block.
+        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale and a smallest value).
+    Returns:
+        float32 of the same shape.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    *front, n = values.shape
+    lines = F.pad(values.reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")  # repeats the last, which moves no end
+    x = lines.reshape(-1, BLOCK)
+    low, high = x.aminmax(dim=-1, keepdim=True)
+    far = x.gather(-1, x.abs().argmax(-1, keepdim=True))  # the farthest from 0, with its sign
+    scale = {"Q8_0": far.abs() / 127, "Q4_0": far / -8, "Q4_1": (high - low) / 15}[kind]
+    inverse = torch.where(scale == 0, 0.0, 1 / scale)
+    if kind == "Q8_0":
+        steps, base = x * inverse, 0.0
+        steps = steps.sign() * (steps.abs() + 0.5).floor()
+    elif kind == "Q4_0":
+        steps, base = (x * inverse + 8.5).trunc().clamp(0, 15) - 8, 0.0
+    else:
+        steps, base = ((x - low) * inverse + 0.5).trunc().clamp(0, 15), low.half().float()
+    found = steps * scale.half().float() + base  # scales are kept in float16
+    return found.reshape(lines.shape)[..., :n].reshape(*front, n)
+
+
+def round_weights(net, kind):
+    """Round a model's matrices, its token table and its head to blocks, in place; norms, biases, convolutions and
+    position tables stay as they are, as llama.cpp leaves them."""
+    import torch
+    from torch import nn
+
+    done = set()
+    for module in net.modules():
+        turned = type(module).__name__ == "Conv1D"  # of GPT-2: its matrix stands the other way round
+        flat = turned or isinstance(module, nn.Linear) or module is net.get_input_embeddings()
+        for p in module.parameters(recurse=False):
+            matrix = p.dim() == 2 and flat or p.dim() == 3 and not isinstance(module, nn.Conv1d)
+            if matrix and id(p) not in done:  # a tied head shares its table
+                with torch.no_grad():
+                    p.copy_(rounded(p.T, kind).T if turned else rounded(p, kind))
+                done.add(id(p))

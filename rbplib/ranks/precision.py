@@ -14,6 +14,7 @@ CONDITIONS = {  # name: dtypes of the weights and activations, and of the head's
     "fp16 weights": ("float16", "float32"),
     "fp16 throughout": ("float16", "float16"),
 }
+QUANTISED = {name: (name, "float32") for name in ("Q8_0", "Q4_1", "Q4_0")}  # weights rounded to blocks, see rounded
 
 
 def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)):
@@ -22,7 +23,7 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     Args:
         family, corpus: names or paths.
         documents: only the first so many of the corpus sample.
-        conditions: out of CONDITIONS.
+        conditions: out of CONDITIONS and QUANTISED.
     Returns:
         {condition: list of RankTable, smallest model first}. Kept under results/precision/, apart from other tables.
     Cost: one forward pass per condition; half precision is no faster on a CPU.
@@ -33,7 +34,7 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
         replace(sample, texts=sample.texts[first], units=sample.units[first])
     ]  # the digest stays the whole sample's
     for name in conditions:
-        weights, head = CONDITIONS[name]
+        weights, head = (CONDITIONS | QUANTISED)[name]
         folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix
         paths = measure(family, corpora=[corpus], dtype=weights, results=folder, samples=some, head_dtype=head)
         found[name] = by_size(map(read_ranks, paths))

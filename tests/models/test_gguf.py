@@ -52,6 +52,34 @@ def test_a_gguf_file_is_measured_as_any_model(small, by, tmp_path, capsys):
     assert sizes["nonembedding_params"] == table.record["nonembedding_params"]
 
 
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_1"])
+@pytest.mark.parametrize("shape", [(7, 64), (2, 3, 32)])
+def test_rounding_to_blocks_is_that_of_the_package(kind, shape):
+    import gguf
+
+    values = torch.randn(shape, generator=torch.Generator().manual_seed(3)) * 10
+    values.view(-1)[:32] = 0.0
+    values.view(-1)[32:64] = -1.5
+    dtype = gguf.GGMLQuantizationType[kind]
+    package = gguf.quants.dequantize(gguf.quants.quantize(values.numpy(), dtype), dtype)
+    assert torch.equal(quantised.rounded(values, kind), torch.from_numpy(package).reshape(shape))
+
+
+def test_a_rounded_model_gives_the_ranks_of_its_file(small, tmp_path):
+    """`--dtype Q4_1` of the full weights and the GGUF file of them are one model."""
+    from smallmodels import tokenizer
+
+    full = small_llama()
+    full.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    ours = load_model(hub_model(str(tmp_path)), dtype="Q4_1")
+    assert ours.record["weights_dtype"] == "Q4_1"
+    theirs = load_model(hub_model(str(small[0]))).model.state_dict()
+    names = [n for n, p in ours.model.named_parameters() if n != "lm_head.weight"]  # the file keeps its head whole
+    assert all(torch.equal(ours.model.state_dict()[n], theirs[n]) for n in names) and len(names) > 15
+    assert not torch.equal(ours.model.state_dict()["lm_head.weight"], full.lm_head.weight)
+
+
 def test_the_tokenizer_is_the_one_that_was_written(small):
     from smallmodels import tokenizer
 

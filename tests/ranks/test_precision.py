@@ -7,6 +7,7 @@ import pytest
 import torch
 from smallmodels import save_model
 
+from rbplib.models.quantised import round_weights, rounded
 from rbplib.pages.tables import precision_curves, precision_frame, shift_frame, tie_frame
 from rbplib.ranks import precision
 from rbplib.ranks.engine import token_ranks
@@ -84,3 +85,51 @@ def test_ties_and_changed_ranks_are_counted():
     assert row["rank changed, greater+ties"] == 0.25  # rows 0 (1 to 2); row 2 is 3 either way
     assert row["rank changed, greater+1"] == 0.25 and row["rank changed, random"] == 0.5
     assert row["rank changed, first ten"] == pytest.approx(1 / 3) and np.isnan(row["rank changed, beyond 100"])
+
+
+@pytest.mark.parametrize("n", [1, 12, 31, 33, 40])
+def test_a_row_that_no_block_divides_ends_in_a_shorter_one(n):
+    values = torch.randn(5, n, generator=torch.Generator().manual_seed(n))
+    for kind, levels in (("Q8_0", 255), ("Q4_1", 16), ("Q4_0", 16)):
+        found = rounded(values, kind)
+        assert found.shape == values.shape
+        assert torch.equal(found[:, 32:], rounded(values[:, 32:], kind)) if n > 32 else True
+        for row in found[:, :32]:
+            assert row.unique().numel() <= levels
+        span = values.abs().amax(-1, keepdim=True) * 2
+        assert (
+            (found - values).abs() <= span / (levels - 1) * 1.01
+        ).all()  # a step at most, and the scale's own rounding
+
+
+def test_rounding_leaves_norms_positions_and_biases(place):
+    root, models = place
+    net = save_model(root / "again", "gpt2", scale=2, seed=2)
+    before = {name: p.clone() for name, p in net.named_parameters()}
+    round_weights(net, "Q4_0")
+    changed = {name.rpartition(".")[0] for name, p in net.named_parameters() if not torch.equal(p, before[name])}
+    assert "transformer.wte" in changed and "transformer.h.1.mlp.c_fc" in changed and "transformer.wpe" not in changed
+    assert not any("ln_" in name for name in changed)
+    assert all(torch.equal(p, before[name]) for name, p in net.named_parameters() if name.endswith("bias"))
+    turned = net.transformer.h[0].mlp.c_fc.weight
+    assert torch.equal(turned, rounded(before["transformer.h.0.mlp.c_fc.weight"].T, "Q4_0").T)
+
+
+def test_quantised_tables_are_those_of_the_rounded_weights(place, monkeypatch):
+    root, models = place
+    monkeypatch.setenv("RBP_RESULTS", str(root / "results"))
+    found = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, ("float32", "Q8_0", "Q4_0"))
+    table = found["Q4_0"][0]
+    assert table.record["weights_dtype"] == "Q4_0" and table.record["head_dtype"] == "float32"
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    text = load_documents(str(root / "text")).texts[0]
+    ids = torch.tensor([AutoTokenizer.from_pretrained(root / "m1")(text)["input_ids"][:32]])
+    net = AutoModelForCausalLM.from_pretrained(root / "m1", dtype=torch.float32).eval()
+    round_weights(net, "Q4_0")
+    with torch.no_grad():
+        naive = token_ranks(net(ids).logits[0, :-1], ids[0, 1:])
+    assert naive.greater.tolist() == table.greater[table.document == 0].tolist()
+    moved = {kind: np.mean([(a.rank() != b.rank()).mean() for a, b in zip(found[kind], found["float32"], strict=True)])
+             for kind in ("Q8_0", "Q4_0")}  # fmt: skip
+    assert 0 < moved["Q8_0"] < moved["Q4_0"]
