@@ -18,7 +18,7 @@ MEASURING = (
     option("--corpus", action="append", help="a corpus name, YAML, file, folder or - for standard input (repeatable)"),
     PROTOCOL,
     option("--device", help="cpu, cuda, cuda:1, mps, auto (spread over devices)"),
-    option("--dtype", help="float32, bfloat16 or float16 (default: by device)"),
+    option("--dtype", help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)"),
     RESULTS,
 )
 

@@ -34,18 +34,15 @@ def model_folder(model, trust_remote_code=False, weights=True):
         return folder, {"model_id": model.id, "revision": commit}
     folder = Path(model.local)
     with readable():
-        if file := gguf_of(folder):
-            return file, {"model_id": model.id} | (
-                {"revision": None, "model_digest": folder_digest(file)} if weights else {}
-            )
-        if not (folder / "config.json").is_file():
+        file = gguf_of(folder)
+        if not file and not (folder / "config.json").is_file():
             raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
         if not weights:
-            return folder, {"model_id": model.id}
-        names = weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+            return file or folder, {"model_id": model.id}
+        names = [] if file else weight_files(sorted(p.name for p in folder.iterdir()), model.id)
         for said in filter(None, (hub.hollow(folder / n) for n in names)):
-            raise InputError(f"{folder}: {said}: copy the model whole, or run `git lfs pull` there.")
-    return folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
+            raise InputError(f"{folder}: {said.rstrip(',')}: copy the model whole, or run `git lfs pull` there.")
+    return file or folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
 
 
 @contextmanager

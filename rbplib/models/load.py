@@ -141,7 +141,7 @@ def load_weights(folder, model_id, config, dtype, device, trust_remote_code, spe
     import torch
     from transformers import AutoModelForCausalLM
 
-    from rbplib.models.proof import prove
+    from rbplib.models import proof
 
     spread = must_spread(copy.deepcopy(config), model_id, dtype, device, trust_remote_code)
     options = {"config": config, "dtype": dtype, "device_map": "auto" if spread else None, "weights_only": True}
@@ -157,7 +157,9 @@ def load_weights(folder, model_id, config, dtype, device, trust_remote_code, spe
     except Exception as error:
         raise weights_error(error, model_id, folder) from None
     net = net.eval().requires_grad_(False)
-    prove(net, report, model_id, special)
+    proof.check_keys(report, net, model_id)
+    proof.check_finite(net, model_id)
+    proof.check_causal(net, model_id, special)
     return net
 
 

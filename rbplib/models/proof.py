@@ -1,7 +1,4 @@
-"""Whether a loaded model is what it says: all its weights and no others, all of them numbers, blind to what comes.
-
-Each check raises InputError with one sentence; together they cost one reading of the weights and one pass of 16 tokens.
-"""
+"""Whether a loaded model is what it says: all its weights and no others, all of them numbers, blind to what comes."""
 
 import re
 
@@ -15,13 +12,6 @@ MOVE = 1e-3  # of the scores' spread that rounding may move them by; half precis
 KEPT = re.compile(
     r"(^|\.)(masked_bias|(attn|attention)\.bias|causal_mask|inv_freq|position_ids|positions\.weights|pooler\..*)$"
 )
-
-
-def prove(net, report, model_id, special=()):
-    """All checks. report: of `from_pretrained` with output_loading_info."""
-    check_keys(report, net, model_id)
-    check_finite(net, model_id)
-    check_causal(net, model_id, special)
 
 
 def check_keys(report, net, model_id):
@@ -58,9 +48,8 @@ def check_causal(net, model_id, special=()):
         w0 w1 ... w6 w7      both rows in one batch, so that equal tokens meet equal products: on a processor and
         w0 w1 ... w6 x7      in most kernels the scores of the first seven are then equal bit for bit
 
-    net: in evaluation mode, on its device. special: ids that stand for no text.
-    Raises InputError: it sees the future, it cannot be run on token ids alone, or its scores hold a NaN.
-    Cost: one forward pass over (2, 8) ids.
+    net: in evaluation mode, on its device. special: ids that stand for no text. Raises InputError also where it cannot
+    be run on token ids alone, or its scores hold a NaN. Cost: one forward pass over (2, 8) ids.
     """
     table = getattr(net.get_input_embeddings(), "num_embeddings", net.config.get_text_config().vocab_size)
     ids = torch.tensor([i for i in range(table) if i not in set(special)] or range(table))

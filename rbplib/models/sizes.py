@@ -103,21 +103,12 @@ def count(model):
         if isinstance(module, nn.Embedding) and not any(part.isdigit() for part in name.split(".")):
             left_out.append(module)
         if chosen and "expert" in f"{name.rpartition('.')[2]} {type(module).__name__}".lower():
-            idle += sum(n - n * min(chosen, experts) // experts for n, experts in experts_in(module))
+            own = list(module.parameters(recurse=False))
+            stacks = {p.shape[:1] for p in own if p.dim() == 3}  # one matrix of each expert; biases go with them
+            idle += sum(p.numel() * max(0, len(p) - chosen) // len(p) for p in own if p.shape[:1] in stacks)
     tables = {id(p) for module in left_out for p in module.parameters(recurse=False)}
     inside = sum(p.numel() for p in model.parameters() if id(p) not in tables)
     return Sizes(inside, sum(p.numel() for p in model.parameters()), int(vocab), inside - idle)
-
-
-def experts_in(module):
-    """(parameters, number of experts that share them) of a module's own stacked tensors, or of a list of experts."""
-    from torch import nn
-
-    if isinstance(module, nn.ModuleList):
-        return [(sum(p.numel() for p in module.parameters()), len(module))]
-    own = list(module.parameters(recurse=False))
-    stacks = {p.shape[0] for p in own if p.dim() == 3}  # one expert's matrix each; biases go with them
-    return [(p.numel(), p.shape[0]) for p in own if p.shape[0] in stacks]
 
 
 def family_sizes(family):
