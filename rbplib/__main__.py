@@ -128,10 +128,12 @@ FITTED += ("explained_by", "n_models", "scored_tokens", "status")
 def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
     from rbplib.laws.curve import family_curve
+    from rbplib.laws.difference import check_models
     from rbplib.laws.law import fit_law
 
     family, corpus = load_family(family), load_corpus(corpus)
     curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
+    check_models(curve.loss(k))
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
     found = {name: getattr(law, name) for name in FITTED}
     found |= {"ci_documents": law.over_documents.ci_tokens, "sources": law.n_sources}

@@ -22,28 +22,28 @@ SHAPES = {
 WIDTHS = ("n_embd", "hidden_size", "ffn_dim", "intermediate_size", "word_embed_proj_dim")
 
 
-def tokenizer(vocab=320):
-    """Byte-level BPE, so that any text has tokens."""
+def tokenizer(vocab=320, alphabet=None):
+    """Byte-level BPE, so that any text has tokens; with an alphabet of its own it drops what is not in it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if alphabet is None else alphabet
     trainer = trainers.BpeTrainer(vocab_size=vocab, special_tokens=["<end>"], initial_alphabet=alphabet)
     backend.train_from_iterator([Path(__file__).read_text(encoding="utf-8")], trainer)
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", bos_token="<end>")
 
 
-def save_model(folder, kind="gpt2", scale=1, seed=0, **changes):
+def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, **changes):
     """A random model with its tokenizer in a folder; `scale` multiplies its widths. Returns the model."""
     import torch
     from transformers import AutoModelForCausalLM
 
     from rbplib.models.sizes import as_config
 
-    words = tokenizer()
+    words = words or tokenizer()
     fields = {**SHAPES[kind], "vocab_size": len(words), "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None}
     if kind == "opt":
         fields["pad_token_id"] = 1

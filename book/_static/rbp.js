@@ -65,7 +65,7 @@
     box.replaceChildren(label, svg);
 
     const most = Math.max(...spec.v.flat());
-    const height = (x) => (x / most) * (H - top - bottom);
+    const height = (x) => (most ? x / most : 0) * (H - top - bottom);
     const digits = (x) => (x === null ? "–" : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(1) : x.toFixed(3));
 
     function draw() {

@@ -19,6 +19,11 @@ SAME = 0.1  # nats over all tokens below which two fitted laws are one
 NESTED = ("neither", "the first", "the second", "both: one law")
 
 
+def scored_sources(table):
+    """Number of sources of a RankTable that hold a scored token."""
+    return len(np.unique(table.by_source[0]))
+
+
 def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
     """Score every candidate on sources of a RankTable that it was not fitted to.
 

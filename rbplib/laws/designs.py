@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.bootstrap import sum_by_source
+from rbplib.laws.difference import check_models
 from rbplib.laws.law import fit
 from rbplib.laws.losses import Loss
 
@@ -63,6 +64,7 @@ class Design:
             InputError: fewer than three sizes with a value.
         """
         loss = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+        check_models(loss)
         law, used, sums, S = fit(loss, n_bootstrap=0), loss.used, loss.sums, loss.S
         among = True
         if (more := loss.repeats) is not None:

@@ -15,12 +15,12 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42, level=0.95):
     Args:
         first, second: Loss of the same models on the same documents.
     Returns:
-        (difference, (low end, high end)); NaN ends where the sources are too few to resample.
-    Raises:
-        InputError: fewer than three sizes.
+        (difference, (low end, high end)); NaN ends where sources are too few to resample, all NaN below three sizes.
     """
-    check_models(first)
+    check_models(first, 1)
     x = np.log(first.S)
+    if len(np.unique(x)) < 3:
+        return np.nan, NONE
     difference = float(line(first.y, x)[0] - line(second.y, x)[0])
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
     if drawn[0] is None:
@@ -30,8 +30,9 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42, level=0.95):
     return difference, (float(low), float(high))
 
 
-def check_models(loss):
-    if len(loss.models) < 3 or len(np.unique(loss.S)) < 3:
+def check_models(loss, sizes=3):
+    """InputError for a model given twice, or for fewer than so many sizes."""
+    if len(np.unique(loss.S)) < sizes:
         raise InputError(
             f"{loss.family} has {len(np.unique(loss.S))} model size(s) on {loss.corpus}: a fit needs three."
         )

@@ -204,12 +204,12 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     Returns:
         Law.
     Raises:
-        InputError: fewer than three sizes, a model twice, an unknown estimator.
+        InputError: a model twice, an unknown estimator. Fewer than three sizes are a status, "too few models".
     Cost: one matrix product (B, D) by (D, M); the resamples of a corpus are drawn once.
     """
     check_choice(estimator, tuple(ESTIMATORS), "estimator")
     check_choice(method, ("percentile", "bca"), "interval")
-    check_models(loss)
+    check_models(loss, 1)
     kind = ESTIMATORS[estimator]
     defined = np.isfinite(loss.y)
     # Maximum likelihood can use a model without a single miss (or hit); a straight line through logs cannot.

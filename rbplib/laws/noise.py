@@ -11,7 +11,6 @@ import numpy as np
 from rbplib.laws.bootstrap import line, percentile_interval
 from rbplib.laws.law import fit
 from rbplib.laws.uncertainty import explanation, pooled_df
-from rbplib.settings import InputError
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     alpha = fit(loss, "binomial", n_bootstrap=0).alpha if alpha is None else alpha
     measured = {"k": loss.k, "alpha": alpha, "misses": loss.misses, "r2": law.r2, "excess_sd": law.excess_sd}
     drawn = loss.resampled(n_bootstrap, seed)
-    if drawn is None or law.n_models < len(loss.models):
+    if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
         nothing = np.full(len(loss.models), np.nan)
         return NoiseFloor(sd=nothing, deff=nothing, r2_band=(np.nan,) * 3, worse=np.nan, wrong_sign=np.nan, **measured)
     y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
@@ -117,22 +116,17 @@ def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
     Models of one size count by their mean; models without a value are left out.
 
     Args:
-        loss: Loss of at least two sizes that have a value.
+        loss: Loss; fewer than two sizes that have a value give no step.
     Returns:
         LocalExponents.
-    Raises:
-        InputError: fewer than two such sizes.
     """
     from scipy.special import stdtr, stdtrit
 
     part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
-    x = np.unique(np.log(part.S))
-    if len(x) < 2:
-        raise InputError(f"{loss.family} has {len(x)} model size(s) on {loss.corpus}: a local exponent needs two.")
-    steps = step_weights(part.S)  # (E, M)
+    x, steps = np.unique(np.log(part.S)), step_weights(part.S)  # (E, M)
     bend = steps[-1] - steps[:-1].mean(axis=0) if len(steps) > 1 else np.full(len(part.S), np.nan)
     rows = np.vstack([steps, bend])  # (E + 1, M)
-    drawn = [one.resampled(n_bootstrap, seed) for one in (part.over_documents(), part)]
+    drawn = [one.resampled(n_bootstrap if len(steps) else 0, seed) for one in (part.over_documents(), part)]
     values, nothing = rows @ part.y, np.full(len(rows), np.nan)
     noise = [nothing if d is None else (d.y[np.isfinite(d.y).all(axis=1)] @ rows.T).std(axis=0) for d in drawn]
     sd, df = part.training_noise()
@@ -149,7 +143,7 @@ def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
         if drawn[1] is None
         else percentile_interval(drawn[1].y @ steps.T, level),
         trainings=(values + half * np.array([[-1.0], [1.0]]))[:, :-1],
-        bend=float(values[-1]),
+        bend=float(values[-1]) if len(steps) > 1 else np.nan,
         bend_sd=(float(noise[1][-1]), float(trainings[-1])),
         bend_df=(spare, df),
         p=tuple(float(p) for p in 2 * stdtr(sizes, -away)),

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.candidates import PAPER
-from rbplib.distributions.contest import table_contest
+from rbplib.distributions.contest import FOLDS, scored_sources, table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws import published
 from rbplib.laws.bootstrap import line
@@ -93,7 +93,7 @@ def case(tables, curve, n_bootstrap, seed):
         rises=[risen(*found) for found in rise],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
         pairs=[exponent_pair(loss_exponents(losses, **drawn), gap)],
-        contests=[contested(*table_contest(largest, **drawn))],
+        contests=[contested(*table_contest(largest, **drawn))] if scored_sources(largest) >= FOLDS else [],
         ladders=[ladder(lognormals)],
         bends={k: contrasts([curve], bend_weights, loss_at(k), **drawn) for k in BENDS if not k or k in curve.ks},
         dependence=dependence,

@@ -3,23 +3,17 @@
 The sole exception is `show`, which hands a finished figure to the page as SVG together with its alternative text.
 """
 
-from io import StringIO
+import html
 
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from rbplib.pages.style import GREY, drawn, svg_of
+
 BAND = 0.18  # opacity of an interval drawn as a band
 PALE = 0.09  # of the second band, for sources and trainings; a bar that wide is drawn at FAINT
 FAINT = 0.28
-GREY = "#888888"
 SOURCES, TRAININGS = "95% over sources", "95% over sources and trainings"
-
-
-def svg_of(figure):
-    """The figure as SVG text, without a date, so that a rerun gives the same bytes."""
-    out = StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
 
 
 def show(figure, alt):
@@ -29,6 +23,7 @@ def show(figure, alt):
 
     if not str(alt).strip():
         raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
+    alt = html.unescape(str(alt))
     bundle = {"image/svg+xml": svg_of(figure), "text/plain": alt}
     display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}})
     plt.close(figure)
@@ -59,7 +54,7 @@ def k_axis(ax, ylabel, vocab_size=None):
 def row_axis(ax, names):
     """One row per name, the first on top: the heights to draw at, int64 (n,)."""
     rows = np.arange(len(names))[::-1]
-    ax.set_yticks(rows, names)
+    ax.set_yticks(rows, [drawn(name) for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="y", visible=False)
     return rows
@@ -221,9 +216,11 @@ def draw_runs(ax, law, single, N, **style):
 
 def draw_sigmoid(ax, single, N, law, **style):
     """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
-    grid = np.geomspace(single.S.min() / 1e4, single.S.max() * 1e40, 400)
-    ax.axvspan(single.S.min(), single.S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
-    ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), color=style["color"])
+    S = single.loss.S
+    ax.axvspan(S.min(), S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
+    if np.isfinite(single.alpha):
+        grid = np.geomspace(S.min() / 1e4, S.max() * 1e40, 400)
+        ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), color=style["color"])
     draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", markersize=4, **style)
     ax.set(xscale="log", ylim=(-0.03, 1.03))
     return ax

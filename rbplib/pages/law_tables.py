@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS
+from rbplib.laws.difference import check_models
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import fit, fit_laws
 from rbplib.laws.noise import fewer_sources, step_weights
 from rbplib.pages.prose import number
-from rbplib.pages.tables import ends, law_columns
+from rbplib.pages.tables import corpus_title, ends, law_columns
 from rbplib.settings import InputError
 
 BEYOND = "k beyond vocabulary"
@@ -32,6 +33,7 @@ def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
         start = {"family": curve.family, "corpus": curve.corpus}
         losses = chain(map(curve.loss, (k for k in ks if k <= curve.vocab_size)), [curve.cross_entropy_loss()])
         try:
+            check_models(curve.cross_entropy_loss())
             rows += [{**start, **_row(loss, fit(loss, n_bootstrap=n_bootstrap, seed=seed), curve)} for loss in losses]
         except InputError as error:
             rows += [{**start, "k": float(k), "status": str(error)} for k in ks]
@@ -222,7 +224,7 @@ def dependence_frame(found):
     """One row per corpus and k from {corpus: [runs.Dependence]}."""
     return pd.DataFrame(
         {
-            "corpus": corpus,
+            "corpus": corpus_title(corpus),
             "k": d.k,
             "RBP_k": d.p,
             "autocorrelation, lag 1": d.acf[0],

@@ -42,10 +42,12 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
 
 def with_trainings(first, second, gap, interval):
     """The 95% interval of `exponent_difference` with the scatter between trainings, in which both losses move."""
-    known = first.repeats is not None and second.repeats is not None
+    known = np.isfinite(gap) and first.repeats is not None and second.repeats is not None
     sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S) if known else (np.nan, 0)
+    if not df:
+        return np.nan, np.nan
     sources, trainings = ((interval[1] - interval[0]) / 2 / 1.96) ** 2, sd**2 / size_spread(first.S)
-    if not df or not sources + trainings > 0:
+    if not sources + trainings > 0:
         return np.nan, np.nan
     half = half_width(sources, first.n_sources - 1, trainings, df, own_seeds(first, df))
     return gap - half, gap + half

@@ -13,6 +13,7 @@ from collections import Counter
 import numpy as np
 
 from rbplib.laws.uncertainty import EXPLAINED
+from rbplib.settings import InputError
 
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
@@ -65,6 +66,8 @@ class Shown(float):
     """A number that a sentence shows in so many significant digits, {x} or {x:2}, or in percent, {x:%}."""
 
     def __format__(self, how):
+        if math.isnan(self):
+            return "no value"
         return f"{number(100 * float(self), 2)}%" if how == "%" else number(float(self), int(how or 3))
 
 
@@ -128,6 +131,20 @@ def say(markdown):
     display(Markdown(markdown))
 
 
+def within(ks, tables):
+    """Those of `ks` that the vocabulary of {corpus: rank tables} holds; the page says which are left out.
+
+    Raises InputError: none is left.
+    """
+    V = min(int(t.record["vocab_size"]) for found in tables.values() for t in found)
+    used, beyond = ([int(k) for k in dict.fromkeys(ks) if (k <= V) == fits] for fits in (True, False))
+    if not used:
+        raise InputError(f"none of ks = {list(ks)} lies in the vocabulary of {V:,} tokens: give smaller k.")
+    if beyond:
+        say(f"Left out: $k$ = {', '.join(map(str, beyond))}, beyond this family's vocabulary of {V:,} tokens.")
+    return used
+
+
 def table(frame, caption="", download=None, digits=3, safe=()):
     """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
@@ -142,6 +159,7 @@ def table(frame, caption="", download=None, digits=3, safe=()):
 def table_html(frame, caption="", download=None, digits=3, safe=()):
     rows = (zip(frame.columns, record, strict=True) for record in frame.itertuples(index=False))
     body = "".join(f"<tr>{''.join(_cell(x, digits, name in safe) for name, x in row)}</tr>" for row in rows)
+    body = body or f'<tr><td colspan="{max(1, len(frame.columns))}">nothing to show</td></tr>'
     head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     link = ""

@@ -4,11 +4,15 @@ Colours are the eight of Okabe and Ito, which stay apart for colour-blind reader
 distinction for readers in grey. Figures are SVG on a white plate, so that they read the same in a dark page.
 """
 
+import html
 import zlib
+from io import StringIO
 from itertools import cycle
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import colormaps
+from matplotlib.text import Text
 
 COLOURS = {
     "blue": "#0072B2",
@@ -35,6 +39,7 @@ FAMILIES = {
 }
 _SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("sky", "black", "grey", "blue", "vermilion"))
 
+GREY = "#888888"
 WIDTH = 6.6  # inches; 700 px on a page at the size below
 RC = {
     "figure.figsize": (WIDTH, 3.9),
@@ -85,3 +90,31 @@ def corpus_styles(names):
     """{corpus: {"color", "linestyle", "marker"}} in the order given."""
     looks = zip(names, cycle(list(COLOURS.values())[:7]), cycle(LINES), cycle(MARKERS), strict=False)
     return {name: {"color": colour, "linestyle": line, "marker": marker} for name, colour, line, marker in looks}
+
+
+def svg_of(figure):
+    """The figure as SVG text, without a date, so that a rerun gives the same bytes; empty axes say so."""
+    for ax in figure.axes:
+        name_empty(ax)
+    for text in figure.findobj(Text):
+        text.set_text(drawn(text.get_text()))
+    out = StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def drawn(text):
+    """Text from `prose.plain` as matplotlib draws it: the characters themselves, a dollar that starts no formula."""
+    return html.unescape(text.replace("&#36;", r"\$"))
+
+
+def name_empty(ax):
+    """Say so on an axis on which nothing could be drawn, and give a logarithmic one ends that it can have."""
+    points = [line.get_xydata() for line in ax.get_lines() if line.get_transform() == ax.transData]
+    points += [segment for c in ax.collections if hasattr(c, "get_segments") for segment in c.get_segments()]
+    if ax.axison and not ax.patches and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points):
+        ax.text(0.5, 0.5, "nothing to show", color=GREY, ha="center", va="center", transform=ax.transAxes)
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "log" and not axis.get_view_interval().min() > 0:
+            (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(0.1, 1)
+    return ax

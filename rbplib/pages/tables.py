@@ -11,7 +11,7 @@ from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit_law
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
-from rbplib.pages.prose import number
+from rbplib.pages.prose import Values, number
 from rbplib.ranks.counts import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
 
@@ -54,6 +54,23 @@ def ends(interval, of=""):
 def law_columns(law):
     """What every table of laws says of one: exponent, both 95% intervals, R²."""
     return {"alpha": law.alpha, **ends(law.ci_tokens, "tokens: "), **ends(law.ci_models, "models: "), "R²": law.r2}
+
+
+def line_words(laws, bound=None):
+    """R² and exponents of lines in words, and how many reach an R² of `bound`; those without a fit count apart."""
+    fitted = sorted((w for w in laws if np.isfinite(w.r2)), key=lambda w: w.r2)
+    left, said = Counter(w.status for w in laws if not np.isfinite(w.r2)), []
+    if bound and fitted:
+        reach = sum(w.r2 >= bound for w in fitted)
+        said += [f"{reach} of {len(fitted)} lines reach the paper's $R^2 \\ge {bound}$."]
+    if fitted:
+        where = f" (lowest on {corpus_title(fitted[0].corpus)} at $k = {fitted[0].k}$)" if len(fitted) > 1 else ""
+        alpha = Values([w.alpha for w in fitted])
+        said += [f"$R^2$ is {Values([w.r2 for w in fitted]).range}{where}, the exponent {alpha.range}."]
+        said += ["A negative exponent says that larger models do worse."] if alpha.low < 0 else []
+    if left:
+        said += ["No line could be fitted: " + ", ".join(f"{n} × *{status}*" for status, n in left.items()) + "."]
+    return " ".join(said)
 
 
 def law_frame(laws):
@@ -166,7 +183,7 @@ def extrapolation_frame(tests):
             **ends(np.exp(t.interval[:, i]), "interval: "),
             "measured": np.exp(t.observed[i]),
             "error": t.error[i],
-            "inside": "yes" if t.inside[i] else "no",
+            "inside": ("yes" if t.inside[i] else "no") if np.isfinite(t.interval[0, i] + t.observed[i]) else "–",
         }
         for t in tests
         for i, model in enumerate(t.models)

@@ -152,9 +152,13 @@ def test_leave_one_out_range_is_that_of_refits(curve):
     assert law.ci_leave_one_out == pytest.approx((min(refits), max(refits)))
 
 
-def test_two_models_are_refused(curve):
-    with pytest.raises(InputError, match="a fit needs three"):
-        fit_law(curve.keep(["m0", "m1"]), 1)
+@pytest.mark.parametrize("models", [["m0"], ["m0", "m1"]])
+@pytest.mark.parametrize("estimator", ["least_squares", "binomial", "irreducible", "quadratic"])
+def test_too_few_models_are_a_status_and_no_exponent(curve, models, estimator):
+    law = fit_law(curve.keep(models), 1, estimator, n_bootstrap=50)
+    assert law.status == "too few models" and np.isnan([law.alpha, law.r2, *law.ci_tokens, *law.ci_models]).all()
+    with pytest.raises(DoubtfulFit, match="too few models"):
+        fit_law(curve.keep(models), 1, estimator, strict=True)
 
 
 def test_a_model_twice_is_refused(curve):
@@ -165,8 +169,8 @@ def test_a_model_twice_is_refused(curve):
 def test_equal_sizes_are_points_of_their_own(curve):
     law = fit_law(replace(curve, S=np.concatenate([curve.S[:6], curve.S[5:6]])), 1, n_bootstrap=0)
     assert law.n_models == 7 and np.isfinite(law.alpha)
-    with pytest.raises(InputError, match="a fit needs three"):
-        fit_law(replace(curve, S=np.array([1e5, 1e6] * 3 + [1e6])), 1)
+    two = fit_law(replace(curve, S=np.array([1e5, 1e6] * 3 + [1e6])), 1, n_bootstrap=50)
+    assert two.status == "too few models" and np.isnan(two.alpha)
 
 
 def test_a_missing_model_shifts_nothing(curve):

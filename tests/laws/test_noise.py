@@ -7,7 +7,6 @@ from planted import planted_curve, planted_loss
 from rbplib.laws.law import fit_law
 from rbplib.laws.noise import fewer_sources, local_exponents, noise_floor
 from rbplib.pages.law_tables import noise_frame
-from rbplib.settings import InputError
 
 
 def test_a_true_law_looks_as_its_noise_says():
@@ -90,8 +89,8 @@ def test_local_exponents_without_repeats_and_with_few_sizes():
     assert len(two.alpha) == 1 and np.isnan(two.bend) and two.explained_by == "not tested"
     few = local_exponents(planted_loss(-0.1 * X, sources=5, documents=1), n_bootstrap=100)
     assert np.isnan(few.sources).all() and few.explained_by == "not tested"
-    with pytest.raises(InputError, match="needs two"):
-        local_exponents(planted_loss(-0.1 * X).keep([3]))
+    none = local_exponents(planted_loss(-0.1 * X).keep([3]), n_bootstrap=100)
+    assert not len(none.alpha) and none.sources.shape == (2, 0) and none.explained_by == "not tested"
 
 
 def test_models_of_one_size_count_by_their_mean():

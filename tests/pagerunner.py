@@ -1,0 +1,53 @@
+"""Pages run in this process, cell after cell, what they display caught: a kernel takes seconds to start."""
+
+import html
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@contextmanager
+def caught():
+    """Whatever is displayed meanwhile, as outputs of cells."""
+    from IPython import display as module
+    from IPython.core.formatters import DisplayFormatter
+
+    shown, formatter, before = [], DisplayFormatter(), module.display
+
+    def display(*things, raw=False, metadata=None, **_):
+        for thing in things:
+            data, about = (thing, metadata or {}) if raw else formatter.format(thing)
+            shown.append(nbformat.v4.new_output("display_data", data, metadata=about))
+
+    module.display = display
+    try:
+        yield shown
+    finally:
+        module.display = before
+
+
+def run_page(name, **parameters):
+    """A notebook's page with these parameters: (its Markdown cells, what its code said) as plain text; see `words`."""
+    page, names = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4), {"__name__": "__main__"}
+    for i, cell in enumerate(c for c in page.cells if c.cell_type == "code"):
+        with caught() as cell.outputs:
+            exec(compile(cell.source, f"<{name}, code cell {i}>", "exec"), names)
+        if "parameters" in cell.metadata.get("tags", []):
+            names.update(parameters)
+    return page
+
+
+def words(page):
+    """(Markdown cells, outputs) of an executed notebook as plain text."""
+    fixed = "\n".join(c.source for c in page.cells if c.cell_type == "markdown")
+    said = []
+    for output in (o for c in page.cells if c.cell_type == "code" for o in c.outputs):
+        data = output.get("data", {})
+        text = data.get("text/markdown") or data.get("text/html") or output.get("text", "")
+        said.append(html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S)))
+        said.append(output.get("metadata", {}).get("image/svg+xml", {}).get("alt", ""))
+    return fixed, "\n".join(said)
