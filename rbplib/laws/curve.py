@@ -221,16 +221,10 @@ def sequence_success(table, k, N, definition="greater+ties"):
     if lengths.max(initial=1) > (longest := longest_run(table)):
         raise InputError(f"N = {lengths.max()} is longer than any document's run of scored tokens ({longest}).")
     success, windows = (
-        np.stack([inside(runs, length, table.documents) for length in lengths], axis=1)
+        np.stack([table.inside(runs, length) for length in lengths], axis=1)
         for runs in (table.runs(k, definition), table.scored)
     )
     return (success, windows) if np.ndim(N) else (success[:, 0], windows[:, 0])
-
-
-def inside(runs, N, documents):
-    """Windows of N tokens inside runs, by document: int64 (documents,). runs: (document, length, number), (3, R)."""
-    document, length, number = runs
-    return np.bincount(document, number * np.maximum(length - N + 1, 0), documents).astype(np.int64)
 
 
 def longest_run(table):

@@ -84,7 +84,7 @@ def hit_dependence(table, k, definition="greater+ties"):
     """
     hits, totals = table.hits([k], definition)[:, 0], table.totals
     p = hits.sum() / totals.sum()
-    pairs, late, early, both = table.lagged(k, definition).T
+    pairs, late, early, both = table.lagged(k, definition)
     lags, acf = np.arange(1, len(pairs) + 1), np.full(len(pairs), np.nan)
     if 0 < p < 1:
         seen = pairs > 0

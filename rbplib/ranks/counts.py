@@ -1,7 +1,7 @@
 """What pages take from the ranks of one model on one corpus: counts without the order of tokens.
 
 A rank table counts them (`Counting`); an imported file has them (`Counts`). Both answer the same questions with equal
-numbers, so curves, laws, runs and distributions are made from either.
+numbers, so curves, laws, runs and distributions are made from either. D documents; the paper's rank is "greater+ties".
 """
 
 import hashlib
@@ -26,50 +26,47 @@ def rank_of(greater, ties, definition="greater+ties"):
 
 
 def distinct(*columns):
-    """The distinct rows of some integer columns, sorted, and how often each is there: int64 (columns + 1, R)."""
-    order = np.lexsort(columns[::-1])
-    rows = np.stack([np.asarray(c, np.int64)[order] for c in columns])
-    first = np.flatnonzero(np.any(rows[:, 1:] != rows[:, :-1], axis=0)) + 1
-    starts = np.concatenate([[0], first]) if rows.shape[1] else first
+    """The distinct rows of some integer columns (n,), sorted, and how often each is there: int64 (columns + 1, R)."""
+    rows = np.stack([np.asarray(c, np.int64) for c in columns])[:, np.lexsort(columns[::-1])]
+    starts = np.flatnonzero(np.append(np.ones(len(rows.T[:1]), bool), (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
     return np.vstack([rows[:, starts], np.diff(np.append(starts, rows.shape[1]))])
 
 
-def rank_entropy(ranks):
-    """(entropy of the ranks in nats with the Miller-Madow correction, the correction, log p of each token (n,))."""
-    ranks = np.asarray(ranks)
-    counts = np.bincount(ranks)
-    seen = counts[counts > 0]
-    share = seen / len(ranks)
-    correction = (len(seen) - 1) / (2 * len(ranks))
-    return -(share @ np.log(share)) + correction, correction, np.log(counts[ranks] / len(ranks))
+def rank_entropy(ranks, tokens=None):
+    """(entropy of ranks (n,) in nats with the Miller-Madow correction, the correction, log p of each (n,)).
+
+    tokens: how many have each rank, int (n,); one each by default.
+    """
+    counts = np.bincount(ranks, tokens)
+    seen, n = counts[counts > 0], counts.sum()
+    correction = (len(seen) - 1) / (2 * n)
+    return -(seen / n @ np.log(seen / n)) + correction, correction, np.log(counts[ranks] / n)
 
 
-class OfDocuments:
-    """What the record of a measurement says of its documents."""
-
-    @property
-    def source(self):
-        """Number of the source of each document of the sample, int64 (documents,): documents of one number were drawn
-        as one. Every document is its own where the record names none."""
-        if units := self.record.get("units"):
-            return np.unique(np.asarray(units[: self.documents]), return_inverse=True)[1]
-        return np.arange(self.documents)
+class Documents:
+    """What counts of either kind say of the documents."""
 
     @property
     def documents(self):
         """Number of documents in the sample, also those without a scored token."""
-        return int(self.record["documents"])
+        return int(self.record["documents"]) if "documents" in self.record else self.document.max(initial=-1) + 1
+
+    @property
+    def source(self):
+        """Number of the source of each document of the sample, int64 (D,): documents of one number were drawn as one.
+        Every document is its own where the record names none."""
+        if units := self.record.get("units"):
+            return np.unique(np.asarray(units[: self.documents]), return_inverse=True)[1]
+        return np.arange(self.documents)
+
+    def inside(self, runs, N):
+        """Windows of N tokens inside runs, int64 (D,). runs: (document, length, number), int (3, R)."""
+        document, length, number = runs
+        return np.bincount(document, number * np.maximum(length - N + 1, 0), self.documents).astype(np.int64)
 
 
-class Counting(OfDocuments):
-    """Counts of a rank table; D documents. All are exact, and none depends on the order of the rows within a document
-    but `runs`, `scored` and `lagged`, which need their positions."""
-
-    imported = False
-
-    @cached_property
-    def documents(self):
-        return int(self.record.get("documents", self.document.max(initial=-1) + 1))
+class Counting(Documents):
+    """Counts of a rank table."""
 
     @cached_property
     def text(self):
@@ -92,13 +89,12 @@ class Counting(OfDocuments):
     @cached_property
     def nll(self):
         """Summed -logprob of each document in nats, float64 (D,)."""
-        return np.bincount(self.document, -self.logprob.astype(float), minlength=self.documents)
+        return np.bincount(self.document, -self.logprob.astype(float), self.documents)
 
     def rank_sums(self, definition="greater+ties"):
-        """Sums over each document, float64 (2, D): of -log p(R) with p from all tokens and the entropy's correction for
-        their number, and of ln R."""
-        rank = self.rank(definition)
-        _, correction, log_p = rank_entropy(rank)
+        """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the correction of the entropy
+        for their number, and of ln R."""
+        _, correction, log_p = rank_entropy(rank := self.rank(definition))
         return np.stack([np.bincount(self.document, x, self.documents) for x in (correction - log_p, np.log(rank))])
 
     @cached_property
@@ -108,19 +104,18 @@ class Counting(OfDocuments):
 
     @cached_property
     def by_source(self):
-        """Distinct (source, rank) by the paper's definition and their tokens, int64 (3, R)."""
+        """Distinct (source, rank) and their tokens, int64 (3, R)."""
         return distinct(self.source[self.document], self.rank())
 
     @cached_property
     def _joined(self):
-        """Whether a row continues the one before: the same document, the next position."""
+        """Whether a row continues the one before: the same document, the next position; bool (n,)."""
         joined = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
-        return np.concatenate([[False], joined])[: len(self)]
+        return np.append(np.zeros(len(self) - len(joined), bool), joined)
 
     def _runs_of(self, hits):
-        starts = hits.copy()
-        starts[1:] &= ~(hits[:-1] & self._joined[1:])
-        return distinct(self.document[starts], np.bincount(starts.cumsum()[hits] - 1, minlength=int(starts.sum())))
+        starts = hits & ~(np.append(False, hits[:-1])[: len(self)] & self._joined)
+        return distinct(self.document[starts], np.bincount(starts.cumsum()[hits] - 1, minlength=starts.sum()))
 
     @cached_property
     def scored(self):
@@ -128,99 +123,77 @@ class Counting(OfDocuments):
         return self._runs_of(np.ones(len(self), bool))
 
     def runs(self, k, definition="greater+ties"):
-        """The same of the longest runs of hits: whole, neither end next to another hit."""
+        """The same of the runs of hits, each as long as it is."""
         return self._runs_of(self.rank(definition) <= k)
 
     def lagged(self, k, definition="greater+ties"):
-        """Pairs of tokens of one run at lag 1, 2, ..., int64 (L, 4): pairs, hits at the later, at the earlier, at both.
+        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later, the earlier, at both.
 
         The lags end at half the median run, at most LONGEST. Cost: one pass over the table per lag.
         """
         hits, run = self.rank(definition) <= k, np.cumsum(~self._joined)
-        middle = np.median(np.repeat(*self.scored[1:])) if len(self) else 0
-        found = []
+        middle, found = np.median(np.repeat(*self.scored[1:])), []
         for lag in range(1, max(2, min(LONGEST, int(middle) // 2)) + 1):
             same = run[lag:] == run[:-lag]
             late, early = hits[lag:][same], hits[:-lag][same]
             found.append([same.sum(), late.sum(), early.sum(), (late & early).sum()])
-        return np.array(found, np.int64)
+        return np.array(found, np.int64).T
 
 
 @dataclass(frozen=True)
-class Counts(OfDocuments):
-    """The counts of one model on one corpus as a file holds them; each method as that of `Counting`.
+class Counts(Documents):
+    """The counts of one model on one corpus from a file, int64 all but the float64 `sums`; as `Counting` gives them.
 
-    arrays: ks (K,); cells (K + 1, D), tokens of each document between neighbouring ks; sums float64 (3, D), nll and
-    rank_sums; pairs (3, R); by_source (3, R), empty where only the largest model has it; scored (3, R); runs (4, R) and
-    lagged (6, R), each with its k first (and, of lagged, the lag). All but sums are integers.
+    ks (K,); cells (K + 1, D): tokens of each document with ranks between neighbouring ks; sums (3, D): nll and
+    rank_sums; pairs and scored (3, R); sourced (3, R): `by_source`, empty but for the largest model; hit_runs (4, R):
+    `runs` under their k; lags (6, R): `lagged` under k and lag.
     """
 
     record: dict
-    arrays: dict
-    imported = True
+    ks: np.ndarray
+    cells: np.ndarray
+    sums: np.ndarray
+    pairs: np.ndarray
+    scored: np.ndarray
+    sourced: np.ndarray
+    hit_runs: np.ndarray
+    lags: np.ndarray
 
     def __len__(self):
-        return int(self.totals.sum())
+        return int(self.cells.sum())
 
-    @property
-    def text(self):
-        return self.record["text"]
-
-    @cached_property
-    def totals(self):
-        return self.arrays["cells"].sum(0, dtype=np.int64)
-
-    @property
-    def nll(self):
-        return self.arrays["sums"][0]
-
-    def rank_sums(self, definition="greater+ties"):
-        self._paper(definition)
-        return self.arrays["sums"][1:]
-
-    @property
-    def pairs(self):
-        return self.arrays["pairs"].astype(np.int64)
-
-    @property
-    def scored(self):
-        return self.arrays["scored"].astype(np.int64)
+    text = property(lambda self: self.record["text"])
+    totals = property(lambda self: self.cells.sum(axis=0))
+    nll = property(lambda self: self.sums[0])
 
     @property
     def by_source(self):
-        if not self.arrays["by_source"].shape[1]:
-            raise InputError(f"{self._name} holds the ranks of each source for the largest model alone.")
-        return self.arrays["by_source"].astype(np.int64)
+        if not self.sourced.size:
+            raise InputError(f"{self._said}, ranks by source are known of the largest model alone.")
+        return self.sourced
+
+    def rank_sums(self, definition="greater+ties"):
+        self._kept([], self.ks, definition)
+        return self.sums[1:]
 
     def hits(self, ks, definition="greater+ties"):
-        self._paper(definition)
-        where = [self._counted(k, "cells", self.arrays["ks"]) for k in ks]
-        return self.arrays["cells"].cumsum(0, dtype=np.int64)[where].T
+        return self.cells.cumsum(axis=0)[self._kept(ks, self.ks, definition)].T
 
     def runs(self, k, definition="greater+ties"):
-        self._paper(definition)
-        return self._of(k, "runs")[1:]
+        self._kept([k], self.lags[0], definition, "runs of hits")
+        return self.hit_runs[1:, self.hit_runs[0] == k]
 
     def lagged(self, k, definition="greater+ties"):
-        self._paper(definition)
-        return self._of(k, "lagged")[2:].T
+        return self.lags[2:, self._kept([k], self.lags[0], definition, "runs of hits")]
 
     @property
-    def _name(self):
-        return f"what was imported of {self.record['model']} on {self.record['corpus']}"
+    def _said(self):
+        return f"Of {self.record['family']} on {self.record['corpus']}, which is imported"
 
-    def _paper(self, definition):
+    def _kept(self, ks, known, definition, what="hits"):
+        """Where those ks are among the known, int64; refused where they are not."""
         if check_choice(definition, DEFINITIONS, "rank definition") != DEFINITIONS[0]:
-            raise InputError(f"{self._name} counts documents by the paper's rank, {DEFINITIONS[0]}, alone.")
-
-    def _counted(self, k, what, ks):
-        where = np.flatnonzero(ks == k)
-        if not len(where):
-            known = ", ".join(map(str, ks if len(ks) < 20 else [*ks[:3], "...", *ks[-3:]]))
-            raise InputError(f"{self._name} has no {what} at k = {k}, only at {known}: export it again with --k {k}.")
-        return int(where[0])
-
-    def _of(self, k, what):
-        rows = self.arrays[what].astype(np.int64)
-        self._counted(k, what, np.unique(rows[0]))
-        return rows[:, rows[0] == k]
+            raise InputError(f"{self._said}, documents are counted by the paper's rank alone, {DEFINITIONS[0]!r}.")
+        if lacking := sorted(set(map(int, ks)) - set(known.tolist())):
+            raise InputError(f"{self._said}, {what} at k = {lacking[0]} are not known: export with --k {lacking[0]}.")
+        return np.flatnonzero(np.isin(known, ks))
