@@ -27,11 +27,12 @@ MEASURING = (
 def list_families(name, as_json):
     """List families and their models."""
     from rbplib.models.sizes import families_place, family_sizes
+    from rbplib.ranks.exchange import imported_sizes
 
     rows, code = [], 0
     for one in [name] if name else family_names():
         try:
-            rows += family_sizes(one)
+            rows += imported_sizes(family) if (family := load_family(one)).counts else family_sizes(family)
         except InputError as error:
             if name:
                 raise
@@ -130,8 +131,9 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     from rbplib.laws.curve import family_curve
     from rbplib.laws.difference import check_models
     from rbplib.laws.law import fit_law
+    from rbplib.ranks.identity import asked
 
-    family, corpus = load_family(family), load_corpus(corpus)
+    family, _, (corpus,) = asked(family, None, [corpus], protocol)
     curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
     check_models(curve.loss(k))
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
@@ -169,11 +171,56 @@ def book(family):
         return 1
 
 
-@command("check", "--json", JSON, RESULTS)
-def check(as_json, results):
-    """Verify every table and page against its record."""
+@command(
+    "export",
+    "--family nano-pythia -o nano-pythia.counts",
+    FAMILY,
+    option("-o", "--output", dest="out", type=Path, required=True, help="the file to write, NAME.counts"),
+    option("--corpus", action="append", help="a corpus that the family was measured on (repeatable; default: its own)"),
+    PROTOCOL,
+    option("--k", action="append", type=whole, default=[], help="count hits and runs at this rank too (repeatable)"),
+    option("--by", default="", help="who measured, as pages shall say it"),
+    option("--anonymous", action="store_true", help="number the sources of the text in place of their names"),
+    RESULTS,
+)
+def export(family, out, corpus, k, **options):
+    """Write what pages need of a measured family to one file: counts, and no text."""
+    from rbplib.pages.evidence import shown_ks
+    from rbplib.ranks.sharing import export_family
+
+    export_family(family, out, shown_ks, corpus, ks=k, **options)
+    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can")
+    print("test whether a text is among those counted, and may find very short documents by trying.")
+
+
+@command(
+    "import",
+    "nano-pythia.counts --as theirs",
+    option("path", metavar="FILE", help="a file that `rbp export` wrote"),
+    option("--as", dest="name", help="the family's name here (default: as it was)"),
+)
+def import_file(path, name):
+    """Show what another machine measured: pages and fits take the family by its name."""
+    from rbplib.ranks.sharing import import_counts
+
+    print(import_counts(path, name))
+
+
+COUNTS = option("path", nargs="?", metavar="FILE", help="test this counts file alone, see `rbp export`")
+
+
+@command("check", "--json", COUNTS, JSON, RESULTS)
+def check(path, as_json, results):
+    """Verify every table, page and imported file; or one counts file."""
     from rbplib.pages.html import check_pages
+    from rbplib.ranks.exchange import imported_files, read_counts
     from rbplib.ranks.table import check_table
+
+    if path:
+        record, found = read_counts(path)
+        lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
+        told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
+        return tell(as_json, told, *lines, f"{path}: every test passed; who made it is not tested")
 
     folder, problems = (results or results_dir()) / "ranks", []
     if not folder.is_dir():
@@ -182,6 +229,11 @@ def check(as_json, results):
     for path in tables:
         try:
             check_table(path)
+        except InputError as error:
+            problems.append(str(error))
+    for file in imported_files():
+        try:
+            read_counts(file)
         except InputError as error:
             problems.append(str(error))
     pages, page_problems = check_pages()

@@ -1,9 +1,12 @@
-"""What people give, checked: names, choices and YAML files; what cannot be used is refused in one sentence."""
+"""What people give, checked: names, choices, YAML files, places to write; each refusal is one sentence."""
 
 import difflib
 import functools
+import os
 import re
 import sys
+import uuid
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -80,3 +83,27 @@ def given(data, record, path, what, **others):
             said = getattr(kind, "__name__", kind)
             raise InputError(f"{path}: {key!r} of {what} must be of type {said}, not {value!r}.")
     return {key: value for key, value in data.items() if value is not None}
+
+
+@contextmanager
+def atomic_path(path):
+    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with open(temporary, "rb+") as f:
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise write_error(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def write_text(path, text):
+    """Write a small text file whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

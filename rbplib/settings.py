@@ -1,15 +1,15 @@
 """Where things are, what families and corpora there are, and how bad input is told."""
 
-import functools
 import os
 import re
-import uuid
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from rbplib.inputs import InputError, check_choice, check_name, complain, given, nearest, read_yaml, write_error
+from rbplib.inputs import InputError, check_choice, check_name, complain, given, nearest, read_yaml
+from rbplib.inputs import atomic_path as atomic_path
+from rbplib.inputs import write_error as write_error
+from rbplib.inputs import write_text as write_text
 
 REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
 DTYPES = ("auto", "float32", "bfloat16", "float16", "Q8_0", "Q4_1", "Q4_0")  # the last: float32 of llama.cpp's blocks
@@ -34,30 +34,6 @@ def root(writing=False):
 def results_dir():
     """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
     return Path(env).resolve() if (env := os.environ.get("RBP_RESULTS")) else root(writing=True) / "results"
-
-
-@contextmanager
-def atomic_path(path):
-    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        with open(temporary, "rb+") as f:
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise write_error(path, error) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def write_text(path, text):
-    """Write a small text file whole or not at all."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -85,6 +61,8 @@ class Family:
     embedded: bool = False
     published: dict = field(default_factory=dict)
     repeats: str = ""  # a family of models trained again with other seeds: how far trainings of one size differ
+    counts: str = ""  # of an imported family: the counts file beside its own, which stands for models and text
+    corpora: list = field(default_factory=list)  # of an imported family: names of those that were counted
     path: Path | None = None
 
     def model(self, name):
@@ -124,17 +102,23 @@ class Corpus:
     file: Path | None = None
 
 
-def yaml_names(folder):
-    return sorted(p.stem for p in (root() / folder).glob("*.yml"))
+def yaml_files(what):
+    """{name: path} of the files of families or corpora in the root, and of families that were imported."""
+    places = [results_dir() / "imported", root() / "published" / "ranks"] if what == "family" else []
+    return {p.stem: p.resolve() for folder in (*places, root() / FOLDERS[what]) for p in folder.glob("*.yml")}
 
 
-family_names = functools.partial(yaml_names, "families")
-corpus_names = functools.partial(yaml_names, "corpora")
+def family_names():
+    return sorted(yaml_files("family"))
+
+
+def corpus_names():
+    return sorted(yaml_files("corpus"))
 
 
 def known(what):
     """The families or corpora in the root, by name; a file that is none is named on standard error and passed over."""
-    for name in yaml_names(FOLDERS[what]):
+    for name in sorted(yaml_files(what)):
         try:
             yield {"family": load_family, "corpus": load_corpus}[what](name)
         except InputError as error:
@@ -154,26 +138,26 @@ def one_each(found, what):
 def argument(one):
     """A family or corpus as another process finds it: its name, or the whole path of its file."""
     path = getattr(one, "file", None) or one.path
-    folder = FOLDERS["corpus" if isinstance(one, Corpus) else "family"]
-    named = path is None or Path(path) == (root() / folder / f"{one.name}.yml").resolve()
+    files = yaml_files("corpus" if isinstance(one, Corpus) else "family")
+    named = path is None or Path(path) == files.get(one.name)
     return one.name if named else str(path)
 
 
 def read_entry(name_or_path, what, record, **others):
     """(fields, path) of a family or corpus: by its name in the root, or by the path of a YAML file of the user's."""
-    text, names = str(name_or_path), yaml_names(FOLDERS[what])
+    text, files = str(name_or_path), yaml_files(what)
     path = Path(text).expanduser()
-    if text in names:
-        path = root() / FOLDERS[what] / f"{text}.yml"
+    if text in files:
+        path = files[text]
     elif path.suffix not in (".yml", ".yaml"):
         where = f"{what} {text!r} in {root() / FOLDERS[what]}"
-        raise InputError(f"there is no {where}: {nearest(text, names)} The path of a file also does.")
+        raise InputError(f"there is no {where}: {nearest(text, sorted(files))} The path of a file also does.")
     elif not path.is_file():
         raise InputError(f"there is no {what} file {text!r}: check the path, or give a name of `rbp {FOLDERS[what]}`.")
     data = given(read_yaml(path), record, path, f"the {what}", **others)
-    name, own = check_name(str(data.get("name", path.stem)), f"{path}: {what} name"), root() / FOLDERS[what]
-    if name in names and path.resolve() != (own / f"{name}.yml").resolve():
-        raise InputError(f"{path} has the name of a {what} in {own}, {name!r}: give it another one by 'name: ...'.")
+    name = check_name(str(data.get("name", path.stem)), f"{path}: {what} name")
+    if path.resolve() != files.get(name, path.resolve()):
+        raise InputError(f"{path} has the name of {files[name]}, {name!r}: give it another one by 'name: ...'.")
     return data | {"name": name}, path.resolve()
 
 
@@ -248,6 +232,6 @@ def own_text(path):
 
 
 def default_corpora(family):
-    """Corpora a family is measured on when none are named: embedded ones for embedded families, the paper's else."""
+    """Names of corpora when none are given: an imported one's own, embedded ones, or the paper's."""
     source = "embedded" if family.embedded else "hub"
-    return [c.name for c in known("corpus") if c.default and c.source == source]
+    return list(family.corpora) or [c.name for c in known("corpus") if c.default and c.source == source]

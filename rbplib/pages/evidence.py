@@ -12,7 +12,7 @@ from rbplib.distributions.contest import FOLDS, scored_sources, table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws import published
 from rbplib.laws.bootstrap import line
-from rbplib.laws.curve import rbp_curve, with_repeats
+from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
 from rbplib.laws.difference import exponent_difference
 from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import fit_laws
@@ -57,6 +57,12 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
 def claimed_ks(V):
     """The ranks that claims are about in a vocabulary of that size, those of `far` included."""
     return sorted({k for k in (1, 10, 50, 100) if k <= V} | {large_k(V, k) for k in PAPER_FAR})
+
+
+def shown_ks(V):
+    """The ranks that pages count unless asked for others."""
+    ks = {*range(1, 21), *KS, *k_grid(V), *claimed_ks(V), round(0.4 * V), round(0.6 * V)}
+    return {k for k in ks if 1 <= k <= V}
 
 
 def gather(tables, curves, n_bootstrap=2000, seed=42, progress=iter):

@@ -10,12 +10,13 @@ import json
 import lzma
 import re
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 
 from rbplib.ranks.counts import Counts
 from rbplib.ranks.rules import count_rules, family_rules, hold, record_rules, typed, whole
-from rbplib.settings import InputError, atomic_path, family_names, load_family
+from rbplib.settings import Corpus, InputError, atomic_path, known, results_dir, root
 
 FORMAT, VERSION = "rbp counts", 1
 LARGEST = 1 << 28  # bytes that a file may hold unpacked
@@ -104,14 +105,11 @@ def read_counts(path):
         found = {}
         for entry in typed(record, PARTS, "its record")["tables"]:
             about = typed(typed(entry, TABLE, "its list of tables")["record"], RECORD, "the record of a table")
-            hold(record_rules(about), about["model"])
+            hold(record_rules(about, entry["role"]), about["model"])
             table = Counts(about, **whole({n: arrays[d] for n, d in entry["arrays"].items()}, about))
             hold(count_rules(table), f"{about['model']} on {about['corpus']}")
             found.setdefault((entry["role"], about["corpus"], about["protocol"]), []).append(table)
-        families = [load_family(name) for name in family_names()]
-        sizes = {
-            m.id: m.nonembedding_params for f in families for m in f.models if m.nonembedding_params and not m.local
-        }
+        sizes = {m.id: m.nonembedding_params for f in known("family") if not f.counts for m in f.models}
         for (role, corpus, _), tables in found.items():
             tables.sort(key=lambda t: (t.record["nonembedding_params"], t.record["model"]))
             hold(family_rules(tables, record["models"][role], sizes), f"{role} on {corpus}")
@@ -123,3 +121,35 @@ def read_counts(path):
         said = str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{path} is not to be believed: {said}. Get it again, or ask for a new export.") from None
     return record, found
+
+
+def imported_tables(family, corpora, protocol="paper"):
+    """{corpus name: list of Counts, smallest model first} of an imported family, which their records then name."""
+    path = family.path.parent / family.counts
+    record, found = read_counts(path)
+    told = {"by": record["by"], "exported": record["exported"], "was": record["family"].get("name")}
+    told |= {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    tables = {}
+    for name in (c.name for c in corpora):
+        if not (of_role := found.get((role_of(family.name), name, protocol))):
+            raise InputError(f"{family.name} is imported, without counts on {name} by the protocol {protocol!r}.")
+        tables[name] = [replace(t, record=t.record | {"family": family.name, "imported": told}) for t in of_role]
+    return tables
+
+
+def imported_files():
+    """Counts files that families are made of: under published/ranks/, and those that were imported."""
+    return [p for f in (root() / "published" / "ranks", results_dir() / "imported") for p in sorted(f.glob("*.counts"))]
+
+
+def imported_sizes(family):
+    """Rows of `rbp families` for an imported family, as `models.sizes.family_sizes` gives them of others."""
+    tables = next(iter(imported_tables(family, [Corpus(family.corpora[0])]).values()))
+    names = ("family", "model", "model_id", "nonembedding_params", "total_params", "vocab_size")
+    rows = [{name.replace("model_id", "id"): t.record[name] for name in names} for t in tables]
+    return [row | {"imported": True} for row in rows]
+
+
+def role_of(name):
+    """The part of a counts file that an imported family of that name shows, see `sharing.import_counts`."""
+    return "repeats" if name.endswith(".repeats") else "family"

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 
 from rbplib.models.files import folder_digest
 from rbplib.models.sizes import window_length
 from rbplib.settings import (
     PROTOCOLS,
+    Corpus,
     InputError,
     check_choice,
     check_name,
@@ -31,10 +33,25 @@ def asked(family, models=None, corpora=None, protocol="paper"):
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(m) for m in models] if models else family.models
-    corpora = one_each([load_corpus(c) for c in (corpora or default_corpora(family))], "corpora")
+    read = partial(counted_corpus, family) if family.counts else load_corpus
+    corpora = one_each(map(read, corpora or default_corpora(family)), "corpora")
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
     return family, models, corpora
+
+
+def counted_corpus(family, corpus):
+    """A corpus of an imported family: a label, for its text is not here."""
+    if (name := getattr(corpus, "name", corpus)) in family.corpora:
+        return Corpus(name)
+    known = ", ".join(family.corpora)
+    raise InputError(f"{family.name} is imported with counts on {known}, and has no models to measure {name!r}.")
+
+
+def runnable(family):
+    """Refuse a family that cannot be measured."""
+    if family.counts:
+        raise InputError(f"{family.name} is imported: its counts are here and its models are not, so it cannot be run.")
 
 
 def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):

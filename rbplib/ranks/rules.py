@@ -43,7 +43,8 @@ def whole(arrays, record):
     return {name: arrays[name].astype(float if name == "sums" else np.int64) for name in shapes}
 
 
-def record_rules(record):
+def record_rules(record, role):
+    yield f"its role {role!r} is not known", role in ("family", "repeats")
     for name in ("model", "corpus", "protocol"):
         check_name(record[name], f"{name} name")
     yield "its vocabulary is of no possible size", 2 <= record["vocab_size"] <= MOST_V
@@ -106,7 +107,5 @@ def family_rules(tables, listed, sizes):
         yield f"models differ in {name}", all(np.array_equal(getattr(t, name), getattr(first, name)) for t in tables)
     yield "the largest model has no ranks by source", tables[-1].sourced.size
     for ident, S in ((t.record["model_id"], t.record["nonembedding_params"]) for t in tables):
-        yield (
-            f"{ident} has {sizes.get(ident, S):,} parameters outside its embeddings, not {S:,}",
-            S == sizes.get(ident, S),
-        )
+        own = sizes.get(ident) or S
+        yield f"{ident} has {own:,} parameters outside its embeddings, not {S:,}", S == own

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from rbplib.models.files import folder_digest
 from rbplib.models.sizes import sizes_of
 from rbplib.ranks.counts import Counting, rank_of
+from rbplib.ranks.exchange import imported_tables
 from rbplib.ranks.identity import asked, digest, expected, ranks_path
 from rbplib.settings import InputError, Model, argument, atomic_path, known, load_family, one_each, results_dir, root
 from rbplib.text.corpora import text_known
@@ -155,10 +156,12 @@ def measured(family, corpora=None, protocol="paper"):
         as `measure`.
     Returns:
         {corpus name: list of RankTable, smallest model first}. What is missing, damaged, or was measured with another
-        model, window, seed, text or code is measured first, see `expected`.
+        model, window, seed, text or code is measured first, see `expected`. Of an imported family: list of Counts.
     Cost: each table is read and hashed once. torch is imported only when something has to be measured.
     """
     family, models, corpora = asked(family, None, corpora, protocol)
+    if family.counts:
+        return imported_tables(family, corpora, protocol)
     with suppress(InputError):
         expect = [entries for of_model in expected(family, models, corpora, protocol).values() for entries in of_model]
         return by_corpus(corpora, [read_ranks(ranks_path(entries), entries) for entries in expect])
@@ -207,6 +210,8 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
 
 def tables_here(family, models, corpora, protocol="paper", results=None):
     """(tables of those models that have one on the one corpus, names of the others); sizes are compared."""
+    if family.counts:
+        return imported_tables(family, corpora, protocol)[corpora[0].name], ()
     expect = {name: entries for name, (entries,) in expected(family, models, corpora, protocol).items()}
     paths = {m: ranks_path(expect[m.name], results) for m in models}
     tables = [sized(read_ranks(path, expect[m.name]), m) for m, path in paths.items() if path.is_file()]
