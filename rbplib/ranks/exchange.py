@@ -1,7 +1,7 @@
 """Counts files: what pages need of a measured family in one file, read where there is no model, no text and no torch.
 
 A zip of NumPy arrays, each named by its SHA-256, and `record.json`, whose own digest is in the member `sha256`: a
-checksum over everything. book/counts_files describes the format. A file is believed when it passes every test.
+checksum over everything. book/data describes the format. A file is believed when it passes every test.
 """
 
 import hashlib
@@ -124,15 +124,20 @@ def read_counts(path):
 
 
 def imported_tables(family, corpora, protocol="paper"):
-    """{corpus name: list of Counts, smallest model first} of an imported family, which their records then name."""
+    """{corpus name: list of Counts, smallest model first} of an imported family, which their records then name.
+
+    protocol: None for whichever there is.
+    """
     path = family.path.parent / family.counts
     record, found = read_counts(path)
     told = {"by": record["by"], "exported": record["exported"], "was": record["family"].get("name")}
     told |= {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     tables = {}
     for name in (c.name for c in corpora):
-        if not (of_role := found.get((role_of(family.name), name, protocol))):
+        kept = {how: t for (role, corpus, how), t in found.items() if (role, corpus) == (role_of(family.name), name)}
+        if protocol not in (None, *kept) or not kept:
             raise InputError(f"{family.name} is imported, without counts on {name} by the protocol {protocol!r}.")
+        of_role = kept[protocol or next(iter(kept))]
         tables[name] = [replace(t, record=t.record | {"family": family.name, "imported": told}) for t in of_role]
     return tables
 
@@ -144,7 +149,7 @@ def imported_files():
 
 def imported_sizes(family):
     """Rows of `rbp families` for an imported family, as `models.sizes.family_sizes` gives them of others."""
-    tables = next(iter(imported_tables(family, [Corpus(family.corpora[0])]).values()))
+    tables = next(iter(imported_tables(family, [Corpus(family.corpora[0])], None).values()))
     names = ("family", "model", "model_id", "nonembedding_params", "total_params", "vocab_size")
     rows = [{name.replace("model_id", "id"): t.record[name] for name in names} for t in tables]
     return [row | {"imported": True} for row in rows]
