@@ -19,6 +19,7 @@ ONCE = frozenset({"11_precision", "12_train_your_own"})  # they take a family, a
 HIDE = "remove-cell"
 FOLD = "hide-input"  # the page reads as a paper; the code of each figure is one click away
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
+RUNS_MODELS = "runs-models"  # the tag of a cell that needs text or models
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 
 
@@ -81,6 +82,16 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
     return out
 
 
+def for_family(source, family=None):
+    """The notebook as it runs for a family; of an imported one, cells that need its text or models are left out."""
+    nb = nbformat.read(source, 4)
+    if family and load_family(family).counts:
+        kept = [c for c in nb.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
+        note = "What needs the text or the models of this family is left out of this page: they are not here."
+        nb.cells = [kept[0], *([nbformat.v4.new_markdown_cell(note)] if len(kept) < len(nb.cells) else []), *kept[1:]]
+    return nb
+
+
 def _execute(source, ran, parameters):
     """The executed notebook as an object; a failed one stays at `ran` for reading."""
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
@@ -88,7 +99,7 @@ def _execute(source, ran, parameters):
     ran.parent.mkdir(parents=True, exist_ok=True)
     settings = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False, "stderr_file": sys.stderr}
     try:
-        papermill.execute_notebook(source, ran, parameters, **settings)
+        papermill.execute_notebook(for_family(source, parameters.get("family")), ran, parameters, **settings)
     except papermill.PapermillExecutionError as error:
         raise RuntimeError(
             f"{source.name} failed in cell {error.exec_count} ({error.ename}: {error.evalue}); "
