@@ -112,13 +112,13 @@ def read_counts(path):
         sizes = {m.id: m.nonembedding_params for f in known("family") if not f.counts for m in f.models}
         for (role, corpus, _), tables in found.items():
             tables.sort(key=lambda t: (t.record["nonembedding_params"], t.record["model"]))
-            hold(family_rules(tables, record["models"][role], sizes), f"{role} on {corpus}")
+            hold(family_rules(tables, record["models"].get(role, []), sizes), f"{role} on {corpus}")
         if not any(role == "family" for role, *_ in found):
             raise ValueError("it holds no table")
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: check the path.") from None
     except BROKEN as error:
-        said = str(error).rstrip(".") or type(error).__name__
+        said = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{path} is not to be believed: {said}. Get it again, or ask for a new export.") from None
     return record, found
 

@@ -6,6 +6,7 @@ A file can be made up so well that no test finds it. What they find is damage, e
 import numpy as np
 
 from rbplib.ranks.counts import rank_entropy
+from rbplib.ranks.identity import MEASURING
 from rbplib.settings import check_name
 
 MOST_V, MOST = 1 << 22, 1 << 31  # words of a vocabulary; any other number
@@ -47,6 +48,7 @@ def record_rules(record, role):
     yield f"its role {role!r} is not known", role in ("family", "repeats")
     for name in ("model", "corpus", "protocol"):
         check_name(record[name], f"{name} name")
+    yield "it was measured by other code than this", record.get("measuring") == MEASURING
     yield "its vocabulary is of no possible size", 2 <= record["vocab_size"] <= MOST_V
     yield "it has not one source a document", record["documents"] == len(record["units"]) > 0
     yield "its sources are not named by text", all(isinstance(u, str) for u in record["units"])
@@ -67,10 +69,8 @@ def count_rules(t):
     fine = (least <= log_rank * (1 + 1e-9) + 1e-9) & (log_rank <= most * (1 + 1e-9) + 1e-9)
     yield "its log-ranks are not what its hits allow", fine.all()
     yield "its log-ranks are not those of its ranks", np.isclose(log_rank.sum(), tokens @ np.log(rank), rtol=1e-9)
-    yield (
-        "its entropy is not that of its ranks",
-        np.isclose(entropy.sum() / n, rank_entropy(rank, tokens)[0], rtol=1e-9),
-    )
+    mean, expected = entropy.sum() / n, rank_entropy(rank, tokens)[0]
+    yield "its entropy is not that of its ranks", np.isclose(mean, expected, rtol=1e-9)
     yield "a token of rank R has more probability than 1/R", (nll >= log_rank - 1e-3 * (1 + t.totals)).all()
     yield "its runs of scored tokens are not its tokens", in_runs(t, t.scored, t.totals)
     for k in np.unique(t.lags[0]):
@@ -96,11 +96,8 @@ def in_runs(t, runs, tokens):
 
 def family_rules(tables, listed, sizes):
     """Of all Counts of one family on one corpus, smallest model first; listed: its models, sizes: {hub id: S} known."""
-    first = tables[0]
-    yield (
-        "its models are not those of the family, once each",
-        sorted(t.record["model"] for t in tables) == sorted(listed),
-    )
+    first, models = tables[0], sorted(t.record["model"] for t in tables)
+    yield "its models are not those of the family, once each", models == sorted(listed)
     for name in SHARED:
         yield f"models differ in {name!r}", all(t.record.get(name) == first.record.get(name) for t in tables)
     for name in ("ks", "totals", "scored"):
