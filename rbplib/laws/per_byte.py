@@ -1,0 +1,69 @@
+"""Cross-entropy per byte: a ladder and a model with another tokenizer, on the same bytes of the same documents.
+
+Ranks of other tokens among other candidates say nothing side by side; what models spend on the same bytes does.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rbplib.laws.losses import Loss, mean, measured_on
+from rbplib.settings import InputError
+from rbplib.text.windows import encode
+
+
+def token_ends(tokenizer, texts):
+    """[(ids, ends)] of the tokens of each document, int64 (n,): ends in bytes of the text.
+
+    In a byte-level vocabulary each character of a token's name stands for a byte. Where that does not add up to the
+    text (another kind of vocabulary, a special token within the text), all ends are 0: no byte of the document counts.
+    """
+    vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
+    length = np.zeros(max(vocabulary.values()) + 1, np.int64)
+    length[list(vocabulary.values())] = [0 if i in special else len(name) for name, i in vocabulary.items()]
+    tokens = [(ids, length[ids].cumsum()) for ids in encode(tokenizer, texts)]
+    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
+    return [(i, e if len(e) and e[-1] == size else e * 0) for (i, e), size in zip(tokens, sizes, strict=True)]
+
+
+def rows_in_bytes(table, tokens):
+    """(first, end) in bytes of each row's token, int64 (2, n). Raises InputError: the table is of other tokens."""
+    starts = np.cumsum([0, *(len(ids) for ids, _ in tokens)])
+    at = starts[np.minimum(table.document, len(tokens))] + table.position
+    ids, ends = (np.concatenate(column) for column in zip(*tokens, strict=True))
+    if table.documents != len(tokens) or (at >= len(ids)).any() or (ids[at] != table.token).any():
+        raise InputError(f"{table.path} is of other text, or of another tokenizer: run `rbp measure` again.")
+    return np.stack([ends[at - 1], ends[at]])
+
+
+def byte_losses(tables, other, texts, tokenizers):
+    """{"bits", "first", "tokens"}: per byte, the cross-entropy in bits, bytes in tokens ranked first, and tokens; each
+    a Loss of a ladder's models and, last, of a larger one. Of a document counts what scored tokens of both cover whole.
+
+    Args:
+        tables: RankTables of the ladder, smallest first. other: RankTable of the other model on the same documents.
+        texts: the documents, in the sample's order. tokenizers: that of the ladder and that of the other model.
+    Raises InputError: the other model is no larger, a table is of other tokens, or no byte is scored by both.
+    """
+    sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
+    places = [rows_in_bytes(table, sides[table is other]) for table in (*tables, other)]
+    stop, span = np.zeros((2, len(texts)), np.int64), np.zeros((len(texts), 2), np.int64)
+    for last, table in zip(stop, (tables[0], other), strict=True):
+        np.maximum.at(last, table.document, table.position + 1)
+    for d, ((_, one), (_, two)) in enumerate(zip(*sides, strict=True)):
+        both = np.intersect1d(one[: stop[0, d]], two[: stop[1, d]])  # bytes at which a token of each ends
+        span[d] = both[[0, -1]] if len(both) else 0
+    shared = {**measured_on([*tables, other]), "totals": span[:, 1] - span[:, 0], "of": mean}
+    if shared["S"][-1] <= shared["S"][:-1].max() or not shared["totals"].any():
+        raise InputError(
+            f"{shared['models'][-1]} is no larger than the ladder, or has no byte in common: give another."
+        )
+    sums = np.zeros((3, len(texts), len(places)))
+    for m, (table, (first, end)) in enumerate(zip((*tables, other), places, strict=True)):
+        inside = (first >= span[table.document, 0]) & (end <= span[table.document, 1]) & (end > first)
+        amounts = (
+            np.stack([-table.logprob / np.log(2), (end - first) * (table.rank() == 1), np.ones(len(end))]) * inside
+        )
+        sums[:, :, m] = [np.bincount(table.document, amount, len(texts)) for amount in amounts]
+    loss = Loss(sums=sums[0], name="bits", **shared)
+    return {n: replace(loss, sums=s, name=n) for n, s in zip(("bits", "first", "tokens"), sums, strict=True)}
