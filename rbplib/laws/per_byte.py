@@ -18,7 +18,7 @@ def token_ends(tokenizer, texts):
     vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     length = np.zeros(max(vocabulary.values()) + 1, np.int64)
     length[list(vocabulary.values())] = [0 if i in special else len(name) for name, i in vocabulary.items()]
-    tokens = [(ids, length[ids].cumsum()) for ids in encode(tokenizer, texts)]
+    tokens = [(ids, length[ids].cumsum()) for ids in encode(tokenizer, texts)[0]]
     sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
     return [(i, e if len(e) and e[-1] == size else e * 0) for (i, e), size in zip(tokens, sizes, strict=True)]
 

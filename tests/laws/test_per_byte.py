@@ -7,7 +7,6 @@ from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.per_byte import byte_losses, token_ends
 from rbplib.ranks.table import RankTable
 from rbplib.settings import InputError
-from rbplib.text.windows import encode
 from tests.smallmodels import tokenizer
 
 TEXTS = tuple(
@@ -82,7 +81,7 @@ def test_a_model_off_the_line_is_seen_to_be_off(words):
 
 def test_a_document_whose_bytes_the_tokens_do_not_give_is_left_out(words):
     texts = ("before <end> after, and more of it", *TEXTS)
-    assert not token_ends(words[0], texts)[0][1].any() and len(encode(words[0], texts)) == len(texts)
+    assert not token_ends(words[0], texts)[0][1].any()
     ladder = [table(words[0], S, 512, texts) for S in SIZES]
     found = byte_losses(ladder, table(words[1], 1e8, 512, texts), texts, words)["bits"]
     assert found.totals[0] == 0 and (found.totals[1:] > 0).all()
