@@ -206,14 +206,13 @@ def import_file(path, name):
     print(import_counts(path, name))
 
 
-COUNTS = option("path", nargs="?", metavar="FILE", help="test this counts file alone, see `rbp export`")
-
-
-@command("check", "--json", COUNTS, JSON, RESULTS)
+@command(
+    "check", "--json", option("path", nargs="?", metavar="FILE", help="test this counts file alone"), JSON, RESULTS
+)
 def check(path, as_json, results):
     """Verify every table, page and imported file; or one counts file."""
     from rbplib.pages.html import check_pages
-    from rbplib.ranks.exchange import imported_files, read_counts
+    from rbplib.ranks.exchange import broken_files, read_counts
     from rbplib.ranks.table import check_table
 
     if path:
@@ -231,13 +230,8 @@ def check(path, as_json, results):
             check_table(path)
         except InputError as error:
             problems.append(str(error))
-    for file in imported_files():
-        try:
-            read_counts(file)
-        except InputError as error:
-            problems.append(str(error))
     pages, page_problems = check_pages()
-    problems += page_problems
+    problems += broken_files() + page_problems
     found = {"tables": len(tables), "pages": pages, "problems": problems}
     tell(as_json, found, *problems, f"{len(tables)} tables and {pages} pages checked, {len(problems)} problems")
     return 1 if problems else 0

@@ -65,7 +65,13 @@ class Family:
     corpora: list = field(default_factory=list)  # of an imported family: names of those that were counted
     path: Path | None = None
 
+    def need_models(self):
+        """Refuse an imported family."""
+        if self.counts:
+            raise InputError(f"{self.name} is imported: its counts are here, its models and its text are not.")
+
     def model(self, name):
+        self.need_models()
         known = {m.name: m for m in self.models}
         if name not in known:
             raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")

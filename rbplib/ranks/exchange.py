@@ -142,9 +142,15 @@ def imported_tables(family, corpora, protocol="paper"):
     return tables
 
 
-def imported_files():
-    """Counts files that families are made of: under published/ranks/, and those that were imported."""
-    return [p for f in (root() / "published" / "ranks", results_dir() / "imported") for p in sorted(f.glob("*.counts"))]
+def broken_files():
+    """What is wrong with counts files that families are made of, published and imported ones: list of sentences."""
+    found = []
+    for path in (p for f in (root() / "published" / "ranks", results_dir() / "imported") for p in f.glob("*.counts")):
+        try:
+            read_counts(path)
+        except InputError as error:
+            found.append(str(error))
+    return found
 
 
 def imported_sizes(family):

@@ -48,12 +48,6 @@ def counted_corpus(family, corpus):
     raise InputError(f"{family.name} is imported with counts on {known}, and has no models to measure {name!r}.")
 
 
-def runnable(family):
-    """Refuse a family that cannot be measured."""
-    if family.counts:
-        raise InputError(f"{family.name} is imported: its counts are here and its models are not, so it cannot be run.")
-
-
 def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
     """Record entries that make a table the one asked for: the one place that says so.
 

@@ -20,7 +20,7 @@ from tqdm import tqdm
 import rbplib
 from rbplib.models import load as loading
 from rbplib.ranks.engine import sequence_ranks
-from rbplib.ranks.identity import asked, digest, expected, ranks_path, runnable
+from rbplib.ranks.identity import asked, digest, expected, ranks_path
 from rbplib.ranks.table import COLUMNS, read_ranks, write_ranks
 from rbplib.settings import InputError, write_text
 from rbplib.text.corpora import load_documents
@@ -75,7 +75,7 @@ def measure(
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"a batch of {batch_tokens} tokens holds none: give 1 or more, or leave it out.")
     family, models, corpora = asked(family, models, corpora, protocol)
-    runnable(family)
+    family.need_models()
     samples = samples or [load_documents(c) for c in corpora]
     for corpus, sample in zip(corpora, samples, strict=True):
         if not any(t.strip() for t in sample.texts):

@@ -11,7 +11,7 @@ from rbplib.models.devices import choose_device, choose_dtype, free_memory
 from rbplib.models.files import model_folder
 from rbplib.models.load import load_tokenizer
 from rbplib.models.sizes import config_of, sizes_of, window_length
-from rbplib.ranks.identity import asked, expected, ranks_path, runnable
+from rbplib.ranks.identity import asked, expected, ranks_path
 from rbplib.ranks.table import corpus_records, read_record
 from rbplib.settings import InputError, known, load_family, results_dir
 from rbplib.text.corpora import sample_here
@@ -37,7 +37,7 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
     Cost: the configurations, a second of matrix products, no weights.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
-    runnable(family)
+    family.need_models()
     device, length, results = choose_device(device), window_length(family), results or results_dir()
     texts = [plan_corpus(c, length, protocol, results) for c in corpora]
     speeds, rows, expect = {}, [], expected(family, models, corpora, protocol, dtype=dtype)
