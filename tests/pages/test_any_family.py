@@ -52,7 +52,7 @@ def real_pages(root):
     save_model(folder, "gpt2", scale=12, vocab_size=len(larger))
     larger.save_pretrained(folder)
     family = place / "real.yml"
-    family.write_text("title: Real <b>one</b>\nnote: Made <i>elsewhere</i>.\nmodels: [{name: big, id: data/real}]\n")
+    family.write_text("title: Real\nnote: Made elsewhere.\nmodels: [{name: big, id: data/real}]\n")
     given = {"families": ["backwards"], "corpora": ["notes"], "real": str(family), "n_bootstrap": 200}
     found = []
     for known in (False, True):
@@ -168,7 +168,7 @@ def test_a_model_of_others_is_compared_in_bits_per_byte(real_pages):
     measured, line = np.exp(held.observed[0]), np.exp(held.predicted[0])
     assert number(measured) in said and number(line) in said and "make real" not in said
     where = {True: "lies inside", False: "spends less" if measured < line else "spends more"}[bool(held.inside[0])]
-    assert f"Against 1 line drawn out: big {where} " in said
+    assert f"Against 1 line drawn out: Real big {where} " in said
     beyond = np.log10(other.record["nonembedding_params"] / held.law.S[-1])
     assert ("Do not lean on these intervals" in said) == (beyond > 1)
     assert "quantised" not in said  # it is not, and the page may not say so
