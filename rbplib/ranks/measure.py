@@ -26,7 +26,7 @@ from rbplib.settings import InputError, write_text
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
-LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy")
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 PART_TOKENS = 65_536  # tokens a part holds: what a killed run loses at most
 
 
