@@ -195,7 +195,7 @@ BAD = [  # file, its bytes, changes of the corpus, what the sentence says
     ("cut.jsonl", b'{"text": "a"}\n{"text"', {}, "line 2 of .*cut.jsonl is not readable JSON"),
     ("object.json", b'{\n  "text": "a"\n}', {}, "not readable JSON .*array of objects"),
     ("whole.json", b'{"data": [{"text": "a"}]}', {}, "no field 'text': choose one of data. .*`template`"),
-    ("comma.json", b'[\n{"text": "a"},\n]', {}, "line 3 .*not readable JSON"),
+    ("comma.json", b'[\n{"text": "a"},\n]', {}, "line [23] .*not readable JSON"),  # Pythons count it to either
     ("two.json", b'[{"text": "a"}]\n[{"text": "b"}]', {}, "line 2 .*not readable JSON"),
     ("number.jsonl", b'"a"\n7\n', {}, "line 2 .*no object but 7: write each as"),
     ("null.jsonl", b'"a"\n\nnull\n', {}, "line 3 .*no object but null"),

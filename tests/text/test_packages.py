@@ -185,7 +185,7 @@ def test_other_text_warns(tmp_path, monkeypatch):
     monkeypatch.setitem(embedded.EVALUATION, "networkx", "1.0")
     text = (settings.root() / "corpora" / "licences.yml").read_text()
     digest = settings.load_corpus("licences").digest
-    path = tmp_path / "licences.yml"
+    path = tmp_path / "others.yml"
     path.write_text(text.replace(digest, "0" * 64))
     with pytest.warns(UserWarning, match="differs from the one on record.*networkx .*on record: 1.0"):
         corpora.load_documents(str(path))
