@@ -190,7 +190,11 @@ def load_family(name_or_path):
     """A family by its name in `families/`, or by the path of a YAML file of the user's."""
     if isinstance(name_or_path, Family):
         return name_or_path
-    data, path = read_entry(name_or_path, "family", Family, models=object, dtype=str, context=int, experts=str)
+    return family_of(*read_entry(name_or_path, "family", Family, models=object, dtype=str, context=int, experts=str))
+
+
+def family_of(data, path):
+    """The Family that the entries of a file say."""
     entries = data.get("models")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
@@ -199,16 +203,14 @@ def load_family(name_or_path):
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
-    same = {}
-    for m in models:
-        if (other := same.setdefault((m.local or m.id, m.revision or "main", m.dtype), m)) is not m:
-            raise InputError(f"{path} lists the model {m.id!r} twice, as {other.name!r} and {m.name!r}: remove one.")
+    same = {(m.local or m.id, m.revision or "main", m.dtype): m.name for m in reversed(models)}
+    if twice := sorted(set(names) - set(same.values())):
+        raise InputError(f"{path} lists the model {twice[0]!r} again under another name: remove one of the two.")
     return Family(**{"title": data["name"], **data, "models": models, "path": path})
 
 
 def load_corpus(name_or_path):
-    """A corpus by its name in `corpora/`, or by the path of a corpus YAML, a text file or a folder of text files; "-"
-    is standard input."""
+    """A corpus by its name in `corpora/`, or by the path of a YAML file, of text or a folder of it; "-" is stdin."""
     if isinstance(name_or_path, Corpus):
         return name_or_path
     if str(name_or_path) == "-":
@@ -228,8 +230,7 @@ def load_corpus(name_or_path):
 
 
 def own_text(path):
-    """A text file or a folder as a corpus. A hash sets its name apart where the file's own is in `corpora/`, or has
-    letters that a name cannot have."""
+    """A text file or folder as a corpus; a hash sets its name apart from those in `corpora/` and from lost letters."""
     stem = path.resolve().stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
     if name in corpus_names() or not name or not stem.isascii():

@@ -168,6 +168,12 @@ def test_rbp_of_exactly_0_or_1_is_a_result(root, capsys, rate):
         ("fit --family toy --corpus prose --k 501", "k = 501 is outside 1 to 500"),
         ("fit --family toy --corpus prose --k 1.5", "not a whole number"),
         ("fit --family toy --corpus prose", "--k"),
+        ("fit --family toy --corpus prose --k 1 --seed -1", "--seed: -1 is below 0"),
+        ("fit --family toy --corpus prose --k 1 --seed x", "--seed: 'x' is not a whole number"),
+        ("fit --family toy --corpus prose --k 1 --n-bootstrap -5", "--n-bootstrap: -5 is below 0"),
+        ("fit --family toy --corpus= --k 1", "there is no corpus ''"),
+        ("fit --family toy --corpus prose --k 1 --results nowhere", "rbp measure --family toy --corpus prose`"),
+        ("fit --family toy --corpus prose --k 1 --protocol full", "--corpus prose --protocol full`"),
         ("fit --family pair --corpus prose --k 1", "rbp measure --family pair"),
         ("families toi", "did you mean 'toy'"),
         ("corpora pros", "did you mean 'prose'"),
@@ -184,6 +190,25 @@ def test_bad_input_is_one_sentence(root, capsys, args, word):
     code, out, err = run(capsys, *args.split())
     assert code == 2 and not out and word in err and len(err.strip().splitlines()) == 1, (code, out, err)
     assert "Traceback" not in err
+
+
+def test_what_to_run_names_a_family_and_a_text_as_they_were_given(root, capsys):
+    (root / "my text.txt").write_text("words " * 99)
+    (root / "t 3.yml").write_text("name: t3\ncontext: 512\nmodels: [owner/a, owner/b, owner/c]\n")
+    err = run(capsys, "fit", "--family", str(root / "t 3.yml"), "--corpus", str(root / "my text.txt"), "--k", "1")[2]
+    assert f"rbp measure --family '{root}/t 3.yml' --corpus '{root}/my text.txt'`" in err
+
+
+def test_one_bad_file_does_not_end_the_listing(root, capsys):
+    (root / "families/bad.yml").write_text("models: [")
+    (root / "families/known.yml").write_text("models: [{id: owner/a, nonembedding_params: 7}]\n")
+    (root / "families/toy.yml").unlink()
+    (root / "families/pair.yml").unlink()
+    code, out, err = run(capsys, "families", "--json")
+    assert code == 2 and [row["model"] for row in json.loads(out)] == ["a"]
+    assert len(err.splitlines()) == 1 and str(root / "families/bad.yml") in err
+    (root / "families/bad.yml").unlink()
+    assert run(capsys, "families")[0] == 0
 
 
 def test_two_models_cannot_be_fitted(root, capsys):

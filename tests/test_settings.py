@@ -39,6 +39,13 @@ def test_five_lines_make_a_family(root):
         ("models:\n  - {id: a/b, context: 1}\n", "context"),
         ("models: [\n", "YAML"),
         ("- a\n", "mapping"),
+        ("models: [a/b]\ntitle: x\nmodels: [c/d]\n", "the key 'models' is there twice"),
+        ("models:\n  - {id: a/b, id: c/d}\n", "the key 'id' is there twice"),
+        ("title: 2020-13-45\nmodels: [a/b]\n", "YAML"),
+        ("title: " + "[" * 5000 + "\nmodels: [a/b]\n", "YAML"),
+        ("models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b}\n", "lists the model 'y' again under another name"),
+        ("models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b, revision: main}\n", "lists the model 'y' again"),
+        ("models:\n  - {name: x, id: models/a}\n  - {name: y, id: ./models/a}\n", "lists the model 'y' again"),
     ],
 )
 def test_bad_family_files(root, text, word):
@@ -47,6 +54,40 @@ def test_bad_family_files(root, text, word):
     with pytest.raises(InputError, match=word) as error:
         load_family("bad")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("more", ["revision: step1", "dtype: bfloat16"])
+def test_one_id_may_stand_twice_where_something_else_differs(root, more):
+    (root / "families/two.yml").write_text(f"models:\n  - {{name: x, id: a/b}}\n  - {{name: y, id: a/b, {more}}}\n")
+    assert len(load_family("two").models) == 2
+
+
+@pytest.mark.parametrize("name", ["", "porse"])
+def test_no_corpus_has_an_empty_name(root, monkeypatch, name):
+    monkeypatch.chdir(root)  # which is a folder of text, but was not asked for
+    with pytest.raises(InputError, match=f"there is no corpus '{name}'"):
+        load_corpus(name)
+
+
+def test_a_file_that_is_none_is_named_once_and_the_others_are_there(root, capsys):
+    for folder in ("families", "corpora"):
+        (root / folder / "bad.yml").write_text("models: [")
+    for _ in range(2):
+        assert [f.name for f in settings.known("family")] == ["tiny"]
+        assert [c.name for c in settings.known("corpus")] == ["prose"]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all(line.startswith("rbp: ") and "bad.yml is not readable" in line for line in lines)
+
+
+def test_a_command_is_given_a_name_or_a_whole_path(root, monkeypatch):
+    monkeypatch.chdir(root)
+    (root / "mine.yml").write_text("models: [a/b]\n")
+    (root / "text.yml").write_text("path: a.txt\n")
+    (root / "a.txt").write_text("words")
+    found = [settings.argument(load_family(f)) for f in ("tiny", "families/tiny.yml", "mine.yml")]
+    assert found == ["tiny", "tiny", str(root / "mine.yml")]
+    found = [settings.argument(load_corpus(c)) for c in ("prose", "corpora/prose.yml", "text.yml", "a.txt")]
+    assert found == ["prose", "prose", str(root / "text.yml"), str(root / "a.txt")]
 
 
 def test_unknown_names_suggest_the_nearest(root):

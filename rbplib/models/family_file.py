@@ -9,7 +9,7 @@ from rbplib.models import files
 from rbplib.models import load as loading
 from rbplib.models.quantised import is_model_place
 from rbplib.models.sizes import model_sizes
-from rbplib.settings import InputError, check_name, load_family, root, write_text
+from rbplib.settings import InputError, check_name, family_of, root, write_text
 
 
 def write_family(name, ids, *, force=False, trust_remote_code=False):
@@ -43,8 +43,8 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
     contexts = [c for e in entries if (c := e.pop("context"))]
     family = {"title": name, **({"context": min(contexts)} if contexts else {})}
     family["models"] = [{key: value for key, value in e.items() if value is not None} for e in entries]
+    family_of({"name": name} | family, path)  # a name or an id that a family may not have is told before it is written
     write_text(path, yaml.safe_dump(family, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True))
-    load_family(path)
     return path
 
 

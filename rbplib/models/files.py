@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rbplib import hub
 from rbplib.models.quantised import gguf_of, is_model_place
-from rbplib.settings import InputError, Model
+from rbplib.settings import InputError, Model, results_dir, write_text
 
+LARGE = 1 << 26  # bytes of a file whose digest is kept
 TOKENIZER_FILES = (
     "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
     "tokenizer.model spiece.model sentencepiece.bpe.model"
@@ -56,17 +57,44 @@ def readable():
 
 
 def folder_digest(folder):
-    """SHA-256 over names and contents of a folder's configuration, tokenizer and weights; what a local model is. Of a
-    GGUF file, or a folder that holds one: of that file."""
-    h = hashlib.sha256()
+    """SHA-256 over names and contents of a folder's configuration, tokenizer, weights and code: what a local model is.
+    Of a GGUF file, or a folder that holds one: of that file."""
+    folder, h = Path(folder), hashlib.sha256()
     with readable():
         if file := gguf_of(folder):
-            return hub.file_digest(file)
-        for path in sorted(Path(folder).iterdir()):
-            wanted = path.suffix in (".safetensors", ".bin") or path.name in ("config.json", *TOKENIZER_FILES)
-            if path.is_file() and (wanted or path.name.endswith(".index.json")):
-                h.update(f"{path.name}\0{hub.file_digest(path)}\n".encode())
+            return known_digest(file)
+        files, config = sorted(filter(Path.is_file, folder.iterdir())), folder / "config.json"
+        kinds = (".safetensors", ".bin") + (
+            (".py",) if config.is_file() and b'"auto_map"' in config.read_bytes() else ()
+        )
+        names = {p.name: p for p in files if p.suffix in kinds or p.name.endswith(".index.json")}
+        names |= {p.name: p for p in files if p.name in ("config.json", *TOKENIZER_FILES)}
+        if (place := tokenizer_place(folder)) not in (None, folder):
+            names |= {f"tokenizer/{n}": place / n for n in TOKENIZER_FILES if (place / n).is_file()}
+        for name, path in sorted(names.items()):
+            h.update(f"{name}\0{known_digest(path)}\n".encode())
     return h.hexdigest()
+
+
+def known_digest(path):
+    """SHA-256 of a file; that of a large one is kept under results/ for as long as its size and times stay."""
+    path, state, kept = str(path.resolve()), path.stat(), {}
+    if state.st_size < LARGE:
+        return hub.file_digest(path)
+    now, memory = [state.st_size, state.st_mtime_ns, state.st_ctime_ns], results_dir() / "digests.json"
+    with suppress(OSError, ValueError, TypeError):
+        kept = dict(json.loads(memory.read_text(encoding="utf-8")))
+    if kept.get(path, [None])[:-1] != now:
+        kept[path] = [*now, hub.file_digest(path)]
+        with suppress(InputError):  # a folder that cannot be written costs only time
+            write_text(memory, json.dumps(kept))
+    return kept[path][-1]
+
+
+def tokenizer_place(folder):
+    """Where the tokenizer of a model is: in its folder, or in `tokenizer/` in, beside or above that; None: nowhere."""
+    places = (folder, *(p / "tokenizer" for p in (folder, folder.parent, folder.parent.parent)))
+    return next((p for p in places if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
 
 
 def fetch_model(model_id, revision, trust_remote_code, weights):

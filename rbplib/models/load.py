@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
-from rbplib.models.files import TOKENIZER_FILES, model_folder
+from rbplib.models.files import model_folder, tokenizer_place
 from rbplib.models.quantised import given_to_transformers, header, round_weights
 from rbplib.models.sizes import as_config, count, read_json
 from rbplib.network import chain, class_names, first_line
@@ -110,9 +110,7 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
     place, options = given_to_transformers(folder)
     generic = False
     if not options:
-        folders = (folder, folder / "tokenizer", folder.parent / "tokenizer", folder.parent.parent / "tokenizer")
-        place = next((p for p in folders if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
-        if place is None:
+        if (place := tokenizer_place(folder)) is None:
             said = f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights."
             raise InputError(said)
         with suppress(OSError, ValueError, AttributeError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nbformat
 
-from rbplib.pages.notebooks import cells_digest, executed
+from rbplib.pages.notebooks import cells_digest, definition, executed
 from rbplib.pages.prose import plain
 from rbplib.settings import load_family, root, write_text
 
@@ -30,6 +30,8 @@ def check_pages():
                 problems.append(f"{page} comes from a notebook that is gone: remove the page.")
             elif record["source"] != cells_digest(nbformat.read(source, 4)):
                 problems.append(f"{page} is older than its notebook: run `make book`.")
+            elif record["family"] and record["family"] != definition(record["parameters"]["family"]):
+                problems.append(f"{page} is of a family that its file says otherwise now: run the book again.")
         except Exception as error:  # a damaged file fails in the reader's own many ways
             problems.append(f"{page} is not a page of the book ({type(error).__name__}): run `make book`.")
     return len(pages), problems

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -44,6 +45,13 @@ def executed(family=None):
     return root() / "book" / "_executed" / (load_family(family).name if family else TOGETHER)
 
 
+def definition(family):
+    """A hash of what a family's file says, wherever it and its models lie: another one makes other pages."""
+    family = load_family(family)
+    said = replace(family, path=None, models=tuple(replace(m, local=None) for m in family.models))
+    return sha256(repr(said).encode()).hexdigest()
+
+
 def parameter_defaults(notebook):
     """Names of the parameters cell with the source of their defaults: {name: text}."""
     return {name: p["default"] for name, p in papermill.inspect_notebook(str(notebook)).items()}
@@ -75,6 +83,7 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
     page.metadata["rbp"] = {
         "notebook": source.stem,
         "parameters": parameters,
+        "family": family and definition(family),
         "source": cells_digest(nbformat.read(source, 4)),
         "page": cells_digest(page),
     }

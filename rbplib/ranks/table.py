@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rbplib.models.files import folder_digest
+from rbplib.models.quantised import is_model_place
 from rbplib.models.sizes import sizes_of
 from rbplib.ranks.counts import Counting, rank_of
 from rbplib.ranks.exchange import imported_tables
@@ -197,7 +199,8 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
     family, models, corpora = asked(family, None, [corpus], protocol)
     tables, missing = tables_here(family, models, corpora, protocol, results)
     corpus = corpora[0]
-    mend = f"run `rbp measure --family {argument(family)} --corpus {argument(corpus)}`"
+    names = " ".join(shlex.quote(x) for x in ("--family", argument(family), "--corpus", argument(corpus)))
+    mend = f"run `rbp measure {names}{'' if protocol == 'paper' else f' --protocol {protocol}'}`"
     if not tables:
         raise InputError(f"{family.name} has no rank table on {corpus.name} as it is now: {mend}.")
     if missing and not partial:
@@ -219,13 +222,13 @@ def tables_here(family, models, corpora, protocol="paper", results=None):
 
 
 def sized(table, model):
-    """The table; refused where its record gives its model, which is on this machine, another size."""
-    sizes = None
+    """The table; refused where its record gives its model, which is on this machine, another size or vocabulary."""
+    sizes, record = None, table.record
     with suppress(InputError):  # where a model brings its own code, its size cannot be told before it runs
         sizes = sizes_of(model) if model.local else None
-    if sizes and sizes.nonembedding != table.record["nonembedding_params"]:
-        said = f"{table.record['nonembedding_params']:,} non-embedding parameters"
-        raise unusable(table.path, f"gives its model {said}, which has {sizes.nonembedding:,}")
+    if sizes and (sizes.nonembedding, sizes.vocab) != (record["nonembedding_params"], record["vocab_size"]):
+        said = f"S = {record['nonembedding_params']:,} and {record['vocab_size']:,} tokens"
+        raise unusable(table.path, f"gives its model {said}, which has {sizes.nonembedding:,} and {sizes.vocab:,}")
     return table
 
 
@@ -237,5 +240,5 @@ def check_table(path):
         belongs = f"{record['family']}/{record['model']} on {record['corpus']}"
         raise unusable(path, f"is not the table of that place, but one of {belongs}")
     for folder in (Path(ident), root() / ident):
-        if folder.is_dir() and folder_digest(folder) == record.get("model_digest"):
-            sized(table, Model(record["model"], ident, local=folder))
+        if is_model_place(folder) and folder_digest(folder) == record.get("model_digest"):
+            sized(table, Model(record["model"], ident, experts=record.get("experts"), local=folder))

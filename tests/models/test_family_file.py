@@ -1,6 +1,7 @@
 """Families written from models, and plans of what measuring one takes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_family_that_cannot_be(room):
             write_family(name, ids)
     assert write_family("mine", [one], force=True)
     assert [p.name for p in (room / "families").iterdir()] == ["mine.yml"]
+
+
+def test_a_family_that_could_not_be_read_again_is_not_written(room):
+    shutil.copytree(room / "data" / "m1", room / "my model")
+    write_family("mine", [str(room / "data" / "m2")])
+    before = (room / "families" / "mine.yml").read_bytes()
+    for ids in ([str(room / "my model")], [str(room / "data" / "m1"), f"{room}/data/../data/m1"]):
+        for name in ("other", "mine"):
+            with pytest.raises(InputError, match="not a usable name|again under another name|twice"):
+                write_family(name, ids, force=True)
+    assert [p.name for p in (room / "families").iterdir()] == ["mine.yml"]
+    assert (room / "families" / "mine.yml").read_bytes() == before
 
 
 def test_models_of_one_name(room):

@@ -151,6 +151,25 @@ def test_a_folder_that_may_not_be_written_is_one_sentence(place, monkeypatch):
         make_book(["demo"], show=False)
 
 
+def test_one_bad_family_file_does_not_end_the_book(place):
+    (place / "families/bad.yml").write_text("models: [")
+    (place / "families/lost.yml").write_text("embedded: true\nrepeats: bad\ncontext: 9\nmodels: [a/b]\n")
+    code, text = snakemake(place, "-n")
+    assert code == 0 and "bad.yml is not readable" in text and "lost is left out" in text
+    assert "measuring demo" in text and "measuring lost" not in text
+
+
+def test_two_families_or_texts_of_one_name_are_refused(place):
+    for folder in ("a", "b"):
+        (place / folder).mkdir()
+        (place / folder / "lad.yml").write_text(f"context: 9\nmodels: [{folder}/x]\n")
+        (place / folder / "notes.txt").write_text(f"words of {folder}")
+    code, text = snakemake(place, "-n", "--config", f"families={place}/a/lad.yml,{place}/b/lad.yml")
+    assert code != 0 and "two families are named 'lad'" in text
+    code, text = snakemake(place, "-n", "--config", f"corpora={place}/a/notes.txt,{place}/b/notes.txt")
+    assert code != 0 and "two corpora are named 'notes'" in text
+
+
 def test_make_book_refuses_an_unknown_family_before_it_starts(place, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(place))
     with pytest.raises(InputError, match="did you mean 'demo'"):
