@@ -244,14 +244,15 @@ def test_an_own_file_named_as_a_corpus_neither_shows_nor_overwrites_it(root):
 
 def test_edited_text_is_measured_and_shown_and_the_old_one_is_found_again(root, monkeypatch, capsys):
     def fitted():
-        code, out, err = run(capsys, "fit", "--family", "lad", "--corpus", root / "notes.jsonl", "--k", 5, "--json")
+        code, out, err = run(capsys, "fit", "--family", "lad", "--corpus", root / "notes.jsonl", "--k", 100, "--json")
         return json.loads(out)["log_c"] if code == 0 else err
 
     first = measured("lad", [str(root / "notes.jsonl")])["notes"]
     number = fitted()
     edit_notes(root)
     assert "no rank table on notes as it is now" in fitted() and str(root / "notes.jsonl") in fitted()
-    assert "no rank table" in run(capsys, "fit", "--family", "lad", "--corpus", root / "else/notes.jsonl", "--k", 5)[2]
+    others = ("fit", "--family", "lad", "--corpus", root / "else/notes.jsonl", "--k", 100)
+    assert "no rank table" in run(capsys, *others)[2]
     again = measured("lad", [str(root / "notes.jsonl")])["notes"]
     assert again[0].record["corpus_digest"] != first[0].record["corpus_digest"] and fitted() != number
     (root / "notes.jsonl").write_text(rows())
@@ -276,7 +277,7 @@ def test_a_file_elsewhere_may_not_take_the_name_of_one_of_the_root(root, folder,
     load = {"corpora": load_corpus, "families": load_family}[folder]
     assert load(root / folder / f"{name}.yml") == load(name)
     shutil.copy(root / folder / f"{name}.yml", root / "else" / f"{name}.yml")
-    with pytest.raises(InputError, match=f"has the name of a .*'{name}': give it another one"):
+    with pytest.raises(InputError, match=f"has the name of .*'{name}': give it another one"):
         load(root / "else" / f"{name}.yml")
 
 
@@ -291,7 +292,7 @@ def test_two_families_of_one_name(root, capsys):
     for place_ in "ab":
         text = (root / place_ / "lad.yml").read_text().replace("../models/m0", "{name: m0, id: ../models/m0")
         (root / place_ / "lad.yml").write_text(text.replace(", ../models/m1", "}, ../models/m1", 1))
-    options = ("--corpus", root / "notes.jsonl", "--k", 5, "--json")
+    options = ("--corpus", root / "notes.jsonl", "--k", 100, "--json")
     assert run(capsys, "fit", "--family", root / "a/lad.yml", *options)[0] == 2
     for place_ in "ab":
         m.measure(str(root / place_ / "lad.yml"), corpora=[str(root / "notes.jsonl")], progress=False)
@@ -324,7 +325,7 @@ def rewrite(path, change, mend=True, to=None):
 
 def seen(capsys, root):
     """(code and error of `rbp fit`, code and problems of `rbp check`) on the notes."""
-    code, out, err = run(capsys, "fit", "--family", "lad", "--corpus", root / "notes.jsonl", "--k", 5)
+    code, out, err = run(capsys, "fit", "--family", "lad", "--corpus", root / "notes.jsonl", "--k", 100)
     checked, found, _ = run(capsys, "check", "--json")
     assert not (code and out) and "Traceback" not in err
     return code, err, checked, json.loads(found)["problems"]
