@@ -38,7 +38,12 @@ def list_families(name, as_json):
                 raise
             code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
     line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
-    tell(as_json, rows, *(line.format(**row) for row in rows), *([] if name else [families_place()]))
+    tell(
+        as_json,
+        rows,
+        *(line.format(**row) + "  (imported)" * row.get("imported", False) for row in rows),
+        *([] if name else [families_place()]),
+    )
     return code
 
 

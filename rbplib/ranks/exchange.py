@@ -113,6 +113,9 @@ def read_counts(path):
         for (role, corpus, _), tables in found.items():
             tables.sort(key=lambda t: (t.record["nonembedding_params"], t.record["model"]))
             hold(family_rules(tables, record["models"].get(role, []), sizes), f"{role} on {corpus}")
+        texts = {(corpus, str(t[0].record.get("corpus_digest"))) for (_, corpus, _), t in found.items()}
+        if len(texts) > len(dict(texts)):
+            raise ValueError("the family and its repeats were measured on different texts")
         if not any(role == "family" for role, *_ in found):
             raise ValueError("it holds no table")
     except FileNotFoundError:

@@ -180,10 +180,16 @@ def by_corpus(corpora, tables):
 def measured_families(families=(), corpora=(), protocol="paper"):
     """{(family name, corpus name): list of RankTable, smallest model first}; empty families: the embedded ones.
 
-    Raises InputError: two families of one name.
+    Raises InputError: two families of one name, or texts that differ under one name.
     """
     families = one_each(map(load_family, families), "families") or [f for f in known("family") if f.embedded]
-    return {(f.name, name): tables for f in families for name, tables in measured(f, corpora, protocol).items()}
+    found = {(f.name, name): tables for f in families for name, tables in measured(f, corpora, protocol).items()}
+    first = {corpus: (family, tables[0]) for (family, corpus), tables in reversed(found.items())}
+    for (family, corpus), (table, *_) in found.items():
+        other, theirs = first[corpus]
+        if table.record.get("corpus_digest") != theirs.record.get("corpus_digest"):
+            raise InputError(f"{corpus} of {family} is another text than that of {other}: show them apart.")
+    return found
 
 
 def by_size(tables):

@@ -24,7 +24,7 @@ from rbplib.pages.rank_tables import lognormal_frame, worst_misfit
 from rbplib.ranks.exchange import counted, read_counts, write_counts
 from rbplib.ranks.identity import ranks_path
 from rbplib.ranks.sharing import export_family, import_counts
-from rbplib.ranks.table import COLUMNS, RankTable, family_tables, measured, read_ranks, write_ranks
+from rbplib.ranks.table import COLUMNS, RankTable, family_tables, measured, measured_families, read_ranks, write_ranks
 from rbplib.settings import InputError, load_family
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,6 +180,12 @@ def test_a_name_in_use_is_refused_with_the_mend(shared, elsewhere):
         import_counts(shared[1], "../theirs")
 
 
+def test_families_are_listed_as_imported(elsewhere, capsys):
+    assert main(["families"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("theirs ") and line.endswith("none/synthetic-2000  (imported)")]
+
+
 def test_what_was_not_counted_is_refused_in_one_sentence(elsewhere):
     (table, *_), largest = measured("theirs")["code"], measured("theirs")["code"][-1]
     refusals = {
@@ -201,6 +207,23 @@ def test_further_ks_are_counted_when_asked(shared, tmp_path):
     table = read_counts(path)[1]["family", "code", "paper"][0]
     own = family_tables("synthetic", "code")[0][0]
     assert np.array_equal(table.hits([133]), own.hits([133])) and np.array_equal(table.runs(133), own.runs(133))
+
+
+def test_families_with_another_text_under_one_name_are_not_mixed(shared, tmp_path, monkeypatch):
+    """An imported corpus has a name like one that was measured here, and is another text."""
+
+    def of_another_text(record, arrays):
+        for entry in record["tables"]:
+            entry["record"]["corpus_digest"] = "of another text"
+
+    root = write_family(tmp_path / "root")
+    monkeypatch.setenv("RBP_ROOT", str(root))
+    rewritten(shared[1], tmp_path / "x.counts", of_another_text)
+    import_counts(shared[1], "same")
+    import_counts(tmp_path / "x.counts", "theirs")
+    assert len(measured_families(["synthetic", "same"])) == 4
+    with pytest.raises(InputError, match="of theirs is another text than that of synthetic"):
+        measured_families(["synthetic", "theirs"])
 
 
 def parts(path):
@@ -286,6 +309,10 @@ HOSTILE = {
     "a corpus that leaves the folder": (recorded(corpus="../../x"), "corpus name '../../x' is not a usable name"),
     "other code": (recorded(measuring=2), "measured by other code than this"),
     "no list of a role's models": (lambda r, a: r["models"].pop("repeats"), "not those of the family, once each"),
+    "repeats on another text": (
+        lambda r, a: [t["record"].update(corpus_digest="x") for t in r["tables"] if t["role"] == "repeats"],
+        "measured on different texts",
+    ),
     "a vocabulary beyond all": (recorded(vocab_size=10**12), "vocabulary is of no possible size"),
     "a smaller vocabulary": (recorded(vocab_size=100), "above the vocabulary"),
     "more tokens in the record": (recorded(scored_tokens=10**6), "not as many as its record says"),
