@@ -38,12 +38,8 @@ def list_families(name, as_json):
                 raise
             code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
     line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
-    tell(
-        as_json,
-        rows,
-        *(line.format(**row) + "  (imported)" * row.get("imported", False) for row in rows),
-        *([] if name else [families_place()]),
-    )
+    lines = [line.format(**row) + "  (imported)" * row.get("imported", False) for row in rows]
+    tell(as_json, rows, *lines, *([] if name else [families_place()]))
     return code
 
 
