@@ -1,7 +1,8 @@
-"""What pyproject.toml cannot say: a wheel carries the families and corpora whose models come from the hub."""
+"""What pyproject.toml cannot say: a wheel carries the families whose models come from the hub, the corpora, and what
+pages compare with."""
 
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copy, copytree, ignore_patterns
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
@@ -10,11 +11,13 @@ from setuptools.command.build_py import build_py
 class WithDefinitions(build_py):
     def run(self):
         super().run()
-        for folder in () if self.editable_mode else ("families", "corpora"):
-            place = Path(self.build_lib) / "rbplib" / folder
-            copytree(
-                folder, place, ignore=ignore_patterns("nano-*"), dirs_exist_ok=True
-            )  # of those the weights stay here
+        if self.editable_mode:
+            return
+        package, without_weights = Path(self.build_lib) / "rbplib", ignore_patterns("nano-*")
+        for folder in ("families", "corpora", "published"):
+            copytree(folder, package / folder, ignore=without_weights, dirs_exist_ok=True)
+        (package / "book").mkdir(exist_ok=True)
+        copy("book/claims.yml", package / "book")
 
 
 setup(cmdclass={"build_py": WithDefinitions})

@@ -31,6 +31,12 @@ def root(writing=False):
     return next(found, here if writing else PACKAGE)
 
 
+def held(*parts):
+    """What the repository itself brings, as book/claims.yml: in the root, else in the checkout or the package."""
+    places = [folder.joinpath(*parts) for folder in (root(), PACKAGE.parent, PACKAGE)]
+    return next((p for p in places if p.exists()), places[0])
+
+
 def results_dir():
     """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
     return Path(env).resolve() if (env := os.environ.get("RBP_RESULTS")) else root(writing=True) / "results"

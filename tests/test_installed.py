@@ -26,7 +26,7 @@ def build(kind, source):
 def installed(tmp_path_factory):
     """A folder of the wheel's files, as pip lays them."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("rbplib", "families", "corpora"):
+    for name in ("rbplib", "families", "corpora", "published", "book"):
         shutil.copytree(ROOT / name, source / name, ignore=UNBUILT)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -54,7 +54,16 @@ def test_the_wheel_carries_families_and_corpora_without_weights(installed):
     for what in ("families", "corpora"):
         tracked = {f"rbplib/{what}/{p.name}" for p in (ROOT / what).glob("*.yml") if not p.name.startswith("nano-")}
         assert tracked == {name for name in held if name.startswith(f"rbplib/{what}/") and name.endswith(".yml")}
-    assert "rbplib/families/configs/pythia.json" in held
+    assert {f"rbplib/{n}" for n in ("families/configs/pythia.json", "book/claims.yml", "published/lambada.csv")} <= held
+
+
+def test_what_pages_compare_with_is_read_from_the_wheel(python, installed, tmp_path):
+    code = "from rbplib.pages.claims import all_claims; from rbplib.laws import published; "
+    code += "print(len(all_claims()) > 5, len(published.read('lambada')) > 9)"
+    assert python("-c", code) == (0, "True True\n", "")
+    for name in ("families", "corpora"):  # also beside a root of the user's own
+        (tmp_path / name).mkdir()
+    assert python("-c", code) == (0, "True True\n", "")
 
 
 def test_the_command_names_what_the_wheel_holds_and_where_it_looks(python, installed, tmp_path):

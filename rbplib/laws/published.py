@@ -11,14 +11,14 @@ import pandas as pd
 from rbplib.laws.law import Law, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.noise import size_spread
-from rbplib.settings import InputError, load_family, nearest, root
+from rbplib.settings import InputError, held, load_family, nearest
 
 PASSAGES = 5153  # of LAMBADA; the reported errors are those of a share of so many
 
 
 def read(name):
     """The table `published/NAME.csv`, rows in file order: data frame."""
-    folder = root() / "published"
+    folder = held("published")
     path = folder / f"{name}.csv"
     if not path.is_file():
         known = sorted(p.stem for p in folder.glob("*.csv"))

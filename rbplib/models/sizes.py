@@ -127,7 +127,8 @@ def family_sizes(family):
 def families_place():
     """Where families are looked for, in a sentence or two."""
     apart = " The embedded models, nano-..., come with a checkout, not with the package." * (root() == PACKAGE)
-    return f"Families are looked for in {root() / 'families'}; one elsewhere is given by the path of its file." + apart
+    places = f"{root() / 'families'} and {results_dir() / 'imported'}"
+    return f"Families are looked for in {places}; one elsewhere is given by the path of its file." + apart
 
 
 def sizes_of(model):

@@ -16,7 +16,7 @@ import pandas as pd
 
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.prose import Values, say
-from rbplib.settings import InputError, given, nearest, read_yaml, root
+from rbplib.settings import InputError, given, held, nearest, read_yaml
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
@@ -82,7 +82,7 @@ class Judged:
 @cache
 def all_claims():
     """{name: Claim} in the order of book/claims.yml; InputError: an entry is no claim, in one sentence."""
-    path = root() / "book" / "claims.yml"
+    path = held("book", "claims.yml")
     return {name: read_claim(name, entry, path) for name, entry in read_yaml(path).items()}
 
 
