@@ -21,6 +21,22 @@ def test_check_pages_sees_a_changed_page_and_a_changed_notebook(three_names):
     assert "not a page" in html.check_pages()[1][0]
 
 
+def test_check_pages_sees_a_page_of_what_its_family_no_longer_is(three_names):
+    write_notebook(three_names / "notebooks/01_x.ipynb", "1 + 1")
+    (three_names / "a").mkdir()
+    own, path = three_names / "a/lad.yml", three_names / "families/other.yml"
+    own.write_text("models: [a/small]\n")
+    for family in ("other", str(own)):
+        notebooks.run_notebook("01_x", family)
+    text = path.read_text()
+    path.write_text(f"{text}# a remark, and the keys as they were\n")
+    assert html.check_pages() == (2, [])
+    path.write_text(text.replace("a/middle", "b/middle"))
+    own.write_text("models: [a/small, a/large]\n")
+    problems = html.check_pages()[1]
+    assert len(problems) == 2 and all("its file says otherwise now" in problem for problem in problems)
+
+
 def test_an_index_page_never_carries_markup_of_a_title(three_names):
     page = html.family_index("other").read_text()
     assert "<b>" not in page and "toctree" in page

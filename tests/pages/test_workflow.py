@@ -15,6 +15,7 @@ import pytest
 import yaml
 from conftest import SETTINGS
 from notebookfiles import KERNEL
+from ranktables import write_family
 
 from rbplib.pages.workflow import make_book, run
 from rbplib.ranks.identity import asked, expected, ranks_path
@@ -110,6 +111,28 @@ def test_what_runs_again_follows_from_the_rooms(place, monkeypatch):
         os.utime(library / name, (soon, soon))
         assert set(planned(place)) - {"all", "total"} == rules, name
         os.utime(library / name, (before, before))
+
+
+def test_a_page_runs_again_when_its_family_is_another(place):
+    """A page is kept while its family's file says the same and is the same file, whatever its place is called."""
+    (place / "families/demo.yml").unlink()
+    (place / "corpora/docs.yml").unlink()
+    shutil.rmtree(place / "results")
+    write_family(place)
+    own, page = place / "families/synthetic.yml", "book/_executed/synthetic/01_first.ipynb"
+    code, text = snakemake(place, page)
+    assert code == 0 and (place / page).is_file(), text[-3000:]
+    assert planned(place, page) == {}
+    before = own.read_text()
+    own.write_text(f"# a remark\n{before}")
+    assert planned(place, page) == {}
+    own.write_text(f"{before}note: Of another kind.\n")
+    assert planned(place, page)["notebook"] == 1
+    own.unlink()
+    (place / "else").mkdir()
+    (place / "else/synthetic.yml").write_text(before)
+    elsewhere = ("--config", f"families={place}/else/synthetic.yml")
+    assert planned(place, page, *elsewhere) == {"notebook": 1, "total": 1}  # of another file, from the same tables
 
 
 def test_a_family_of_the_hub_is_measured_model_by_model(place):
