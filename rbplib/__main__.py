@@ -160,13 +160,14 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     "book",
     "--family nano-pythia",
     option("--family", action="append", help="families of the book (repeatable; default: embedded ones)"),
+    option("--corpus", action="append", help="text of every page: a corpus or a file (repeatable; default: their own)"),
 )
-def book(family):
+def book(family, corpus):
     """Run the notebooks by papermill, then build the HTML book."""
     from rbplib.pages.workflow import make_book
 
     try:
-        print("first page:", make_book(family))
+        print("first page:", make_book(family, corpora=corpus))
     except RuntimeError as error:  # a step of the workflow failed: not bad input
         print(f"rbp: {error}", file=sys.stderr)
         return 1

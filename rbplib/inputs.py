@@ -18,6 +18,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or 
 class InputError(ValueError):
     """Bad input from a person: one sentence that names what is wrong and the mend."""
 
+    def _render_traceback_(self):  # what IPython shows in a notebook in place of a traceback
+        return [f"rbp: {self}"]
+
 
 @functools.cache
 def complain(sentence):

@@ -12,7 +12,8 @@ from pathlib import Path
 import nbformat
 import papermill
 
-from rbplib.settings import InputError, argument, load_family, nearest, root, write_text
+from rbplib.pages.parameters import check_parameters
+from rbplib.settings import InputError, argument, load_corpus, load_family, nearest, root, write_text
 
 TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = frozenset({"11_precision", "12_train_your_own"})  # they take a family, and one is enough
@@ -57,6 +58,12 @@ def parameter_defaults(notebook):
     return {name: p["default"] for name, p in papermill.inspect_notebook(str(notebook)).items()}
 
 
+def parameters_cell(notebook):
+    """Source of the cell that says what a notebook may be asked for; empty without one."""
+    cells = (c for c in nbformat.read(notebook, 4).cells if "parameters" in c.metadata.get("tags", []))
+    return next((c.source for c in cells), "")
+
+
 def run_notebook(notebook, family=None, out=None, parameters=None):
     """Run one notebook with papermill and write it, fit for the book. What its cells say on stderr goes to stderr.
 
@@ -67,16 +74,15 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
     Returns:
         path of the executed file.
     Raises:
-        InputError: unknown notebook, family or parameter. RuntimeError: a cell failed; the message says which.
+        InputError: unknown notebook, a parameter that it cannot take, or what a cell refused.
+        RuntimeError: a cell failed; the message says which.
     """
     source, parameters = notebook_path(notebook), dict(parameters or {})
     if family is not None:
         parameters["family"] = argument(load_family(family))
-    known = parameter_defaults(source)
-    for name in parameters:
-        if name not in known:
-            hint = nearest(name, known) if known else "it takes none."
-            raise InputError(f"notebook {source.stem} has no parameter {name!r}: {hint}")
+    check_parameters(parameters_cell(source), parameters, f"notebook {source.stem}")
+    if corpora := parameters.get("corpora"):  # the page runs in another folder
+        parameters["corpora"] = [argument(load_corpus(c)) for c in corpora]
     out = Path(out) if out else executed(family) / f"{source.stem}.ipynb"
     page = _execute(source, root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb", parameters)
     tidy(page, family and load_family(family).name)
@@ -110,6 +116,8 @@ def _execute(source, ran, parameters):
     try:
         papermill.execute_notebook(for_family(source, parameters.get("family")), ran, parameters, **settings)
     except papermill.PapermillExecutionError as error:
+        if error.ename == "InputError":
+            raise InputError(error.evalue) from None
         raise RuntimeError(
             f"{source.name} failed in cell {error.exec_count} ({error.ename}: {error.evalue}); "
             f"the notebook as far as it ran is {ran}"

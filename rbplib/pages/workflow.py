@@ -15,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rbplib.pages import html, notebooks
-from rbplib.settings import InputError, argument, load_family, one_each, root, write_text
+from rbplib.settings import InputError, argument, load_corpus, load_family, one_each, root, write_text
 
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 LAST = 15  # lines of a failed step's log that are shown
@@ -104,17 +104,20 @@ def run(arguments, log, show=True):
     return {stage: (n, last - first) for stage, (n, first, last) in steps.spans.items()}
 
 
-def make_book(families=(), settings=None, show=True):
+def make_book(families=(), settings=None, show=True, corpora=()):
     """Run the whole workflow: measure, notebooks, HTML; then tell what each stage took and where the first page is.
 
     Args:
         families: names or YAML paths; all embedded families when empty. settings: {key: value}, such as n_bootstrap.
+        corpora: names or paths, the text of every page; each family's own when empty.
     Returns:
         path of the first page.
     """
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
         config["families"] = list(map(argument, one_each(map(load_family, families), "families")))
+    if corpora:
+        config["corpora"] = list(map(argument, one_each(map(load_corpus, corpora), "corpora")))
     homes = [root(), Path(__file__).resolve().parents[2]]
     flow = next((p / "workflow" for p in homes if (p / "workflow" / "Snakefile").is_file()), None)
     if flow is None:  # installed without a checkout
