@@ -57,14 +57,13 @@ FAMILIES = {
 }
 
 
-def write_degenerate(root, names=tuple(FAMILIES)):
-    """FAMILIES under `root`: models, corpora, family files and rank tables. RBP_ROOT must name it."""
+def write_degenerate(root, families=FAMILIES):
+    """Planted families under `root`: models, corpora, family files and rank tables. RBP_ROOT must name it."""
     from rbplib.ranks.table import measured, write_ranks
 
     write_texts(root)
     write_models(root)
-    for name in names:
-        planted = FAMILIES[name]
+    for name, planted in families.items():
         entries = [f"  - {{id: models/{planted.models}/m{i}, dtype: float32}}\n" for i in range(len(planted.sizes))]
         (root / "families" / f"{name}.yml").write_text(f"title: {name}\nmodels:\n{''.join(entries)}")
         for tables in measured(name, planted.corpora).values():

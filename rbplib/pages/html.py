@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 
 from rbplib.pages.notebooks import cells_digest, definition, executed
-from rbplib.pages.prose import plain
+from rbplib.pages.prose import shown
 from rbplib.settings import load_family, root, write_text
 
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents name it too, and a test compares them
@@ -54,10 +54,10 @@ def family_index(family):
         listing = f"Its pages tell the paper's story, section by section:\n\n{links}"
     else:
         listing = "```{toctree}\n:glob:\n:maxdepth: 1\n\n[0-9]*\n```\n"
-    title = family.name if family.title in ("", family.name) else f"{family.name}: {plain(family.title)}"
-    note = f"{family.note}\n\n" if family.note else ""
+    # the search and the theme's print view take a heading for HTML: a title of people stands below it
+    told = "".join(f"{shown(text)}\n\n" for text in (family.title, family.note) if text not in ("", family.name))
     sizes = "".join(f"- `{m.name}`\n" for m in family.models)
-    write_text(page, f"# {title}\n\n{note}{listing}\nModels, smallest first:\n\n{sizes}")
+    write_text(page, f"# {family.name}\n\n{told}{listing}\nModels, smallest first:\n\n{sizes}")
     return page
 
 

@@ -1,7 +1,7 @@
 """Numbers, tokens, tables and sliders on a page: sentences that carry a run's own numbers, and text made harmless.
 
-Everything here returns or displays Markdown or HTML. Text that came from a corpus or a tokenizer goes through `token`
-or `plain`, so that it can never become markup or script.
+Everything here returns or displays Markdown or HTML. Text that people gave (of a corpus or tokenizer, titles, notes,
+names of files) is no markup: it goes through `token` or `shown`, and tables and figures turn its references back.
 """
 
 import html
@@ -28,6 +28,11 @@ def plain(text):
     Control and direction characters are shown by their code point.
     """
     return "".join(ch if ch.isascii() and ch.isalnum() else _reference(ch) for ch in str(text))
+
+
+def shown(text):
+    """Words of people, such as a title or a note, as `plain` text on one line."""
+    return " ".join(map(plain, str(text).split()))
 
 
 def _reference(ch):
@@ -176,11 +181,13 @@ def table(frame, caption="", download=None, digits=3, safe=()):
 
 
 def table_html(frame, caption="", download=None, digits=3, safe=()):
+    told = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
+    frame = told.assign(**{name: frame[name] for name in safe})
     rows = (zip(frame.columns, record, strict=True) for record in frame.itertuples(index=False))
     body = "".join(f"<tr>{''.join(_cell(x, digits, name in safe) for name, x in row)}</tr>" for row in rows)
     body = body or f'<tr><td colspan="{max(1, len(frame.columns))}">nothing to show</td></tr>'
     head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
-    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    title = f"<caption>{html.escape(html.unescape(caption))}</caption>" if caption else ""
     link = ""
     if download:
         data, name = html.escape(json.dumps(frame.to_csv(index=False))), html.escape(download)

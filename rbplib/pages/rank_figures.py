@@ -3,6 +3,7 @@
 import numpy as np
 
 from rbplib.pages.figures import GREY, draw_fit, law_axes, row_axis
+from rbplib.pages.prose import plain
 
 RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
 OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
@@ -102,7 +103,7 @@ def draw_candidates(ax, example):
     if example.target not in texts:
         texts.append(example.target)
         chances.append(example.probability)
-    rows = row_axis(ax, [ascii(text).replace("$", r"\$") for text in texts])
+    rows = row_axis(ax, [plain(ascii(text)) for text in texts])
     true = [text == example.target for text in texts]
     colours, hatches = ["#D55E00" if t else "#9AA5B1" for t in true], ["//" if t else "" for t in true]
     ax.barh(rows, chances, color=colours, hatch=hatches)

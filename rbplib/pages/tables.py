@@ -1,6 +1,7 @@
 """Tables of curves, laws and predictions for pages: records in, a data frame out."""
 
 from collections import Counter
+from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit_law
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
-from rbplib.pages.prose import Values, number
+from rbplib.pages.prose import Values, number, shown
 from rbplib.ranks.counts import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
 
@@ -19,11 +20,10 @@ EXACT = "float32"  # the precision that the others are compared with
 
 
 def corpus_title(name):
-    """A corpus name as pages show it; a corpus given by its path is known by its name alone."""
-    try:
-        return load_corpus(name).title or name
-    except InputError:
-        return name
+    """A corpus as pages show it, made `plain`; one given by its path is known by its name alone."""
+    with suppress(InputError):
+        name = load_corpus(name).title or name
+    return shown(name)
 
 
 def size_frame(curves, ks=(1,)):
