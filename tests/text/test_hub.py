@@ -448,7 +448,7 @@ def test_the_whole_path_as_a_user(tmp_path):
         for kind, ids in REAL.items():
             for scale, repo_id in enumerate(ids, start=1):
                 hub.add("models", repo_id, served_folder(tmp_path, kind, scale))
-            families.append(tmp_path / f"{kind}.yml")
+            families.append(tmp_path / f"{kind}-served.yml")  # a name of its own, not that of the root
             families[-1].write_text("\n".join(["models:", *(f"  - id: {i}" for i in ids)]) + "\n")
         for repo_id in ("openai/openai_humaneval", "hotpotqa/hotpot_qa", "wikimedia/wikipedia"):
             hub.add("datasets", repo_id, DATA / repo_id)
