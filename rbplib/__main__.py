@@ -224,7 +224,7 @@ def check(path, as_json, results):
         return tell(as_json, told, *lines, f"{path}: every test passed; who made it is not tested")
 
     folder, problems = (results or results_dir()) / "ranks", []
-    if not folder.is_dir():
+    if not folder.is_dir() and not (folder.parent / "imported").is_dir():
         problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
     tables = sorted(folder.glob("*/*/*.parquet"))
     for path in tables:

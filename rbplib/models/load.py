@@ -100,7 +100,10 @@ def read_config(folder, model_id, trust_remote_code):
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # a wrong field may raise anything
-        raise InputError(f"config.json of {model_id!r} cannot be used: {first_line(error)}") from None
+        said = first_line(" ".join(str(error).split()))  # which field is told in the first line, why in the next
+        raise InputError(
+            f"config.json of {model_id!r} cannot be used ({said}): correct it, or save it again."
+        ) from None
 
 
 def load_tokenizer(folder, model_id, trust_remote_code=False):

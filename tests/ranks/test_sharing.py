@@ -459,6 +459,8 @@ def test_a_file_that_is_not_there():
 def test_check_looks_at_imported_files_and_at_one(shared, elsewhere, capsys):
     assert main(["check", str(shared[1])]) == 0
     assert "5 models" in capsys.readouterr().out
+    assert not (elsewhere / "results" / "ranks").exists() and main(["check"]) == 0  # nothing was measured there
+    assert "0 problems" in capsys.readouterr().out
     kept = elsewhere / "results" / "imported" / "theirs.counts"
     kept.write_bytes(kept.read_bytes()[:-40])
     assert main(["check"]) == 1 and "theirs.counts is not to be believed" in capsys.readouterr().out
