@@ -163,7 +163,7 @@ def within(ks, tables):
     V = min(int(t.record["vocab_size"]) for found in tables.values() for t in found)
     used, beyond = ([int(k) for k in dict.fromkeys(ks) if (k <= V) == fits] for fits in (True, False))
     if not used:
-        raise InputError(f"none of ks = {list(ks)} lies in the vocabulary of {V:,} tokens: give smaller k.")
+        raise InputError(f"none of ks = {list(ks)} is a rank among {V:,} tokens: give at least one k from 1 to {V}.")
     if beyond:
         say(f"Left out: $k$ = {', '.join(map(str, beyond))}, beyond this family's vocabulary of {V:,} tokens.")
     return used
