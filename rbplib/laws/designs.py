@@ -123,9 +123,10 @@ class Design:
 
 
 def measured_designs(curves, k):
-    """{"like " + corpus: Design} of those of {corpus: Curve} in which three sizes have a value at k."""
+    """{"like " + corpus: Design} of those of {corpus: Curve} in which three sizes have values at k that differ."""
     losses = {f"like {name}": curve.loss(k) for name, curve in curves.items() if k in curve.ks}
-    return {n: Design.of(loss) for n, loss in losses.items() if len(np.unique(loss.S[np.isfinite(loss.y)])) > 2}
+    fits = {n: not loss.equal and len(np.unique(loss.S[np.isfinite(loss.y)])) > 2 for n, loss in losses.items()}
+    return {n: Design.of(loss) for n, loss in losses.items() if fits[n]}
 
 
 def components(misses, totals, source):

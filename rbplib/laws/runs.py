@@ -132,7 +132,7 @@ def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.9
     with np.errstate(divide="ignore", invalid="ignore"):
         measured, independent = np.log10(total[2] / total[3]), N * np.log10(total[0] / total[1])
         ends = (np.nan, np.nan)
-        if len(columns) >= MIN_DOCUMENTS and n_bootstrap and total[2]:
+        if len(columns) >= MIN_DOCUMENTS and n_bootstrap and total[2] and total[0] < total[1]:
             sums = resampled_sums(columns, n_bootstrap, seed)
             gaps = np.log10(sums[:, 2] / sums[:, 3]) - N * np.log10(sums[:, 0] / sums[:, 1])
             ends = tuple(

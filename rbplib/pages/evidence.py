@@ -159,7 +159,7 @@ def exponent_pair(frame, gap):
     alpha = tuple(frame["alpha"])
     ends = tuple(frame.loc[0, ["difference: low", "difference: high"]])  # of the first exponent less the last
     return SimpleNamespace(
-        alpha=alpha, ratio=alpha[2] / alpha[0], interval=ends, gap=gap, largest_gap=np.abs(gap).max()
+        alpha=alpha, ratio=frame.loc[0, "ratio"], interval=ends, gap=gap, largest_gap=np.abs(gap).max()
     )
 
 

@@ -8,7 +8,7 @@ import html
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from rbplib.pages.style import GREY, drawn, svg_of
+from rbplib.pages.style import EMPTY, GREY, drawn, svg_of
 
 BAND = 0.18  # opacity of an interval drawn as a band
 PALE = 0.09  # of the second band, for sources and trainings; a bar that wide is drawn at FAINT
@@ -24,7 +24,9 @@ def show(figure, alt):
     if not str(alt).strip():
         raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
     alt = html.unescape(str(alt))
-    bundle = {"image/svg+xml": svg_of(figure), "text/plain": alt}
+    svg, seen = svg_of(figure), [ax for ax in figure.axes if ax.get_visible()]
+    alt += " Nothing could be drawn." if all(ax.get_gid() == EMPTY for ax in seen) else ""
+    bundle = {"image/svg+xml": svg, "text/plain": alt}
     display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}})
     plt.close(figure)
 

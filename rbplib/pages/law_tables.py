@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS
-from rbplib.laws.difference import check_models
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.law import fit, fit_laws
 from rbplib.laws.noise import fewer_sources, step_weights
 from rbplib.pages.prose import number
 from rbplib.pages.tables import corpus_title, ends, law_columns
-from rbplib.settings import InputError
 
 BEYOND = "k beyond vocabulary"
 SHARES = (0.25, 0.5, 1.0)  # of the sources
@@ -32,12 +30,7 @@ def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
     for curve in progress(curves):
         start = {"family": curve.family, "corpus": curve.corpus}
         losses = chain(map(curve.loss, (k for k in ks if k <= curve.vocab_size)), [curve.cross_entropy_loss()])
-        try:
-            check_models(curve.cross_entropy_loss())
-            rows += [{**start, **_row(loss, fit(loss, n_bootstrap=n_bootstrap, seed=seed), curve)} for loss in losses]
-        except InputError as error:
-            rows += [{**start, "k": float(k), "status": str(error)} for k in ks]
-            continue
+        rows += [{**start, **_row(loss, fit(loss, n_bootstrap=n_bootstrap, seed=seed), curve)} for loss in losses]
         rows += [{**start, "k": float(k), "status": BEYOND} for k in ks if k > curve.vocab_size]
     return pd.DataFrame(rows)
 
@@ -107,7 +100,7 @@ def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
             step = pooled(contrasts(own, lambda S, i=i: step_weights(S)[i], loss_at(k), n_bootstrap, seed))
             row = {"family": family, "S": S, "exponent": step.estimate}
             rows.append({**row, "sd: sources": step.sources_sd, "sd: trainings": step.trainings_sd})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=["family", "S", "exponent", "sd: sources", "sd: trainings"])
 
 
 def without_ends(curve, k):

@@ -23,7 +23,8 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     """One row per loss of `losses.family_losses`: exponent with its intervals, R², and -log RBP_1 against it.
 
     The difference is its exponent less that of -log RBP_1, on the same resamples and the same trainings; the ratio is
-    that of -log RBP_1 over its own. Intervals with trainings are NaN where their scatter is not known.
+    that of -log RBP_1 over its own, NaN where the two rest on other models. Intervals with trainings are NaN where
+    their scatter is not known.
     """
     *others, top, _ = losses.values()
     laws = [fit(loss, n_bootstrap=n_bootstrap, seed=seed) for loss in (*others, top)]
@@ -36,7 +37,7 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
         row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
         row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
         row |= ends(with_trainings(top, law.loss, gap, interval), "difference, and trainings: ")
-        rows.append(row | {"ratio": laws[-1].alpha / law.alpha})
+        rows.append(row | {"ratio": laws[-1].alpha / law.alpha if law.used == laws[-1].used else np.nan})
     return pd.DataFrame(rows)
 
 

@@ -40,6 +40,7 @@ FAMILIES = {
 _SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("sky", "black", "grey", "blue", "vermilion"))
 
 GREY = "#888888"
+EMPTY = "nothing to show"
 WIDTH = 6.6  # inches; 700 px on a page at the size below
 RC = {
     "figure.figsize": (WIDTH, 3.9),
@@ -113,7 +114,8 @@ def name_empty(ax):
     points = [line.get_xydata() for line in ax.get_lines() if line.get_transform() == ax.transData]
     points += [segment for c in ax.collections if hasattr(c, "get_segments") for segment in c.get_segments()]
     if ax.axison and not ax.patches and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points):
-        ax.text(0.5, 0.5, "nothing to show", color=GREY, ha="center", va="center", transform=ax.transAxes)
+        ax.set_gid(EMPTY)
+        ax.text(0.5, 0.5, EMPTY, color=GREY, ha="center", va="center", transform=ax.transAxes)
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log" and not axis.get_view_interval().min() > 0:
             (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(0.1, 1)

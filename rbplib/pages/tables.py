@@ -59,17 +59,19 @@ def law_columns(law):
 def line_words(laws, bound=None):
     """R² and exponents of lines in words, and how many reach an R² of `bound`; those without a fit count apart."""
     fitted = sorted((w for w in laws if np.isfinite(w.r2)), key=lambda w: w.r2)
-    left, said = Counter(w.status for w in laws if not np.isfinite(w.r2)), []
+    left, said = Counter("; ".join(w.notes) for w in laws if not np.isfinite(w.r2)), []
     if bound and fitted:
-        reach = sum(w.r2 >= bound for w in fitted)
-        said += [f"{reach} of {len(fitted)} lines reach the paper's $R^2 \\ge {bound}$."]
+        said += [f"{sum(w.r2 >= bound for w in fitted)} of {len(fitted)} lines reach the paper's $R^2 \\ge {bound}$."]
     if fitted:
         where = f" (lowest on {corpus_title(fitted[0].corpus)} at $k = {fitted[0].k}$)" if len(fitted) > 1 else ""
-        alpha = Values([w.alpha for w in fitted])
-        said += [f"$R^2$ is {Values([w.r2 for w in fitted]).range}{where}, the exponent {alpha.range}."]
+        r2, alpha = (Values([getattr(w, of) for w in fitted]) for of in ("r2", "alpha"))
+        said += [f"$R^2$ is {r2.range}{where}, the exponent {alpha.range}."]
         said += ["A negative exponent says that larger models do worse."] if alpha.low < 0 else []
+    if without := sum(len(w.used) < len(w.loss.models) for w in fitted):
+        said += [f"In {without} of {len(fitted)} fits some model has no hit, or no miss, and is left out."]
     if left:
-        said += ["No line could be fitted: " + ", ".join(f"{n} × *{status}*" for status, n in left.items()) + "."]
+        why = ", ".join(f"{n} × *{status}*" for status, n in left.items())
+        said += [f"No line could be fitted ({why}): it takes three sizes with hits, misses and unlike losses."]
     return " ".join(said)
 
 
@@ -106,7 +108,7 @@ def explained_words(found, tail=""):
     count = Counter(f.explained_by for f in found)
     tested = len(found) - count[NOT_TESTED]
     if not tested:
-        return f"None of the {len(found)} cases could be tested{tail}: too few sources or models, or no misses left."
+        return f"None of the {len(found)} cases could be tested{tail}: too few sources, or models with a value."
     said = {
         "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],
@@ -140,12 +142,11 @@ def bend_words(steps):
     """The last step from one size to the next against the mean of the others, over `noise.LocalExponents`: how much."""
     told = [s for s in steps if np.isfinite(s.bend)]
     if not told:
-        return "There are too few sizes to compare the last step with the others."
+        return "There are too few sizes with a value to compare the last step with the others."
     last, others = np.median([s.alpha[-1] for s in told]), np.median([s.alpha[:-1].mean() for s in told])
-    below = sum(s.bend < 0 for s in told)
     return (
         f"The exponent of the last step is {number(last, 2)} in the median, the mean of the steps before it "
-        f"{number(others, 2)}; the last one is the smaller in {below} of {len(told)} cases. "
+        f"{number(others, 2)}; the last one is the smaller in {sum(s.bend < 0 for s in told)} of {len(told)} cases. "
         + explained_words(told, " for this difference")
     )
 

@@ -226,6 +226,7 @@ def test_too_few_cases_say_so_on_a_page(monkeypatch):
 
 def test_ratios_of_exponents_are_those_of_rbp_over_cross_entropy():
     frame = pd.DataFrame({"alpha": [0.02, 0.03, 0.04], "difference: low": -0.03, "difference: high": -0.01})
+    frame["ratio"] = 0.04 / frame["alpha"]
     pair = evidence.exponent_pair(frame, np.array([0.1]))
     assert pair.ratio == pytest.approx(2.0)
 
