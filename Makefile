@@ -15,7 +15,7 @@ book: $(READY)
 	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
 
 test: $(READY)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n logical --maxprocesses 8 --no-loadscope-reorder
 
 serve: $(READY)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
+OF_THE_BOOK = ("test_offline", "test_tables", "test_workflow")  # files whose tests use it
 SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3}
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml")
 
@@ -17,6 +21,27 @@ def embedded():
     """Names of the embedded families, the story's own first, then the one that is no transformer."""
     found = [p.stem for p in (ROOT / "families").glob("*.yml") if yaml.safe_load(p.read_text()).get("embedded")]
     return sorted(found, key=lambda name: (name != STORY, "mamba" not in name, name))
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of the small book come first: it takes longest, and other processes go through the rest meanwhile."""
+    for item in items:
+        if "small_book" in item.fixturenames and item.path.stem not in OF_THE_BOOK:
+            raise pytest.UsageError(f"{item.path.name} uses the small book: name it in OF_THE_BOOK of conftest.py.")
+    items.sort(key=lambda item: item.path.stem not in OF_THE_BOOK)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Under `-n`, one process runs all tests of a file, and one all those of the small book, built once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByBook(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return "small book" if Path(file).stem in OF_THE_BOOK else file
+
+    return ByBook(config, log)
 
 
 def small_root(place):

@@ -1,15 +1,13 @@
 """Every notebook that takes a family, run on one that contradicts the paper: what the pages say must still be true."""
 
-import html
 import os
 import re
 
-import nbformat
 import numpy as np
 import pytest
 
-from rbplib.pages import notebooks
 from tests.conftest import ROOT
+from tests.pagerunner import run_page, words
 from tests.plantedfamily import write_backwards
 
 PER_FAMILY = [p.stem for p in sorted((ROOT / "notebooks").glob("0[1-8]_*.md"))]
@@ -34,11 +32,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(root):
     """{notebook: (its own words, what its code said)} of the family."""
-    found = {}
-    for name in PER_FAMILY:
-        path = notebooks.run_notebook(name, "backwards", parameters={"corpora": ["notes"], "n_bootstrap": 200})
-        found[name] = words(nbformat.read(path, 4))
-    return found
+    return {name: words(run_page(name, family="backwards", corpora=["notes"], n_bootstrap=200)) for name in PER_FAMILY}
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +52,8 @@ def real_pages(root):
     for known in (False, True):
         if known:
             measure(family, corpora=["notes"], progress=False)
-        found.append(words(nbformat.read(notebooks.run_notebook("17_real_model", parameters=given), 4)))
+        found.append(words(run_page("17_real_model", **given)))
     return found
-
-
-def words(page):
-    """(Markdown cells, outputs) of an executed notebook as plain text."""
-    fixed = "\n".join(c.source for c in page.cells if c.cell_type == "markdown")
-    said = []
-    for output in (o for c in page.cells if c.cell_type == "code" for o in c.outputs):
-        data = output.get("data", {})
-        text = data.get("text/markdown") or data.get("text/html") or output.get("text", "")
-        said.append(html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S)))
-        said.append(output.get("metadata", {}).get("image/svg+xml", {}).get("alt", ""))
-    return fixed, "\n".join(said)
 
 
 # Fixed sentences that this family contradicts, or that only one family could make true.

@@ -10,7 +10,7 @@ from rbplib.pages import notebooks
 from rbplib.pages.evidence import shown_ks
 from rbplib.ranks.sharing import export_family, import_counts
 from tests.conftest import ROOT
-from tests.pages.test_any_family import words
+from tests.pagerunner import run_page, words
 from tests.pages.test_workflow import planned
 
 PER_FAMILY = [p.stem for p in sorted((ROOT / "notebooks").glob("0[1-8]_*.md"))]
@@ -32,10 +32,6 @@ def root(tmp_path_factory):
         os.environ.update(keep)
 
 
-def page(name, family):
-    return nbformat.read(notebooks.run_notebook(name, family, parameters={"n_bootstrap": 200}), 4)
-
-
 def said(nb):
     """Its words; where it comes from; tables as a page holds them."""
     lines = [line for line in words(nb)[1].splitlines() if line.strip()]
@@ -46,14 +42,16 @@ def said(nb):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PER_FAMILY[1:])
 def test_a_page_says_the_same_of_an_imported_family(name, root):
-    (ours, none), (theirs, origin) = (said(page(name, family)) for family in ("synthetic", "theirs"))
+    (ours, none), (theirs, origin) = (
+        said(run_page(name, family=family, n_bootstrap=200)) for family in ("synthetic", "theirs")
+    )
     assert ours == theirs and len(ours) > 5
     assert not none and len(origin) == 1
     assert "theirs was measured elsewhere, as synthetic, by A <b>*Person*</b>" in origin[0] and "SHA-256" in origin[0]
 
 
 def test_the_page_of_the_metric_leaves_out_what_needs_the_text(root):
-    nb = page("01_metric", "theirs")
+    nb = nbformat.read(notebooks.run_notebook("01_metric", "theirs", parameters={"n_bootstrap": 200}), 4)
     fixed, told = words(nb)
     assert "is left out of this page" in fixed and "**Imported.**" in told and "Both metrics on" in told
     assert "first tokens of a document" not in fixed and "by definition of the rank" in told
