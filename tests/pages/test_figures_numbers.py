@@ -39,6 +39,7 @@ class Raw:
         self.S = np.array([f[0] for f in found], float)
         self.tables = [f[1] for f in found]
         self.V = found[0][2]["vocab_size"]
+        self.units = found[0][2].get("units")
 
     def rank(self, model):
         """Eq. 3."""
@@ -148,11 +149,11 @@ def test_figure_6_quality_and_exponent_against_k(place):
     assert exponent_difference(curve.loss(1), curve.loss(100), n_bootstrap=0)[0] == pytest.approx(rise, rel=1e-9)
 
 
-def test_token_interval_is_that_of_documents_drawn_by_hand(place):
+def test_token_interval_is_that_of_sources_drawn_by_hand(place):
     raw, family, corpus = place
     law = fit_law(family_curve(family, corpus, [1]), 1, n_bootstrap=200, seed=42)
-    document = raw.tables[0]["document"]
-    names, place_of = np.unique(document, return_inverse=True)
+    units = np.array(raw.units or range(1 + max(raw.tables[0]["document"])))  # without sources each document is one
+    names, place_of = np.unique(units[raw.tables[0]["document"]], return_inverse=True)
     D = len(names)
     hits = [np.bincount(place_of, raw.rank(m) <= 1) for m in range(len(raw.S))]
     totals, rng, alphas = np.bincount(place_of), np.random.default_rng(42), []
