@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from rbplib.command import PARSER, command, jsonable, natural, option, show, tell, whole
+from rbplib.inputs import interrupt, stopped_by
 from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
@@ -241,6 +242,7 @@ def check(path, as_json, results):
 
 def main(argv=None):
     args = vars(PARSER.parse_args(argv))
+    stopped_by(interrupt)
     try:
         return args.pop("run")(**args) or 0
     except InputError as error:

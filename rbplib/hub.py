@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rbplib.network import is_offline, patiently, sentence, watched
-from rbplib.settings import REPO_ID, InputError, write_error, write_text
+from rbplib.settings import REPO_ID, InputError, write_text
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,6 @@ def remember(repo, folder):
     if repo.online and repo.name != folder.name and ".." not in repo.name:
         with suppress(InputError):  # a read-only cache still serves this run
             write_text(folder.parents[1] / "refs" / repo.name, folder.name)
-
-
-def one_at_a_time(path):
-    """A lock beside `path`, which may not be there yet, for what only one process shall make."""
-    from huggingface_hub.utils import WeakFileLock
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(path, error) from None
-    return WeakFileLock(path.with_name(f".{path.stem}.lock"))
 
 
 def intact(path):

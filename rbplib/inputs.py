@@ -2,17 +2,25 @@
 
 import difflib
 import functools
+import glob
 import os
+import platform
 import re
+import shutil
+import signal
 import sys
+import time
 import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 
+import filelock
 import yaml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or folder name
+BESIDE = re.compile(r"\.(.+)\.(lock|[0-9a-f]{8}\.tmp|parts-[0-9a-f]+)")  # hidden, beside the file that is being made
+ABANDONED = 7 * 86_400  # seconds after which nobody goes on from finished parts
 
 
 class InputError(ValueError):
@@ -110,3 +118,71 @@ def write_text(path, text):
     """Write a small text file whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def one_at_a_time(path, wait=True):
+    """Make `path`, which may not be there yet, in one process at a time; yields whether it is this one.
+
+    The system's lock on a file beside it ends with its process, however that ends; who gets it removes what a killed
+    one left. wait: for another process, which is named on standard error after some seconds. Raises InputError: the
+    folder cannot be written.
+    """
+    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"), mode=0o664, is_singleton=True)
+    file, further_in = Path(lock.lock_file), lock.is_locked
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(filelock.Timeout):
+            lock.acquire(timeout=3 if wait else 0)
+        if wait and not lock.is_locked:
+            with suppress(OSError):
+                owner = file.read_text(encoding="utf-8") or "another process"
+                print(f"rbp: {owner} is at work on {path}: waiting until it ends.", file=sys.stderr, flush=True)
+            lock.acquire()
+    except OSError as error:
+        raise write_error(path, error) from None
+    mine = lock.is_locked
+    first = mine and not further_in
+    named = first and type(lock) is filelock.FileLock  # without flock the file is the lock, and says whose
+    try:
+        with suppress(OSError):  # a full disk
+            file.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8") if named else None
+        remove_left(path) if first else None
+        yield mine
+    finally:
+        with suppress(OSError):
+            file.unlink() if named else None
+        lock.release() if mine else None
+
+
+def remove_left(path):
+    """Remove what is hidden beside a file by its name: temporary files, and parts, older than it or given up."""
+    since = max(path.stat().st_mtime if path.exists() else 0, time.time() - ABANDONED)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        with suppress(OSError):
+            if left.suffix == ".tmp":
+                left.unlink()
+            elif left.is_dir() and all(part.stat().st_mtime <= since for part in left.iterdir()):
+                shutil.rmtree(left)
+
+
+def sweep(folders):
+    """Remove from folders what killed processes left of files that nobody makes now, as far as this one may."""
+    for left in [entry for folder in folders for entry in folder.glob(".*")]:
+        if found := BESIDE.fullmatch(left.name):
+            with suppress(InputError), one_at_a_time(left.with_name(found[1]), wait=False):
+                pass
+
+
+def interrupt(*_):
+    """End as Ctrl-C does; once is enough."""
+    stopped_by(lambda *_: None)
+    raise KeyboardInterrupt
+
+
+def stopped_by(stop):
+    """Let the signals that end a process call `stop`, but for those it was started to ignore, as nohup does."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        with suppress(AttributeError, ValueError):  # a system without it; not the main thread
+            if signal.getsignal(number := getattr(signal, name)) != signal.SIG_IGN:
+                signal.signal(number, stop)

@@ -17,7 +17,7 @@ DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents
 
 def check_pages():
     """Compare every executed page with its record: (pages looked at, problems as sentences)."""
-    pages = sorted((root() / "book" / "_executed").glob("*/*.ipynb"))
+    pages = sorted((root() / "book" / "_executed").glob("*/[!.]*.ipynb"))
     problems = []
     for page in pages:
         try:

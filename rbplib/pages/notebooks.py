@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import papermill
 
+from rbplib.inputs import one_at_a_time
 from rbplib.pages.parameters import check_parameters
 from rbplib.settings import InputError, argument, load_corpus, load_family, nearest, root, write_text
 
@@ -84,16 +85,18 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
     if corpora := parameters.get("corpora"):  # the page runs in another folder
         parameters["corpora"] = [argument(load_corpus(c)) for c in corpora]
     out = Path(out) if out else executed(family) / f"{source.stem}.ipynb"
-    page = _execute(source, root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb", parameters)
-    tidy(page, family and load_family(family).name)
-    page.metadata["rbp"] = {
-        "notebook": source.stem,
-        "parameters": parameters,
-        "family": family and definition(family),
-        "source": cells_digest(nbformat.read(source, 4)),
-        "page": cells_digest(page),
-    }
-    write_text(out, nbformat.writes(page) + "\n")
+    ran = root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb"
+    with one_at_a_time(out), one_at_a_time(ran):
+        page = _execute(source, ran, parameters)
+        tidy(page, family and load_family(family).name)
+        page.metadata["rbp"] = {
+            "notebook": source.stem,
+            "parameters": parameters,
+            "family": family and definition(family),
+            "source": cells_digest(nbformat.read(source, 4)),
+            "page": cells_digest(page),
+        }
+        write_text(out, nbformat.writes(page) + "\n")
     return out
 
 
@@ -111,7 +114,6 @@ def _execute(source, ran, parameters):
     """The executed notebook as an object; a failed one stays at `ran` for reading."""
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    ran.parent.mkdir(parents=True, exist_ok=True)
     settings = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False, "stderr_file": sys.stderr}
     try:
         papermill.execute_notebook(for_family(source, parameters.get("family")), ran, parameters, **settings)

@@ -10,12 +10,14 @@ import os
 import sys
 import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tqdm import tqdm
 
+from rbplib.inputs import interrupt, one_at_a_time, stopped_by, sweep
 from rbplib.pages import html, notebooks
-from rbplib.settings import InputError, argument, load_corpus, load_family, one_each, root, write_text
+from rbplib.settings import InputError, argument, load_corpus, load_family, one_each, results_dir, root, write_text
 
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 LAST = 15  # lines of a failed step's log that are shown
@@ -45,6 +47,7 @@ class Steps(logging.Handler):
     def emit(self, record):
         event = getattr(record, "event", None)
         if event == "run_info":
+            stopped_by(stop)  # again: Snakemake has SIGTERM wait for the steps
             self.bar.reset(record.stats["total"])
         elif event == "job_info":
             self.started[record.jobid] = record.rule_name, time.monotonic()
@@ -65,6 +68,16 @@ class Steps(logging.Handler):
             self.spans[stage] = steps + 1, min(first, start), end
 
 
+def stop(*_):
+    """End as Ctrl-C does, and every step with its children as well."""
+    import psutil  # Snakemake's
+
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            child.terminate()
+    interrupt()
+
+
 def last_lines(log):
     path = root() / log
     return path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:] if path.is_file() else []
@@ -77,7 +90,7 @@ def run(arguments, log, show=True):
         {stage: (steps, seconds)}; seconds from the stage's first start to its last end.
     Raises:
         InputError: it is not installed. RuntimeError: a step failed; the message holds the last lines of its log.
-        KeyboardInterrupt: it was stopped; the steps that ran have ended.
+        KeyboardInterrupt: it was stopped, as by SIGINT, SIGTERM or SIGHUP; the steps that ran have ended.
     """
     try:
         from snakemake import cli
@@ -89,11 +102,13 @@ def run(arguments, log, show=True):
     words.setFormatter(DefaultFormatter())
     logger = logging.getLogger("snakemake")  # the parent of Snakemake's own, whose handlers it takes away itself
     logger.handlers = [steps, words]
+    stopped_by(stop)
     try:
         cli.main([*map(str, arguments), "--quiet", "all"])
     except SystemExit as end:
         failed = end.code
     finally:
+        stopped_by(interrupt)
         logger.handlers = []
         steps.close()
         words.close()
@@ -125,11 +140,23 @@ def make_book(families=(), settings=None, show=True, corpora=()):
     arguments = ["--snakefile", flow / "Snakefile", "--directory", root(), "--profile", flow / "profiles/default"]
     arguments += ["--cores", os.cpu_count()]
     arguments += ["--config", *(f"{k}={json.dumps(v)}" for k, v in config.items())] if config else []
-    began = time.monotonic()
-    stages = run(arguments, root() / "logs" / "book.log", show)
+    with alone():
+        began = time.monotonic()
+        stages = run(arguments, root() / "logs" / "book.log", show)
     if show:
         report(stages, time.monotonic() - began)
     return root() / "_build" / "html" / "index.html"
+
+
+@contextmanager
+def alone():
+    """Be the one process that makes this root's book; what killed ones left, Snakemake's lock too, is removed."""
+    with one_at_a_time(root() / "logs" / "book.log"):
+        for lock in root().glob(".snakemake/locks/*"):
+            lock.unlink()
+        pages, tables = root().glob("book/_executed/*"), results_dir().glob("ranks/*/*")
+        sweep([root() / "logs", *pages, *results_dir().glob("*"), *tables])
+        yield
 
 
 def report(stages, total):
@@ -150,6 +177,7 @@ def main(argv=None):
     parser.add_argument("--family")
     parser.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"n_bootstrap\": 1000}'")
     a = parser.parse_args(argv)
+    stopped_by(interrupt)
     try:
         if a.step == "notebook":
             notebooks.run_notebook(a.name, a.family, parameters=a.parameters)
@@ -162,6 +190,8 @@ def main(argv=None):
     except (InputError, RuntimeError) as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

@@ -1,14 +1,14 @@
 """Measure: every model of a family over its corpora, each model loaded once, into rank tables.
 
 A measurement killed at any instant leaves no table or a whole one, and finished parts; run again, it goes on from the
-parts and gives the same bytes in the data columns.
+parts and gives the same bytes in the data columns. Processes that measure at once share the tables: each is made
+by one, others make those that nobody has and then wait for the rest.
 """
 
 import platform
-import shutil
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,11 +18,11 @@ import torch
 from tqdm import tqdm
 
 import rbplib
+from rbplib.inputs import InputError, complain, one_at_a_time, remove_left, sweep
 from rbplib.models import load as loading
 from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.identity import asked, digest, expected, ranks_path
 from rbplib.ranks.table import COLUMNS, read_ranks, write_ranks
-from rbplib.settings import InputError, write_text
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
@@ -80,15 +80,26 @@ def measure(
     for corpus, sample in zip(corpora, samples, strict=True):
         if not any(t.strip() for t in sample.texts):
             raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
-    expect, paths = expected(family, models, corpora, protocol, samples, dtype, head_dtype), []
+    expect = expected(family, models, corpora, protocol, samples, dtype, head_dtype)
     options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    for model in models:
-        where = [ranks_path(entries, results) for entries in expect[model.name]]
-        tasks = map(Task, corpora, samples, where, expect[model.name])
-        if missing := [t for t in tasks if whole_table(t.path, t.expect) is None]:
-            measure_model(model, missing, options, progress, batch_tokens)
-        paths += where
-    return paths
+    where = {m: [ranks_path(entries, results) for entries in expect[m.name]] for m in models}
+    missing = {m: list(map(Task, corpora, samples, paths, expect[m.name])) for m, paths in where.items()}
+    sweep({path.parent for paths in where.values() for path in paths})
+    for wait in (False, True):
+        for model, tasks in missing.items():
+            missing[model] = measure_free(model, tasks, wait, options, progress, batch_tokens)
+    return [path for paths in where.values() for path in paths]
+
+
+def measure_free(model, tasks, wait, options, progress, batch_tokens):
+    """Measure what is missing of a model's tables that nobody else measures, or `wait` for those; returns the rest."""
+    tasks = sorted((t for t in tasks if whole_table(t.path, t.expect) is None), key=lambda t: t.path)
+    with ExitStack() as held:  # taken in one order by all, so that no two wait for each other
+        mine = [held.enter_context(one_at_a_time(t.path, wait)) for t in tasks]
+        free = [t for t, is_mine in zip(tasks, mine, strict=True) if is_mine]
+        if free := [t for t in free if whole_table(t.path, t.expect) is None]:  # not made while it was waited for
+            measure_model(model, free, options, progress, batch_tokens)
+    return [t for t, is_mine in zip(tasks, mine, strict=True) if not is_mine]
 
 
 def whole_table(path, expect=None):
@@ -97,19 +108,15 @@ def whole_table(path, expect=None):
         try:
             return read_ranks(path, expect)
         except InputError as error:
-            tqdm.write(f"{str(error).rpartition(': ')[0]}: measuring it again", file=sys.stderr)
+            complain(f"{str(error).rpartition(': ')[0]}: measuring it again")
     return None
 
 
 def measure_model(model, tasks, options, progress=True, batch_tokens=None):
     """All tables of one model in one load; the next corpus is tokenised while this one is measured.
 
-    options: of load_model. Raises InputError as `measure`, before the model is loaded where a table cannot be written.
+    options: of load_model. Raises InputError as `measure`.
     """
-    for task in tasks:
-        probe = task.path.with_name(f".{task.path.name}.probe")
-        write_text(probe, "")
-        probe.unlink()
     loaded, length = loading.load_model(model, **options), tasks[0].expect["window"]
     most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
     if most is not None and most < length:  # cutting the window for one model would unpair the family's tokens
@@ -137,7 +144,8 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
             f"({vocab}): its tokenizer does not belong to it."
         )
     batch_tokens = batch_tokens or choose_batch_tokens(loaded, windows.length)
-    folder, parts, record = parts_folder(task), [], provenance(loaded, task, windows)
+    folder = task.path.with_name(f".{task.path.name}.parts-{digest(expect)[:16]}")
+    parts, record = [], provenance(loaded, task, windows)
     if ranks_path(record).name != task.path.name:
         raise InputError(f"the files of {expect['model']} were changed while it was read: run again.")
     label = f"{expect['family']}/{expect['model']} on {task.corpus.name}"
@@ -155,16 +163,7 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
     columns = {name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in COLUMNS}
     spent = {"batch_tokens": batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
     write_ranks(task.path, columns, record | spent)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def parts_folder(task):
-    """Where finished parts of a table are kept: beside it, named by what they belong to; others are removed."""
-    name = f".{task.path.stem}.parts-"
-    folder = task.path.with_name(name + digest(task.expect)[:16])
-    for other in set(folder.parent.glob(f"{name}*")) - {folder}:
-        shutil.rmtree(other, ignore_errors=True)
-    return folder
+    remove_left(task.path)
 
 
 def groups(windows, tokens):

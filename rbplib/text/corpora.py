@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from rbplib import hub
+from rbplib.inputs import one_at_a_time
 from rbplib.settings import Corpus, InputError, atomic_path, load_corpus, nearest, results_dir, root, write_text
 from rbplib.text import packages
 from rbplib.text.files import KNOWN, ParquetRows, open_rows, text_files, text_suffix
@@ -112,7 +113,7 @@ def kept_sample(corpus):
     path = sample_path(corpus)
     if held := read_sample(path):
         return held
-    with hub.one_at_a_time(path):  # models measured at once do not all fetch the same text
+    with one_at_a_time(path):  # models measured at once do not all fetch the same text
         if held := read_sample(path):
             return held
         if corpus.source == "hub":

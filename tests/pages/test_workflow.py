@@ -230,20 +230,23 @@ def test_stage_times_come_from_the_steps(place):
     assert stages["measure"][1] >= 0.2
 
 
-def test_a_stopped_workflow_ends_its_steps_and_says_so(place):
-    """The whole group gets the signal, as from a keyboard."""
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_stopped_workflow_ends_its_steps_and_says_so(place, name):
+    """From a keyboard the whole group gets the signal; others go to the first process alone."""
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell may ignore it
         "sys.path[:0] = sys.argv[2:]; import test_workflow; from pathlib import Path; "
-        "test_workflow.run_rules(Path(sys.argv[1]), ('html', 'touch started; sleep 60; touch {output}'))"
+        "test_workflow.run_rules(Path(sys.argv[1]), ('html', 'echo $$ > started; sleep 60; touch {output}'))"
     )
     command = [sys.executable, "-c", code, place, Path(__file__).parent, Path(__file__).parents[1]]
     process = subprocess.Popen(list(map(str, command)), start_new_session=True, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (place / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
+    (os.killpg if name == "SIGINT" else os.kill)(process.pid, getattr(signal, name))
     assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((place / "started").read_text()), 0)
     assert not (place / "html.done").exists()
 
 
