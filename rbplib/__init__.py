@@ -9,7 +9,7 @@ _NAMES = {
     "settings": ("InputError", "load_family", "load_corpus"),
     "ranks.engine": ("Ranks", "token_ranks", "head_ranks"),
     "ranks.measure": ("measure",),
-    "ranks.table": ("read_ranks",),
+    "ranks.stored": ("read_ranks",),
     "laws.curve": ("rbp_curve", "sequence_success"),
     "laws.law": ("fit_law",),
     "laws.bootstrap": ("paired_bootstrap",),

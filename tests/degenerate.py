@@ -59,7 +59,8 @@ FAMILIES = {
 
 def write_degenerate(root, families=FAMILIES):
     """Planted families under `root`: models, corpora, family files and rank tables. RBP_ROOT must name it."""
-    from rbplib.ranks.table import measured, write_ranks
+    from rbplib.ranks.stored import write_ranks
+    from rbplib.ranks.table import measured
 
     write_texts(root)
     write_models(root)
@@ -67,7 +68,7 @@ def write_degenerate(root, families=FAMILIES):
         entries = [f"  - {{id: models/{planted.models}/m{i}, dtype: float32}}\n" for i in range(len(planted.sizes))]
         (root / "families" / f"{name}.yml").write_text(f"title: {name}\nmodels:\n{''.join(entries)}")
         for tables in measured(name, planted.corpora).values():
-            for i, table in enumerate(sorted(tables, key=lambda t: t.record["model"])):
+            for i, table in enumerate(sorted((t.read() for t in tables), key=lambda t: t.record["model"])):
                 V, n = int(table.record["vocab_size"]), len(table)
                 rank = planted.ranks(np.random.default_rng(7), V, n, i / max(1, len(planted.sizes) - 1))
                 ties = np.ones(n, int) if planted.ties is None else planted.ties(rank, V)

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from rbplib.__main__ import main
 from rbplib.ranks.identity import asked, expected, ranks_path
-from rbplib.ranks.table import write_ranks
+from rbplib.ranks.stored import write_ranks
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ALPHA, C, V, D, T = 0.08, 2.0, 500, 40, 250

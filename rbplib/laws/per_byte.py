@@ -41,16 +41,20 @@ def byte_losses(tables, other, texts, tokenizers):
     tokenizers: the ladder's, the other's. Raises InputError: the other is no larger, of other text, or shares no byte.
     """
     sides, models = [token_ends(tokenizer, texts) for tokenizer in tokenizers], (*tables, other)
-    places, ends = [rows_in_bytes(table, sides[table is other]) for table in models], np.zeros((2, len(texts)), int)
-    for last, table in zip(ends, (tables[0], other), strict=True):
-        np.maximum.at(last, table.document, table.position + 1)
+    ends = np.zeros((2, len(texts)), int)
+    for table in models:
+        of, rows = int(table is other), table.read()
+        rows_in_bytes(rows, sides[of])  # is it of this text?
+        np.maximum.at(ends[of], rows.document, rows.position + 1)
     both = [np.intersect1d(a[:m], b[:n]) for (_, a), (_, b), m, n in zip(*sides, *ends, strict=True)]  # where both end
     span = np.array([shared[[0, -1]] if len(shared) else (0, 0) for shared in both])  # (D, 2)
     known = {**measured_on(models), "totals": span[:, 1] - span[:, 0], "of": mean}
     if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
         raise InputError(f"{known['models'][-1]} is no larger than the ladder, or has no byte in common: give another.")
     sums = np.zeros((3, len(texts), len(models)))
-    for m, (table, (first, end)) in enumerate(zip(models, places, strict=True)):
+    for m, table in enumerate(models):
+        side, table = sides[table is other], table.read()
+        first, end = rows_in_bytes(table, side)
         inside = (first >= span[table.document, 0]) & (end <= span[table.document, 1]) & (end > first)
         amounts = (
             np.stack([-table.logprob / np.log(2), (end - first) * (table.rank() == 1), np.ones(len(end))]) * inside

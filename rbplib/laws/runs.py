@@ -12,37 +12,33 @@ from rbplib.laws.losses import Loss, measured_on
 from rbplib.ranks.table import by_size
 
 
-def run_loss(tables, k, N, definition="greater+ties", repeats=None):
-    """-log p_{N,k}: windows of N scored tokens in a row that are all hits, over all windows.
+def run_losses(tables, k, lengths, definition="greater+ties", repeats=None):
+    """{N: -log p_{N,k}}: windows of N scored tokens in a row that are all hits, over all windows.
 
     Args:
         tables: rank tables of one family on one corpus, same tokens.
-        k: int. N: int, at least 1. For N = 1 the counts are those of rbp_curve.
-        repeats: rank tables from which the Loss takes its `repeats`, see `curve.repeated`.
+        k: int. lengths: the N, each at least 1. For N = 1 the counts are those of rbp_curve.
+        repeats: rank tables from which each Loss takes its `repeats`, see `curve.repeated`.
     Raises:
         InputError: N longer than every run of scored tokens.
     """
     tables = by_size(tables)
-    counts = [sequence_success(t, k, N, definition) for t in tables]
-    again = repeats and longest_run(repeats[0]) >= N and k <= int(repeats[0].record["vocab_size"])
-    return Loss(
-        sums=np.stack([success for success, _ in counts], axis=1),
-        totals=counts[0][1],
-        k=k,
-        name=f"-log p_{{{N},{k}}}",
-        definition=definition,
-        repeats=run_loss(repeats, k, N, definition) if again else None,
-        **measured_on(tables),
-    )
+    success, (windows, *_) = zip(*(sequence_success(t, k, lengths, definition) for t in tables), strict=True)
+    same = repeats and k <= int(repeats[0].record["vocab_size"])
+    fit_in = [N for N in lengths if same and N <= longest_run(repeats[0])]
+    again = run_losses(repeats, k, fit_in, definition) if fit_in else {}
+    shared = {"k": k, "definition": definition, **measured_on(tables)}
+    return {
+        N: Loss(np.ascontiguousarray(hits), total, name=f"-log p_{{{N},{k}}}", repeats=again.get(N), **shared)
+        for N, hits, total in zip(lengths, np.stack(success, axis=1).transpose(2, 0, 1), windows.T, strict=True)
+    }
 
 
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties", repeats=None):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
-    return {
-        (k, N): fit(run_loss(tables, k, N, definition, repeats), n_bootstrap=n_bootstrap, seed=seed)
-        for k in ks
-        for N in dict.fromkeys([1, *lengths])
-    }
+    lengths = list(dict.fromkeys([1, *lengths]))
+    losses = {k: run_losses(tables, k, lengths, definition, repeats) for k in ks}
+    return {(k, N): fit(loss, n_bootstrap=n_bootstrap, seed=seed) for k in ks for N, loss in losses[k].items()}
 
 
 def rise_width(alpha, low=0.1, high=0.9):
@@ -125,7 +121,7 @@ def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.9
 
     Both sides come from the same resampled sources. An interval of the gap that leaves out 0 rejects independence.
     """
-    (hit, scored), (success, windows) = (sequence_success(table, k, n, definition) for n in (1, N))
+    (hit, success), (scored, windows) = (counts.T for counts in sequence_success(table, k, [1, N], definition))
     dependence = dependence or hit_dependence(table, k, definition=definition)
     columns = sum_by_source(np.column_stack([hit, scored, success, windows])[scored > 0], table.source[scored > 0])
     total = columns.sum(axis=0)

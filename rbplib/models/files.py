@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rbplib.models.quantised import gguf_of, is_model_place
 from rbplib.settings import InputError, Model, results_dir, write_text
 
 LARGE = 1 << 26  # bytes of a file whose digest is kept
+JUST_NOW = 2_000_000_000  # ns: what changed since may change again within one tick of the clock of a file's times
 TOKENIZER_FILES = (
     "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
     "tokenizer.model spiece.model sentencepiece.bpe.model"
@@ -77,18 +79,28 @@ def folder_digest(folder):
 
 
 def known_digest(path):
-    """SHA-256 of a file; that of a large one is kept under results/ for as long as its size and times stay."""
-    path, state, kept = str(path.resolve()), path.stat(), {}
-    if state.st_size < LARGE:
-        return hub.file_digest(path)
-    now, memory = [state.st_size, state.st_mtime_ns, state.st_ctime_ns], results_dir() / "digests.json"
-    with suppress(OSError, ValueError, TypeError):
-        kept = dict(json.loads(memory.read_text(encoding="utf-8")))
-    if kept.get(path, [None])[:-1] != now:
-        kept[path] = [*now, hub.file_digest(path)]
-        with suppress(InputError):  # a folder that cannot be written costs only time
-            write_text(memory, json.dumps(kept))
-    return kept[path][-1]
+    """SHA-256 of a file; that of a large one is `remembered`."""
+    path = path.resolve()
+    return (remembered if path.stat().st_size >= LARGE else lambda path, tell: tell(path))(path, hub.file_digest)
+
+
+def remembered(path, tell):
+    """What tell(path) says of a file, JSON; kept under results/ for as long as the file's size and times stay."""
+    state, memory = path.stat(), results_dir() / "digests.json"
+    now, name = [state.st_size, state.st_mtime_ns, state.st_ctime_ns], str(path.resolve())
+
+    def kept():
+        with suppress(OSError, ValueError, TypeError):
+            return dict(json.loads(memory.read_text(encoding="utf-8")))
+        return {}
+
+    *was, said = kept().get(name, [None])
+    if was != now:
+        said = tell(path)
+        if time.time_ns() - state.st_ctime_ns > JUST_NOW:  # written again at once, the times might not tell
+            with suppress(InputError):  # a folder that cannot be written costs only time
+                write_text(memory, json.dumps(kept() | {name: [*now, said]}))
+    return said
 
 
 def tokenizer_place(folder):

@@ -4,7 +4,6 @@ A rank table counts them (`Counting`); an imported file has them (`Counts`). Bot
 numbers, so curves, laws, runs and distributions are made from either. D documents; the paper's rank is "greater+ties".
 """
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,11 +24,16 @@ def rank_of(greater, ties, definition="greater+ties"):
     return greater + (ties if definition == "greater+ties" else 1)
 
 
-def distinct(*columns):
-    """The distinct rows of some integer columns (n,), sorted, and how often each is there: int64 (columns + 1, R)."""
-    rows = np.stack([np.asarray(c, np.int64) for c in columns])[:, np.lexsort(columns[::-1])]
+def distinct(*columns, number=None):
+    """The distinct rows of some integer columns (n,), sorted, and how often each is there: int64 (columns + 1, R).
+
+    number: how often each row is meant, int (n,); once by default.
+    """
+    order = np.lexsort(columns[::-1])
+    rows = np.stack([np.asarray(c, np.int64)[order] for c in columns])
     starts = np.flatnonzero(np.append(np.ones(len(rows.T[:1]), bool), (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
-    return np.vstack([rows[:, starts], np.diff(np.append(starts, rows.shape[1]))])
+    total = np.append(0, np.cumsum(np.ones_like(order) if number is None else number[order]))
+    return np.vstack([rows[:, starts], np.diff(total[np.append(starts, len(order))])])
 
 
 def rank_entropy(ranks, tokens=None):
@@ -66,78 +70,97 @@ class Documents:
 
 
 class Counting(Documents):
-    """Counts of a rank table."""
+    """Counts of a rank table, added up over its `parts`: tables in memory, each of whole documents, in order."""
 
-    @cached_property
-    def text(self):
-        """SHA-256 of which tokens were scored: equal for models on the same tokens."""
-        columns = (self.document, self.position, self.token)
-        return hashlib.sha256(b"".join(np.asarray(c, "<i4").tobytes() for c in columns)).hexdigest()
+    def _by_document(self, count, names, shape=(), dtype=np.int64):
+        """(D, *shape): what count(part, document of each row from 0, their number) gives for a part's documents."""
+        found = np.zeros((self.documents, *shape), dtype)
+        for part in self.parts(*names):
+            if len(part):
+                first, last = part.document[[0, -1]].astype(np.int64)
+                found[first : last + 1] = count(part, part.document - first, last + 1 - first)
+        return found
+
+    def _distinct(self, columns, *names):
+        """`distinct` of what columns(part) gives, over all parts."""
+        found = [distinct(*columns(part)) for part in self.parts(*names)]
+        *rows, number = np.hstack(found)
+        return distinct(*rows, number=number) if len(found) > 1 else found[0]
 
     @cached_property
     def totals(self):
         """Scored tokens of each document, int64 (D,)."""
-        return np.bincount(self.document, minlength=self.documents)
+        return self._by_document(lambda part, document, n: np.bincount(document, minlength=n), ())
 
     def hits(self, ks, definition="greater+ties"):
         """Tokens of each document with rank <= k, int64 (D, K). Cost: one sort-free histogram over (document, k)."""
-        column = np.searchsorted(ks, self.rank(definition), side="left")  # first k with rank <= k
-        shape = self.documents, len(ks) + 1
-        flat = np.bincount(self.document.astype(np.int64) * shape[1] + column, minlength=shape[0] * shape[1])
-        return flat.reshape(shape)[:, :-1].cumsum(1)
+        columns = len(ks) + 1
+
+        def count(part, document, n):
+            column = np.searchsorted(ks, part.rank(definition), side="left")  # first k with rank <= k
+            return np.bincount(document * columns + column, minlength=n * columns).reshape(n, columns)
+
+        return self._by_document(count, ("greater", "ties"), (columns,))[:, :-1].cumsum(1)
 
     @cached_property
     def nll(self):
         """Summed -logprob of each document in nats, float64 (D,)."""
-        return np.bincount(self.document, -self.logprob.astype(float), self.documents)
+
+        def count(part, document, n):
+            return np.bincount(document, -part.logprob.astype(float), n)
+
+        return self._by_document(count, ("logprob",), dtype=float)
 
     def rank_sums(self, definition="greater+ties"):
         """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the correction of the entropy
         for their number, and of ln R."""
-        _, correction, log_p = rank_entropy(rank := self.rank(definition))
-        return np.stack([np.bincount(self.document, x, self.documents) for x in (correction - log_p, np.log(rank))])
+        *ranks, tokens = self.pairs
+        ranks = rank_of(*ranks, definition)
+        _, correction, log_p = rank_entropy(ranks, tokens)
+        of_rank = np.zeros(ranks.max(initial=0) + 1)
+        of_rank[ranks] = correction - log_p
+
+        def count(part, document, n):
+            rank = part.rank(definition)
+            return np.stack([np.bincount(document, x, n) for x in (of_rank[rank], np.log(rank))], axis=1)
+
+        return self._by_document(count, ("greater", "ties"), (2,), float).T
 
     @cached_property
     def pairs(self):
         """Distinct (greater, ties) of the whole corpus and their tokens, int64 (3, R)."""
-        return distinct(self.greater, self.ties)
+        return self._distinct(lambda part: (part.greater, part.ties), "greater", "ties")
 
     @cached_property
     def by_source(self):
         """Distinct (source, rank) and their tokens, int64 (3, R)."""
-        return distinct(self.source[self.document], self.rank())
-
-    @cached_property
-    def _joined(self):
-        """Whether a row continues the one before: the same document, the next position; bool (n,)."""
-        joined = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
-        return np.append(np.zeros(len(self) - len(joined), bool), joined)
-
-    def _runs_of(self, hits):
-        starts = hits & ~(np.append(False, hits[:-1])[: len(self)] & self._joined)
-        return distinct(self.document[starts], np.bincount(starts.cumsum()[hits] - 1, minlength=starts.sum()))
+        source = self.source
+        return self._distinct(lambda part: (source[part.document], part.rank()), "greater", "ties")
 
     @cached_property
     def scored(self):
         """Distinct (document, length) of the runs of scored tokens without a gap, and their number, int64 (3, R)."""
-        return self._runs_of(np.ones(len(self), bool))
+        return np.hstack([part.runs_of(np.ones(len(part), bool)) for part in self.parts("position")])
 
     def runs(self, k, definition="greater+ties"):
         """The same of the runs of hits, each as long as it is."""
-        return self._runs_of(self.rank(definition) <= k)
+        parts = self.parts("position", "greater", "ties")
+        return np.hstack([part.runs_of(part.rank(definition) <= k) for part in parts])
 
     def lagged(self, k, definition="greater+ties"):
         """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later, the earlier, at both.
 
         The lags end at half the median run, at most LONGEST. Cost: one pass over the table per lag.
         """
-        hits, run = self.rank(definition) <= k, np.cumsum(~self._joined)
-        middle, found = np.median(np.repeat(*self.scored[1:])), []
-        for lag in range(1, max(2, min(LONGEST, int(middle) // 2)) + 1):
-            same = run[lag:] == run[:-lag]
-            late, early = hits[lag:][same], hits[:-lag][same]
-            found.append([same.sum(), late.sum(), early.sum(), (late & early).sum()])
-        return np.array(found, np.int64).T
+        middle = np.median(np.repeat(*self.scored[1:]))
+        found = np.zeros((max(2, min(LONGEST, int(middle) // 2)), 4), np.int64)
+        for part in self.parts("position", "greater", "ties"):
+            hits, run = part.rank(definition) <= k, np.cumsum(~part.joined)
+            for lag, counts in enumerate(found, start=1):
+                same = run[lag:] == run[:-lag]
+                late, early = hits[lag:][same], hits[:-lag][same]
+                counts += [same.sum(), late.sum(), early.sum(), (late & early).sum()]
+        return found.T
 
 
 @dataclass(frozen=True)

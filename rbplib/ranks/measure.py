@@ -22,7 +22,7 @@ from rbplib.inputs import InputError, complain, one_at_a_time, remove_left, swee
 from rbplib.models import load as loading
 from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.identity import asked, digest, expected, ranks_path
-from rbplib.ranks.table import COLUMNS, read_ranks, write_ranks
+from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
@@ -102,11 +102,11 @@ def measure_free(model, tasks, wait, options, progress, batch_tokens):
     return [t for t, is_mine in zip(tasks, mine, strict=True) if not is_mine]
 
 
-def whole_table(path, expect=None):
+def whole_table(path, expect=None, read=open_ranks):
     """The table at a path, or None where none is there that can be used; why not, where there is another, is told."""
     if path.is_file():
         try:
-            return read_ranks(path, expect)
+            return read(path, expect)
         except InputError as error:
             complain(f"{str(error).rpartition(': ')[0]}: measuring it again")
     return None
@@ -152,17 +152,15 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
     with tqdm(total=windows.tokens, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
         for number, group in enumerate(groups(windows.windows, PART_TOKENS)):
             path = folder / f"{number:05d}.parquet"
-            if whole_table(path) is None:
+            if whole_table(path, read=read_ranks) is None:
                 columns, batch_tokens = measure_windows(loaded, group, windows.special, batch_tokens, bar, task)
                 write_ranks(path, columns, record | {"batch_tokens": batch_tokens})
             else:
                 bar.update(sum(len(w.ids) for w in group))
-            parts.append(read_ranks(path))
-            batch_tokens = parts[-1].record["batch_tokens"]  # a resumed run cuts batches as the killed one did
-    empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}  # where no window holds a token to score
-    columns = {name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in COLUMNS}
+            parts.append(path)
+            batch_tokens = read_ranks(path).record["batch_tokens"]  # a resumed run cuts batches as the killed one did
     spent = {"batch_tokens": batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
-    write_ranks(task.path, columns, record | spent)
+    join_ranks(task.path, parts, record | spent)
     remove_left(task.path)
 
 

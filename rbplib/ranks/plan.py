@@ -12,7 +12,8 @@ from rbplib.models.files import model_folder
 from rbplib.models.load import load_tokenizer
 from rbplib.models.sizes import config_of, sizes_of, window_length
 from rbplib.ranks.identity import asked, expected, ranks_path
-from rbplib.ranks.table import corpus_records, read_record
+from rbplib.ranks.stored import read_record
+from rbplib.ranks.table import corpus_records
 from rbplib.settings import InputError, known, load_family, results_dir
 from rbplib.text.corpora import sample_here
 from rbplib.text.windows import encode, make_windows, scored_rows

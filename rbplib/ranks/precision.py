@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from rbplib.ranks.measure import measure
-from rbplib.ranks.table import by_size, read_ranks
+from rbplib.ranks.stored import read_ranks
+from rbplib.ranks.table import by_size
 from rbplib.settings import results_dir
 from rbplib.text.corpora import load_documents
 

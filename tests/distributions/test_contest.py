@@ -6,7 +6,7 @@ import pytest
 from rbplib.distributions.contest import contains, cross_validate, table_contest, vuong
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import table_histogram
-from rbplib.ranks.table import RankTable
+from rbplib.ranks.stored import RankTable
 from rbplib.settings import InputError
 
 V = 5000

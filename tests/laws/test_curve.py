@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbplib.laws.curve import rbp_curve, sequence_success
-from rbplib.ranks.table import RankTable
+from rbplib.ranks.stored import RankTable
 from rbplib.settings import InputError
 
 V = 50

@@ -5,7 +5,7 @@ import pytest
 
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.per_byte import byte_losses, token_ends
-from rbplib.ranks.table import RankTable
+from rbplib.ranks.stored import RankTable
 from rbplib.settings import InputError
 from tests.smallmodels import tokenizer
 

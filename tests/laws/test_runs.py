@@ -5,9 +5,9 @@ import pytest
 
 from rbplib.laws.curve import rbp_curve
 from rbplib.laws.law import fit
-from rbplib.laws.runs import hit_dependence, longest_run, rise_width, run_gap, run_loss
+from rbplib.laws.runs import hit_dependence, longest_run, rise_width, run_gap, run_losses
 from rbplib.pages.law_tables import gap_frame
-from rbplib.ranks.table import RankTable
+from rbplib.ranks.stored import RankTable
 from rbplib.settings import InputError
 
 
@@ -34,13 +34,13 @@ def markov(rng, documents, n, p, rho, icc=0.0):
 
 def test_runs_are_those_counted_by_hand():
     tables = [table([[1, 1, 0, 1, 1, 1], [0, 1, 1]], f"m{i}", 10.0 ** (i + 3)) for i in range(3)]
-    loss = run_loss(tables, 1, 2)
+    loss = run_losses(tables, 1, [2])[2]
     assert loss.sums[:, 0].tolist() == [3, 1] and loss.totals.tolist() == [5, 2]
-    single = run_loss(tables, 1, 1)
+    single = run_losses(tables, 1, [1])[1]
     assert np.array_equal(single.sums, rbp_curve(tables, [1]).loss(1).sums)
     assert longest_run(tables[0]) == 6 and longest_run(table([[1]])) == 1
     with pytest.raises(InputError, match="longer than any document"):
-        run_loss(tables, 1, 7)
+        run_losses(tables, 1, [7])[7]
 
 
 def test_planted_dependence_is_measured_back():
@@ -68,10 +68,10 @@ def test_independent_hits_pass():
 def test_a_law_of_runs_can_be_fitted_and_no_success_is_said():
     rng = np.random.default_rng(2)
     tables = [table(rng.random((60, 50)) < 1 - 0.3 * 2.0**-i, f"m{i}", 10.0 ** (4 + i)) for i in range(5)]
-    law = fit(run_loss(tables, 1, 5), n_bootstrap=200)
+    law = fit(run_losses(tables, 1, [5])[5], n_bootstrap=200)
     assert law.alpha > 0 and law.n_models == 5
     never = [table(np.zeros((30, 50)), f"m{i}", 10.0 ** (4 + i)) for i in range(3)]
-    assert "no hits" in fit(run_loss(never, 1, 5), n_bootstrap=20).notes
+    assert "no hits" in fit(run_losses(never, 1, [5])[5], n_bootstrap=20).notes
     gap = run_gap(never[0], 1, 5)
     assert gap.measured == -np.inf and np.isnan(gap.interval).all()
     assert len(gap_frame([gap])) == 1
@@ -81,9 +81,9 @@ def test_two_models_and_equal_counts_are_no_fit():
     """Two points lie on every line, R² = 1, and equal counts on a flat one, alpha = 0 [0, 0]: neither says anything."""
     rng = np.random.default_rng(3)
     hits = [np.zeros((30, 50)), *(rng.random((30, 50)) < p for p in (0.6, 0.8))]
-    law = fit(run_loss([table(h, f"m{i}", 10.0 ** (4 + i)) for i, h in enumerate(hits)], 1, 5), n_bootstrap=50)
+    law = fit(run_losses([table(h, f"m{i}", 10.0 ** (4 + i)) for i, h in enumerate(hits)], 1, [5])[5], n_bootstrap=50)
     assert law.n_models == 2 and law.status == "too few models" and np.isnan([law.alpha, law.r2]).all()
-    law = fit(run_loss([table(hits[1], f"m{i}", 10.0 ** (4 + i)) for i in range(4)], 1, 5), n_bootstrap=50)
+    law = fit(run_losses([table(hits[1], f"m{i}", 10.0 ** (4 + i)) for i in range(4)], 1, [5])[5], n_bootstrap=50)
     assert law.status == "equal losses" and "too few models" not in law.notes
     assert np.isnan([law.alpha, law.r2, *law.ci_tokens, *law.ci_models]).all()
 
@@ -92,10 +92,10 @@ def test_runs_carry_their_repeats_where_those_can_count_them():
     rng = np.random.default_rng(4)
     tables = [table(rng.random((40, 30)) < p, f"m{p}", size) for p, size in ((0.5, 1e4), (0.6, 1e5), (0.7, 1e6))]
     again = [table(rng.random((40, 30)) < p, f"r{p}", 1e5) for p in (0.5, 0.6, 0.7)]
-    sd, df = run_loss(tables, 1, 3, repeats=again).training_noise()
+    sd, df = run_losses(tables, 1, [3], repeats=again)[3].training_noise()
     assert df == 2 and 0.2 < sd < 0.8
     short = [table(rng.random((40, 2)) < 0.6, f"r{i}", 1e5) for i in range(3)]
-    assert run_loss(tables, 1, 3, repeats=short).repeats is None
+    assert run_losses(tables, 1, [3], repeats=short)[3].repeats is None
 
 
 def test_the_rise_is_as_wide_for_every_number_of_tokens():

@@ -14,7 +14,7 @@ from rbplib.models.files import folder_digest, hub_model
 from rbplib.models.load import load_model
 from rbplib.models.sizes import family_sizes
 from rbplib.ranks.engine import token_ranks
-from rbplib.ranks.table import read_ranks
+from rbplib.ranks.stored import read_ranks
 from rbplib.settings import InputError, load_family
 
 pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")

@@ -167,7 +167,7 @@ def test_a_mixture_whose_family_does_not_say_is_told_once(tmp_path):
 
 def test_another_choice_of_experts_is_another_table(tmp_path, monkeypatch):
     from rbplib.ranks.measure import measure
-    from rbplib.ranks.table import read_ranks
+    from rbplib.ranks.stored import read_ranks
 
     (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 5)
     sizes = []

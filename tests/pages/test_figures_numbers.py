@@ -18,7 +18,7 @@ from ranktables import write_family
 from rbplib.laws.curve import family_curve, family_tables
 from rbplib.laws.difference import exponent_difference
 from rbplib.laws.law import fit, fit_law, fit_laws
-from rbplib.laws.runs import hit_dependence, run_loss
+from rbplib.laws.runs import hit_dependence, run_losses
 from rbplib.pages.examples import same_probability, three_predictions
 from rbplib.settings import load_corpus, load_family
 
@@ -93,7 +93,7 @@ def place(request, tmp_path_factory):
 
 def test_figure_1_equal_probability_and_different_rank(place):
     raw, family, corpus = place
-    largest = family_tables(family, corpus)[0][-1]
+    largest = family_tables(family, corpus)[0][-1].read()
     pair = same_probability(largest)
     if pair is None:
         pytest.skip("no such pair in this sample")
@@ -105,7 +105,7 @@ def test_figure_1_equal_probability_and_different_rank(place):
 
 def test_figure_2_both_metrics_on_three_predictions(place):
     raw, family, corpus = place
-    rows = list(three_predictions(family_tables(family, corpus)[0][-1], k=3))
+    rows = list(three_predictions(family_tables(family, corpus)[0][-1].read(), k=3))
     assert len(rows) == 3 and np.mean(raw.rank(-1)[rows] <= 3) == pytest.approx(1 / 3)
     curve = family_curve(family, corpus, [3])
     assert curve.rbp[-1, 0] == pytest.approx(np.mean(raw.rank(-1) <= 3))
@@ -169,7 +169,7 @@ def test_figure_7_runs(place):
     tables = family_tables(family, corpus)[0]
     t = raw.tables[-1]
     for k, N in ((1, 1), (10, 5), (100, 10)):
-        loss = run_loss(tables, k, N)
+        loss = run_losses(tables, k, [N])[N]
         success, windows = runs(t["document"], t["position"], raw.rank(-1) <= k, N)
         assert (loss.sums[:, -1].sum(), loss.totals.sum()) == (success, windows)
     hits = (raw.rank(-1) <= 1).astype(float)
@@ -187,7 +187,7 @@ def test_figure_8_cross_entropy_and_histogram(place):
     from rbplib.distributions.histogram import rank_histogram
 
     tables = family_tables(family, corpus)[0]
-    found = rank_histogram(tables[-1].rank(), raw.V)
+    found = rank_histogram(tables[-1].read().rank(), raw.V)
     count = dict(zip(found.low.tolist(), found.count.tolist(), strict=True))
     assert [count.get(r, 0) for r in (1, 2, 10)] == [np.sum(raw.rank(-1) == r) for r in (1, 2, 10)]
     assert found.total == len(raw.rank(-1))

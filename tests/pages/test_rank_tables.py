@@ -10,7 +10,7 @@ from rbplib.distributions.contest import table_contest
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
 from rbplib.pages import appendix, rank_tables
-from rbplib.ranks.table import RankTable
+from rbplib.ranks.stored import RankTable
 
 
 def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):

@@ -13,7 +13,8 @@ from rbplib.__main__ import main
 from rbplib.models import files
 from rbplib.ranks import measure as m
 from rbplib.ranks.identity import asked, digest, expected, ranks_path
-from rbplib.ranks.table import RECORD_KEY, columns_digest, measured, measured_families, read_ranks, write_ranks
+from rbplib.ranks.stored import RECORD_KEY, columns_digest, read_ranks, write_ranks
+from rbplib.ranks.table import measured, measured_families
 from rbplib.settings import InputError, load_corpus, load_family
 from rbplib.text.corpora import sample_path, texts_digest
 from tests.smallmodels import save_model
@@ -177,6 +178,7 @@ def test_code_of_a_model_is_part_of_it_where_its_configuration_names_it(root):
 
 def test_the_digest_of_a_large_file_is_kept_while_the_file_stays(root, monkeypatch):
     monkeypatch.setattr(files, "LARGE", 100_000)
+    monkeypatch.setattr(files, "JUST_NOW", -1)  # of what was written just now nothing is kept, but here
     first, read, real = place(root / "notes.jsonl"), [], files.hub.file_digest
     monkeypatch.setattr(files.hub, "file_digest", lambda path: read.append(Path(path).name) or real(path))
     assert place(root / "notes.jsonl") == first and read and "model.safetensors" not in read
@@ -396,7 +398,7 @@ def test_results_that_are_not_there_are_found(root, capsys):
 
 
 def test_the_checksum_is_over_columns_and_record(root, tables):
-    table = tables["m0"]
+    table = tables["m0"].read()
     columns = {name: getattr(table, name) for name in table.__dataclass_fields__ if name not in ("record", "path")}
     assert table.record["columns_sha256"] == columns_digest(columns)
     write_ranks(root / "again.parquet", columns, table.record)

@@ -17,7 +17,7 @@ from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerF
 from rbplib.ranks import identity
 from rbplib.ranks import measure as m
 from rbplib.ranks import table as tables
-from rbplib.ranks.table import read_ranks
+from rbplib.ranks.stored import read_ranks
 from rbplib.settings import InputError
 from rbplib.text.corpora import load_documents
 
@@ -159,8 +159,8 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
 def test_the_door_reads_each_table_once_smallest_model_first_and_mends_a_damaged_one(root, monkeypatch):
     corpus = str(root / "lines.jsonl")
     run(root)
-    real, read = tables.read_ranks, []
-    monkeypatch.setattr(tables, "read_ranks", lambda path, expect: read.append(path) or real(path, expect))
+    real, read = tables.open_ranks, []
+    monkeypatch.setattr(tables, "open_ranks", lambda path, expect: read.append(path) or real(path, expect))
     found = tables.measured("toy", [corpus])
     assert list(found) == ["lines"] and [t.record["model"] for t in found["lines"]] == ["m0", "m1"]
     assert sorted(read) == sorted(t.path for t in found["lines"])

@@ -12,7 +12,7 @@ from rbplib.pages.tables import precision_curves, precision_frame, shift_frame, 
 from rbplib.ranks import precision
 from rbplib.ranks.engine import token_ranks
 from rbplib.ranks.precision import precision_tables
-from rbplib.ranks.table import RankTable
+from rbplib.ranks.stored import RankTable
 from rbplib.text.corpora import load_documents
 
 

@@ -24,7 +24,8 @@ from rbplib.pages.rank_tables import lognormal_frame, worst_misfit
 from rbplib.ranks.exchange import counted, read_counts, write_counts
 from rbplib.ranks.identity import ranks_path
 from rbplib.ranks.sharing import export_family, import_counts
-from rbplib.ranks.table import COLUMNS, RankTable, family_tables, measured, measured_families, read_ranks, write_ranks
+from rbplib.ranks.stored import COLUMNS, RankTable, read_ranks, write_ranks
+from rbplib.ranks.table import family_tables, measured, measured_families
 from rbplib.settings import InputError, load_family
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,14 +4,17 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rbplib.ranks import table as tables
+from rbplib.models import files
+from rbplib.ranks import stored
 from rbplib.ranks.identity import ranks_path
-from rbplib.ranks.table import COLUMNS, read_ranks, write_ranks
+from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
 from rbplib.settings import InputError
 
 
@@ -45,7 +48,7 @@ def test_round_trip_keeps_dtypes_and_record(tmp_path):
 
 
 def test_rank_definitions():
-    t = tables.RankTable(*(np.array([v]) for v in (0, 1, 5, 3, 2, -1.0)), record={})
+    t = stored.RankTable(*(np.array([v]) for v in (0, 1, 5, 3, 2, -1.0)), record={})
     assert t.rank()[0] == 5 and t.rank("greater+1")[0] == 4 and t.rank("random")[0] == 4.5
     with pytest.raises(InputError, match="greater"):
         t.rank("greater-1")
@@ -107,7 +110,7 @@ def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tables.pq, "write_table", full)
+    monkeypatch.setattr(stored.pq.ParquetWriter, "write_table", full)
     with pytest.raises(InputError, match="No space left"):
         write_ranks(path, columns(seed=1), RECORD)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
@@ -118,7 +121,7 @@ def test_disk_full_for_real(tmp_path):
     code = f"""
 import resource, signal, numpy as np
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from rbplib.ranks.table import write_ranks
+from rbplib.ranks.stored import write_ranks
 from rbplib.settings import InputError
 import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
 from test_table import columns, RECORD
@@ -157,3 +160,77 @@ def test_record_is_plain_json(tmp_path):
     write_ranks(tmp_path / "t.parquet", columns(), RECORD)
     raw = pq.read_schema(tmp_path / "t.parquet").metadata[b"rbplib"]
     assert json.loads(raw)["vocab_size"] == 100
+
+
+def long_columns(lengths, seed=0, vocab=100):
+    """Rows of documents of these lengths; every 13th position is no scored one."""
+    rng, n = np.random.default_rng(seed), sum(lengths)
+    rank = np.minimum(rng.geometric(0.2, n), vocab)
+    ties = np.where((rank > 1) & (rng.random(n) < 0.1), 2, 1)
+    position = np.concatenate([np.arange(1, m + 1) + np.arange(m) // 12 for m in lengths])
+    return {"document": np.repeat(np.arange(len(lengths)), lengths), "position": position, "greater": rank - ties,
+            "token": rng.integers(0, vocab, n), "ties": ties, "logprob": -np.log(rank) - rng.random(n)}  # fmt: skip
+
+
+@pytest.mark.parametrize("lengths", [[30, 0, 7, 200, 1, 64, 65, 3], [500], [64] * 8, [0, 0], [1] * 200])
+def test_counts_of_a_file_read_in_batches_are_those_of_the_table_in_memory(tmp_path, monkeypatch, lengths):
+    monkeypatch.setattr(stored, "BATCH", 64)
+    units = [f"u{i * 7 % 5}" for i in range(len(lengths))]
+    write_ranks(tmp_path / "t.parquet", long_columns(lengths), RECORD | {"documents": len(lengths), "units": units})
+    light, table = open_ranks(tmp_path / "t.parquet"), read_ranks(tmp_path / "t.parquet")
+    assert len(list(light.parts())) > 1 or sum(lengths) <= 64 or len(lengths) == 1
+    assert len(light) == len(table) == sum(lengths) and light.text == table.text and light.documents == table.documents
+    for name in ("totals", "nll", "pairs", "by_source", "scored"):
+        np.testing.assert_array_equal(getattr(light, name), getattr(table, name), name, strict=True)
+    calls = {"hits": ([1, 3, 100],), "runs": (2,), "lagged": (2,), "rank_sums": ()}
+    for name, given in calls.items() if sum(lengths) else ():
+        for definition in ("greater+ties", "greater+1"):
+            found = (getattr(t, name)(*given, definition) for t in (light, table))
+            np.testing.assert_array_equal(*found, name, strict=True)
+
+
+def test_opening_and_counting_tables_holds_a_batch_and_no_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "BATCH", 1 << 12)
+    lengths, columns_bytes = [400] * 500, 6 * 4 * 200_000
+    for name in "abc":
+        write_ranks(tmp_path / name, long_columns(lengths), RECORD | {"documents": 500, "model": name})
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    tables = [open_ranks(tmp_path / name) for name in "abc"]
+    for t in tables:
+        found = t.hits([1, 10]), t.nll, t.runs(3), t.lagged(3), t.pairs, t.scored, t.rank_sums()
+        assert all(counts.any() for counts in found)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < columns_bytes / 2 and kept < columns_bytes / 20 and pa.total_allocated_bytes() - before < 1e5
+
+
+def test_a_table_joined_of_parts_is_the_one_written_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "GROUP", 100)
+    columns = long_columns([90, 41, 8, 200, 1, 6])
+    write_ranks(tmp_path / "whole", columns, RECORD)
+    for number, (a, b) in enumerate([(0, 90), (90, 91), (91, 91), (91, 300), (300, 346)]):
+        write_ranks(tmp_path / str(number), {n: c[a:b] for n, c in columns.items()}, RECORD | {"batch_tokens": number})
+    join_ranks(tmp_path / "joined", [tmp_path / str(number) for number in range(5)], RECORD)
+    assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert [pq.ParquetFile(tmp_path / "joined").metadata.row_group(i).num_rows for i in range(4)] == [100, 100, 100, 46]
+    join_ranks(tmp_path / "none", [], RECORD)
+    assert len(read_ranks(tmp_path / "none")) == 0
+
+
+def test_a_checksum_is_computed_once_and_again_when_the_file_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+    monkeypatch.setattr(files, "JUST_NOW", -1)
+    path, real, computed = tmp_path / "t.parquet", stored.digests, []
+    write_ranks(path, columns(), RECORD)
+    monkeypatch.setattr(stored, "digests", lambda pieces: computed.append(1) or real(pieces))
+    assert [open_ranks(path).text for _ in range(3)] == [read_ranks(path).text] * 3
+    assert len(computed) == 3  # once to open, once to read, once for the text of what was read
+    open_ranks(path, again=True)
+    assert len(computed) == 4
+    data, state = bytearray(path.read_bytes()), path.stat()
+    data[60] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    with pytest.raises(InputError, match="delete it"):
+        open_ranks(path)

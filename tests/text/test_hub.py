@@ -15,7 +15,7 @@ from smallmodels import add_to_config, save_model
 from rbplib import hub as fetch
 from rbplib.models.files import hub_model
 from rbplib.models.load import load_model
-from rbplib.ranks.table import read_ranks
+from rbplib.ranks.stored import read_ranks
 from rbplib.settings import Corpus, InputError
 from rbplib.text.corpora import load_documents
 from rbplib.text.rows import draw

@@ -21,7 +21,7 @@ from rbplib.__main__ import main
 from rbplib.models.files import hub_model
 from rbplib.models.load import load_model
 from rbplib.ranks.measure import measure
-from rbplib.ranks.table import read_ranks
+from rbplib.ranks.stored import read_ranks
 from rbplib.settings import InputError, load_family
 from rbplib.text.rows import draw
 
