@@ -1,6 +1,8 @@
 """A small ladder trained in a minute or two, for the page that trains its own: text, models and family file."""
 
 import json
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
@@ -52,7 +54,8 @@ def train_ladder(family="nano-pythia", rungs=4, tokens=300_000, seed=42, show=Tr
     stream = token_stream(texts)
     plan = train.Plan(tokens=tokens, seed=seed)
     stream = np.tile(stream, -(-(tokens + 1) // len(stream)))
-    folder = results_dir() / "live" / f"{family}-{tokens}-{seed}"
+    made_of = b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py"))) + stream.tobytes()
+    folder = results_dir() / "live" / f"{family}-{tokens}-{seed}-{sha256(made_of).hexdigest()[:8]}"
     records = []
     for name in tqdm(names[:rungs], desc="training", unit="model", disable=not show):
         record = folder / name / "training.json"

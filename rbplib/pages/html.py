@@ -1,40 +1,61 @@
 """The HTML book: index pages of families, the figure of the first page, jupyter-book, and the check of what was run."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 
-from rbplib.pages.notebooks import cells_digest, definition, executed
+from rbplib.pages.notebooks import cells_digest, definition, executed, page_digest
 from rbplib.pages.prose import shown
-from rbplib.settings import load_family, root, write_text
+from rbplib.settings import InputError, load_family, root, write_text
 
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents name it too, and a test compares them
 
 
+def executed_pages():
+    return sorted((root() / "book" / "_executed").glob("*/[!.]*.ipynb"))
+
+
+def expected_pages():
+    """The file in which the workflow keeps what it makes each page of: {path: hash}."""
+    return root() / "logs" / "pages.json"
+
+
+def changed(page, made_of=None):
+    """Why an executed page is not as its run left it, as a sentence, or None; made_of: what it has to say of itself."""
+    try:
+        record = json.loads(text := page.read_text(encoding="utf-8"))["metadata"]["rbp"]
+        right = record["place"] == [page.parent.name, page.stem] and made_of in (None, record["made_of"])
+        if right and record["page"] == page_digest(text):
+            return None
+        return f"{page} was changed or exchanged after it was made: remove it and run `make book`."
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{page} is not a page of the book ({type(error).__name__}): remove it and run `make book`."
+
+
+def outdated(page):
+    """Why a whole page is not of its notebook and family as they are now, or None."""
+    record = nbformat.read(page, 4).metadata["rbp"]
+    source = root() / "notebooks" / f"{record['notebook']}.ipynb"
+    if not source.is_file():
+        return f"{page} comes from a notebook that is gone: remove the page."
+    if record["source"] != cells_digest(nbformat.read(source, 4)):
+        return f"{page} is older than its notebook: run `make book`."
+    with suppress(InputError):
+        if record["family"] in (None, definition(record["parameters"]["family"])):
+            return None
+    return f"{page} is of a family that its file says otherwise now: run the book again."
+
+
 def check_pages():
     """Compare every executed page with its record: (pages looked at, problems as sentences)."""
-    pages = sorted((root() / "book" / "_executed").glob("*/[!.]*.ipynb"))
-    problems = []
-    for page in pages:
-        try:
-            nb = nbformat.read(page, 4)
-            record = nb.metadata["rbp"]
-            source = root() / "notebooks" / f"{record['notebook']}.ipynb"
-            if record["page"] != cells_digest(nb):
-                problems.append(f"{page} was changed after it was made: run `make book`.")
-            elif not source.is_file():
-                problems.append(f"{page} comes from a notebook that is gone: remove the page.")
-            elif record["source"] != cells_digest(nbformat.read(source, 4)):
-                problems.append(f"{page} is older than its notebook: run `make book`.")
-            elif record["family"] and record["family"] != definition(record["parameters"]["family"]):
-                problems.append(f"{page} is of a family that its file says otherwise now: run the book again.")
-        except Exception as error:  # a damaged file fails in the reader's own many ways
-            problems.append(f"{page} is not a page of the book ({type(error).__name__}): run `make book`.")
-    return len(pages), problems
+    pages = executed_pages()
+    return len(pages), [why for page in pages if (why := changed(page) or outdated(page))]
 
 
 def title_of(notebook):
@@ -66,6 +87,10 @@ def build_html():
 
     An incremental build would keep stale contents and forget earlier warnings, and save seconds only.
     """
+    expected = json.loads(expected_pages().read_text(encoding="utf-8")) if expected_pages().is_file() else {}
+    for page in executed_pages():
+        if why := changed(page, expected.get(page.relative_to(root()).as_posix())):
+            raise InputError(why)
     html = root() / "_build" / "html"
     shutil.rmtree(html.parent, ignore_errors=True)
     script = Path(sys.executable).with_name("jupyter-book")

@@ -65,13 +65,14 @@ def parameters_cell(notebook):
     return next((c.source for c in cells), "")
 
 
-def run_notebook(notebook, family=None, out=None, parameters=None):
+def run_notebook(notebook, family=None, out=None, parameters=None, made_of=None):
     """Run one notebook with papermill and write it, fit for the book. What its cells say on stderr goes to stderr.
 
     Args:
         notebook: name in `notebooks/`. family: name or YAML path; None for a notebook that runs once.
         out: path of the executed file, by default its place in the book. It appears whole or not at all.
         parameters: {name: value}; papermill alone would only log an unknown one and run the default.
+        made_of: the workflow's hash of all that goes into the page, kept with it.
     Returns:
         path of the executed file.
     Raises:
@@ -89,15 +90,16 @@ def run_notebook(notebook, family=None, out=None, parameters=None):
     with one_at_a_time(out), one_at_a_time(ran):
         page = _execute(source, ran, parameters)
         tidy(page, family and load_family(family).name)
-        page.metadata["rbp"] = {
-            "notebook": source.stem,
-            "parameters": parameters,
-            "family": family and definition(family),
-            "source": cells_digest(nbformat.read(source, 4)),
-            "page": cells_digest(page),
-        }
-        write_text(out, nbformat.writes(page) + "\n")
+        record = {"notebook": source.stem, "parameters": parameters, "family": family and definition(family)}
+        write_page(page, out, record | {"source": cells_digest(nbformat.read(source, 4)), "made_of": made_of})
     return out
+
+
+def write_page(page, out, record):
+    """Write an executed page with its record, its place and a digest of all that."""
+    page.metadata["rbp"] = record | {"place": [out.parent.name, out.stem]}
+    page.metadata["rbp"]["page"] = page_digest(nbformat.writes(page))
+    write_text(out, nbformat.writes(page) + "\n")
 
 
 def for_family(source, family=None):
@@ -166,3 +168,10 @@ def cells_digest(nb):
     """sha256 of what a notebook's cells say and show."""
     content = [[c.cell_type, c.source, c.get("outputs", [])] for c in nb.cells]
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def page_digest(text):
+    """sha256 of what an executed page's file holds, but the digest that it carries itself."""
+    said = json.loads(text)
+    said["metadata"]["rbp"].pop("page", None)
+    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

@@ -175,12 +175,13 @@ def main(argv=None):
     parser.add_argument("step", choices=("notebook", "index", "figure", "html"))
     parser.add_argument("name", nargs="?", help="of the notebook, or of the family of an index page")
     parser.add_argument("--family")
+    parser.add_argument("--made-of", help="hash of all that goes into the page")
     parser.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"n_bootstrap\": 1000}'")
     a = parser.parse_args(argv)
     stopped_by(interrupt)
     try:
         if a.step == "notebook":
-            notebooks.run_notebook(a.name, a.family, parameters=a.parameters)
+            notebooks.run_notebook(a.name, a.family, parameters=a.parameters, made_of=a.made_of)
         elif a.step == "index":
             html.family_index(a.name)
         elif a.step == "figure":

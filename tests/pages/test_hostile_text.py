@@ -53,8 +53,7 @@ def place(tmp_path_factory):
             notebooks.tidy(nb, "hostile")
             nb.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
             path = place / "book" / "_executed" / "hostile" / f"{name}.ipynb"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(nbformat.writes(nb))
+            notebooks.write_page(nb, path, {"made_of": None})
         family_index("hostile")
         yield place
     finally:

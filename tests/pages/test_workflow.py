@@ -18,7 +18,6 @@ from notebookfiles import KERNEL
 from ranktables import write_family
 
 from rbplib.pages.workflow import make_book, run
-from rbplib.ranks.identity import asked, expected, ranks_path
 from rbplib.settings import InputError, load_corpus
 from rbplib.text.corpora import sample_path, texts_digest
 
@@ -80,38 +79,6 @@ def place(tmp_path, monkeypatch):
 def test_one_job_per_notebook_and_two_to_measure_a_family(place):
     jobs = planned(place)
     assert jobs == {"measure__demo": 2, "notebook": 1, "together": 1, "index": 1, "html": 1, "all": 1, "total": 7}
-
-
-CHANGES = {  # file of the library that changed: the rules that run again
-    "models/load.py": set(),
-    "ranks/plan.py": set(),
-    "ranks/precision.py": {"together", "html"},  # page 11 alone
-    "ranks/table.py": {"notebook", "together", "index", "html"},
-    "ranks/stored.py": {"notebook", "together", "index", "html"},
-    "laws/law.py": {"notebook", "together", "index", "html"},
-    "pages/workflow.py": set(),
-    "pages/html.py": {"html"},
-}
-
-
-def test_what_runs_again_follows_from_the_rooms(place, monkeypatch):
-    library = place / "library" / "rbplib"
-    shutil.copytree(ROOT / "rbplib", library, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setenv("PYTHONPATH", str(library.parent))
-    monkeypatch.setenv("RBP_ROOT", str(place))
-    monkeypatch.setenv("RBP_RESULTS", str(place / "results"))
-    expect = expected(*asked("demo"))
-    made = [ranks_path(entries) for of_model in expect.values() for entries in of_model]
-    made += ["book/_executed/demo/01_first.ipynb", "book/_executed/all/11_precision.ipynb"]
-    for name in [*made, "book/_executed/demo/index.md", "_build/html/index.html"]:
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).touch()
-    soon = time.time() + 100
-    for name, rules in CHANGES.items():
-        before = (library / name).stat().st_mtime
-        os.utime(library / name, (soon, soon))
-        assert set(planned(place)) - {"all", "total"} == rules, name
-        os.utime(library / name, (before, before))
 
 
 def test_a_page_runs_again_when_its_family_is_another(place):

@@ -1,0 +1,278 @@
+"""What runs again after one change: on a small root whose tables and pages are planted by dry runs."""
+
+import json
+import logging
+import os
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from notebookfiles import KERNEL
+
+from rbplib import settings
+from rbplib.pages import html, notebooks
+from rbplib.ranks import identity
+from rbplib.text.corpora import sample_path, texts_digest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = {  # name: (its parameters, what it imports)
+    "01_first": ("family: str = 'demo'\ncorpora: list = []\nn_bootstrap: int = 9", "rbplib.laws.law"),
+    "02_models": ("family: str = 'demo'\ncorpora: list = []", "rbplib.text.windows, rbplib.models.load"),
+    "09_families": ("families: list = []\ncorpora: list = []", "rbplib.pages.evidence"),
+    "10_published": ("seed: int = 1", "rbplib.laws.published"),
+    "11_precision": ("family: str = 'demo'\ncorpora: list = []", "rbplib.ranks.precision"),
+    "12_train_your_own": ("family: str = 'demo'\nseed: int = 1", "training.live"),
+}
+CONFIG = ["--config", "corpora=docs,notes"]
+
+
+class Jobs(logging.Handler):
+    """The jobs that Snakemake tells: {"notebook demo/01_first", "measure demo/small", ...}."""
+
+    def __init__(self):
+        super().__init__(logging.INFO)
+        self.found, self.inputs, self.made_of, self.words = set(), {}, {}, []
+
+    def emit(self, record):
+        if getattr(record, "event", None) == "job_info" and record.rule_name != "all":
+            rule, output = record.rule_name.split("__")[0], Path(list(record.output)[0])
+            parts = output.parts[-3:-1] if rule == "measure" else (output.parent.name, output.stem)
+            name = "/".join(parts)
+            self.found.add(rule if rule == "html" else f"{rule} {name}".removesuffix("/index"))
+            self.inputs[output.stem] = [str(p).split(" ")[0] for p in record.input]
+            self.made_of[name] = m[1] if (m := re.search(r"--made-of (\S+)", record.shellcmd or "")) else None
+        elif record.levelno >= logging.ERROR:
+            self.words.append(record.getMessage())
+
+
+def flow(place, *more):
+    from snakemake import cli
+
+    jobs, logger, here = Jobs(), logging.getLogger("snakemake"), os.getcwd()
+    logger.handlers = [jobs]
+    profile = ["--profile", ROOT / "workflow/profiles/default", "--cores", "1", "--quiet", "all", "--nolock"]
+    try:
+        cli.main(list(map(str, ["--snakefile", ROOT / "workflow/Snakefile", "--directory", place, *profile, *more])))
+    except SystemExit as end:
+        assert not end.code, jobs.words
+    finally:
+        logger.handlers = []
+        os.chdir(here)
+    return jobs
+
+
+def page(place, family, name):
+    return place / "book/_executed" / family / f"{name}.ipynb"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A root with two families, models trained again, texts of two kinds, and everything made once."""
+    pytest.importorskip("snakemake")
+    place, patch = tmp_path_factory.mktemp("reruns"), pytest.MonkeyPatch()
+    for folder in ("families", "corpora", "notebooks", "book", "published", "models/local"):
+        (place / folder).mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "rbplib", place / "library/rbplib", ignore=ignored)
+    shutil.copytree(ROOT / "training", place / "training", ignore=ignored)
+    for name in ("_config.yml", "_toc.yml", "published/lambada.csv", "book/claims.yml", "book/glossary.md"):
+        shutil.copy(ROOT / name, place / name)
+    (place / "models/local/config.json").write_text('{"model_type": "gpt2"}')
+    models = [{"id": "a/small"}, {"id": "a/middle"}, {"id": "models/local", "name": "large"}]
+    said = {"embedded": True, "title": "A", "note": "n", "context": 256, "models": models}
+    (place / "families/demo.yml").write_text(yaml.safe_dump(said | {"repeats": "again"}))
+    (place / "families/other.yml").write_text(yaml.safe_dump(said))
+    (place / "families/again.yml").write_text(yaml.safe_dump({"context": 256, "models": [{"id": "b/s1"}]}))
+    (place / "corpora/docs.yml").write_text("source: embedded\nkind: docs\ntitle: Docs\n")
+    (place / "corpora/notes.yml").write_text("path: notes.txt\ntitle: Notes\n")
+    (place / "notes.txt").write_text("Some words.\n\nMore words.\n")
+    for name, (said, modules) in NOTEBOOKS.items():
+        cell = new_code_cell(said, metadata={"tags": ["parameters"]})
+        cells = [new_markdown_cell("# T"), cell, new_code_cell(f"import {modules}")]
+        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), place / f"notebooks/{name}.ipynb")
+    patch.setenv("RBP_ROOT", str(place))
+    patch.setenv("RBP_RESULTS", str(place / "results"))
+    patch.setattr(settings, "__file__", str(place / "library/rbplib/settings.py"))
+    patch.setattr(notebooks, "_execute", lambda source, ran, given: notebooks.for_family(source))
+    kept = sample_path(settings.load_corpus("docs"))
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"texts": ["words"], "digest": texts_digest(["words"])}))
+    for family in ("demo", "other", "again"):
+        expect = identity.expected(*identity.asked(family, None, ["docs", "notes"]))
+        for path in (identity.ranks_path(e) for of_model in expect.values() for e in of_model):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    first = flow(place, *CONFIG, "-n")
+    for name in (job.split(" ")[1] for job in first.found if job.startswith(("notebook", "together"))):
+        family = name.split("/")[0]
+        notebooks.run_notebook(name.split("/")[1], None if family == "all" else family, made_of=first.made_of[name])
+    for family in ("demo", "other"):
+        html.family_index(family)
+    (place / "_build/html").mkdir(parents=True)
+    (place / "_build/html/index.html").touch()
+    flow(place, *CONFIG, "--touch", "--forceall")
+    yield place
+    patch.undo()
+
+
+def test_nothing_changed_runs_nothing(built):
+    assert flow(built, *CONFIG, "-n").found == set()
+
+
+def edit(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{path.name} does not say {old!r}"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def in_yaml(path, change):
+    said = yaml.safe_load(path.read_text())
+    change(said)
+    path.write_text(yaml.safe_dump(said))
+
+
+def in_page(path, change):
+    said = json.loads(path.read_text())
+    change(said)
+    path.write_text(json.dumps(said))
+
+
+def remark(path):
+    path.write_text(path.read_text(encoding="utf-8") + "\n# another line\n", encoding="utf-8")
+
+
+def family(name, change):
+    return f"families/{name}.yml", lambda path: in_yaml(path, change)
+
+
+def corpus(name, change):
+    return f"corpora/{name}.yml", lambda path: in_yaml(path, change)
+
+
+def library(name):
+    return f"library/rbplib/{name}.py", remark
+
+
+def of(family):
+    """The pages of a family, and those of all families with it."""
+    return {f"notebook {family}/01_first", f"notebook {family}/02_models", f"index {family}", *TOGETHER}
+
+
+TOGETHER = {f"together all/{name}" for name in ("09_families", "11_precision", "12_train_your_own")}
+FREE = {"together all/10_published"}
+BOTH = of("demo") | of("other")
+ALL = BOTH | FREE
+AGAIN = {"measure again/s1"}
+MODELS = {f: {f"measure {f}/small", f"measure {f}/large"} for f in ("demo", "other")}
+LAW = {"notebook demo/01_first", "notebook other/01_first", "index demo", "index other"}
+RUN = {"notebook demo/02_models", "notebook other/02_models", "index demo", "index other"}
+LAW |= {"together all/09_families", *FREE}
+ONE = {"notebook demo/01_first", "index demo"}
+SMALL = {f: {f"measure {f}/small"} for f in ("demo", "other")}
+EVERY = MODELS["demo"] | MODELS["other"] | AGAIN
+PAGE = "book/_executed/demo/01_first.ipynb"
+CHANGES = {  # what changes: (file, how, the jobs that run again but html)
+    "a family's title": (*family("demo", lambda f: f.update(title="B")), of("demo")),
+    "a family's note": (*family("demo", lambda f: f.update(note="more")), of("demo")),
+    "a model's size": (*family("other", lambda f: f["models"][0].update(nonembedding_params=9)), of("other")),
+    "a dtype": (*family("other", lambda f: f["models"][0].update(dtype="Q8_0")), SMALL["other"] | of("other")),
+    "a model's revision": (*family("demo", lambda f: f["models"][0].update(revision="r")), SMALL["demo"] | of("demo")),
+    "a family's window": (*family("other", lambda f: f.update(context=128)), MODELS["other"] | of("other")),
+    "a model less": (*family("other", lambda f: f["models"].pop(1)), of("other")),
+    "a model more": (*family("other", lambda f: f["models"].append("a/more")), {"measure other/more"} | of("other")),
+    "models in another order": (*family("other", lambda f: f["models"].reverse()), of("other")),
+    "which are trained again": (*family("demo", lambda f: f.pop("repeats")), of("demo")),
+    "the title of those trained again": (*family("again", lambda f: f.update(title="C")), of("demo")),
+    "a model trained again": (*family("again", lambda f: f["models"][0].update(revision="r")), AGAIN | of("demo")),
+    "weights here": ("models/local/config.json", lambda p: p.write_text("{}"),
+                     {"measure demo/large", "measure other/large"} | BOTH),
+    "a corpus's title": (*corpus("docs", lambda c: c.update(title="D")), BOTH),
+    "a corpus's note": (*corpus("notes", lambda c: c.update(note="n")), BOTH),
+    "a corpus's licence": (*corpus("notes", lambda c: c.update(licence="mine")), BOTH),
+    "a corpus's group": (*corpus("docs", lambda c: c.update(group="{a}")), EVERY | BOTH),
+    "the text in a file": ("notes.txt", remark, EVERY | BOTH),
+    "published numbers": ("published/lambada.csv", remark, ALL),
+    "another file of published numbers": ("published/new.csv", lambda p: p.write_text("a\n1\n"), ALL),
+    "the claims": ("book/claims.yml", remark, ALL),
+    "the law": (*library("laws/law"), LAW),
+    "a module behind the law": (*library("laws/losses"), LAW),
+    "what reads tables": (*library("ranks/table"), LAW | {"together all/11_precision"}),
+    "what counts tables": (*library("ranks/stored"), LAW | {"together all/11_precision"}),
+    "windows of text": (*library("text/windows"), RUN | {"together all/11_precision"}),
+    "what loads models": (*library("models/load"), RUN | {"together all/11_precision"}),
+    "what measures": (*library("ranks/engine"), {"together all/11_precision"}),
+    "what tidies pages": (*library("pages/notebooks"), ALL),
+    "the recipe of training": ("training/train.py", remark, {"together all/12_train_your_own"}),
+    "what plans": (*library("ranks/plan"), set()),
+    "what runs the steps": (*library("pages/workflow"), set()),
+    "what makes HTML": (*library("pages/html"), {"html"}),
+    "a page of the book": ("book/glossary.md", remark, {"html"}),
+    "the contents": ("_toc.yml", remark, {"html"}),
+    "a remark in a family's file": ("families/demo.yml", remark, set()),
+    "a remark in a corpus's file": ("corpora/docs.yml", remark, set()),
+    "a notebook": ("notebooks/02_models.ipynb", lambda p: edit(p, "# T", "# U"), RUN),
+    "an executed page's words": (PAGE, lambda p: edit(p, "# T", "# U"), ONE),
+    "an executed page's tags": (PAGE, lambda p: edit(p, "remove-cell", "hide-cell"), ONE),
+    "an executed page's record": (PAGE, lambda p: edit(p, '"made_of": "', '"made_of": "0'), ONE),
+    "an executed page for another's": (PAGE, lambda p: shutil.copy(p.parents[1] / "other" / p.name, p), ONE),
+    "half an executed page": (PAGE, lambda p: p.write_text(p.read_text()[:99]), ONE),
+    "no executed page": (PAGE, Path.unlink, ONE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_one_change_runs_what_follows_from_it(built, what):
+    name, change, jobs = CHANGES[what]
+    path = built / name
+    before = (path.read_bytes(), path.stat()) if path.is_file() else None
+    try:
+        change(path)
+        found = flow(built, *CONFIG, "-n").found
+    finally:
+        path.unlink(missing_ok=True)
+        if before:
+            path.write_bytes(before[0])
+            os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    print(f"{what}: {len(found)} jobs, {len([j for j in found if j.startswith('measure')])} of them measure")
+    assert found == jobs | ({"html"} if jobs else set())
+
+
+def test_the_measuring_code_s_number_measures_every_table(built, monkeypatch):
+    monkeypatch.setattr(identity, "MEASURING", identity.MEASURING + 1)
+    assert flow(built, *CONFIG, "-n").found == EVERY | BOTH | {"html"}
+
+
+def test_a_parameter_runs_the_pages_that_have_it(built):
+    assert flow(built, *CONFIG, "n_bootstrap=500", "-n").found == LAW - {"together all/09_families", *FREE} | {"html"}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_lost_or_new_table_runs_what_reads_it(built, lost):
+    table = next((built / "results/ranks/other/small").glob("docs-*"))
+    before = table.stat()
+    table.unlink() if lost else table.write_bytes(b"other rows")
+    found = flow(built, *CONFIG, "-n").found
+    table.write_bytes(b"")
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
+    read = of("other") - {"together all/12_train_your_own"} | {"html"}
+    assert found == (read | {"measure other/small"} if lost else read)
+
+
+def test_a_page_of_another_run_is_not_published(built):
+    """An older page in the place of a newer one fits its own digest, but not what the workflow makes it of."""
+    path, expected = built / PAGE, html.expected_pages()
+    settings.write_text(expected, json.dumps({PAGE: "of this law"}))
+    before = path.read_bytes()
+    try:
+        notebooks.run_notebook("01_first", "demo", made_of="of another law")
+        assert html.changed(path) is None
+        with pytest.raises(settings.InputError, match=r"demo/01_first\.ipynb was changed or exchanged .* `make book`"):
+            html.build_html()
+        assert (built / "_build/html/index.html").is_file()
+    finally:
+        path.write_bytes(before)
+        expected.unlink()
