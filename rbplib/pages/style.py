@@ -5,6 +5,7 @@ distinction for readers in grey. Figures are SVG on a white plate, so that they 
 """
 
 import html
+import re
 import zlib
 from io import StringIO
 from itertools import cycle
@@ -41,6 +42,8 @@ _SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("sky", 
 
 GREY = "#888888"
 EMPTY = "nothing to show"
+# A fifth of an SVG: digits below a hundredth of a point, indents, remarks, names of parts.
+SPARED = re.compile(r'(?<=[ "])(\d+\.\d\d)\d+|^ +|<!--.*-->\n| id="[A-Za-z.\d]+_\d+"', re.M)
 WIDTH = 6.6  # inches; 700 px on a page at the size below
 RC = {
     "figure.figsize": (WIDTH, 3.9),
@@ -94,14 +97,14 @@ def corpus_styles(names):
 
 
 def svg_of(figure):
-    """The figure as SVG text, without a date, so that a rerun gives the same bytes; empty axes say so."""
+    """The figure as SVG text, to a hundredth of a point, so that a rerun gives the same bytes; empty axes say so."""
     for ax in figure.axes:
         name_empty(ax)
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
     out = StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
+    return SPARED.sub(r"\1", out.getvalue())
 
 
 def drawn(text):
