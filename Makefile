@@ -9,13 +9,17 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 UV      := uv==0.13.9
 
-.PHONY: book test serve train bench real env lock clean
+.PHONY: book test stress serve train bench real env lock clean
 
 book: $(READY)
 	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n logical --maxprocesses 8 --no-loadscope-reorder
+
+# what may befall a run, done to it; root can also fill disks and read as another user
+stress: $(READY)
+	@$(BIN)/python -m tests.stress
 
 serve: $(READY)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

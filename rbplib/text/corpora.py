@@ -122,7 +122,7 @@ def kept_sample(corpus):
             drawn = packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
             held = {"texts": [text for _, text in drawn], "units": [source for source, _ in drawn]}
         held["digest"] = texts_digest(held["texts"])
-        write_text(path, json.dumps(held))
+        write_text(path, json.dumps(held | {"rest": rest_digest(held)}))
     return held
 
 
@@ -166,9 +166,15 @@ def read_sample(path):
     """A kept sample, or None where there is none or it is damaged."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
-        return held if held["digest"] == texts_digest(held["texts"]) else None
+        rest = held.pop("rest", None)  # of what the digest of the texts does not cover
+        whole = held["digest"] == texts_digest(held["texts"]) and rest in (None, rest_digest(held))
+        return held if whole and Documents(**held) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def rest_digest(held):
+    return texts_digest([json.dumps(held | {"texts": None}, sort_keys=True)])
 
 
 def sample_here(corpus):

@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -210,35 +208,6 @@ def test_an_interrupted_run_goes_on_from_its_parts(root, monkeypatch):
     monkeypatch.setattr(m, "measure_windows", real)
     run(root, models=["m1"])
     assert read_ranks(path).record["columns_sha256"] == resumed
-
-
-def test_killed_at_a_random_instant(root, tmp_path):
-    """kill -9 the real process at several instants: never a half table, and the last run finishes to the same bytes."""
-    code = (
-        "import sys; from rbplib.ranks import measure as m; m.PART_TOKENS = 150; real = m.measure_windows\n"
-        "import time\n"
-        "def slow(*a): time.sleep(0.05); return real(*a)\n"
-        f"m.measure_windows = slow; m.measure('toy', ['m1'], [{str(root / 'lines.jsonl')!r}], progress=False)"
-    )
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    path = place(root)
-    seen_parts = 0
-    for wait in (0.1, 0.3):
-        process = subprocess.Popen([sys.executable, "-c", code], env=env)
-        deadline = time.monotonic() + 60
-        while not list(path.parent.glob(".lines-*.parts-*/*.parquet")) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(wait)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        if path.exists():
-            read_ranks(path)
-        seen_parts = max(seen_parts, len(list(path.parent.glob(".lines-*.parts-*/*.parquet"))))
-    assert seen_parts
-    subprocess.run([sys.executable, "-c", code], env=env, check=True)
-    killed = read_ranks(path).record["columns_sha256"]
-    whole = read_ranks(run(root, models=["m1"], results=tmp_path / "whole")[0]).record["columns_sha256"]
-    assert killed == whole
 
 
 def test_memory_that_runs_out_halves_the_batch(root, tmp_path, monkeypatch):
