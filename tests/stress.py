@@ -108,7 +108,7 @@ def ended(child):
 
 def tables(results):
     """{place of a table: (digest of its columns, rows)} of those that are whole."""
-    from rbplib.ranks.table import read_ranks
+    from rbplib.ranks.stored import read_ranks
     from rbplib.settings import InputError
 
     found = {}

@@ -120,7 +120,11 @@ def test_the_book_has_one_maker_and_a_dead_ones_locks_are_taken_over(tmp_path, m
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
     stale = [".snakemake/locks/0.input.lock", "logs/.book.log.lock", "results/corpora/.docs.json.01234567.tmp"]
-    stale += ["results/ranks/f/m/.docs.parquet.01234567.tmp", "book/_executed/f/.01_metric.ipynb.01234567.tmp"]
+    stale += [
+        "results/.digests.json.01234567.tmp",
+        "results/ranks/f/m/.docs.parquet.01234567.tmp",
+        "book/_executed/f/.01_metric.ipynb.01234567.tmp",
+    ]
     for name in stale:
         write_text(tmp_path / name, "")
     with alone():

@@ -155,7 +155,7 @@ def alone():
         for lock in root().glob(".snakemake/locks/*"):
             lock.unlink()
         pages, tables = root().glob("book/_executed/*"), results_dir().glob("ranks/*/*")
-        sweep([root() / "logs", *pages, *results_dir().glob("*"), *tables])
+        sweep([root() / "logs", *pages, results_dir(), *results_dir().glob("*"), *tables])
         yield
 
 

@@ -23,6 +23,7 @@ from rbplib.models import load as loading
 from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.identity import asked, digest, expected, ranks_path
 from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
+from rbplib.settings import results_dir
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
 
@@ -84,7 +85,7 @@ def measure(
     options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     where = {m: [ranks_path(entries, results) for entries in expect[m.name]] for m in models}
     missing = {m: list(map(Task, corpora, samples, paths, expect[m.name])) for m, paths in where.items()}
-    sweep({path.parent for paths in where.values() for path in paths})
+    sweep({results_dir(), *(path.parent for paths in where.values() for path in paths)})
     for wait in (False, True):
         for model, tasks in missing.items():
             missing[model] = measure_free(model, tasks, wait, options, progress, batch_tokens)
