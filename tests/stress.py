@@ -355,14 +355,6 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
     os.environ |= {"RBP_ROOT": str(place), "RBP_RESULTS": str(place / "results"), "PYTHONPATH": str(ROOT)}
     code = f"from rbplib.pages.workflow import make_book; make_book(settings={SETTINGS!r}, show=False)"
 
-    def mine():
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get("RBP_ROOT") == str(place) and process.pid != os.getpid():
-                    found.append(process)
-        return found
-
     def run():
         return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
@@ -371,12 +363,14 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(draw.uniform(*seconds))
         before = tables(place / "results")
+        steps = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.send_signal(getattr(signal, name))
         said = process.communicate(timeout=NEVER)[1]
+        psutil.wait_procs(steps if name != "SIGKILL" else (), 2)  # a kernel looks for its parent once a second
         lost = sum(
             rows for table, (digest, rows) in before.items() if tables(place / "results").get(table) != (digest, rows)
         )
-        alive = [p for p in mine() if p.status() != psutil.STATUS_ZOMBIE] if name != "SIGKILL" else []
+        alive = [p for p in steps if p.is_running()] if name != "SIGKILL" else []  # it cannot end its steps
         fine = not alive and ("LockException" not in said)
         count.take(fine, f"{name}: left running {alive}, {said[-300:]}", lost)
     process = run()

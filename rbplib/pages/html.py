@@ -47,7 +47,7 @@ def outdated(page):
     if record["source"] != cells_digest(nbformat.read(source, 4)):
         return f"{page} is older than its notebook: run `make book`."
     with suppress(InputError):
-        if record["family"] in (None, definition(record["parameters"]["family"])):
+        if record["family"] is None or record["family"] == definition(record["parameters"]["family"]):
             return None
     return f"{page} is of a family that its file says otherwise now: run the book again."
 
