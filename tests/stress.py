@@ -220,6 +220,32 @@ def together(place, rounds=5, sizes=(2, 4)):
     return count
 
 
+def papers(place):
+    """Two runs of papermill at once on a new family: both end, each table is made once, and the pages say the same."""
+    import nbformat
+    from plantedfamily import write_backwards
+
+    count = Count("papers")
+    write_backwards(place)
+    os.environ |= {"RBP_RESULTS": str(place / "results"), "PYTHONPATH": str(ROOT)}
+    said = "family: backwards\ncorpora: [notes]\nn_bootstrap: 200\n"
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", str(ROOT / "notebooks/02_top1_law.ipynb")]
+    runs = [
+        subprocess.Popen([*command, f"{i}.ipynb", "-y", said], cwd=place, stderr=subprocess.PIPE, text=True)
+        for i in (1, 2)
+    ]
+    for i, run in enumerate(runs, 1):
+        heard = run.communicate(timeout=NEVER)[1]
+        count.take(run.returncode == 0, f"run {i}: {heard[-500:]}")
+    if count.survived == 2:
+        pages = [nbformat.read(place / f"{i}.ipynb", 4).cells for i in (1, 2)]
+        shown = [[o for c in cells for o in c.get("outputs", []) if o.get("name") != "stderr"] for cells in pages]
+        for o in (o for outputs in shown for o in outputs):
+            o.pop("execution_count", None)
+        count.take(len(tables(place / "results")) == 3 and shown[0] == shown[1], "pages", 0, strays(place / "results"))
+    return count
+
+
 def flipped(path, draw, part=(0, 1)):
     """Flip one bit of a file, in a part of it; returns its bytes as they were."""
     data = path.read_bytes()
@@ -382,7 +408,7 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
     return count
 
 
-PARTS = {part.__name__: part for part in (kills, together, bits, disks, reader, book)}
+PARTS = {part.__name__: part for part in (kills, together, papers, bits, disks, reader, book)}
 SMALL = {"kills": {"tries": 8}, "together": {"rounds": 1}, "bits": {"tries": 8}, "disks": {"tries": 2}, "reader": {}}
 
 
