@@ -140,10 +140,13 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     same_tokens(tables)
     if len(tables[0]) == 0:
         raise InputError(f"no token of {shared['corpus']} was scored: its documents are empty or too short.")
+    hits = np.empty((tables[0].documents, len(tables), len(ks)), np.int64)
+    for m, table in enumerate(tables):
+        hits[:, m] = table.hits(ks, definition)
     return Curve(
         vocab_size=vocab,
         ks=ks,
-        hits=np.stack([t.hits(ks, definition) for t in tables], axis=1),
+        hits=hits,
         totals=tables[0].totals.astype(np.int64),
         nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,

@@ -72,70 +72,57 @@ class Documents:
 class Counting(Documents):
     """Counts of a rank table, added up over its `parts`: tables in memory, each of whole documents, in order."""
 
-    def _by_document(self, count, names, shape=(), dtype=np.int64):
-        """(D, *shape): what count(part, document of each row from 0, their number) gives for a part's documents."""
-        found = np.zeros((self.documents, *shape), dtype)
-        for part in self.parts(*names):
-            if len(part):
-                first, last = part.document[[0, -1]].astype(np.int64)
-                found[first : last + 1] = count(part, part.document - first, last + 1 - first)
-        return found
-
-    def _distinct(self, columns, *names):
+    def _distinct(self, columns):
         """`distinct` of what columns(part) gives, over all parts."""
-        found = [distinct(*columns(part)) for part in self.parts(*names)]
-        *rows, number = np.hstack(found)
-        return distinct(*rows, number=number) if len(found) > 1 else found[0]
+        *rows, number = np.hstack([distinct(*columns(part)) for part in self.parts("greater", "ties")])
+        return distinct(*rows, number=number)
 
     @cached_property
     def totals(self):
         """Scored tokens of each document, int64 (D,)."""
-        return self._by_document(lambda part, document, n: np.bincount(document, minlength=n), ())
+        found = np.zeros(self.documents, np.int64)
+        for part in self.parts():
+            np.add.at(found, part.document, 1)
+        return found
 
     def hits(self, ks, definition="greater+ties"):
         """Tokens of each document with rank <= k, int64 (D, K). Cost: one sort-free histogram over (document, k)."""
-        columns = len(ks) + 1
-
-        def count(part, document, n):
+        found = np.zeros((self.documents, len(ks) + 1), np.int64)
+        for part in self.parts("greater", "ties"):
             column = np.searchsorted(ks, part.rank(definition), side="left")  # first k with rank <= k
-            return np.bincount(document * columns + column, minlength=n * columns).reshape(n, columns)
-
-        return self._by_document(count, ("greater", "ties"), (columns,))[:, :-1].cumsum(1)
+            np.add.at(found.reshape(-1), part.document.astype(np.int64) * found.shape[1] + column, 1)
+        return found[:, :-1].cumsum(1)
 
     @cached_property
     def nll(self):
         """Summed -logprob of each document in nats, float64 (D,)."""
-
-        def count(part, document, n):
-            return np.bincount(document, -part.logprob.astype(float), n)
-
-        return self._by_document(count, ("logprob",), dtype=float)
+        found = np.zeros(self.documents)
+        for part in self.parts("logprob"):
+            np.add.at(found, part.document, -part.logprob.astype(float))
+        return found
 
     def rank_sums(self, definition="greater+ties"):
         """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the correction of the entropy
         for their number, and of ln R."""
-        *ranks, tokens = self.pairs
-        ranks = rank_of(*ranks, definition)
-        _, correction, log_p = rank_entropy(ranks, tokens)
-        of_rank = np.zeros(ranks.max(initial=0) + 1)
+        greater, ties, tokens = self.pairs
+        _, correction, log_p = rank_entropy(ranks := rank_of(greater, ties, definition), tokens)
+        of_rank, found = np.zeros(ranks.max(initial=0) + 1), np.zeros((2, self.documents))
         of_rank[ranks] = correction - log_p
-
-        def count(part, document, n):
-            rank = part.rank(definition)
-            return np.stack([np.bincount(document, x, n) for x in (of_rank[rank], np.log(rank))], axis=1)
-
-        return self._by_document(count, ("greater", "ties"), (2,), float).T
+        for part in self.parts("greater", "ties"):
+            np.add.at(found[0], part.document, of_rank[rank := part.rank(definition)])
+            np.add.at(found[1], part.document, np.log(rank))
+        return found
 
     @cached_property
     def pairs(self):
         """Distinct (greater, ties) of the whole corpus and their tokens, int64 (3, R)."""
-        return self._distinct(lambda part: (part.greater, part.ties), "greater", "ties")
+        return self._distinct(lambda part: (part.greater, part.ties))
 
     @cached_property
     def by_source(self):
         """Distinct (source, rank) and their tokens, int64 (3, R)."""
         source = self.source
-        return self._distinct(lambda part: (source[part.document], part.rank()), "greater", "ties")
+        return self._distinct(lambda part: (source[part.document], part.rank()))
 
     @cached_property
     def scored(self):

@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from rbplib.ranks.identity import digest
 from rbplib.settings import InputError, atomic_path
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32) | {"logprob": np.float32}
+NOTHING = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
 RECORD_KEY = b"rbplib"
 GROUP, BATCH = 1 << 20, 1 << 18  # rows of a group of a file, and rows that are read at once
 # What every record has.
@@ -56,7 +58,7 @@ class RankTable(Counting):
     @cached_property
     def text(self):
         """SHA-256 of which tokens were scored: equal for models on the same tokens."""
-        return digests(lambda name: [getattr(self, name)])[0]
+        return digests(lambda name: [vars(self)])[0]
 
     @cached_property
     def joined(self):
@@ -71,9 +73,6 @@ class RankTable(Counting):
 
     def parts(self, *names):
         return [self]
-
-    def read(self):
-        return self
 
 
 @dataclass(frozen=True)
@@ -98,45 +97,40 @@ class StoredRanks(Counting):
 
     def parts(self, *names):
         """RankTables of these columns and the documents, each of whole documents, in order; at least one."""
-        empty = dict.fromkeys(COLUMNS) | {name: np.empty(0, COLUMNS[name]) for name in ("document", *names)}
-        rest = RankTable(**empty, record=self.record)
-        for rows in self.batches("document", *names):
-            rows = {name: np.append(getattr(rest, name), values) for name, values in rows.items()}
+        rest, other = {name: NOTHING[name] for name in ("document", *names)}, dict.fromkeys(COLUMNS)
+        for rows in self.batches(*rest):
+            rows = {name: np.append(rest[name], rows[name]) for name in rest}
             last = np.searchsorted(rows["document"], rows["document"][-1])  # a document that may go on
-            if last:
-                yield replace(rest, **{name: values[:last] for name, values in rows.items()})
-            rest = replace(rest, **{name: values[last:] for name, values in rows.items()})
-        yield rest
+            yield RankTable(
+                **other | {name: values[:last] for name, values in rows.items()}, record=self.record, path=self.path
+            )
+            rest = {name: values[last:] for name, values in rows.items()}
+        yield RankTable(**other | rest, record=self.record, path=self.path)
 
-    def digests(self):
-        """`digests` of what the file holds now."""
-        return digests(lambda name: (rows[name] for rows in self.batches(name)))
-
-    def read(self):
-        """The whole table in memory, with its checksum compared. Raises InputError: it is damaged."""
-        rows = list(self.batches(*COLUMNS)) or [{name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}]
-        columns = {name: np.concatenate([batch.pop(name) for batch in rows]) for name in COLUMNS}
-        if columns_digest(columns) != self.record["columns_sha256"]:
+    def read(self, most=None):
+        """RankTable of all rows, with the checksum compared, or of the first so many batches. Raises InputError."""
+        found = {n: np.concatenate([NOTHING[n], *(rows[n] for rows in islice(self.batches(n), most))]) for n in COLUMNS}
+        if most is None and columns_digest(found) != self.record["columns_sha256"]:
             raise unusable(self.path, "fails its checksum")
-        return RankTable(**columns, record=self.record, path=self.path)
+        return RankTable(**found, record=self.record, path=self.path)
 
 
-def digests(pieces):
-    """[SHA-256 of which tokens were scored, of all columns], in the contract's order and byte layout.
+def digests(batches):
+    """(SHA-256 of which tokens were scored, of all columns), in the contract's order and byte layout.
 
-    pieces: the arrays of a column in their order, as a function of its name.
+    batches: mappings that hold a column, in the order of their rows, as a function of its name.
     """
     h, found = hashlib.sha256(), []
     for name, dtype in COLUMNS.items():
-        for piece in pieces(name):
-            h.update(np.ascontiguousarray(piece, dtype=np.dtype(dtype).newbyteorder("<")))
-        found += [h.hexdigest()] if name in ("token", "logprob") else []
-    return found
+        for rows in batches(name):
+            h.update(np.ascontiguousarray(rows[name], dtype=np.dtype(dtype).newbyteorder("<")))
+        found.append(h.hexdigest())
+    return found[2], found[-1]
 
 
 def columns_digest(columns):
     """SHA-256 over the data columns: what 'the same bytes' means."""
-    return digests(lambda name: [columns[name]])[1]
+    return digests(lambda name: [columns])[1]
 
 
 def checked_columns(columns, vocab):
@@ -179,8 +173,7 @@ def join_ranks(path, parts, record):
     def rows(*names):
         return (rows for part in parts for rows in part.batches(*names))
 
-    _, sha = digests(lambda name: (columns[name] for columns in rows(name)))
-    _write(path, record, sum(map(len, parts)), sha, rows(*COLUMNS))
+    _write(path, record, sum(map(len, parts)), digests(rows)[1], rows(*COLUMNS))
 
 
 def _write(path, record, n, sha, pieces):
@@ -234,7 +227,7 @@ def open_ranks(path, expect=None, again=False):
     again: compute the checksum now.
     """
     table = StoredRanks(read_record(path, expect), Path(path))
-    text, sha = table.digests() if again else remembered(table.path, lambda _: table.digests())
+    text, sha = digests(table.batches) if again else remembered(table.path, lambda _: digests(table.batches))
     if sha != table.record["columns_sha256"]:
         raise unusable(path, "fails its checksum")
     return replace(table, text=text)
