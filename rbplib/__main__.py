@@ -18,7 +18,10 @@ MEASURING = (
     option("--model", action="append", help="one model of the family (repeatable; default: all)"),
     option("--corpus", action="append", help="a corpus name, YAML, file, folder or - for standard input (repeatable)"),
     PROTOCOL,
-    option("--device", help="cpu, cuda, cuda:1, mps, auto (spread over devices)"),
+    option(
+        "--device",
+        help="cpu, cuda, cuda:1, mps, auto (spread over devices); to plan also a GPU by name, as h100",
+    ),
     option("--dtype", help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)"),
     RESULTS,
 )
@@ -54,7 +57,7 @@ def list_families(name, as_json):
 )
 def list_corpora(name, family, as_json, results):
     """List corpora; documents and tokens where measured, and what one of them holds."""
-    from rbplib.ranks.plan import corpus_facts, facts_text
+    from rbplib.ranks.facts import corpus_facts, facts_text
     from rbplib.ranks.table import corpus_records
 
     if family and not name:

@@ -4,11 +4,34 @@ torch is imported where it is used: the pages ask other things of these modules 
 """
 
 import os
+from functools import cache
 
 from rbplib.models.sizes import model_sizes
 from rbplib.settings import DTYPES, InputError, check_choice
 
+SMALL = 5_000_000  # parameters, below which handing work to other threads takes longer than the work
+# bytes of memory and dense 16-bit floating-point operations per second of the makers' data sheets
+GPUS = {"t4": (16e9, 65e12), "v100": (32e9, 125e12), "a10": (24e9, 125e12), "l40s": (48e9, 362e12)}
+GPUS |= {"l4": (24e9, 121e12), "rtx4090": (24e9, 165e12), "a100": (80e9, 312e12)}
+GPUS |= {"h100": (80e9, 989e12), "h200": (141e9, 989e12)}
 FILL = 0.85  # share of a device's free memory that weights may take; the rest is for activations and the head
+
+
+@cache
+def all_threads():
+    """The threads that torch takes unless told otherwise."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def choose_threads(parameters):
+    """Use one thread for a small model, all for others; OMP_NUM_THREADS, where it is set, decides."""
+    import torch
+
+    default = all_threads()
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1 if parameters < SMALL else default)
 
 
 def choose_device(device=None):

@@ -20,6 +20,7 @@ from tqdm import tqdm
 import rbplib
 from rbplib.inputs import InputError, complain, one_at_a_time, remove_left, sweep
 from rbplib.models import load as loading
+from rbplib.models.devices import choose_threads
 from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.identity import asked, digest, expected, ranks_path
 from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
@@ -119,6 +120,7 @@ def measure_model(model, tasks, options, progress=True, batch_tokens=None):
     options: of load_model. Raises InputError as `measure`.
     """
     loaded, length = loading.load_model(model, **options), tasks[0].expect["window"]
+    choose_threads(loaded.record["total_params"])
     most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
     if most is not None and most < length:  # cutting the window for one model would unpair the family's tokens
         raise InputError(

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -35,7 +36,8 @@ class Jobs(logging.Handler):
 
     def __init__(self):
         super().__init__(logging.INFO)
-        self.found, self.inputs, self.made_of, self.words = set(), {}, {}, []
+        self.found, self.inputs, self.made_of, self.needs = set(), {}, {}, {}
+        self.words, self.commands = [], []
 
     def emit(self, record):
         if getattr(record, "event", None) == "job_info" and record.rule_name != "all":
@@ -43,6 +45,8 @@ class Jobs(logging.Handler):
             parts = output.parts[-3:-1] if rule == "measure" else (output.parent.name, output.stem)
             name = "/".join(parts)
             self.found.add(rule if rule == "html" else f"{rule} {name}".removesuffix("/index"))
+            self.needs[name] = {**dict(record.resources.items()), "threads": record.threads}
+            self.commands.append(record.shellcmd or "")
             self.inputs[output.stem] = [str(p).split(" ")[0] for p in record.input]
             self.made_of[name] = m[1] if (m := re.search(r"--made-of (\S+)", record.shellcmd or "")) else None
         elif record.levelno >= logging.ERROR:
@@ -276,3 +280,54 @@ def test_a_page_of_another_run_is_not_published(built):
     finally:
         path.write_bytes(before)
         expected.unlink()
+
+
+def test_a_large_model_asks_for_what_the_plan_says(built):
+    """Memory, time, cores and a GPU follow from the model's size; the small embedded ones share a core."""
+    path = built / "families/large.yml"
+    models = [{"id": "c/one", "nonembedding_params": 10**8}, {"id": "c/twelve", "nonembedding_params": 12 * 10**9}]
+    path.write_text(yaml.safe_dump({"context": 512, "models": models}))
+    try:
+        jobs = flow(built, "--config", "corpora=notes", "families=large", "device=a100", "-n", "--cores", "64")
+    finally:
+        path.unlink()
+    small, large = (jobs.needs[f"large/{name}"] for name in ("one", "twelve"))
+    assert large["mem_mb"] > 24_000 > 4_000 > small["mem_mb"] and large["runtime"] >= small["runtime"] >= 30
+    assert (small["gpu"], large["gpu"], large["threads"]) == (1, 1, 64)
+
+
+HOSTILE = ["$(touch ran)", "a 'b' \"c\" `touch ran`;&", "{output} {x}"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("what", ["root", "results", "corpus", "family"])
+def test_no_name_is_ever_a_command(built, monkeypatch, tmp_path, what, name):
+    """Whatever a checkout, a results folder or a file is called, each step gets it whole and runs nothing of it."""
+    root, own = built, tmp_path / name
+    own.mkdir()
+    more = ["corpora=docs", "families=other"]
+    if what == "root":
+        root = own / "root"
+        shutil.copytree(built, root, ignore=shutil.ignore_patterns("library", "_executed", ".snakemake", "ranks"))
+        monkeypatch.setenv("RBP_ROOT", str(root))
+    if what in ("root", "results"):
+        monkeypatch.setenv("RBP_RESULTS", str(own / "results"))
+        shutil.copytree(built / "results/corpora", own / "results/corpora")
+    if what == "corpus":
+        shutil.copy(built / "notes.txt", own / f"{name}.txt")
+        more[0] = f"corpora={json.dumps([str(own / f'{name}.txt')])}"
+    if what == "family":
+        text = (built / "families/other.yml").read_text().replace("models/local", str(built / "models/local"))
+        (own / f"{name}.yml").write_text(f"name: own\n{text}")
+        more[1] = f"families={json.dumps([str(own / f'{name}.yml')])}"
+    if what in ("root", "results") and "{" in name:  # Snakemake would take it for a wildcard
+        with pytest.raises(AssertionError, match="takes no folder with a brace"):
+            flow(root, "--config", *more, "-n")
+        return
+    jobs = flow(root, "--config", *more, "-n", "-p", "--forceall")
+    assert len(jobs.commands) > 8
+    steps = [shlex.split(command) for command in jobs.commands]
+    assert not [w for words in steps for w in words if w.startswith(("$", "`", ";", "&")) or w == "touch"]
+    held = [w for words in steps for w in words if name in w]
+    assert all(w.endswith((f"{name}.yml", f"{name}.txt", "]}")) for w in held)
+    assert held or what in ("root", "results")

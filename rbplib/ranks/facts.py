@@ -1,0 +1,81 @@
+"""What a corpus holds, counted from its text."""
+
+import numpy as np
+
+from rbplib.models.files import model_folder
+from rbplib.models.load import load_tokenizer
+from rbplib.models.sizes import window_length
+from rbplib.settings import known, load_family
+from rbplib.text.corpora import sample_here
+from rbplib.text.windows import encode, make_windows, scored_rows
+
+
+def corpus_facts(corpus, family=None):
+    """What a corpus holds: documents, the sources they are from, and what of its text each source gives.
+
+    Args:
+        corpus: a settings.Corpus. family: a name or record; its tokenizer and window count what the paper's protocol
+            scores. Embedded text is counted as the embedded families read it where none is given, other text by
+            characters.
+    Returns:
+        dict that JSON can hold. largest_share is the largest source's share of the scored tokens (of the characters
+        where `tokens_of` is None), effective_sources 1 / sum of squared shares. None stands for what is not known:
+        everything counted, where the text of a hub's corpus is not here yet.
+    Cost: the text is read and tokenised; text of packages is gathered once.
+    """
+    if family is None and corpus.source == "embedded":
+        family = next((f for f in known("family") if f.embedded), None)
+    family, sample = family and load_family(family), sample_here(corpus)
+    found = {"tokens_of": family and family.name, "window": family and window_length(family)}
+    found |= dict.fromkeys(("documents", "sources", "scored_tokens", "characters", "read_characters"))
+    found |= dict.fromkeys(("largest_source", "largest_share", "effective_sources"))
+    found |= {"note": corpus.note, "licence": corpus.licence, "digest": corpus.digest}
+    if sample is None:
+        return found
+    sizes = np.array([len(text) for text in sample.texts])
+    found |= {"documents": len(sizes), "characters": int(sizes.sum()), "digest": sample.digest}
+    if family:
+        sizes, found["read_characters"] = scored_tokens(sample.texts, family)
+        found["scored_tokens"] = int(sizes.sum())
+    names, source = np.unique(sample.units or np.arange(len(sizes)).astype(str), return_inverse=True)
+    given = np.bincount(source, sizes)
+    largest, share = given.argmax(), given / max(given.sum(), 1)
+    found |= {"sources": len(names), "largest_source": str(names[largest]) if sample.units else None}
+    return found | {"largest_share": float(share[largest]), "effective_sources": float(1 / max((share**2).sum(), 1e-9))}
+
+
+def scored_tokens(texts, family):
+    """Tokens of each document that the paper's protocol scores with a family's tokenizer and window, int64 (D,), and
+    characters of all documents up to their windows' ends."""
+    windows, counts = family_windows(texts, family), np.zeros(len(texts), np.int64)
+    for w in windows.windows:
+        counts[w.document] += len(scored_rows(w, windows.special))
+    return counts, windows.read
+
+
+def family_windows(texts, family, protocol="paper"):
+    """The Windows of documents as a family reads them."""
+    model, length = family.models[0], window_length(family)
+    tokenizer = load_tokenizer(model_folder(model, weights=False)[0], model.id)
+    ids, read = encode(tokenizer, texts, length if protocol == "paper" else None)
+    return make_windows(ids, tokenizer.all_special_ids, length, protocol, read)
+
+
+def facts_text(facts):
+    """What a corpus holds as lines for people."""
+    if facts["documents"] is None:
+        lines = ["its text is not here yet: `rbp measure` fetches it"]
+    else:
+        read = f"{facts['characters']:,} characters"
+        if facts["tokens_of"]:
+            share = facts["read_characters"] / max(facts["characters"], 1)
+            read = f"{facts['scored_tokens']:,} tokens scored as {facts['tokens_of']} reads it"
+            read += f", which are {share:.1%} of the text's characters"
+        largest = f" ({facts['largest_source']})" if facts["largest_source"] else ""
+        lines = [
+            f"{facts['documents']:,} documents of {facts['sources']:,} sources, {read}",
+            f"largest source {facts['largest_share']:.1%}{largest}; as {facts['effective_sources']:.1f} equal sources",
+        ]
+    return [
+        f"    {line}" for line in (*lines, *(f"{n}: {facts[n]}" for n in ("note", "licence", "digest") if facts[n]))
+    ]
