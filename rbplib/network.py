@@ -128,6 +128,7 @@ TOLD = {  # what is said of an error that bears one of these signs; the first th
     "{host} sends {it} round in redirects: try again later or from another network.": ("TooManyRedirects",),
     "{host} cannot be reached safely ({why}): check this machine's clock, proxy and HF_ENDPOINT.": ("SSLError",),
     "{host} does not answer for {it} as the hub does: log in to this network, or correct HF_ENDPOINT.": STRANGE,
+    "{host} answers {code} for a file that {it} lists: run again, or name another revision.": (404, 410, 416, 418, 451),
     "{host} cannot be reached and {it} is not wholly in the cache: connect and run again.": AWAY,
     "the disk is too full for {it}: free space, or set HF_HOME to another disk.": (*FULL, WORDS[2]),
     "{it} lists a file that cannot be kept ({why}): name another revision, or tell its owner.": UNFIT,

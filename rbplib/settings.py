@@ -115,9 +115,10 @@ class Corpus:
 
 
 def yaml_files(what):
-    """{name: path} of the files of families or corpora in the root, and of families that were imported."""
+    """{name: path} of the files of families or corpora in the root and beside results, and of imported families."""
     places = [results_dir() / "imported", root() / "published" / "ranks"] if what == "family" else []
-    return {p.stem: p.resolve() for folder in (*places, root() / FOLDERS[what]) for p in folder.glob("*.yml")}
+    places += [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
+    return {p.stem: p.resolve() for folder in places for p in folder.glob("*.yml")}
 
 
 def family_names():

@@ -87,6 +87,22 @@ def test_results_and_families_are_written_to_the_current_folder(python, tmp_path
     assert said.startswith(f"Families are looked for in {tmp_path}/families") and "checkout" not in said
 
 
+def test_a_family_just_written_is_found(python, tmp_path):
+    (tmp_path / "families").mkdir()
+    (tmp_path / "families" / "zz.yml").write_text("models: [EleutherAI/pythia-14m]\n")
+    assert "zz" in python("-c", "from rbplib.settings import *; print(load_family('zz'), load_corpus('docs'))")[1]
+
+
+def test_without_the_packages_of_the_book(python, tmp_path):
+    blocked = "nbformat papermill jupytext snakemake nbclient".split()
+    code = f"import sys; sys.modules |= dict.fromkeys({blocked}); from rbplib.__main__ import main; sys.exit(main())"
+    (tmp_path / "results" / "ranks").mkdir(parents=True)
+    done, out, err = python("-c", code, "check")
+    assert (done, err) == (0, "") and "0 tables and 0 pages checked, 0 problems" in out
+    done, out, err = python("-c", code, "book")
+    assert done == 2 and "this needs nbformat" in err and len(err.splitlines()) == 1
+
+
 def test_a_book_without_a_checkout_is_one_sentence(python, tmp_path):
     code, out, err = python("-m", "rbplib", "book", "--family", "pythia")
     assert (code, out) == (2, "") and "in a checkout of the repository" in err and len(err.splitlines()) == 1

@@ -113,7 +113,7 @@ def same_tokens(tables):
     """Refuse tables that do not hold the same (document, position, token) rows: pairing would be false."""
     first = tables[0]
     for t in tables[1:]:
-        if t.text != first.text:
+        if (t.text, t.documents) != (first.text, first.documents):
             raise InputError(
                 f"{t.record.get('model')} and {first.record.get('model')} were not measured on the same tokens of "
                 f"{first.record.get('corpus')}: measure them again with one tokenizer, window and sample."

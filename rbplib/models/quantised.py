@@ -23,7 +23,10 @@ def gguf_of(place):
     Raises InputError: the folder holds several, or the file is one part of several.
     """
     place = Path(place)
-    found = [place] if place.is_file() else sorted(p for p in place.iterdir() if p.suffix == ".gguf")
+    try:
+        found = [place] if place.is_file() else sorted(p for p in place.iterdir() if p.suffix == ".gguf")
+    except OSError as error:
+        raise InputError(f"{place} cannot be read ({error.strerror}): change its permissions.") from None
     if place.is_dir() and (place / "config.json").is_file() and any(place.glob("*.safetensors")) or not found:
         return None
     if re.search(r"-\d{5}-of-\d{5}$", found[0].stem):

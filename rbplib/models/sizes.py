@@ -77,6 +77,8 @@ def read_json(path):
         error = f"a {type(found).__name__}, where a mapping is wanted"
     except (OSError, ValueError, RecursionError) as failed:
         error = failed
+    if isinstance(error, PermissionError):
+        raise InputError(f"{path} cannot be read ({error.strerror}): change its permissions.")
     said = f"is missing or is damaged and not a readable configuration ({first_line(error)})"
     raise InputError(f"{path} {said}: fetch it again.")
 

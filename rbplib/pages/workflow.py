@@ -131,6 +131,8 @@ def make_book(families=(), settings=None, show=True, corpora=()):
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
         config["families"] = list(map(argument, one_each(map(load_family, families), "families")))
+    if "-" in map(str, corpora or ()):
+        raise InputError("the pages of a book are many programs, none of which can read standard input: give a file.")
     if corpora:
         config["corpora"] = list(map(argument, one_each(map(load_corpus, corpora), "corpora")))
     homes = [root(), Path(__file__).resolve().parents[2]]

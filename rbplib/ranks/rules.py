@@ -88,6 +88,11 @@ def count_rules(t):
         yield "its ranks by source are not its ranks", same
 
 
+def table_rules(t):
+    """Of the rows of a rank table."""
+    yield "a token of rank R has more probability than 1/R", (t.nll >= t.rank_sums()[1] - 1e-3 * (1 + t.totals)).all()
+
+
 def in_runs(t, runs, tokens):
     """Whether runs hold just those tokens of each document."""
     document, length, number = runs

@@ -204,6 +204,9 @@ def read_record(path, expect=None):
         raise unusable(path, f"has no {lacking[0]!r} in its record")
     if digest({k: v for k, v in record.items() if k != "sha256"}) != record.get("sha256"):
         raise unusable(path, "fails the checksum of its record")
+    units, S = record.get("units") or range(record["documents"]), record["nonembedding_params"]
+    if len(units) != record["documents"] or not 0 < S <= record.get("total_params", S):
+        raise unusable(path, "has a record that contradicts itself in its documents or parameters")
     if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
         raise unusable(path, f"was measured with another {' and '.join(differ)}")
     return record

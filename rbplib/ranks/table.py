@@ -12,9 +12,12 @@ from rbplib.models.quantised import is_model_place
 from rbplib.models.sizes import sizes_of
 from rbplib.ranks.exchange import imported_tables
 from rbplib.ranks.identity import asked, expected, ranks_path
+from rbplib.ranks.rules import hold, table_rules
 from rbplib.ranks.stored import open_ranks, read_record, unusable
 from rbplib.settings import InputError, Model, argument, known, load_family, one_each, results_dir, root
 from rbplib.text.corpora import text_known
+
+SAME_TOKENS = ("family", "corpus", "protocol", "corpus_digest", "window", "sample")  # what settles which are scored
 
 
 def corpus_records(corpus, results=None):
@@ -113,13 +116,34 @@ def sized(table, model):
     return table
 
 
+def check_tables(folder):
+    """(number of tables in a folder, problems as sentences): each by itself, and those of one family on one text."""
+    paths, first, problems = sorted(folder.glob("*/*/*.parquet")), {}, []
+    for path in paths:
+        try:
+            table = check_table(path)
+            shared = tuple(str(table.record.get(name)) for name in SAME_TOKENS)
+            other = first.setdefault(shared, table)
+            one, two = ((t.text, t.documents, t.record.get("units")) for t in (other, table))
+            if one != two:
+                raise unusable(path, f"has other tokens or sources than {other.path}")
+        except InputError as error:
+            problems.append(str(error))
+    return len(paths), problems
+
+
 def check_table(path):
-    """Read one table, and compare it with its place and, where the folder of its model is here, with that."""
+    """Read one table: its place, record and rows must fit, and its model's size where that is on this machine."""
     table = open_ranks(path, again=True)
     record, ident = table.record, str(table.record.get("model_id"))
     if ranks_path(record).parts[-3:] != path.parts[-3:]:
         belongs = f"{record['family']}/{record['model']} on {record['corpus']}"
         raise unusable(path, f"is not the table of that place, but one of {belongs}")
+    try:
+        hold(table_rules(table), "its record or rows are not those of a measurement")
+    except ValueError as error:
+        raise unusable(path, f"cannot be: {error}") from None
     for folder in (Path(ident), root() / ident):
         if is_model_place(folder) and folder_digest(folder) == record.get("model_digest"):
             sized(table, Model(record["model"], ident, experts=record.get("experts"), local=folder))
+    return table

@@ -323,6 +323,7 @@ REFUSED = [  # (what the fault is, what is asked for, how it comes about, what t
     ("a listing redirected in a circle", "model", always(ID, "redirect", to="/api/models/" + ID), "round in redirects"),
     ("a redirect to nowhere", "model", always(WEIGHTS, "redirect", to=NOWHERE, methods=("GET",)), "cannot be reached"),
     ("rows redirected to nowhere", "streamed", always(PARQUET, "redirect", to=NOWHERE), "cannot be reached"),
+    ("weights that are gone", "model", always(WEIGHTS, "status", code=410), "answers 410 for a file"),
     ("gated for strangers", "model", gated(401), "is gated: accept its terms"),
     ("gated for this user", "model", gated(403), "is gated: accept its terms"),
     ("a gated dataset", "streamed", gated(403, SET), "dataset 'owner/set' is gated"),
