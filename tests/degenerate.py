@@ -53,6 +53,8 @@ FAMILIES = {
     "few-documents": Planted(falling, corpora=FEW),
     "letters": Planted(falling, models="letters"),
     "last-perfect": Planted(lambda rng, V, n, share: falling(rng, V, n, share) if share < 1 else np.ones(n, int)),
+    "mid-perfect": Planted(lambda rng, V, n, share: np.ones(n, int) if share == 1 / 3 else falling(rng, V, n, share)),
+    "up-and-down": Planted(lambda rng, V, n, share: falling(rng, V, n, 0.2 if share in (0, 2 / 3) else 0.8)),
     "first-blind": Planted(lambda rng, V, n, share: falling(rng, V, n, share) if share else np.full(n, V)),
 }
 

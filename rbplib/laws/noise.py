@@ -127,7 +127,7 @@ def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
     bend = steps[-1] - steps[:-1].mean(axis=0) if len(steps) > 1 else np.full(len(part.S), np.nan)
     rows = np.vstack([steps, bend])  # (E + 1, M)
     drawn = [one.resampled(n_bootstrap if len(steps) else 0, seed) for one in (part.over_documents(), part)]
-    values, nothing = rows @ part.y, np.full(len(rows), np.nan)
+    values, nothing = rows @ (part.y - part.y[:1]), np.full(len(rows), np.nan)  # models all alike: 0 to the last digit
     noise = [nothing if d is None else (d.y[np.isfinite(d.y).all(axis=1)] @ rows.T).std(axis=0) for d in drawn]
     sd, df = part.training_noise()
     trainings, spare = sd * np.sqrt((rows**2).sum(axis=1)), part.n_sources - 1

@@ -26,6 +26,19 @@ def explanation(tests, level=0.95):
     return NOT_TESTED if np.isnan(tests).all() else EXPLAINED[3 if np.isfinite(tests[2]) else 4]
 
 
+def untested(case):
+    """Why a Law, a NoiseFloor or LocalExponents is NOT_TESTED, in words."""
+    if hasattr(case, "r2_band"):  # a noise floor, of text with sources enough
+        return "no line takes in every model"
+    sources, models = (case.bend_df[0] + 1, 0) if hasattr(case, "bend_df") else (case.n_sources, case.n_models)
+    if sources < max(MIN_DOCUMENTS, models + 1):
+        return "too few sources"
+    if np.isnan(case.alpha).any():
+        return "no line could be fitted"
+    rare = np.isnan(getattr(case, "noise_sd", 0.0))
+    return "some model has no value in most resamples" if rare else "resampled sources move some models alike"
+
+
 @dataclass(frozen=True)
 class Scatter:
     """How the models scatter around the law, and what the documents alone would make of that; standard deviations.

@@ -11,7 +11,7 @@ from rbplib.laws.curve import rbp_curve
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit_law
-from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
+from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED, untested
 from rbplib.pages.prose import Values, number, shown
 from rbplib.ranks.counts import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
@@ -108,7 +108,8 @@ def explained_words(found, tail=""):
     count = Counter(f.explained_by for f in found)
     tested = len(found) - count[NOT_TESTED]
     if not tested:
-        return f"None of the {len(found)} cases could be tested{tail}: too few sources, or models with a value."
+        why = "; ".join(dict.fromkeys(map(untested, found)))
+        return f"None of the {len(found)} cases could be tested{tail}: {why}."
     said = {
         "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],

@@ -9,7 +9,7 @@ from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
 from tests.pagerunner import run_page, words
 
-ALIKE = ("three-models", "two-sizes", "never-at-all", "all-within-three", "backward")  # to others: a few pages do
+ALIKE = ("three-models", "two-sizes", "never-at-all", "all-within-three", "backward", "mid-perfect", "up-and-down")
 PER_FAMILY = [p.stem for p in sorted((ROOT / "notebooks").glob("0[1-8]_*.md"))]
 
 
@@ -62,25 +62,41 @@ SENTENCES = [  # (family, notebook, what stands there, what does not)
     ("never-at-all", "02_top1_law", "fitted (1 × *too few models; no hits*)", "larger models do worse"),
     ("all-alike", "02_top1_law", "No line could be fitted (1 × *equal losses*)", "too few models"),
     ("one-model", "02_top1_law", "One model is no ladder", "1 models span"),
-    ("one-model", "02_top1_law", "too few models to hold one out: a fit needs three", "The predicted loss is off"),
+    ("one-model", "02_top1_law", "No model is held out: fewer than three would be left", "The predicted loss is off"),
     ("two-models", "02_top1_law", "No line could be fitted (1 × *too few models*)", "larger models do worse"),
     ("last-perfect", "02_top1_law", "In 1 of 1 fits some model has no hit, or no miss, and is left out", "No line"),
     ("first-blind", "02_top1_law", "In 1 of 1 fits some model has no hit, or no miss, and is left out", "No line"),
     ("largest-worst", "02_top1_law", "A negative exponent says that larger models do worse", "are left out"),
     ("two-sizes", "02_top1_law", "too few sizes with a value to compare", "The exponent of the last"),
+    ("three-models", "02_top1_law", "No model is held out: fewer than three would be left", "too few models to hold"),
+    ("up-and-down", "02_top1_law", "could be tested: resampled sources move some models alike.", "too few sources"),
+    ("all-alike", "02_top1_law", "the last one is the smaller in 0 of 1 cases", "is not enough in 1"),
+    ("one-model", "02_top1_law", "could be tested: no line could be fitted.", "too few sources"),
+    ("few-documents", "02_top1_law", "None of the 4 cases could be tested: too few sources.", "models with a value"),
+    ("one-model", "02_top1_law", "with one line per corpus where it can be fitted", "axes, one line"),
+    ("one-model", "03_moderate_k", "with a line per corpus where it can be fitted", "k, a line per corpus"),
     ("all-within-three", "03_moderate_k", "fitted (3 × *too few models; saturated*)", "of 3 lines reach"),
     ("two-models", "03_moderate_k", "No line could be fitted (3 × *too few models*)", "of 3 lines reach"),
     ("backward", "03_moderate_k", "A negative exponent says that larger models do worse", "No line could be fitted"),
     ("few-documents", "03_moderate_k", "of 11 lines reach the paper's", "of 12 lines reach"),
     ("all-first", "04_large_k", "The largest model misses 0 tokens", "between"),
-    ("one-model", "04_large_k", "no line could be fitted, so the noise of its points is not known", "no miss is left"),
+    ("one-model", "04_large_k", "no line takes in every model, so the noise of the points", "no miss is left"),
+    ("one-model", "04_large_k", "a fitted line per corpus, each where there is one", "a fitted line per corpus."),
+    ("mid-perfect", "04_large_k", "no line takes in every model, so the noise", "no line could be fitted"),
+    ("mid-perfect", "04_large_k", "as low as the measured one: no line takes in every model.", "too few sources"),
+    ("up-and-down", "04_large_k", "as independent tokens would, so $m$ of them weigh as $m/0.", "times fewer"),
     ("few-documents", "04_large_k", "No corpus here has sources enough to resample", "One case in twenty"),
-    ("two-models", "05_k_dependence", "no exponent at $k = 1$ or at $k = 100$, so no change", "it falls"),
+    ("two-models", "05_k_dependence", "is given: there are fewer than three sizes", "it falls"),
+    ("mid-perfect", "05_k_dependence", "is given: some model has no hit, or no miss, at one of", "no exponent at"),
+    ("mid-perfect", "05_k_dependence", "enough hits and misses of every model at both", "and enough sources."),
+    ("letters", "05_k_dependence", "is given: some model has no hit, or no miss, at one of", "no exponent at"),
     ("backward", "05_k_dependence", "cannot be told to rise or fall", "falls with k"),
     ("all-first", "06_emergence", "nothing can be told about independence", "rejects independence"),
     ("all-first", "06_emergence", "it foretells no size at which runs succeed", "half of all runs succeed"),
     ("backward", "06_emergence", "is in doubt (*wrong sign*)", "half of all runs succeed"),
     ("never-at-all", "06_emergence", "nothing can be told about independence", "The largest measured gap"),
+    ("backward", "06_emergence", "of magnitude above independence (negative: below): −0.1", "more often by"),
+    ("one-model", "07_two_laws", "its least-squares line where one can be fitted", "least-squares line."),
     ("one-model", "07_two_laws", "the gap of the one model is", "at the largest."),
     ("one-size", "07_two_laws", "There is one size alone", "does not fall from the smallest"),
     ("last-perfect", "07_two_laws", "is 0 for the largest model", "does not fall from the smallest"),
@@ -98,6 +114,12 @@ SENTENCES = [  # (family, notebook, what stands there, what does not)
 def test_a_page_says_what_cannot_be_shown_and_nothing_untrue(pages, family, notebook, there, not_there):
     _, said = pages(family, notebook)
     assert there in said and not_there not in said
+
+
+@pytest.mark.slow
+def test_the_page_of_two_laws_says_that_it_is_about_one_rank(root):
+    _, said = words(run_page("07_two_laws", family="one-model", corpora=["notes"], n_bootstrap=100, ks=[5, 1]))
+    assert "Left out: $k$ = 5, for this page is about $k = 1$ alone." in said
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ X = np.log(np.geomspace(1e4, 1e6, 6))
 
 
 def said_by(*names):
-    return tables.explained_words([SimpleNamespace(explained_by=name) for name in names])
+    return tables.explained_words([SimpleNamespace(explained_by=name, n_sources=4, n_models=6) for name in names])
 
 
 def test_what_explains_is_counted_and_the_untested_are_no_failures():
@@ -31,7 +31,7 @@ def test_what_explains_is_counted_and_the_untested_are_no_failures():
     assert "enough in 2" in text and "needed, and enough, in 1" in text and "neither is enough in 1" in text
     unknown = said_by("not sources; trainings unknown")
     assert "training noise is not known" in unknown and "neither" not in unknown and "could not" not in unknown
-    assert said_by("not tested", "not tested").startswith("None of the 2 cases could be tested")
+    assert said_by("not tested", "not tested") == "None of the 2 cases could be tested: too few sources."
 
 
 def test_whose_trainings_they_are_is_said():

@@ -116,6 +116,11 @@ class TestSource:
         if path.stem in notebooks.notebook_names()[0]:
             assert {"family", "corpora", "seed"} <= set(notebooks.parameter_defaults(path))
 
+    def test_papermill_knows_every_parameter(self, path, caplog):
+        from papermill import inspect_notebook
+
+        assert set(inspect_notebook(str(path))) == set(notebooks.parameter_defaults(path)) and not caplog.records
+
     def test_cells_call_and_the_library_computes(self, path):
         for cell in nbformat.read(path, 4).cells:
             if cell.cell_type == "code":
