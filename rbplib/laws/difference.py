@@ -15,11 +15,11 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42, level=0.95):
     Args:
         first, second: Loss of the same models on the same documents.
     Returns:
-        (difference, (low end, high end)); NaN ends where sources are too few to resample, all NaN below three sizes.
+        (difference, (low end, high end)); NaN ends: few sources; all NaN: one has no exponent, or leaves a model out.
     """
     check_models(first, 1)
     x = np.log(first.S)
-    if len(np.unique(x)) < 3:
+    if len(np.unique(x)) < 3 or first.equal or second.equal:
         return np.nan, NONE
     difference = float(line(first.y, x)[0] - line(second.y, x)[0])
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]

@@ -149,7 +149,7 @@ def narrower_words(rises, laws, low, high):
     """How wide the interval of a difference of exponents is beside those of the two: {corpus: (rise, interval)}."""
     told = {n: np.ptp(ends) for n, (_, ends) in rises.items() if np.isfinite(ends).all()}
     if not told:
-        needs = "two values of $k$, enough sources, three sizes, and enough hits and misses of every model at both"
+        needs = "two values of $k$, enough sources, three sizes, unlike losses, hits and misses of every model at both"
         return f"There is no interval of a difference here: it takes {needs}."
     wide = {(w.corpus, w.k): np.ptp(w.ci_tokens) for ws in laws.values() for w in ws}
     counts = [sum(width < wide[n, k] for n, width in told.items()) for k in (low, high)]

@@ -108,8 +108,7 @@ def explained_words(found, tail=""):
     count = Counter(f.explained_by for f in found)
     tested = len(found) - count[NOT_TESTED]
     if not tested:
-        why = "; ".join(dict.fromkeys(map(untested, found)))
-        return f"None of the {len(found)} cases could be tested{tail}: {why}."
+        return f"None of the {len(found)} cases could be tested{tail}: {'; '.join(sorted({*map(untested, found)}))}."
     said = {
         "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],
