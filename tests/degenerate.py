@@ -77,7 +77,8 @@ def write_degenerate(root, families=FAMILIES):
                 logprob = np.minimum(-np.log(rank + (rank > 1)) - 0.05, -1e-6 * 0 - 0.01)
                 columns = {c: getattr(table, c) for c in ("document", "position", "token")}
                 columns |= {"greater": rank - ties, "ties": ties, "logprob": logprob}
-                write_ranks(table.path, columns, table.record | {"nonembedding_params": planted.sizes[i]})
+                size = {"nonembedding_params": planted.sizes[i], "total_params": planted.sizes[i] + 1000}
+                write_ranks(table.path, columns, table.record | size)
 
 
 def write_texts(root):
