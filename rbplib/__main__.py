@@ -43,7 +43,7 @@ def list_families(name, as_json):
             code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
     line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
     lines = [line.format(**row) + "  (imported)" * row.get("imported", False) for row in rows]
-    tell(as_json, rows, *lines, *([] if name else [families_place()]))
+    tell(as_json, rows, *lines, *[families_place()] * (not name))
     return code
 
 
@@ -173,8 +173,7 @@ def book(family, corpus):
     try:
         print("first page:", make_book(family, corpora=corpus))
     except RuntimeError as error:  # a step of the workflow failed: not bad input
-        print(f"rbp: {error}", file=sys.stderr)
-        return 1
+        return print(f"rbp: {error}", file=sys.stderr) or 1
 
 
 @command(
@@ -195,8 +194,10 @@ def export(family, out, corpus, k, **options):
     from rbplib.ranks.sharing import export_family
 
     export_family(family, out, shown_ks, corpus, ks=k, **options)
-    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can")
-    print("test whether a text is among those counted, and may find very short documents by trying.")
+    print(
+        f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can"
+        "\ntest whether a text is among those counted, and may find very short documents by trying."
+    )
 
 
 @command(
@@ -228,14 +229,14 @@ def check(path, as_json, results):
 
     folder, pages = (results or results_dir()) / "ranks", 0
     tables, problems = check_tables(folder)
+    problems += broken_files()
     if not folder.is_dir() and not (folder.parent / "imported").is_dir():
         problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
-    problems += broken_files()
     if (root() / "book" / "_executed").is_dir():  # where no page was run, the book's packages may be absent
         from rbplib.pages.html import check_pages
 
-        pages, of_pages = check_pages()
-        problems += of_pages
+        pages, more = check_pages()
+        problems += more
     found = {"tables": tables, "pages": pages, "problems": problems}
     tell(as_json, found, *problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems")
     return 1 if problems else 0
@@ -247,11 +248,9 @@ def main(argv=None):
     try:
         return args.pop("run")(**args) or 0
     except InputError as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2
+        return print(f"rbp: {error}", file=sys.stderr) or 2
     except ModuleNotFoundError as error:
-        print(f"rbp: this needs {error.name}: run `make env`, or install rbplib with its extras.", file=sys.stderr)
-        return 2
+        return print(f"rbp: this needs {error.name}: run `make env`, or install rbplib whole.", file=sys.stderr) or 2
     except KeyboardInterrupt:
         print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
         return 130
