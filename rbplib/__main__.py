@@ -194,10 +194,8 @@ def export(family, out, corpus, k, **options):
     from rbplib.ranks.sharing import export_family
 
     export_family(family, out, shown_ks, corpus, ks=k, **options)
-    print(
-        f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can"
-        "\ntest whether a text is among those counted, and may find very short documents by trying."
-    )
+    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can")
+    print("test whether a text is among those counted, and may find very short documents by trying.")
 
 
 @command(
@@ -226,7 +224,6 @@ def check(path, as_json, results):
         lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
         told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
         return tell(as_json, told, *lines, f"{path}: every test passed; who made it is not tested")
-
     folder, pages = (results or results_dir()) / "ranks", 0
     tables, problems = check_tables(folder)
     problems += broken_files()
