@@ -44,9 +44,8 @@ def write_error(path, error):
 def check_name(name, what):
     """Refuse a name that could leave its folder once it becomes a path."""
     if not isinstance(name, str) or not NAME.match(name) or ".." in name:
-        raise InputError(
-            f"{what} {name!r} is no usable name: a letter or digit, then letters, digits, '.', '_' or '-', no '..'."
-        )
+        said = "begin with a letter or digit, go on with these, '.', '_' and '-', without '..'"
+        raise InputError(f"{what} {name!r} is not a usable name: {said}.")
     return name
 
 

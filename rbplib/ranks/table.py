@@ -141,7 +141,7 @@ def check_table(path):
         raise unusable(path, f"is not the table of that place, but one of {belongs}")
     try:
         hold(table_rules(table), "its record or rows are not those of a measurement")
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise unusable(path, f"cannot be: {error}") from None
     for folder in (Path(ident), root() / ident):
         if is_model_place(folder) and folder_digest(folder) == record.get("model_digest"):
