@@ -408,7 +408,14 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
     return count
 
 
-PARTS = {part.__name__: part for part in (kills, together, papers, bits, disks, reader, book)}
+def cluster(place):
+    """A SLURM of this machine's own, with one job cancelled and one killed for memory."""
+    from tests.stresscluster import cluster
+
+    return cluster(place)
+
+
+PARTS = {part.__name__: part for part in (kills, together, papers, bits, disks, reader, book, cluster)}
 SMALL = {"kills": {"tries": 8}, "together": {"rounds": 1}, "bits": {"tries": 8}, "disks": {"tries": 2}, "reader": {}}
 
 
