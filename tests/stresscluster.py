@@ -137,7 +137,7 @@ def cluster(place):
                 asked = seen["m0"][0][2] + 300
                 judged(count, f"{results.name}: {seen} {said[-600:]}", results, whole, fine)
                 states = (f"{m} " + ", then ".join(f"{s} at {mb} MB" for _, s, mb in seen[m]) for m in MODELS)
-                count.note += f"{results.name}: {'; '.join(states)}. "
+                count.note += f"{count.note and ', '}{results.name}: {'; '.join(states)}"
     except RuntimeError as error:
         count.note = f"skipped: the daemons do not run here: {error}"
     return count
