@@ -33,7 +33,7 @@ def list_families(name, as_json):
     from rbplib.models.sizes import families_place, family_sizes
     from rbplib.ranks.exchange import imported_sizes
 
-    rows, code = [], 0
+    rows, code, line = [], 0, "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
     for one in [name] if name else family_names():
         try:
             rows += imported_sizes(family) if (family := load_family(one)).counts else family_sizes(family)
@@ -41,7 +41,6 @@ def list_families(name, as_json):
             if name:
                 raise
             code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
-    line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
     lines = [line.format(**row) + "  (imported)" * row.get("imported", False) for row in rows]
     tell(as_json, rows, *lines, *[families_place()] * (not name))
     return code
@@ -171,7 +170,7 @@ def book(family, corpus):
     from rbplib.pages.workflow import make_book
 
     try:
-        print("first page:", make_book(family, corpora=corpus))
+        return print("first page:", make_book(family, corpora=corpus))
     except RuntimeError as error:  # a step of the workflow failed: not bad input
         return print(f"rbp: {error}", file=sys.stderr) or 1
 
@@ -224,16 +223,15 @@ def check(path, as_json, results):
         lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
         told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
         return tell(as_json, told, *lines, f"{path}: every test passed; who made it is not tested")
-    folder, pages = (results or results_dir()) / "ranks", 0
+    folder, pages, of_pages = (results or results_dir()) / "ranks", 0, []
     tables, problems = check_tables(folder)
-    problems += broken_files()
     if not folder.is_dir() and not (folder.parent / "imported").is_dir():
         problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
     if (root() / "book" / "_executed").is_dir():  # where no page was run, the book's packages may be absent
         from rbplib.pages.html import check_pages
 
-        pages, more = check_pages()
-        problems += more
+        pages, of_pages = check_pages()
+    problems += broken_files() + of_pages
     found = {"tables": tables, "pages": pages, "problems": problems}
     tell(as_json, found, *problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems")
     return 1 if problems else 0
@@ -246,6 +244,8 @@ def main(argv=None):
         return args.pop("run")(**args) or 0
     except InputError as error:
         return print(f"rbp: {error}", file=sys.stderr) or 2
+    except PermissionError as error:
+        return print(f"rbp: {error.filename} cannot be read or written: change its permissions.", file=sys.stderr) or 2
     except ModuleNotFoundError as error:
         return print(f"rbp: this needs {error.name}: run `make env`, or install rbplib whole.", file=sys.stderr) or 2
     except KeyboardInterrupt:

@@ -36,7 +36,11 @@ def untested(case):
     if np.isnan(case.alpha).any():
         return "no line could be fitted"
     rare = np.isnan(getattr(case, "noise_sd", 0.0))
-    return "some model has no value in most resamples" if rare else "resampled sources move some models alike"
+    return (
+        "some model has no value in most resamples"
+        if rare
+        else "resampled sources move some models alike, or one not at all"
+    )
 
 
 @dataclass(frozen=True)

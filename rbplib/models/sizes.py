@@ -129,7 +129,8 @@ def family_sizes(family):
 def families_place():
     """Where families are looked for, in a sentence or two."""
     apart = " The embedded models, nano-..., come with a checkout, not with the package." * (root() == PACKAGE)
-    places = f"{root() / 'families'} and {results_dir() / 'imported'}"
+    folders = dict.fromkeys((root() / "families", root(writing=True) / "families", results_dir() / "imported"))
+    places = " and ".join(map(str, folders))
     return f"Families are looked for in {places}; one elsewhere is given by the path of its file." + apart
 
 

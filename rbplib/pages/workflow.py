@@ -131,10 +131,12 @@ def make_book(families=(), settings=None, show=True, corpora=()):
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
         config["families"] = list(map(argument, one_each(map(load_family, families), "families")))
-    if "-" in map(str, corpora or ()):
-        raise InputError("the pages of a book are many programs, none of which can read standard input: give a file.")
     if corpora:
-        config["corpora"] = list(map(argument, one_each(map(load_corpus, corpora), "corpora")))
+        corpora = one_each(map(load_corpus, corpora), "corpora")
+        config["corpora"] = list(map(argument, corpora))
+    if any(corpus.path == "-" for corpus in corpora or ()):
+        raise InputError("the pages of a book are many programs, none of which can read standard input: give a file.")
+    refuse_braces()
     homes = [root(), Path(__file__).resolve().parents[2]]
     flow = next((p / "workflow" for p in homes if (p / "workflow" / "Snakefile").is_file()), None)
     if flow is None:  # installed without a checkout
@@ -148,6 +150,13 @@ def make_book(families=(), settings=None, show=True, corpora=()):
     if show:
         report(stages, time.monotonic() - began)
     return root() / "_build" / "html" / "index.html"
+
+
+def refuse_braces():
+    """Refuse a place whose name Snakemake and papermill would take for one to fill in."""
+    for place in (root(), results_dir(), Path(__file__)):
+        if {"{", "}"} & set(str(place)):
+            raise InputError(f"the workflow takes no folder with a brace in its path, {place}: give it another name.")
 
 
 @contextmanager

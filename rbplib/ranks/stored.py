@@ -100,6 +100,8 @@ class StoredRanks(Counting):
         rest, other = {name: NOTHING[name] for name in ("document", *names)}, dict.fromkeys(COLUMNS)
         for rows in self.batches(*rest):
             rows = {name: np.append(rest[name], rows[name]) for name in rest}
+            if not 0 <= rows["document"][0] <= rows["document"][-1] < self.documents:
+                raise unusable(self.path, "has rows of documents that its record does not know")
             last = np.searchsorted(rows["document"], rows["document"][-1])  # a document that may go on
             yield RankTable(
                 **other | {name: values[:last] for name, values in rows.items()}, record=self.record, path=self.path
@@ -205,7 +207,8 @@ def read_record(path, expect=None):
     if digest({k: v for k, v in record.items() if k != "sha256"}) != record.get("sha256"):
         raise unusable(path, "fails the checksum of its record")
     units, S = record.get("units") or range(record["documents"]), record["nonembedding_params"]
-    if len(units) != record["documents"] or not 0 < S <= record.get("total_params", S):
+    all_of_it, listed = record.get("total_params", S), isinstance(units, list | range)
+    if not listed or len(units) != record["documents"] or not isinstance(all_of_it, int) or not 0 < S <= all_of_it:
         raise unusable(path, "has a record that contradicts itself in its documents or parameters")
     if differ := [k for k, v in (expect or {}).items() if record.get(k) != v]:
         raise unusable(path, f"was measured with another {' and '.join(differ)}")

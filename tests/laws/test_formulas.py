@@ -1,14 +1,17 @@
 """Formulas behind the laws, each against plain sums, differences or SciPy's own distributions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import planted_curve, planted_loss
 from scipy import stats
 
+from rbplib.laws import runs
 from rbplib.laws.bootstrap import sum_by_source
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.law import fit, fit_law
-from rbplib.laws.uncertainty import exceeding
+from rbplib.laws.uncertainty import exceeding, generalised_squares, own_seeds
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 
@@ -19,8 +22,15 @@ def test_sources_in_any_order_are_added_up():
     assert (sum_by_source(values, source) == [values[source == s].sum(0) for s in range(9)]).all()
 
 
+def trained_on_own_text():
+    """A loss whose repeats each meet the text in their own way, as models do."""
+    loss = planted_loss(-0.1 * X, training_sd=0.02, source_sd=0.3)
+    own = np.random.default_rng(6).normal(1, 0.2, (60, 18))[loss.source]
+    return replace(loss, repeats=replace(loss.repeats, sums=loss.repeats.sums * own))
+
+
 def test_the_texts_part_in_the_scatter_of_trainings_is_the_jackknifes():
-    loss = planted_loss(-0.1 * X, training_sd=0.02)
+    loss = trained_on_own_text()
     variance, text, df = loss.training_variance()
     again, U = loss.repeats, 60
     y = []  # log losses without one source
@@ -90,3 +100,38 @@ def test_trainings_of_their_own_are_held_against_simulation():
     scatter = trained.var(axis=2, ddof=1).mean(axis=1)
     found = exceeding(f, 1, 0.0, 50, 1.0, sizes * (seeds - 1), seeds)
     assert found == pytest.approx(np.mean(contrast**2 > f * scatter), rel=0.05)
+
+
+def test_squares_against_a_covariance_are_those_of_generalised_least_squares():
+    sm = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(4)
+    draws = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))
+    residuals, covariance, jacobian = rng.normal(size=6), np.cov(draws, rowvar=False), np.column_stack([-X, X**0])
+    reference = sm.GLS(residuals, jacobian, sigma=covariance).fit()
+    assert generalised_squares(jacobian, residuals, covariance) == pytest.approx((reference.wresid**2).sum(), rel=1e-7)
+
+
+def test_the_texts_noise_counts_once_beside_trainings():
+    """Trainings are measured on the same text: what it makes of their scatter is taken off the text's own noise."""
+    loss = trained_on_own_text()
+    law, drawn, jacobian = fit(loss, n_bootstrap=400), loss.resampled(400, 42), np.column_stack([-X, X**0])
+    (variance, shared, df), spare = loss.training_variance(), 4
+    covariance, projector = np.cov(drawn.y, rowvar=False), np.eye(6) - jacobian @ np.linalg.pinv(jacobian)
+    noise = np.trace(projector @ covariance) / spare
+    assert 0.2 * noise < shared < noise
+    both = covariance * (noise - shared) / noise + variance * np.eye(6)
+    q = generalised_squares(jacobian, law.y - law.fitted, both) / spare
+    p = exceeding(q, spare, noise - shared, 59, variance, df, own_seeds(loss, df))
+    assert law.trained_lack_of_fit_p == pytest.approx(p, rel=1e-9)
+
+
+def test_intraclass_correlation_is_that_of_an_analysis_of_variance():
+    rng = np.random.default_rng(5)
+    hits = [rng.random(n) < p for n, p in zip(rng.integers(5, 60, 30), rng.beta(2, 3, 30), strict=True)]
+    n, N, every = np.array([len(h) for h in hits]), sum(map(len, hits)), np.concatenate(hits)
+    between = sum(len(h) * (h.mean() - every.mean()) ** 2 for h in hits) / 29
+    within = sum(((h - h.mean()) ** 2).sum() for h in hits) / (N - 30)
+    assert between / within == pytest.approx(stats.f_oneway(*[h.astype(float) for h in hits]).statistic, rel=1e-9)
+    size = (N - (n**2).sum() / N) / 29
+    found = runs._icc(np.array([h.sum() for h in hits]), n)
+    assert found == pytest.approx((between - within) / (between + (size - 1) * within), rel=1e-9)

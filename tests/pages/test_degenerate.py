@@ -69,7 +69,7 @@ SENTENCES = [  # (family, notebook, what stands there, what does not)
     ("largest-worst", "02_top1_law", "A negative exponent says that larger models do worse", "are left out"),
     ("two-sizes", "02_top1_law", "too few sizes with a value to compare", "The exponent of the last"),
     ("three-models", "02_top1_law", "No model is held out: fewer than three would be left", "too few models to hold"),
-    ("up-and-down", "02_top1_law", "could be tested: resampled sources move some models alike.", "too few sources"),
+    ("up-and-down", "02_top1_law", "tested: resampled sources move some models alike, or one not at all.", "too few s"),
     ("all-alike", "02_top1_law", "the last one is the smaller in 0 of 1 cases", "is not enough in 1"),
     ("one-model", "02_top1_law", "could be tested: no line could be fitted.", "too few sources"),
     ("few-documents", "02_top1_law", "None of the 4 cases could be tested: too few sources.", "models with a value"),

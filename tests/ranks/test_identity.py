@@ -360,6 +360,8 @@ def test_untouched_tables_pass(root, tables, capsys):
         (lambda r: r.update(documents=999), "other tokens or sources|not measured on the same tokens"),
         (lambda r: r.update(documents=-1, units=[]), "contradicts itself"),
         (lambda r: r.update(total_params=1), "contradicts itself"),
+        (lambda r: r.update(total_params="many"), "contradicts itself"),
+        (lambda r: r.update(units=5), "contradicts itself"),
         (lambda r: r.update(nonembedding_params=-5), "contradicts itself"),
         (lambda r: r.clear(), "has no"),
     ],
@@ -383,7 +385,8 @@ def test_a_changed_record_is_found(root, tables, capsys, change, word, mend):
     ("change", "word"),
     [
         (lambda columns, r: columns.update(logprob=columns["logprob"] * 0 - 1e-3), "more probability than 1/R"),
-        (lambda columns, r: columns.update(document=columns["document"] + 50), "cannot be: "),
+        (lambda columns, r: columns.update(document=columns["document"] + 50), "documents that its record does not"),
+        (lambda columns, r: r.update(documents=3), "documents that its record does not"),
         (lambda columns, r: columns.update({k: v[::2] for k, v in columns.items()}), "other tokens or sources"),
         (lambda columns, r: columns.update(token=columns["token"][::-1]), "other tokens or sources"),
         (lambda columns, r: r.update(units=["one"] * r["documents"]), "other tokens or sources"),
