@@ -12,6 +12,7 @@ from rbplib.laws.bootstrap import sum_by_source
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.law import fit, fit_law
 from rbplib.laws.uncertainty import exceeding, generalised_squares, own_seeds
+from rbplib.ranks.stored import RankTable
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 
@@ -135,3 +136,26 @@ def test_intraclass_correlation_is_that_of_an_analysis_of_variance():
     size = (N - (n**2).sum() / N) / 29
     found = runs._icc(np.array([h.sum() for h in hits]), n)
     assert found == pytest.approx((between - within) / (between + (size - 1) * within), rel=1e-9)
+
+
+def test_pairs_at_a_lag_are_counted_inside_runs_to_half_their_median_length():
+    rng = np.random.default_rng(7)
+    document = np.repeat(np.arange(9), 20)
+    position = np.tile(np.r_[1:9, 12:24], 9)  # a gap: runs of 8 and of 12
+    rank = rng.integers(1, 4, 180)
+    record = {"documents": 9, "vocab_size": 9, "model": "m", "nonembedding_params": 1}
+    table = RankTable(document, position, rank, rank - 1, np.ones(180, int), -np.ones(180, np.float32), record)
+    found = table.lagged(1)
+    assert found.shape == (4, 5)
+    for lag, counts in enumerate(found.T, start=1):
+        pairs = [
+            (i, j)
+            for i in range(180)
+            for j in range(i + 1, 180)
+            if document[i] == document[j]
+            and position[j] - position[i] == lag
+            and (position[i] < 9) == (position[j] < 9)
+        ]
+        hit = rank == 1
+        late, early = (np.array([hit[p[end]] for p in pairs]) for end in (1, 0))
+        assert list(counts) == [len(pairs), late.sum(), early.sum(), (late & early).sum()]
