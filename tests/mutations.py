@@ -75,7 +75,7 @@ CHANGES = [  # (file, what stands there once, what comes in its place)
     ("ranks/counts", "same = run[lag:] == run[:-lag]", "same = run[lag:] >= run[:-lag]"),
     ("ranks/counts", "min(LONGEST, int(middle) // 2)", "min(LONGEST, int(middle))"),
     ("ranks/stored", "(np.diff(self.position) == 1)", "(np.diff(self.position) >= 1)"),
-    ("ranks/stored", "(np.diff(self.document) == 0) &", "(np.diff(self.document) <= 1) &"),
+    ("ranks/stored", "(np.diff(self.document) == 0) &", "(np.diff(self.document) >= 0) & (np.diff(self.token) > 0) &"),
     (
         "ranks/stored",
         'last = np.searchsorted(rows["document"], rows["document"][-1])',

@@ -234,3 +234,17 @@ def test_a_checksum_is_computed_once_and_again_when_the_file_changes(tmp_path, m
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
     with pytest.raises(InputError, match="delete it"):
         open_ranks(path)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_rows_that_do_not_fit_the_checksum_are_not_counted(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+    path = tmp_path / "t.parquet"
+    write_ranks(path, columns(), RECORD)
+    table = pq.read_table(path)
+    values = table[name].to_numpy().copy()
+    values[-1] -= 1
+    pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(values)), path)
+    for again in (False, True):
+        with pytest.raises(InputError, match="fails its checksum"):
+            open_ranks(path, again=again)
