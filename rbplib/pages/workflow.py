@@ -7,6 +7,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -114,6 +115,8 @@ def run(arguments, log, show=True):
         words.close()
     if failed and (steps.stopped or not steps.said + steps.errors):
         raise KeyboardInterrupt
+    if found := re.search(r"^InputError in file .*\n(.*)", "\n".join(steps.errors), re.M):  # told while it was planned
+        raise InputError(found[1])
     if failed:
         raise RuntimeError("\n".join(steps.said or steps.errors) + f"\nThe whole log is {log}")
     return {stage: (n, last - first) for stage, (n, first, last) in steps.spans.items()}

@@ -141,6 +141,8 @@ def check_table(path):
         raise unusable(path, f"is not the table of that place, but one of {belongs}")
     try:
         hold(table_rules(table), "its record or rows are not those of a measurement")
+    except InputError:
+        raise
     except (ValueError, IndexError) as error:
         raise unusable(path, f"cannot be: {error}") from None
     for folder in (Path(ident), root() / ident):

@@ -192,6 +192,13 @@ def test_a_broken_workflow_is_told_in_snakemakes_words(place):
         run(["--snakefile", place / "Snakefile", "--directory", place, "--cores", 1], place / "logs/book.log", False)
 
 
+def test_bad_input_found_while_planning_is_one_sentence(place):
+    text = "from rbplib.settings import InputError\nraise InputError('mine has no corpus: name one.')\n"
+    (place / "Snakefile").write_text(text)
+    with pytest.raises(InputError, match=r"^mine has no corpus: name one\.$"):
+        run(["--snakefile", place / "Snakefile", "--directory", place, "--cores", 1], place / "logs/book.log", False)
+
+
 def test_stage_times_come_from_the_steps(place):
     stages = run_rules(place, ("measure__demo", "sleep 0.2; touch {output}"), ("html", "touch {output}"))
     assert {name: steps for name, (steps, _) in stages.items()} == {"measure": 1, "pages": 1}
