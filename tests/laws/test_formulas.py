@@ -12,6 +12,7 @@ from rbplib.laws.bootstrap import sum_by_source
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.law import fit, fit_law
 from rbplib.laws.uncertainty import exceeding, generalised_squares, own_seeds
+from rbplib.ranks.counts import rank_entropy
 from rbplib.ranks.stored import RankTable
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
@@ -159,3 +160,9 @@ def test_pairs_at_a_lag_are_counted_inside_runs_to_half_their_median_length():
         hit = rank == 1
         late, early = (np.array([hit[p[end]] for p in pairs]) for end in (1, 0))
         assert list(counts) == [len(pairs), late.sum(), early.sum(), (late & early).sum()]
+
+
+def test_the_entropy_of_ranks_is_corrected_by_the_number_of_ranks_seen():
+    entropy, correction, _ = rank_entropy(np.array([1, 1, 1, 2, 7, 7]))
+    assert correction == pytest.approx((3 - 1) / (2 * 6), rel=1e-12)
+    assert entropy == pytest.approx(stats.entropy([3, 1, 2]) + correction, rel=1e-12)
