@@ -155,13 +155,14 @@ def _measure_table(loaded, task, windows, progress, batch_tokens):
     with tqdm(total=windows.tokens, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
         for number, group in enumerate(groups(windows.windows, PART_TOKENS)):
             path = folder / f"{number:05d}.parquet"
-            if whole_table(path, read=read_ranks) is None:
+            if (part := whole_table(path, read=read_ranks)) is None:
                 columns, batch_tokens = measure_windows(loaded, group, windows.special, batch_tokens, bar, task)
                 write_ranks(path, columns, record | {"batch_tokens": batch_tokens})
+                part = read_ranks(path)
             else:
                 bar.update(sum(len(w.ids) for w in group))
             parts.append(path)
-            batch_tokens = read_ranks(path).record["batch_tokens"]  # a resumed run cuts batches as the killed one did
+            batch_tokens = part.record["batch_tokens"]  # a resumed run cuts batches as the killed one did
     spent = {"batch_tokens": batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
     join_ranks(task.path, parts, record | spent)
     remove_left(task.path)
