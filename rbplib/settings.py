@@ -53,6 +53,7 @@ class Model:
     context: int | None = None
     nonembedding_params: int | None = None
     experts: str | None = None  # which of a mixture S counts: "all", or "active", those that one token meets
+    tokens: int | None = None  # of text seen in training, where that is known
     local: Path | None = None  # set when `id` is a folder on this machine
 
 
@@ -190,6 +191,8 @@ def read_model(entry, path, common):
     check_choice(entry.get("experts", "all"), ("all", "active"), f"{path}: experts")
     if entry.get("context", 2) < 2:
         raise InputError(f"{path}: context of {entry['name']} must be at least 2 tokens, got {entry['context']}.")
+    if entry.get("tokens", 1) < 1:
+        raise InputError(f"{path}: tokens of {entry['name']} must be at least 1, got {entry['tokens']}.")
     return Model(**entry, local=local)
 
 
@@ -197,7 +200,8 @@ def load_family(name_or_path):
     """A family by its name in `families/`, or by the path of a YAML file of the user's."""
     if isinstance(name_or_path, Family):
         return name_or_path
-    return family_of(*read_entry(name_or_path, "family", Family, models=object, dtype=str, context=int, experts=str))
+    kinds = dict(models=object, dtype=str, context=int, experts=str, tokens=int)
+    return family_of(*read_entry(name_or_path, "family", Family, **kinds))
 
 
 def family_of(data, path):
@@ -205,7 +209,7 @@ def family_of(data, path):
     entries = data.get("models")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
-    common = {key: data.pop(key) for key in ("dtype", "context", "experts") if key in data}
+    common = {key: data.pop(key) for key in ("dtype", "context", "experts", "tokens") if key in data}
     models = tuple(read_model(e, path, common) for e in entries)
     names = [m.name for m in models]
     if twice := sorted({n for n in names if names.count(n) > 1}):

@@ -37,6 +37,8 @@ def test_five_lines_make_a_family(root):
         ("models:\n  - ../../no-such-folder\n", "id"),
         ("models:\n  - {id: a/b, name: ../x}\n", "usable name"),
         ("models:\n  - {id: a/b, context: 1}\n", "context"),
+        ("models:\n  - {id: a/b, tokens: 0}\n", "tokens of b must be at least 1"),
+        ("tokens: many\nmodels: [a/b]\n", "must be of type int"),
         ("models: [\n", "YAML"),
         ("- a\n", "mapping"),
         ("models: [a/b]\ntitle: x\nmodels: [c/d]\n", "the key 'models' is there twice"),
@@ -54,6 +56,13 @@ def test_bad_family_files(root, text, word):
     with pytest.raises(InputError, match=word) as error:
         load_family("bad")
     assert "\n" not in str(error.value)
+
+
+def test_tokens_of_text_are_of_a_family_or_of_each_model(root):
+    path = root / "families" / "text.yml"
+    path.write_text("tokens: 4096\nmodels:\n  - a/b\n  - {id: a/c, tokens: 300000000000}\n")
+    assert [m.tokens for m in load_family("text").models] == [4096, 300_000_000_000]
+    assert {m.tokens for m in load_family("tiny").models} == {None}
 
 
 @pytest.mark.parametrize("more", ["revision: step1", "dtype: bfloat16"])

@@ -27,12 +27,12 @@ SEEDS = (
 
 def write(out):
     """One YAML per trained family; scores are computed in float32 from the 16-bit weights, so that ties are rare."""
-    trained = [(path, r["nonembedding_params"]) for path, r in records(out)]
+    trained = [(path, r["nonembedding_params"], r["tokens"]) for path, r in records(out)]
     for family, (title, note) in TITLES.items():
-        _write(family, title, note, True, [(path, size) for path, size in trained if path.parent.name == family])
-        again = [(path, size) for path, size in trained if path.parent.name == f"{family}-seeds"]
+        _write(family, title, note, True, [model for model in trained if model[0].parent.name == family])
+        again = [model for model in trained if model[0].parent.name == f"{family}-seeds"]
         note = SEEDS.format(title=title)
-        _write(f"{family}-seeds", f"{title}, repeated", note, False, sorted(again, key=lambda pair: pair[1]))
+        _write(f"{family}-seeds", f"{title}, repeated", note, False, sorted(again, key=lambda model: model[1]))
 
 
 def _write(family, title, note, embedded, models):
@@ -41,8 +41,8 @@ def _write(family, title, note, embedded, models):
     note = note.replace("'", "''")
     lines = [f"title: {title}", f"note: '{note}'"]
     lines += ["embedded: true", f"repeats: {REPEATED_FAMILY}-seeds"] * embedded
-    lines += ["context: 256", "dtype: float32", "models:"]
-    for path, size in models:
+    lines += ["context: 256", "dtype: float32", f"tokens: {models[0][2]} # of text, each seen once", "models:"]
+    for path, size, _ in models:
         lines.append(
             f"  - {{name: {path.name}, id: models/{path.parent.name}/{path.name}, nonembedding_params: {size}}}"
         )
