@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from rbplib.command import PARSER, command, jsonable, natural, option, show, tell, whole
+from rbplib.command import PARSER, command, law_report, natural, option, tell, whole
 from rbplib.inputs import interrupt, stopped_by
 from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir, root
 
@@ -113,10 +113,6 @@ def measure(model, corpus, **asked):
     print(*run(models=model, corpora=corpus, **asked), sep="\n")
 
 
-FITTED = ("alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models", "lack_of_fit_p", "trained_lack_of_fit_p")
-FITTED += ("explained_by", "n_models", "scored_tokens", "status")
-
-
 @command(
     "fit",
     "--family nano-pythia --corpus docs --k 1 --json",
@@ -141,22 +137,8 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
     check_models(curve.loss(k))
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
-    found = {name: getattr(law, name) for name in FITTED}
-    found |= {"ci_documents": law.over_documents.ci_tokens, "sources": law.n_sources}
-    found |= {"curvature": bend.parameters["curvature"], "ci_curvature": bend.token_intervals["curvature"]}
-    row = {"family": family.name, "corpus": corpus.name, "k": k} | {n: jsonable(v) for n, v in found.items()}
-    said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
-    tell(
-        as_json,
-        row | {"missing": list(curve.missing)},
-        f"{family.name} on {corpus.name}, k = {k}: alpha {said['alpha']}, R2 {said['r2']}",
-        f"  95% interval over sources {said['ci_tokens']}, over documents {said['ci_documents']}",
-        f"  with the scatter between trainings {said['ci_trainings']}, from models {said['ci_models']}",
-        f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
-        f"  curvature {said['curvature']} {said['ci_curvature']}",
-        f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
-        *([f"  not measured, and left out: {', '.join(curve.missing)}"] if curve.missing else []),
-    )
+    row, lines = law_report(law, bend)
+    tell(as_json, row | {"missing": list(curve.missing)}, *lines)
 
 
 @command(

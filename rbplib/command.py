@@ -71,3 +71,26 @@ def show(value):
     if value is None:
         return "none"
     return f"[{show(value[0])}, {show(value[1])}]" if isinstance(value, list) else f"{value:.4f}"
+
+
+FITTED = ("alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models", "lack_of_fit_p", "trained_lack_of_fit_p")
+FITTED += ("explained_by", "n_models", "scored_tokens", "status")
+
+
+def law_report(law, bend):
+    """(record for programs, lines for people) of one law, and of the same with a bend."""
+    found = {name: getattr(law, name) for name in FITTED}
+    found |= {"ci_documents": law.over_documents.ci_tokens, "sources": law.n_sources}
+    found |= {"curvature": bend.parameters["curvature"], "ci_curvature": bend.token_intervals["curvature"]}
+    row = {"family": law.family, "corpus": law.corpus, "k": law.k} | {n: jsonable(v) for n, v in found.items()}
+    said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
+    missing = law.loss.missing
+    return row, [
+        f"{law.family} on {law.corpus}, k = {law.k}: alpha {said['alpha']}, R2 {said['r2']}",
+        f"  95% interval over sources {said['ci_tokens']}, over documents {said['ci_documents']}",
+        f"  with the scatter between trainings {said['ci_trainings']}, from models {said['ci_models']}",
+        f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
+        f"  curvature {said['curvature']} {said['ci_curvature']}",
+        f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
+        *([f"  not measured, and left out: {', '.join(missing)}"] if missing else []),
+    ]
