@@ -59,10 +59,9 @@ $(READY): requirements.lock pyproject.toml
 # Of multiprocess, which has a wheel of other text for each Python, all Pythons get one and the same.
 ONE_FOR_ALL := multiprocess==0.70.19 --hash=sha256:928851ae7973aea4ce0eaf330bbdafb2e01398a91518d5c8818802845564f45c
 lock:
-	PYTHONPATH=. python3 -c 'from rbplib.text import pins as p; \
-	    [print(f"{n}=={v}") for n, v in (p.EVALUATION | p.TRAINING).items()]' | \
 	uv pip compile -q --no-header --universal --python-version 3.11 $(addprefix --no-emit-package ,torch multiprocess) \
-	    --generate-hashes $(addprefix --extra ,book flow test) pyproject.toml - -o requirements.lock
+	    --generate-hashes $(addprefix --extra ,book flow test) pyproject.toml corpora/packages/*.txt \
+	    -o requirements.lock
 	@{ echo "# Every version and hash that the Makefile installs; written by \`make lock\`. torch is pinned in pyproject.toml and"; \
 	   echo "# installed before this file, so that each platform may bring its own build of it."; \
 	   echo "$(ONE_FOR_ALL)"; cat requirements.lock; } > .lock && mv .lock requirements.lock

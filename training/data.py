@@ -7,7 +7,6 @@ import numpy as np
 
 from rbplib.settings import results_dir, root
 from rbplib.text import packages as embedded
-from rbplib.text.pins import TRAINING
 from rbplib.text.shingles import shingles
 
 SHARE = {"docs": 0.30, "code": 0.63, "doctests": 0.07}  # of the characters: nearly all of the first and the last
@@ -29,8 +28,8 @@ def evaluation_pool():
     """Every document that an evaluation sample may draw, of all kinds."""
     pool = []
     for kind in embedded.KINDS:
-        for package in embedded.evaluation_packages(kind):
-            pool += embedded.package_documents(package, (kind,))[kind]
+        for texts in embedded.evaluation_sources(kind).values():
+            pool += texts
     return pool
 
 
@@ -74,12 +73,9 @@ def without_repeats(texts):
 def training_documents():
     """Training documents by kind in file order, disjoint from the evaluation pool; and how many were dropped why."""
     held = Held(evaluation_pool())
-    found = {kind: [] for kind in embedded.TRAINED}
-    for package in TRAINING:
-        for kind, texts in embedded.package_documents(package, embedded.TRAINED).items():
-            found[kind] += texts
     kept, counts = {}, {}
-    for kind, texts in found.items():
+    for kind in embedded.TRAINED:
+        texts = [text for package in embedded.TRAINING for text in embedded.package_documents(package, kind)[package]]
         clean = [text for text in texts if not near(held, text)]
         kept[kind] = without_repeats(clean)
         counts[kind] = {"found": len(texts), "near evaluation": len(texts) - len(clean), "kept": len(kept[kind])}

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from rbplib.text.pins import TRAINING
+from rbplib.text.packages import TRAINING
 from training import checks, ladders
 from training.train import Plan
 
@@ -16,10 +16,10 @@ windows of {context} tokens, {batch} per step, AdamW with a linear warm-up over 
 decay to 0. Peak learning rate: {block} at width {base} for the blocks, falling as 1/width; {table} for the tables of
 tokens at every width. The output is tied to the input in all families but `nano-pythia`, as in the real ones.
 
-The text is documentation, code and worked examples of {packages} packages installed here (`TRAINING` in
-`rbplib/text/pins.py`), without documents that repeat another or are near evaluation text, which comes from other
-packages. Nothing was trained on licences or on the packages' long descriptions. The SHA-256 of the tokens read, as
-little-endian 16-bit numbers: {found}.
+The text is documentation, code and worked examples of {packages} packages installed here (listed in
+`corpora/packages/training.txt`), without documents that repeat another or are near evaluation text, which comes from
+other packages. Nothing was trained on licences or on the packages' long descriptions. The SHA-256 of the tokens read,
+as little-endian 16-bit numbers: {found}.
 The tokenizer, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on the same text; with 8,192 tokens a token
 holds 9% more bytes of the documents held out (3.48 against 3.19) and costs twice the head, which is most of a small
 model's work.

@@ -19,10 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.settings import InputError
-from rbplib.text.pins import EVALUATION, TRAINING
+from rbplib.settings import InputError, check_choice, held
 from rbplib.text.shingles import Kept
 
+PINS = held("corpora", "packages")  # the tables, at the versions whose text is on record: all that the lock holds
+EVALUATION, TRAINING = (
+    dict(line.split("==") for line in (PINS / f"{table}.txt").read_text(encoding="utf-8").split())
+    for table in ("evaluation", "training")
+)
 TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded models are trained on, from other packages
 KINDS = (*TRAINED, "licences", "descriptions")
 # Text that differs between the builds for Linux, macOS and Windows of one version: left out, so that all read the same.
@@ -64,14 +68,13 @@ def named_texts(package, wanted):
             yield file.as_posix(), Path(file.locate()).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def package_documents(package, kinds=KINDS):
-    """Documents of one package by kind, in the order of its files."""
-    found = dict(python_of(package)) if set(kinds) & set(TRAINED) else {}
-    if "licences" in kinds:
-        found["licences"] = [passage for texts in licence_files(package).values() for passage in texts]
-    if "descriptions" in kinds:
-        found["descriptions"] = passages(description(package))
-    return {kind: [text for text in found[kind] if len(text) >= LEAST[kind]] for kind in kinds}
+def package_documents(package, kind):
+    """{source: its documents} of a kind in one package, in the order of its files: the package, or a licence file."""
+    if kind == "licences":
+        found = licence_files(package)
+    else:
+        found = {package: passages(description(package)) if kind == "descriptions" else python_of(package)[kind]}
+    return {source: [text for text in texts if len(text) >= LEAST[kind]] for source, texts in found.items()}
 
 
 def licence_files(package):
@@ -173,13 +176,8 @@ def evaluation_packages(kind):
 
 def evaluation_sources(kind):
     """{source: its documents} of a kind of evaluation text: a package, or one of its licence files."""
-    if kind not in KINDS:
-        raise InputError(f"embedded text of kind {kind!r} does not exist: choose one of {', '.join(KINDS)}.")
-    found = {}
-    for package in evaluation_packages(kind):
-        parts = licence_files(package) if kind == "licences" else {package: package_documents(package, (kind,))[kind]}
-        found |= {source: [t for t in texts if len(t) >= LEAST[kind]] for source, texts in parts.items()}
-    return found
+    packages = evaluation_packages(check_choice(kind, KINDS, "embedded text of kind"))
+    return {source: texts for package in packages for source, texts in package_documents(package, kind).items()}
 
 
 def evaluation_documents(kind, documents, seed):
@@ -233,5 +231,6 @@ def changed_packages(kind):
 
 def state(kind):
     """What decides the text of a kind besides the request: the packages' versions and the code that draws it."""
-    code = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("packages", "pins", "shingles"))
+    files = [*(Path(__file__).with_name(f"{name}.py") for name in ("packages", "shingles")), *sorted(PINS.iterdir())]
+    code = b"".join(path.read_bytes() for path in files)
     return [installed(kind), hashlib.sha256(code).hexdigest()]

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from rbplib import settings
 from rbplib.text import corpora
 from rbplib.text import packages as embedded
-from rbplib.text.pins import TRAINING
+from rbplib.text.packages import TRAINING
 from rbplib.text.shingles import SHINGLE, WORD, shingles
 from training import data
 
