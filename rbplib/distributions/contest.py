@@ -10,7 +10,7 @@ from scipy.special import entr
 
 from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import table_histogram, weighted_histogram
+from rbplib.distributions.histogram import rank_histogram, table_histogram
 from rbplib.laws.bootstrap import resampled_sums
 from rbplib.settings import InputError
 
@@ -47,7 +47,7 @@ def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
     fits = {name: fit_rank_law(whole, name) for name in candidates}
     for held in range(FOLDS):
         test = fold[source] == held
-        train = weighted_histogram(ranks[~test], tokens[~test], V)
+        train = rank_histogram(ranks[~test], V, tokens[~test])
         for j, name in enumerate(candidates):
             fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
             scores[:, j] += np.bincount(source[test], tokens[test] * fit.log_score(ranks[test]), minlength=D)

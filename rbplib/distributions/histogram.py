@@ -9,11 +9,6 @@ from rbplib.settings import InputError
 DECADE = 0.1  # width in decades of the bins in which ranks are shown and misfits taken
 
 
-def check_inside(ranks, V):
-    if ranks.min() < 1 or ranks.max() > V:
-        raise InputError(f"ranks run from {ranks.min()} to {ranks.max()}, outside 1 to {V}, the vocabulary size.")
-
-
 @dataclass(frozen=True)
 class RankHistogram:
     """Counts of ranks in bins low..high (inclusive), int64 (B,) each; count float64 (B,); ranks run to vocab_size.
@@ -29,10 +24,13 @@ class RankHistogram:
 
     def __post_init__(self):
         if self.total <= 0:
-            raise InputError("the rank histogram is empty: no token was counted.")
+            raise InputError("the rank histogram is empty: no scored token was counted.")
         if self.vocab_size < 2:
             raise InputError("a distribution of ranks needs a vocabulary of at least two tokens.")
-        check_inside(np.append(self.low, self.high), self.vocab_size)
+        if (low := self.low.min()) < 1 or self.high.max() > self.vocab_size:
+            raise InputError(
+                f"ranks run from {low} to {self.high.max()}, outside 1 to {self.vocab_size}, the vocabulary."
+            )
 
     @property
     def total(self):
@@ -53,8 +51,8 @@ class RankHistogram:
         return low, high, np.bincount(np.searchsorted(high, self.low), share, minlength=len(low))
 
 
-def rank_histogram(ranks, vocab_size):
-    """Histogram of raw ranks, integers (n,) in 1..V, one bin per distinct rank.
+def rank_histogram(ranks, vocab_size, tokens=None):
+    """Histogram of ranks, integers (n,) in 1..V, each of one token or of some number (n,), one bin per distinct rank.
 
     Raises:
         InputError: no ranks, ranks that are not whole, or ranks outside the vocabulary.
@@ -62,21 +60,14 @@ def rank_histogram(ranks, vocab_size):
     ranks = np.asarray(ranks)
     if ranks.size and not np.issubdtype(ranks.dtype, np.integer):
         raise InputError("ranks must be whole numbers: use the 'greater+ties' or 'greater+1' definition.")
-    return weighted_histogram(ranks, np.ones(ranks.shape), vocab_size)
+    seen, place = np.unique(ranks, return_inverse=True)
+    return RankHistogram(low=seen, high=seen, count=np.bincount(place, tokens).astype(float), vocab_size=vocab_size)
 
 
 def table_histogram(table):
     """Histogram of the ranks of a RankTable."""
     greater, ties, tokens = table.pairs
-    return weighted_histogram(greater + ties, tokens, int(table.record["vocab_size"]))
-
-
-def weighted_histogram(ranks, tokens, vocab_size):
-    """Histogram of ranks (n,), each that of some number of tokens (n,)."""
-    if ranks.size == 0:
-        raise InputError("there are no ranks to count: the table holds no scored token.")
-    check_inside(ranks, vocab_size)
-    return as_histogram(np.bincount(ranks, tokens, minlength=vocab_size + 1)[1:])
+    return rank_histogram(greater + ties, int(table.record["vocab_size"]), tokens)
 
 
 def as_histogram(counts):
