@@ -60,20 +60,21 @@ class JointLaw:
 
     @cached_property
     def parameters(self):
-        """{name: value}, as they stand in the form: coefficients at S = D = 1."""
+        """{name: value} as they stand in the form."""
         columns, member, exponent = _design(self.form, *np.ones((2, 1)), (self.S, self.D))
         levels = member @ ((columns * self.centred) @ member)[0]
         values = np.where(exponent, self.centred, np.exp(np.clip(levels, -700, 700)))
         return dict(zip(FORMS[self.form].parameters, map(float, values), strict=True))
 
+    def terms(self, S, D):
+        """Each term of the loss at sizes and tokens (n,) each: float64 (n, T)."""
+        columns, member, _ = _design(self.form, S, D, (self.S, self.D))
+        return np.exp((columns * self.centred) @ member)
+
     def predict(self, S, D):
         """Loss at sizes and tokens, float64 of their common shape."""
         S, D = np.broadcast_arrays(np.asarray(S, float), np.asarray(D, float))
-        return self._terms(S.ravel(), D.ravel()).sum(axis=1).reshape(S.shape)
-
-    def _terms(self, S, D):
-        columns, member, _ = _design(self.form, S, D, (self.S, self.D))
-        return np.exp((columns * self.centred) @ member)  # (n, T)
+        return self.terms(S.ravel(), D.ravel()).sum(axis=1).reshape(S.shape)
 
     @cached_property
     def residuals(self):
@@ -94,7 +95,7 @@ class JointLaw:
     @property
     def notes(self):
         """What of the fit lies at an end of what it can be, as "E is 0" (no floor): list of phrases."""
-        largest = (self._terms(self.S, self.D) / self.loss[:, None]).max(axis=0)
+        largest = (self.terms(self.S, self.D) / self.loss[:, None]).max(axis=0)
         notes = [f"{c} is 0" for c, share in zip(FORMS[self.form].terms, largest, strict=True) if share < NEAR_ZERO]
         bounds = {"is negative": (-np.inf, -NEAR_ZERO), "is 0": (-NEAR_ZERO, NEAR_ZERO), "ran away": (STEEPEST, np.inf)}
         values = {v: self.parameters[name] for v, name in FORMS[self.form].powers.items()}
@@ -102,10 +103,7 @@ class JointLaw:
         return notes + [f"the exponent of {v} {end}" for v, end in own]
 
     def resampled(self, losses):
-        """Parameters (R, P) refitted to other losses (R, n) of the same models, each search started at this fit.
-
-        A row with a loss that is 0, infinite or NaN gives NaN. Cost: about a millisecond a row.
-        """
+        """Parameters (R, P) of fits to other losses (R, n), started here; NaN for a row with a loss that is bad."""
         out = np.full((len(losses), len(self.centred)), np.nan)
         for i in np.flatnonzero((np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)):
             out[i] = list(fit(self.S, self.D, losses[i], self.form, start=self).parameters.values())
@@ -119,10 +117,9 @@ def fit(S, D, loss, form="additive", start=None):
 
     Args:
         S, D, loss: float64 (n,), positive. form: one of FORMS. start: a JointLaw of this form, to start from it alone.
-    Returns:
-        JointLaw. Cost: under 0.2 s; with `start` about a millisecond.
     Raises:
-        InputError: it cannot be fitted to these points, see `reason`.
+        InputError: these points cannot carry the form, see `reason`.
+    Cost: under 0.2 s; with `start` about a millisecond.
     """
     S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
     if start is None and (why := reason(S, D, loss, form)):
@@ -181,16 +178,31 @@ def reason(S, D, loss, form):
     if len(S) <= len(kind.parameters):
         return f"it has {len(kind.parameters)} parameters and needs more points than that, not {len(S)}"
     least = 2 if len(kind.terms) == 1 else 3
-    for v, values, name in (("S", S, "sizes"), ("D", D, "numbers of tokens")):
-        if v in kind.powers and len(np.unique(values)) < least:
-            return f"it needs at least {least} different {name}, not {len(np.unique(values))}"
-    if len(kind.powers) == 2 and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
+    for v, name, have in (("S", "sizes", len(np.unique(S))), ("D", "numbers of tokens", len(np.unique(D)))):
+        if v in kind.powers and have < least:
+            return f"it needs at least {least} different {name}, not {have}"
+    if "D" in kind.powers and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
         return "size and tokens grow together here, so that their parts cannot be told apart"
     return ""
 
 
+def at_tokens(S, D, loss, tokens, apart=2.5):
+    """Sizes and what their losses would be after so many tokens: (S, loss), float64 each, by size.
+
+    Interpolated in logs between a size's own two nearest budgets; a size without both, or with a larger factor than
+    `apart` between them, is left out.
+    """
+    points = pd.DataFrame({"S": S, "x": np.log(D), "y": np.log(loss)}).sort_values(["S", "x"])
+    found = {}
+    for size, own in points.groupby("S"):
+        below, above = own["x"][own["x"] <= np.log(tokens)].max(), own["x"][own["x"] >= np.log(tokens)].min()
+        if above - below < np.log(apart):
+            found[size] = np.exp(np.interp(np.log(tokens), own["x"], own["y"]))
+    return np.array(list(found), float), np.array(list(found.values()))
+
+
 def groupings(size, budget):
-    """{kind: list of bool (n,)} what can be left out and predicted; size, budget: values or labels (n,) to group by."""
+    """{kind: list of bool (n,)} that can be left out; size, budget: values or labels (n,) by which to group."""
     size, budget = np.asarray(size), np.asarray(budget)
     large, long = size == size.max(), budget == budget.max()
     ends = {"the largest size": [large], "the largest budget": [long], "both": [large | long]}
@@ -198,33 +210,31 @@ def groupings(size, budget):
 
 
 def held_out(S, D, loss, left, forms=tuple(FORMS)):
-    """Fit every form to what is not left out and predict what is: data frame, one row per form and group.
+    """Root mean square errors in log loss of points not fitted: data frame, a row per group, a column per form.
 
-    Columns: form, group (its number), n (points predicted), rmse (in log of the loss, NaN where no fit is possible),
-    reason (why). left: list of bool (n,), True where left out, see `groupings`.
+    left: list of bool (n,), True where left out, see `groupings`. NaN where the rest cannot carry a form.
     """
     S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
-    rows = []
-    for form, (group, out) in product(forms, enumerate(left)):
-        kept, rmse = (S[~out], D[~out], loss[~out]), np.nan
-        if not (why := reason(*kept, form)):
-            miss = np.log(loss[out]) - np.log(fit(*kept, form).predict(S[out], D[out]))
-            rmse = float(np.sqrt(np.mean(miss**2)))
-        rows.append({"form": form, "group": group, "n": int(out.sum()), "rmse": rmse, "reason": why})
-    return pd.DataFrame(rows)
+
+    def error(form, out):
+        kept = S[~out], D[~out], loss[~out]
+        if reason(*kept, form):
+            return np.nan
+        return float(np.sqrt(np.mean(np.log(loss[out] / fit(*kept, form).predict(S[out], D[out])) ** 2)))
+
+    return pd.DataFrame({form: [error(form, out) for out in left] for form in forms})
 
 
-def compared(held):
-    """Forms by their error on what was left out, best first: data frame from `held_out`, over groups all could predict.
+def compared(errors):
+    """Forms by `held_out` errors, best first, over the groups that all could predict, but for forms that none could.
 
-    Columns: form, groups, rmse (root of the mean square over groups), spread (sd of the groups' own), behind (mean over
-    groups of its rmse less the best form's), low and high (95% interval of that, Student's t over the paired groups,
-    NaN for fewer than three), verdict ("best", "behind" where low is above 0, else "tie"). Groups share most of what
-    was fitted, so the interval is a guide. A form that no group could carry is left out.
+    Data frame: form, groups, rmse (root of the mean square over groups), spread (sd of the groups' own), behind (mean
+    over groups of its error less the best form's), low, high (95% interval of that, Student's t over paired groups, a
+    guide since they share most of what was fitted; NaN for fewer than three), verdict (best; behind: low above 0; tie).
     """
     from scipy.special import stdtrit
 
-    each = held.pivot(index="group", columns="form", values="rmse").dropna(axis=1, how="all").dropna(axis=0)
+    each = errors.dropna(axis=1, how="all").dropna(axis=0)
     total, n = np.sqrt((each**2).mean()).sort_values(kind="stable"), len(each)
     apart = each.sub(each[total.index[0]], axis=0)[total.index] if len(total) else each
     half = apart.std() * (stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan)

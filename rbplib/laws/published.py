@@ -28,6 +28,21 @@ def read(name):
     return pd.read_csv(path, float_precision="round_trip")
 
 
+def open_lm(quantity, least=0.02):
+    """One quantity of the open_lm models: data frame corpus, S, D, multiple (of 20 tokens a parameter), loss; by name.
+
+    quantity: a column of the table, loss_... (nats per token) or acc_... (-log of a share, nats). Shares below `least`
+    and of 1 are left out. InputError: another quantity.
+    """
+    rows = read("openlm_scaling").set_index("name")
+    if quantity not in (known := [c for c in rows if c.startswith(("loss_", "acc_"))]):
+        raise InputError(f"open_lm has no {quantity!r}: {nearest(quantity, known)}")
+    share = rows[quantity].where(rows[quantity].between(least, 1, inclusive="left"))
+    rows["loss"] = rows[quantity] if quantity.startswith("loss_") else -np.log(share)
+    names = {"training_data": "corpus", "nonembedding_params": "S", "tokens": "D", "tokens_per_20_params": "multiple"}
+    return rows.rename(columns=names)[[*names.values(), "loss"]].dropna()
+
+
 def lambada_steps(family):
     """Training steps at which a family was evaluated, ascending; empty where only finished models were."""
     return sorted({int(step) for step in _lambada(family)["step"].dropna()})

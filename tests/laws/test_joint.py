@@ -118,10 +118,10 @@ def test_held_out_points_are_predicted_by_the_others():
     }
     assert left["both"][0].sum() == 5 + 6 - 1
     out = left["each size"][2]
-    rows = joint.held_out(S, D, loss, left["each size"], ("product",))
+    errors = joint.held_out(S, D, loss, left["each size"], ("product",))
     design = np.column_stack([np.ones(len(S)), np.log(S), np.log(D)])
     by_hand = design @ np.linalg.lstsq(design[~out], np.log(loss)[~out], rcond=None)[0]
-    assert rows["rmse"][2] == pytest.approx(np.sqrt(np.mean((by_hand - np.log(loss))[out] ** 2)), rel=1e-9)
+    assert errors["product"][2] == pytest.approx(np.sqrt(np.mean((by_hand - np.log(loss))[out] ** 2)), rel=1e-9)
     verdicts = joint.compared(joint.held_out(S, D, loss, left["each budget"])).set_index("form")
     assert verdicts.index[0] in ("additive", "additive_floor")  # the truth, or the same with a floor near 0
     assert set(verdicts["verdict"][["additive", "additive_floor"]]) == {"best", "tie"}
@@ -131,9 +131,8 @@ def test_held_out_points_are_predicted_by_the_others():
 def test_the_comparison_is_that_of_paired_differences():
     held = joint.held_out(S, D, planted("product", 0.02), joint.groupings(S, D)["each size"])
     found = joint.compared(held).set_index("form")
-    each = {form: held.loc[held["form"] == form, "rmse"].to_numpy() for form in joint.FORMS}
     best = found.index[0]
-    apart = each["size"] - each[best]
+    apart = held["size"].to_numpy() - held[best].to_numpy()
     half = 2.570582 * apart.std(ddof=1) / np.sqrt(6)  # Student's t, 5 degrees of freedom
     row = found.loc["size"]
     assert [row["behind"], row["low"], row["high"]] == pytest.approx(
@@ -144,6 +143,20 @@ def test_the_comparison_is_that_of_paired_differences():
     assert (
         alone["verdict"].tolist() == ["best"] + ["tie"] * 4 and alone["low"].isna().all()
     )  # one group rules on nothing
+
+
+def test_losses_at_one_number_of_tokens_are_read_off_between_budgets():
+    loss = planted("product")  # straight in logs: reading off between budgets is exact
+    sizes, found = joint.at_tokens(S, D, loss, 3e9, apart=10)
+    assert found == pytest.approx(WRITTEN["product"](np.unique(S), 3e9, **TRUTH["product"]), rel=1e-9)
+    assert sizes.tolist() == np.unique(S).tolist()
+    order = np.random.default_rng(0).permutation(len(S))
+    assert joint.at_tokens(S[order], D[order], loss[order], 3e9, apart=10)[1] == pytest.approx(found, rel=1e-12)
+    assert joint.at_tokens(S, D, loss, np.unique(D)[1])[1] == pytest.approx(loss[D == np.unique(D)[1]], rel=1e-9)
+    assert len(joint.at_tokens(S, D, loss, 3e9)[0]) == 0  # budgets a factor of 5.6 apart: further than asked for
+    short = (S > 2e6) | (D < 1e9)  # the smallest size was not trained so far
+    assert joint.at_tokens(S[short], D[short], loss[short], 3e9, apart=10)[0].min() > 2e6
+    assert len(joint.at_tokens(S, D, loss, 1e12, apart=10)[0]) == 0
 
 
 def test_data_that_cannot_carry_a_form_are_told_why():
@@ -164,7 +177,7 @@ def test_data_that_cannot_carry_a_form_are_told_why():
             joint.fit(*data, form)
     one = D == D[0]
     held = joint.held_out(S[one], D[one], loss[one], joint.groupings(S[one], D[one])["each size"])
-    assert set(held.loc[held["reason"] == "", "form"]) == {"size", "size_floor"}
+    assert set(held.columns[held.notna().all()]) == set(held.columns[held.notna().any()]) == {"size", "size_floor"}
     assert set(joint.compared(held)["form"]) == {"size", "size_floor"}
     none = joint.held_out(S[few], D[few], loss[few], [np.ones(4, bool)])
-    assert none["rmse"].isna().all() and len(joint.compared(none)) == 0
+    assert none.isna().all(axis=None) and len(joint.compared(none)) == 0

@@ -65,6 +65,31 @@ def test_plain_least_squares_on_lambada():
         assert 0.1 < alpha < 0.4 and r2 > 0.9, family
 
 
+def test_open_lm_is_whole_and_its_sizes_leave_out_both_embeddings():
+    rows = published.read("openlm_scaling")
+    assert len(rows) == 104 and len(published.open_lm("loss_c4")) == 104 and rows["name"].is_unique
+    total = rows["tokens"] / rows["tokens_per_20_params"] / 20
+    two = 2 * 50_432 * rows["width"]
+    assert np.allclose(rows["nonembedding_params"] + two, total, rtol=2e-3)
+    block = 12 * rows["layers"] * rows["width"] ** 2  # the leading part of a transformer's parameters
+    assert (rows["nonembedding_params"] / block).between(0.95, 1.1).all()
+    for task, questions in {"lambada_openai": 5153, "coqa": 7983, "bigbench_qa_wikidata": 20321}.items():
+        right = rows[f"acc_{task}"] * questions
+        assert np.abs(right - right.round()).max() < 2e-3, task
+
+
+def test_open_lm_losses_are_as_they_stand_or_minus_log_of_a_share():
+    rows = published.read("openlm_scaling").set_index("name")
+    found = published.open_lm("acc_coqa", least=0.1)
+    assert set(found.index) == set(rows.index[rows["acc_coqa"] >= 0.1]) and np.isfinite(found["loss"]).all()
+    assert np.allclose(np.exp(-found["loss"]), rows["acc_coqa"][found.index])
+    assert (published.open_lm("loss_ptb")["loss"] == rows["loss_ptb"]).all()
+    at_one = published.open_lm("loss_c4").query("corpus == 'rw_original' and multiple == 1")
+    assert len(at_one) == 6 and 0.08 < line(at_one.S, at_one.loss)[0] < 0.09
+    with pytest.raises(InputError, match="did you mean 'loss_c4"):
+        published.open_lm("loss_c5")
+
+
 def test_unknown_names_are_told():
     with pytest.raises(InputError, match="did you mean 'pythia'"):
         published.lambada("pytia")
