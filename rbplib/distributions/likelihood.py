@@ -84,8 +84,8 @@ class Likelihood:
         log_mass, _ = self.log_mass(theta)
         return -self.share @ (log_mass if self.bins is None else np.log(self.cells(log_mass)))
 
-    def scores(self, theta):
-        """(log mass (P,), its centred derivatives (P, p), Fisher information (p, p)); inside the bounds throughout."""
+    def expand(self, theta):
+        """(value, gradient (p,), Fisher information of single ranks (p, p)) at theta; inside the bounds throughout."""
         columns = []
         for j, at in enumerate(theta):
             h = 1e-5 * max(1.0, abs(at))
@@ -96,13 +96,9 @@ class Likelihood:
         slopes = np.stack(columns, axis=1)
         log_mass, p = self.log_mass(theta)
         centred = slopes - p @ slopes
-        return log_mass, centred, (centred * p[:, None]).T @ centred
-
-    def expand(self, theta):
-        """(value, gradient (p,), Fisher information (p, p)) at theta."""
-        log_mass, centred, information = self.scores(theta)
+        information = (centred * p[:, None]).T @ centred
         if self.bins is None:
             return -self.share @ log_mass, -(self.share @ centred), information
         cells = self.cells(log_mass)
         slopes = (self.bins @ (np.exp(log_mass)[:, None] * centred)) / cells[:, None]
-        return -self.share @ np.log(cells), -(self.share @ slopes), (slopes * cells[:, None]).T @ slopes
+        return -self.share @ np.log(cells), -(self.share @ slopes), information
