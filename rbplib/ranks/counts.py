@@ -29,11 +29,9 @@ def distinct(*columns, number=None):
 
     number: how often each row is meant, int (n,); once by default.
     """
-    order = np.lexsort(columns[::-1])
-    rows = np.stack([np.asarray(c, np.int64)[order] for c in columns])
-    starts = np.flatnonzero(np.append(np.ones(len(rows.T[:1]), bool), (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
-    total = np.append(0, np.cumsum(np.ones_like(order) if number is None else number[order]))
-    return np.vstack([rows[:, starts], np.diff(total[np.append(starts, len(order))])])
+    shape = [int(c.max(initial=0)) + 1 for c in columns]
+    rows, place = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
+    return np.vstack([*np.unravel_index(rows, shape), np.bincount(place, number)]).astype(np.int64)
 
 
 def rank_entropy(ranks, tokens=None):

@@ -35,22 +35,15 @@ def corpus_facts(corpus, family=None):
     sizes = np.array([len(text) for text in sample.texts])
     found |= {"documents": len(sizes), "characters": int(sizes.sum()), "digest": sample.digest}
     if family:
-        sizes, found["read_characters"] = scored_tokens(sample.texts, family)
-        found["scored_tokens"] = int(sizes.sum())
+        windows = family_windows(sample.texts, family)
+        scored = [len(scored_rows(w, windows.special)) for w in windows.windows]
+        sizes = np.bincount([w.document for w in windows.windows], scored, len(sizes)).astype(int)
+        found |= {"scored_tokens": int(sizes.sum()), "read_characters": windows.read}
     names, source = np.unique(sample.units or np.arange(len(sizes)).astype(str), return_inverse=True)
     given = np.bincount(source, sizes)
     largest, share = given.argmax(), given / max(given.sum(), 1)
     found |= {"sources": len(names), "largest_source": str(names[largest]) if sample.units else None}
     return found | {"largest_share": float(share[largest]), "effective_sources": float(1 / max((share**2).sum(), 1e-9))}
-
-
-def scored_tokens(texts, family):
-    """Tokens of each document that the paper's protocol scores with a family's tokenizer and window, int64 (D,), and
-    characters of all documents up to their windows' ends."""
-    windows, counts = family_windows(texts, family), np.zeros(len(texts), np.int64)
-    for w in windows.windows:
-        counts[w.document] += len(scored_rows(w, windows.special))
-    return counts, windows.read
 
 
 def family_windows(texts, family, protocol="paper"):

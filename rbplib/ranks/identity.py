@@ -5,20 +5,10 @@ import json
 from functools import partial
 from pathlib import Path
 
+from rbplib.inputs import InputError, check_choice, check_name
 from rbplib.models.files import folder_digest
 from rbplib.models.sizes import window_length
-from rbplib.settings import (
-    PROTOCOLS,
-    Corpus,
-    InputError,
-    check_choice,
-    check_name,
-    default_corpora,
-    load_corpus,
-    load_family,
-    one_each,
-    results_dir,
-)
+from rbplib.settings import PROTOCOLS, Corpus, default_corpora, load_corpus, load_family, one_each, results_dir
 from rbplib.text.corpora import text_known
 
 MEASURING = 3  # raise it when the same model and text would give other rows: tables made before are measured again

@@ -79,9 +79,6 @@ def measure(
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
     samples = samples or [load_documents(c) for c in corpora]
-    for corpus, sample in zip(corpora, samples, strict=True):
-        if not any(t.strip() for t in sample.texts):
-            raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
     expect = expected(family, models, corpora, protocol, samples, dtype, head_dtype)
     options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     where = {m: [ranks_path(entries, results) for entries in expect[m.name]] for m in models}

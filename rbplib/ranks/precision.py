@@ -30,10 +30,7 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     Cost: one forward pass per condition; half precision is no faster on a CPU.
     """
     sample, found = load_documents(corpus), {}
-    first = slice(documents)
-    some = [
-        replace(sample, texts=sample.texts[first], units=sample.units[first])
-    ]  # the digest stays the whole sample's
+    some = [replace(sample, texts=sample.texts[:documents], units=sample.units[:documents])]  # but the whole's digest
     for name in conditions:
         weights, head = (CONDITIONS | QUANTISED)[name]
         folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix

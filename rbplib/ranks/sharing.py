@@ -6,19 +6,11 @@ from pathlib import Path
 
 import yaml
 
+from rbplib.inputs import InputError, atomic_path, check_name, write_text
 from rbplib.ranks.exchange import counted, read_counts, role_of, write_counts
 from rbplib.ranks.identity import asked
 from rbplib.ranks.table import by_size, family_tables, tables_here
-from rbplib.settings import (
-    REPO_ID,
-    InputError,
-    atomic_path,
-    check_name,
-    load_family,
-    results_dir,
-    write_text,
-    yaml_files,
-)
+from rbplib.settings import REPO_ID, load_family, results_dir, yaml_files
 
 FOLDERS = re.compile(r"(/|~|[A-Za-z]:\\).*[/\\]", re.DOTALL)  # those of a path of this machine
 RUN_KS = (1, 10, 100)  # k of the runs of hits that pages show
