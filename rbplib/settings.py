@@ -80,9 +80,7 @@ class Family:
     def model(self, name):
         self.need_models()
         known = {m.name: m for m in self.models}
-        if name not in known:
-            raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")
-        return known[name]
+        return known[check_choice(name, known, f"model of {self.name}")]
 
 
 @dataclass(frozen=True)
@@ -124,10 +122,6 @@ def yaml_files(what):
 
 def family_names():
     return sorted(yaml_files("family"))
-
-
-def corpus_names():
-    return sorted(yaml_files("corpus"))
 
 
 def known(what):
@@ -228,7 +222,7 @@ def load_corpus(name_or_path):
         return Corpus(name="stdin", title="standard input", path="-")
     path = Path(name_or_path).expanduser()
     is_text = str(name_or_path) and os.path.lexists(path) and path.suffix not in (".yml", ".yaml")
-    if is_text and str(name_or_path) not in corpus_names():
+    if is_text and str(name_or_path) not in yaml_files("corpus"):
         return own_text(path)
     data, path = read_entry(name_or_path, "corpus", Corpus, digest=object)
     corpus = Corpus(**{**data, "file": path})
@@ -244,7 +238,7 @@ def own_text(path):
     """A text file or folder as a corpus; a hash sets its name apart from those in `corpora/` and from lost letters."""
     stem = path.resolve().stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
-    if name in corpus_names() or not name or not stem.isascii():
+    if name in yaml_files("corpus") or not name or not stem.isascii():
         name = f"{name or 'text'}-{sha256(os.fsencode(stem)).hexdigest()[:6]}"
     return Corpus(name=name, title=path.name, path=str(path.absolute()))
 

@@ -4,11 +4,11 @@ import hashlib
 import json
 import os
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.models.quantised import gguf_of, is_model_place
+from rbplib.models.quantised import gguf_of, is_model_place, readable
 from rbplib.settings import InputError, Model, results_dir, write_text
 
 LARGE = 1 << 26  # bytes of a file whose digest is kept
@@ -29,52 +29,41 @@ def hub_model(repo_id, revision=None):
     return Model(local.name, hub.check_repo_id(repo_id), revision)
 
 
+@readable()
 def model_folder(model, trust_remote_code=False, weights=True):
     """(local folder with a model's files, or its GGUF file, {"model_id", "revision"}, with "model_digest" for one that
     is no hub's)."""
     if not model.local:
-        folder, commit = fetch_model(model.id, model.revision, trust_remote_code, weights)
-        return folder, {"model_id": model.id, "revision": commit}
+        repo = hub.open_repo(model.id, model.revision)
+        return fetch_model(repo, trust_remote_code, weights), {"model_id": model.id, "revision": repo.revision}
     folder = Path(model.local)
-    with readable():
-        file = gguf_of(folder)
-        if not file and not (folder / "config.json").is_file():
-            raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
-        if not weights:
-            return file or folder, {"model_id": model.id}
-        names = [] if file else weight_files(sorted(p.name for p in folder.iterdir()), model.id)
-        for said in filter(None, (hub.hollow(folder / n) for n in names)):
-            raise InputError(f"{folder}: {said.rstrip(',')}: copy the model whole, or run `git lfs pull` there.")
+    file = gguf_of(folder)
+    if not file and not (folder / "config.json").is_file():
+        raise InputError(f"{folder} holds no config.json: give a folder as `save_pretrained` writes it.")
+    if not weights:
+        return file or folder, {"model_id": model.id}
+    names = [] if file else weight_files(sorted(p.name for p in folder.iterdir()), model.id)
+    for said in filter(None, (hub.hollow(folder / n) for n in names)):
+        raise InputError(f"{folder}: {said.rstrip(',')}: copy the model whole, or run `git lfs pull` there.")
     return file or folder, {"model_id": model.id, "revision": None, "model_digest": folder_digest(folder)}
 
 
-@contextmanager
-def readable():
-    """A file that this user may not read is told in one sentence."""
-    try:
-        yield
-    except OSError as error:
-        said = f"{error.filename} cannot be read ({error.strerror}): allow it with `chmod u+r`, or give a copy you own."
-        raise InputError(said) from None
-
-
+@readable()
 def folder_digest(folder):
     """SHA-256 over names and contents of a folder's configuration, tokenizer, weights and code: what a local model is.
     Of a GGUF file, or a folder that holds one: of that file."""
     folder, h = Path(folder), hashlib.sha256()
-    with readable():
-        if file := gguf_of(folder):
-            return known_digest(file)
-        files, config = sorted(filter(Path.is_file, folder.iterdir())), folder / "config.json"
-        kinds = (".safetensors", ".bin") + (
-            (".py",) if config.is_file() and b'"auto_map"' in config.read_bytes() else ()
-        )
-        names = {p.name: p for p in files if p.suffix in kinds or p.name.endswith(".index.json")}
-        names |= {p.name: p for p in files if p.name in ("config.json", *TOKENIZER_FILES)}
-        if (place := tokenizer_place(folder)) not in (None, folder):
-            names |= {f"tokenizer/{n}": place / n for n in TOKENIZER_FILES if (place / n).is_file()}
-        for name, path in sorted(names.items()):
-            h.update(f"{name}\0{known_digest(path)}\n".encode())
+    if file := gguf_of(folder):
+        return known_digest(file)
+    files, config = sorted(filter(Path.is_file, folder.iterdir())), folder / "config.json"
+    kinds = (".safetensors", ".bin")
+    kinds += (".py",) if config.is_file() and b'"auto_map"' in config.read_bytes() else ()
+    names = {p.name: p for p in files if p.suffix in kinds or p.name.endswith(".index.json")}
+    names |= {p.name: p for p in files if p.name in ("config.json", *TOKENIZER_FILES)}
+    if (place := tokenizer_place(folder)) not in (None, folder):
+        names |= {f"tokenizer/{n}": place / n for n in TOKENIZER_FILES if (place / n).is_file()}
+    for name, path in sorted(names.items()):
+        h.update(f"{name}\0{known_digest(path)}\n".encode())
     return h.hexdigest()
 
 
@@ -109,17 +98,16 @@ def tokenizer_place(folder):
     return next((p for p in places if any((p / n).is_file() for n in TOKENIZER_FILES if n != "vocab.txt")), None)
 
 
-def fetch_model(model_id, revision, trust_remote_code, weights):
-    """(folder, commit) of a model: its configuration, tokenizer and weights, and its code if that is trusted."""
-    repo = hub.open_repo(model_id, revision)
+def fetch_model(repo, trust_remote_code, weights):
+    """The folder with a Repo's configuration, tokenizer and weights, and its code if that is trusted."""
     if "config.json" not in repo.files:
-        raise InputError(f"model {model_id!r} has no config.json: it is not in the format transformers reads.")
+        raise InputError(f"model {repo.id!r} has no config.json: it is not in the format transformers reads.")
     names = ["config.json", *(n for n in repo.files if n in (*TOKENIZER_FILES, "generation_config.json"))]
     if trust_remote_code:
         names += [n for n in repo.files if n.endswith(".py")]
     if weights:
-        names += weight_files(repo.files, model_id, repo)
-    return hub.fetch(repo, *names), repo.revision
+        names += weight_files(repo.files, repo.id, repo)
+    return hub.fetch(repo, *names)
 
 
 def weight_files(files, model_id, repo=None):

@@ -5,6 +5,7 @@ transformers expands a file's weights to the dtype asked for, so S counts them a
 
 import re
 from collections import Counter
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,16 +18,24 @@ def is_model_place(path):
     return path.is_file() if path.suffix == ".gguf" else path.is_dir()
 
 
+@contextmanager
+def readable():
+    """A file that this user may not read is told in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        said = f"{error.filename} cannot be read ({error.strerror}): allow it with `chmod u+r`, or give a copy you own."
+        raise InputError(said) from None
+
+
+@readable()
 def gguf_of(place):
     """The GGUF file that a place on this machine is or holds, or None for a folder with a model in another format.
 
     Raises InputError: the folder holds several, or the file is one part of several.
     """
     place = Path(place)
-    try:
-        found = [place] if place.is_file() else sorted(p for p in place.iterdir() if p.suffix == ".gguf")
-    except OSError as error:
-        raise InputError(f"{place} cannot be read ({error.strerror}): change its permissions.") from None
+    found = [place] if place.is_file() else sorted(p for p in place.iterdir() if p.suffix == ".gguf")
     if place.is_dir() and (place / "config.json").is_file() and any(place.glob("*.safetensors")) or not found:
         return None
     if re.search(r"-\d{5}-of-\d{5}$", found[0].stem):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbplib import hub
-from rbplib.models.quantised import gguf_of, header
+from rbplib.models.quantised import gguf_of, header, readable
 from rbplib.network import first_line
 from rbplib.settings import PACKAGE, WINDOW, InputError, load_family, results_dir, root, write_text
 
@@ -68,24 +68,22 @@ def as_config(config):
         raise InputError(f"{said}: {first_line(error)}") from None
 
 
+@readable()
 def read_json(path):
-    """The mapping in a JSON file, such as config.json."""
+    """The mapping in a JSON file, such as config.json; transformers' {"__float__": "Infinity"} in it are numbers."""
+
+    def unwrapped(mapping):
+        return float(mapping["__float__"]) if set(mapping) == {"__float__"} else mapping
+
     try:
         found = json.loads(path.read_text(encoding="utf-8"), object_hook=unwrapped)
-        if isinstance(found, dict):
-            return found
-        error = f"a {type(found).__name__}, where a mapping is wanted"
-    except (OSError, ValueError, RecursionError) as failed:
+        error = None if isinstance(found, dict) else f"a {type(found).__name__}, where a mapping is wanted"
+    except (FileNotFoundError, ValueError, RecursionError) as failed:
         error = failed
-    if isinstance(error, PermissionError):
-        raise InputError(f"{path} cannot be read ({error.strerror}): change its permissions.")
-    said = f"is missing or is damaged and not a readable configuration ({first_line(error)})"
-    raise InputError(f"{path} {said}: fetch it again.")
-
-
-def unwrapped(mapping):
-    """A mapping as JSON gives it, or the number in transformers' {"__float__": "Infinity"}, which JSON cannot hold."""
-    return float(mapping["__float__"]) if set(mapping) == {"__float__"} else mapping
+    if error:
+        said = f"is missing or is damaged and not a readable configuration ({first_line(error)})"
+        raise InputError(f"{path} {said}: fetch it again.")
+    return found
 
 
 def count(model):

@@ -112,7 +112,7 @@ class StoredRanks(Counting):
     def read(self, most=None):
         """RankTable of all rows, with the checksum compared, or of the first so many batches. Raises InputError."""
         found = {n: np.concatenate([NOTHING[n], *(rows[n] for rows in islice(self.batches(n), most))]) for n in COLUMNS}
-        if most is None and columns_digest(found) != self.record["columns_sha256"]:
+        if most is None and digests(lambda _: [found])[1] != self.record["columns_sha256"]:
             raise unusable(self.path, "fails its checksum")
         return RankTable(**found, record=self.record, path=self.path)
 
@@ -128,11 +128,6 @@ def digests(batches):
             h.update(np.ascontiguousarray(rows[name], dtype=np.dtype(dtype).newbyteorder("<")))
         found.append(h.hexdigest())
     return found[2], found[-1]
-
-
-def columns_digest(columns):
-    """SHA-256 over the data columns: what 'the same bytes' means."""
-    return digests(lambda name: [columns])[1]
 
 
 def checked_columns(columns, vocab):
@@ -165,7 +160,7 @@ def write_ranks(path, columns, record):
     Raises ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
     """
     out = checked_columns(columns, int(record["vocab_size"]))
-    _write(path, record, len(out["document"]), columns_digest(out), [out])
+    _write(path, record, len(out["document"]), digests(lambda _: [out])[1], [out])
 
 
 def join_ranks(path, parts, record):
