@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from rbplib.command import PARSER, command, law_report, natural, option, tell, whole
+from rbplib.command import PARSER, command, jsonable, law_report, natural, option, show, tell, whole
 from rbplib.inputs import interrupt, stopped_by
 from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir, root
 
@@ -139,6 +139,16 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
     row, lines = law_report(law, bend)
     tell(as_json, row | {"missing": list(curve.missing)}, *lines)
+
+
+@command("published", "cerebras-gpt --json", option("family", nargs="?", help="one family only"), JSON)
+def list_published(family, as_json):
+    """Fit the law to what others published."""
+    from rbplib.laws.ladders import published_laws
+
+    rows = [{name: jsonable(v) for name, v in law.record.items()} for law in published_laws(family)]
+    line = "{family:25} {quantity:13} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  {source}"
+    tell(as_json, rows, *(line.format(**row, told=show(row["interval"])) for row in rows))
 
 
 @command(

@@ -280,6 +280,20 @@ def test_tokens_of_a_corpus_are_those_that_are_scored(root, capsys):
 
 
 def test_every_command_has_help_with_an_example(capsys):
-    for command in ("families", "corpora", "family new", "plan", "measure", "fit", "book", "check"):
+    for command in ("families", "corpora", "family new", "plan", "measure", "fit", "published", "book", "check"):
         code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0 and "example: rbp " in out
+
+
+def test_published_fits_as_json_and_as_lines(capsys):
+    code, out, err = run(capsys, "published", "mamba", "--json")
+    rows = json.loads(out)
+    assert code == 0 and not err and [r["quantity"] for r in rows] == ["-log acc", "log ppl", "cross-entropy"]
+    assert all({"family", "quantity", "n", "S", "alpha", "r2", "interval", "source"} <= set(r) for r in rows)
+    S = np.array([90520320, 320029696, 715974144, 1269204992, 2639628800])
+    slope = np.polyfit(np.log(S), np.log(-np.log([0.443, 0.556, 0.627, 0.65, 0.692])), 1)[0]
+    assert rows[0]["alpha"] == pytest.approx(-slope) and rows[0]["S"] == [S[0], S[-1]] and rows[0]["n"] == 5
+    code, out, err = run(capsys, "published")
+    assert code == 0 and len(out.splitlines()) > 50 and "mamba-2" in out
+    code, out, err = run(capsys, "published", "mmaba")
+    assert code == 2 and not out and len(err.splitlines()) == 1 and "did you mean 'mamba'" in err

@@ -1,19 +1,27 @@
-"""Results that others published, read from `published/` and fitted; the columns are explained in published/README.md.
+"""Results that others published, read from `published/`; the columns are explained in published/README.md.
 
-Nothing here was measured by this project.
+Nothing here was measured by this project. `laws.ladders` fits them.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.law import Law, fit
-from rbplib.laws.losses import Loss
-from rbplib.laws.noise import size_spread
+from rbplib.laws.losses import Loss, mean, minus_log
+from rbplib.laws.noise import y_se
 from rbplib.settings import InputError, held, load_family, nearest
 
-PASSAGES = 5153  # of LAMBADA; the reported errors are those of a share of so many
+SCORED = {"LAMBADA": 5153, "HumanEval": 164}  # passages and problems: what a reported share is out of
+QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of right answers, and nats
+    "-log acc": ("LAMBADA", "acc"),
+    "log ppl": ("LAMBADA", "log_ppl"),
+    "cross-entropy": ("LAMBADA", "cross_entropy"),
+    **{f"-log pass@{k}": ("HumanEval", f"pass_{k}") for k in (1, 10, 100)},
+}
+NATS = ("log_ppl", "cross_entropy")
+EXACT = np.inf  # digits of a source that rounds nothing
 
 
 def read(name):
@@ -43,9 +51,33 @@ def open_lm(quantity, least=0.02):
     return rows.rename(columns=names)[[*names.values(), "loss"]].dropna()
 
 
+@lru_cache(maxsize=2)
+def _results(folder):
+    """All results by size, one row per model, step and number of shots, from the tables in a folder."""
+    whole, by_size, coded = (read(name) for name in ("lambada", "lambada_by_size", "humaneval_by_size"))
+    shots = by_size["shots"].map({0: ""}).fillna(", " + by_size["shots"].astype(str) + " shots")
+    once = by_size["loss"].where(by_size["shots"] == 0)  # it has no examples in front of it, and is printed again
+    by_size = by_size.assign(family=by_size["family"] + shots, cross_entropy=once)
+    whole = whole.assign(digits=EXACT, architecture="transformer", params_basis="configuration")
+    coded = coded.rename(columns={"params": "nonembedding_params"}).assign(architecture="transformer")
+    rows = pd.concat(
+        [whole.assign(benchmark="LAMBADA"), by_size.assign(benchmark="LAMBADA"), coded.assign(benchmark="HumanEval")]
+    )
+    rows["log_ppl"] = np.log(rows["ppl"])
+    return rows.rename(columns={"nonembedding_params": "S"}).sort_values("S", kind="stable", ignore_index=True)
+
+
+def families(quantity="-log acc"):
+    """Names of the families of which three finished models or more have this quantity, in alphabetical order."""
+    benchmark, column = QUANTITIES[quantity]
+    rows = _results(held("published"))
+    counts = rows[(rows["benchmark"] == benchmark) & rows[column].notna()].groupby("family")["S"].nunique()
+    return list(counts.index[counts >= 3])
+
+
 def lambada_steps(family):
     """Training steps at which a family was evaluated, ascending; empty where only finished models were."""
-    return sorted({int(step) for step in _lambada(family)["step"].dropna()})
+    return sorted({int(step) for step in _of(family)["step"].dropna()})
 
 
 def lambada(family, step=None):
@@ -53,29 +85,55 @@ def lambada(family, step=None):
 
     Returns:
         data frame: model, S (non-embedding parameters), tokens (text seen in training, NaN where not stated), acc
-        (share of passages with the last word right) and ppl (perplexity of the last word) with their standard errors,
-        loss (-log acc in nats, infinite where none was right), y_se (standard error of its logarithm, delta method).
+        (share of passages with the last word right), log_ppl (nats of the last word), cross_entropy (nats per token of
+        the text in `loss_text`), digits, source; loss (-log acc in nats, infinite where none was right) and y_se
+        (standard error of its logarithm from the number of passages, delta method).
     Raises:
         InputError: an unknown family, or a step that was not evaluated.
     """
-    rows, steps = _lambada(family), lambada_steps(family)
+    rows, steps = _of(family), lambada_steps(family)
     if step is not None and step not in steps:
         raise InputError(f"{family} was not evaluated at step {step}: choose one of {steps or 'none but the last'}.")
     if steps:
         rows = rows[rows["step"] == (steps[-1] if step is None else step)]
-    rows = rows.sort_values("nonembedding_params", ignore_index=True).rename(columns={"nonembedding_params": "S"})
+    acc = rows["acc"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows["loss"] = -np.log(rows["acc"])
-        rows["y_se"] = rows["acc_stderr"] / (rows["acc"] * rows["loss"])
-    return rows
+        noise = y_se(1 - acc, SCORED["LAMBADA"] - 1)
+    return rows.assign(loss=minus_log(acc), y_se=noise).reset_index(drop=True)
 
 
-def _lambada(family):
-    rows = read("lambada")
-    families = sorted(set(rows["family"]))
-    if family not in families:
-        raise InputError(f"no published LAMBADA results of {family!r}: {nearest(family, families)}")
+def _of(family, benchmark="LAMBADA"):
+    rows = _results(held("published"))
+    rows = rows[rows["benchmark"] == benchmark]
+    if not (rows["family"] == family).any():
+        raise InputError(
+            f"no published {benchmark} results of {family!r}: {nearest(family, sorted(set(rows['family'])))}"
+        )
     return rows[rows["family"] == family]
+
+
+def published_loss(family, quantity="-log acc", step=None):
+    """One published quantity of a family by size, as a Loss that every fit takes, and its rows (see `lambada`).
+
+    Raises:
+        InputError: an unknown quantity, family or step.
+    """
+    if quantity not in QUANTITIES:
+        raise InputError(f"no such published quantity, {quantity!r}: {nearest(quantity, QUANTITIES)}")
+    benchmark, column = QUANTITIES[quantity]
+    rows = lambada(family, step) if benchmark == "LAMBADA" else _of(family, benchmark)
+    rows, total = rows[rows[column].notna()], SCORED[benchmark]
+    return Loss(
+        sums=rows[column].to_numpy(float)[None] * total,
+        totals=np.array([total]),
+        S=rows["S"].to_numpy(float),
+        of=mean if column in NATS else minus_log,
+        k=None if column in NATS else 1,
+        name=quantity,
+        family=family,
+        corpus=benchmark,
+        models=tuple(rows["model"]),
+    ), rows
 
 
 def gpt2_reference(quantity):
@@ -95,63 +153,6 @@ def gpt2_histogram():
     """(low, high, mass) of the digitised GPT-2 rank histogram: int64 (43,), int64 (43,), float64 (43,)."""
     rows = read("gpt2_rank_histogram")
     return tuple(rows[name].to_numpy() for name in ("rank_low", "rank_high", "mass"))
-
-
-@dataclass(frozen=True)
-class PublishedLaw:
-    """The law on the accuracies of one family at one step, beside the errors that were reported with them."""
-
-    law: Law
-    step: int | None
-    y_se: np.ndarray  # float64 (M,), of log(-log acc) of the models used
-
-    @property
-    def sampling_se(self):
-        """Standard error of alpha from the reported errors, passages taken as drawn anew for each model."""
-        x = np.log(self.law.S) - np.log(self.law.S).mean()
-        return float(np.sqrt((x**2 * self.y_se**2).sum()) / size_spread(self.law.S))
-
-    @property
-    def lack_of_fit(self):
-        """Residuals against the reported errors, chi-squared on M - 2 degrees of freedom."""
-        return float((self.law.y - self.law.fitted) @ (self.law.y - self.law.fitted) / np.mean(self.y_se**2))
-
-    @property
-    def lack_of_fit_p(self):
-        from scipy.special import chdtrc
-
-        return float(chdtrc(self.law.n_models - 2, self.lack_of_fit))
-
-
-def published_law(family, step=None):
-    """Fit the law to `lambada`; models without a right or a wrong passage are left out.
-
-    Raises:
-        InputError: as `lambada`, or fewer than three models are left.
-    """
-    found = lambada(family, step)
-    use = found["acc"].between(0, 1, inclusive="neither").to_numpy()
-    if use.sum() < 3:
-        raise InputError(f"{family} at step {step} leaves fewer than three models with a finite loss.")
-    loss = Loss(
-        sums=found["acc"].to_numpy()[None] * PASSAGES,
-        totals=np.array([PASSAGES]),
-        S=found["S"].to_numpy(float),
-        k=1,
-        name="-log acc",
-        family=family,
-        corpus="LAMBADA",
-        models=tuple(found["model"]),
-    )
-    return PublishedLaw(fit(loss, n_bootstrap=0), step, found["y_se"].to_numpy()[use])
-
-
-def training_laws(family):
-    """The law at every published step of a family at which every model has a finite loss."""
-    steps = lambada_steps(family)
-    return [
-        published_law(family, s) for s in steps if lambada(family, s)["acc"].between(0, 1, inclusive="neither").all()
-    ]
 
 
 def size_paths(family):

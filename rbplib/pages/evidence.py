@@ -10,7 +10,7 @@ from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.candidates import PAPER
 from rbplib.distributions.contest import FOLDS, scored_sources, table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
-from rbplib.laws import published
+from rbplib.laws import ladders, published
 from rbplib.laws.bootstrap import line
 from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
 from rbplib.laws.difference import exponent_difference
@@ -20,7 +20,7 @@ from rbplib.laws.losses import family_losses
 from rbplib.laws.noise import noise_floor
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap
 from rbplib.pages import appendix
-from rbplib.pages.law_tables import loss_at
+from rbplib.pages.law_tables import form_frame, loss_at
 from rbplib.pages.loss_tables import loss_exponents
 from rbplib.pages.rank_tables import lognormal_frame
 from rbplib.settings import InputError, load_corpus, load_family
@@ -28,7 +28,18 @@ from rbplib.text.packages import TRAINED
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
-KINDS = ("laws", "new_laws", "far", "rises", "runs", "pairs", "contests", "ladders")  # as book/claims.yml names them
+RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
+KINDS = (
+    "laws",
+    "new_laws",
+    "recurrent",
+    "far",
+    "rises",
+    "runs",
+    "pairs",
+    "contests",
+    "ladders",
+)  # as book/claims.yml names them
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
@@ -95,6 +106,7 @@ def case(tables, curve, n_bootstrap, seed):
         curve=curve,
         laws=laws,
         new_laws=laws if trained_kind(curve.family, curve.corpus) is False else [],
+        recurrent=laws if any(word in curve.family for word in RECURRENT) else [],
         far=[far_case(law, noise_floor(law.loss, **drawn)) for law in laws if law.k in far],
         rises=[risen(*found) for found in rise],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
@@ -193,6 +205,15 @@ def reversed_slope(figure):
     return [SimpleNamespace(of=of, noise_p=float(p), **shared) for of, p in tests.items() if figure.alpha < 0]
 
 
+def lean(text, error):
+    """Does a line miss a larger model as a floor under the loss of models trained on one amount of text would have it?
+
+    Then it says too little of that model's loss, and of families whose text grows with size too much or neither.
+    """
+    fixed, grows = (error if text == way else np.nan for way in (ladders.FIXED, ladders.GROWS))
+    return SimpleNamespace(lean=grows if text == ladders.GROWS else -fixed, fixed=fixed, grows=grows)
+
+
 def published_numbers(n_tokens=gpt2.N_TOKENS):
     """{kind: cases} of what the authors and others published; nothing of it was measured here.
 
@@ -202,7 +223,7 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     slope, _, r2 = line(np.log(loss), np.log(S))
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
     _, _, rounded, _, cut = gpt2.ratio_parts().ratios  # both sides rounded; on one support as well
-    along = published.training_laws("pythia")
+    along = ladders.training_laws("pythia")
     first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
     exact = appendix.approximation_frame().iloc[0]
     local = lognormal.local_exponents(*lognormal.natural(*gpt2.PRINTED))
@@ -219,7 +240,10 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
         line(np.log(loss[T > LATE]), np.log(T[T > LATE])) for T, loss, _ in published.size_paths("pythia").values()
     ]
     figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
+    by_size = [p for name in published.families() if "shots" not in name for p in [ladders.published_law(name)]]
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
+        "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
+        "leans": [lean(row["text"], row["line, 1 out"]) for row in form_frame(by_size).to_dict("records")],
         "figures": figures,
         "training": [SimpleNamespace(r2=float(r2), in_tokens=float(-slope), **in_size) for slope, _, r2 in paths],
         "reversal": [reversal for figure in figures for reversal in reversed_slope(figure)],

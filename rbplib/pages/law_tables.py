@@ -1,6 +1,6 @@
 """Tables on laws for pages: data frames with one row per fit, from the records of `laws`."""
 
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 import pandas as pd
@@ -231,18 +231,16 @@ def dependence_frame(found):
     )
 
 
-def lambada_frame(found):
-    """One row per `published.PublishedLaw`."""
-    return pd.DataFrame(
-        {
-            "family": p.law.family,
-            "models": p.law.n_models,
-            "alpha": p.law.alpha,
-            **ends(p.law.ci_models, "models: "),
-            "R²": p.law.r2,
-            "sampling se": p.sampling_se,
-            "lack of fit": p.lack_of_fit,
-            "p": p.lack_of_fit_p,
-        }
-        for p in found
-    )
+def form_frame(found):
+    """Error of the largest model's loss, predicted without it and without the largest two, by a line and with a floor.
+
+    found: list of PublishedLaw. A floor is asked of four models or more, a line of three; NaN for fewer.
+    """
+    rows = []
+    for p in found:
+        loss, floor = p.law.loss, fit(p.law.loss, "irreducible", n_bootstrap=0).parameters["floor"]
+        rows.append({"family": p.law.family, "text": p.text, "models": p.law.n_models, "floor": floor})
+        for out, (name, kind, least) in product((1, 2), (("line", "least_squares", 3), ("floor", "irreducible", 4))):
+            enough = len(loss.models) - out >= least
+            rows[-1][f"{name}, {out} out"] = extrapolate(loss, out, kind).error[-1] if enough else np.nan
+    return pd.DataFrame(rows)

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from rbplib.laws import published
+from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.tables import ends, law_columns
@@ -123,14 +123,7 @@ def exponent_frame(found):
 
 def training_frame(family="pythia"):
     """The law in S at each published checkpoint of a family on LAMBADA."""
-    return pd.DataFrame(
-        {
-            "step": w.step,
-            "tokens (billions)": w.step * 2_097_152 / 1e9,
-            "alpha": w.law.alpha,
-            **ends(w.law.ci_models, "models: "),
-            "R²": w.law.r2,
-            "lack of fit p": w.lack_of_fit_p,
-        }
-        for w in published.training_laws(family)
-    )
+    found = training_laws(family)
+    first = {"step": [p.step for p in found], "tokens (billions)": [p.rows["tokens"].iloc[0] / 1e9 for p in found]}
+    rest = pd.DataFrame([{"alpha": p.law.alpha, **ends(p.law.ci_models, "models: "), "R²": p.law.r2} for p in found])
+    return pd.concat([pd.DataFrame(first), rest], axis=1)

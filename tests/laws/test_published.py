@@ -1,13 +1,18 @@
 """Published numbers: the tables are whole, and refitting them gives what was printed."""
 
+import csv
 import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import statsmodels.api as sm
 
-from rbplib.laws import published
+from rbplib.laws import ladders, published
 from rbplib.settings import InputError
+
+FOLDER = Path(__file__).resolve().parents[2] / "published"
 
 
 def line(S, y):
@@ -58,11 +63,45 @@ def test_reported_errors_fit_the_number_of_passages():
         assert np.allclose(found.y_se, found.acc_stderr / found.acc / -np.log(found.acc))
 
 
-def test_plain_least_squares_on_lambada():
-    """By hand: exponents of -log acc on S."""
-    found = {f: line(published.lambada(f).S, published.lambada(f).loss) for f in ("opt", "bloom", "pythia")}
-    for family, (alpha, r2) in found.items():
-        assert 0.1 < alpha < 0.4 and r2 > 0.9, family
+def by_hand(family, quantity):
+    """(S, loss in nats) of the finished models of a family, read from the files by the csv module alone."""
+    rows = []
+    for name in ("humaneval_by_size",) if "pass" in quantity else ("lambada", "lambada_by_size"):
+        with open(FOLDER / f"{name}.csv", newline="") as file:
+            rows += list(csv.DictReader(file))
+    column = {"-log acc": "acc", "log ppl": "ppl", "cross-entropy": "loss"}.get(quantity)
+    column = column or "pass_" + quantity.partition("@")[2]
+    name, _, shots = family.partition(", ")
+    rows = [r for r in rows if r["family"] == name and r.get("shots", "0") in (shots[:1] or "0", "") and r.get(column)]
+    last = max((int(r["step"]) for r in rows if r.get("step")), default=None)
+    rows = [r for r in rows if not r.get("step") or int(r["step"]) == last]
+    S = np.array([float(r.get("nonembedding_params") or r["params"]) for r in rows])
+    values = np.array([float(r[column]) for r in rows])
+    return S, values if column == "loss" else np.log(values) if column == "ppl" else -np.log(values)
+
+
+LAWS = ladders.published_laws()
+
+
+@pytest.mark.parametrize("found", LAWS, ids=lambda p: f"{p.law.family} {p.quantity}")
+def test_every_published_fit_is_plain_least_squares(found):
+    S, loss = by_hand(found.law.family, found.quantity)
+    assert len(S) == found.law.n_models == found.record["n"] and [S.min(), S.max()] == found.record["S"]
+    slope, intercept = np.polyfit(np.log(S), np.log(loss), 1)
+    assert found.record["alpha"] == pytest.approx(-slope, rel=1e-8)
+    assert found.law.log_c == pytest.approx(intercept, rel=1e-8)
+    assert found.record["r2"] == pytest.approx(np.corrcoef(np.log(S), np.log(loss))[0, 1] ** 2, rel=1e-8)
+    exact = sm.OLS(np.log(loss), sm.add_constant(np.log(S))).fit().conf_int()[1]
+    assert found.record["interval"] == pytest.approx((-exact[1], -exact[0]), rel=1e-6)
+
+
+def test_every_family_that_can_be_fitted_is():
+    told = {(p.law.family, p.quantity) for p in LAWS}
+    assert len(told) == len(LAWS)
+    tables = {name: pd.read_csv(FOLDER / f"{name}.csv") for name in ("lambada", "lambada_by_size", "humaneval_by_size")}
+    large = {f for table in tables.values() for f, part in table.groupby("family") if len(part) > 2}
+    assert {family.partition(",")[0] for family, _ in told} == large
+    assert {p.law.family for p in ladders.published_laws("mamba")} == {"mamba"}
 
 
 def test_open_lm_is_whole_and_its_sizes_leave_out_both_embeddings():
@@ -99,6 +138,12 @@ def test_unknown_names_are_told():
         published.lambada("opt", 7)
     with pytest.raises(InputError, match="did you mean 'slope'"):
         published.gpt2_reference("slop")
+    with pytest.raises(InputError, match="did you mean 'mamba'"):
+        ladders.published_laws("mmaba")
+    with pytest.raises(InputError, match="did you mean 'log ppl'"):
+        ladders.published_law("pythia", "log pp")
+    with pytest.raises(InputError, match="fewer than three models"):
+        ladders.published_law("pythia", step=0)
     with pytest.raises(InputError, match="no published table"):
         published.read("lamda")
 

@@ -65,7 +65,7 @@ def test_a_claim_has_a_rule_a_page_and_a_place(rule):
     assert all(conditions.keys() <= words for conditions in {**(rule.holds or {}), **(rule.among or {})}.values())
 
 
-KINDS = {"laws": Law, "new_laws": Law, "run_laws": Law, "runs": RunGap}
+KINDS = {"laws": Law, "new_laws": Law, "recurrent": Law, "run_laws": Law, "runs": RunGap}
 
 
 @pytest.mark.parametrize("rule", MEASURED, ids=lambda rule: rule.name)
