@@ -16,8 +16,8 @@ from rbplib.laws.noise import size_spread, y_se
 from rbplib.laws.published import QUANTITIES, families, lambada, lambada_steps, published_loss
 from rbplib.settings import InputError, nearest
 
-FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "another way", "not stated"  # of training text
-ONE = 0.5  # tokens, or tokens a parameter, within a factor of exp(0.5) count as the same
+FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "otherwise", "not stated"  # of training text
+ONE = 0.5  # tokens within a factor of exp(0.5) count as the same
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class PublishedLaw:
     def text(self):
         """How much text the models of growing size were trained on: FIXED, GROWS, OTHER or UNKNOWN."""
         tokens = np.log(self.rows["tokens"].to_numpy(float))
-        alike = [np.ptp(tokens) < ONE, np.ptp(tokens - np.log(self.law.S)) < ONE]
-        return UNKNOWN if np.isnan(tokens).any() else FIXED if alike[0] else GROWS if alike[1] else OTHER
+        one, more = np.ptp(tokens) < ONE, (np.diff(tokens) > 0).all()
+        return UNKNOWN if np.isnan(tokens).any() else FIXED if one else GROWS if more else OTHER
 
     @property
     def record(self):

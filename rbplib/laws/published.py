@@ -21,6 +21,12 @@ QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of ri
     **{f"-log pass@{k}": ("HumanEval", f"pass_{k}") for k in (1, 10, 100)},
 }
 NATS = ("log_ppl", "cross_entropy")
+OPEN_LM = {
+    "architecture": "transformer",
+    "params_basis": "configuration",
+    "digits": 8,
+    "source": "mlfoundations/scaling @ a003c4913793 (MIT)",
+}
 EXACT = np.inf  # digits of a source that rounds nothing
 
 
@@ -60,11 +66,17 @@ def _results(folder):
     by_size = by_size.assign(family=by_size["family"] + shots, cross_entropy=once)
     whole = whole.assign(digits=EXACT, architecture="transformer", params_basis="configuration")
     coded = coded.rename(columns={"params": "nonembedding_params"}).assign(architecture="transformer")
-    rows = pd.concat(
-        [whole.assign(benchmark="LAMBADA"), by_size.assign(benchmark="LAMBADA"), coded.assign(benchmark="HumanEval")]
+    grid = open_lm("acc_lambada_openai").rename(columns={"S": "nonembedding_params", "D": "tokens"}).reset_index()
+    text, times = grid["corpus"].str.removesuffix("_original"), grid["multiple"].map("{:g}".format)
+    grid = grid.assign(
+        family="open_lm " + text + ", x" + times, acc=np.exp(-grid["loss"]), model=grid["name"], **OPEN_LM
     )
-    rows["log_ppl"] = np.log(rows["ppl"])
-    return rows.rename(columns={"nonembedding_params": "S"}).sort_values("S", kind="stable", ignore_index=True)
+    rows = pd.concat([whole, by_size, grid, coded.assign(benchmark="HumanEval")]).fillna({"benchmark": "LAMBADA"})
+    return (
+        rows.assign(log_ppl=np.log(rows["ppl"]))
+        .rename(columns={"nonembedding_params": "S"})
+        .sort_values("S", kind="stable", ignore_index=True)
+    )
 
 
 def families(quantity="-log acc"):
