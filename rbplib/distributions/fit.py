@@ -7,7 +7,7 @@ place of V ranks; what is reported is computed on all V ranks. Derived in book/d
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 from rbplib.distributions.candidates import CANDIDATES, IN_MU_SIGMA, Candidate
 from rbplib.distributions.histogram import as_histogram
@@ -144,9 +144,7 @@ def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", start=None):
 
 def _record(histogram, objective, theta, converged):
     V, candidate, params = histogram.vocab_size, objective.candidate, objective.to_params(theta)
-    log_pmf = candidate.log_mass(np.arange(1.0, V + 1), params)
-    log_pmf = log_pmf - log_pmf.max()
-    log_pmf -= np.log(np.exp(log_pmf).sum())
+    log_pmf = special.log_softmax(candidate.log_mass(np.arange(1.0, V + 1), params))
     pmf = np.exp(log_pmf)
     cdf, share = np.concatenate([[0.0], pmf.cumsum()]), histogram.count / histogram.total
     below, above, observed = cdf[histogram.low - 1], cdf[histogram.high], share.cumsum()

@@ -60,8 +60,9 @@ def rank_histogram(ranks, vocab_size, tokens=None):
     ranks = np.asarray(ranks)
     if ranks.size and not np.issubdtype(ranks.dtype, np.integer):
         raise InputError("ranks must be whole numbers: use the 'greater+ties' or 'greater+1' definition.")
-    seen, place = np.unique(ranks, return_inverse=True)
-    return RankHistogram(low=seen, high=seen, count=np.bincount(place, tokens).astype(float), vocab_size=vocab_size)
+    counts = np.bincount(ranks - (least := ranks.min(initial=1)), tokens).astype(float)  # also of what is out of range
+    seen = np.flatnonzero(counts)
+    return RankHistogram(low=seen + least, high=seen + least, count=counts[seen], vocab_size=vocab_size)
 
 
 def table_histogram(table):
