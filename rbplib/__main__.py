@@ -4,9 +4,9 @@ import os
 import sys
 from pathlib import Path
 
-from rbplib.command import PARSER, command, jsonable, law_report, natural, option, show, tell, whole
+from rbplib.command import PARSER, command, forecasts, jsonable, law_report, natural, option, show, size, tell, whole
 from rbplib.inputs import interrupt, stopped_by
-from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir, root
+from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
@@ -113,9 +113,7 @@ def measure(model, corpus, **asked):
     print(*run(models=model, corpora=corpus, **asked), sep="\n")
 
 
-@command(
-    "fit",
-    "--family nano-pythia --corpus docs --k 1 --json",
+FITTING = (
     FAMILY,
     option("--corpus", required=True, help="a corpus that the family was measured on"),
     option("--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"),
@@ -126,6 +124,9 @@ def measure(model, corpus, **asked):
     JSON,
     RESULTS,
 )
+
+
+@command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
 def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
     from rbplib.laws.curve import family_curve
@@ -149,6 +150,22 @@ def list_published(family, as_json):
     rows = [{name: jsonable(v) for name, v in law.record.items()} for law in published_laws(family)]
     line = "{family:25} {quantity:13} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  {source}"
     tell(as_json, rows, *(line.format(**row, told=show(row["interval"])) for row in rows))
+
+
+@command(
+    "predict",
+    "--family nano-pythia --corpus docs --k 1 --size 6.5M 13e6",
+    *FITTING,
+    option("--size", type=size, nargs="+", required=True, help="non-embedding parameters, as 13e9, 13B or 350M"),
+    option("--n", type=whole, default=10, help="length of a run of hits (default 10)"),
+)
+def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as_json, results):
+    """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
+    from rbplib.laws.forecast import forecast_losses
+
+    losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
+    record, lines = forecasts(losses, n, size, n_bootstrap=n_bootstrap, seed=seed)
+    tell(as_json, record, *lines)
 
 
 @command(
@@ -207,26 +224,11 @@ def import_file(path, name):
 )
 def check(path, as_json, results):
     """Verify every table, page and imported file; or one counts file."""
-    from rbplib.ranks.exchange import broken_files, read_counts
-    from rbplib.ranks.table import check_tables
+    from rbplib.command import checked
 
-    if path:
-        record, found = read_counts(path)
-        lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
-        told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
-        return tell(as_json, told, *lines, f"{path}: every test passed; who made it is not tested")
-    folder, pages, of_pages = (results or results_dir()) / "ranks", 0, []
-    tables, problems = check_tables(folder)
-    if not folder.is_dir() and not (folder.parent / "imported").is_dir():
-        problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
-    if (root() / "book" / "_executed").is_dir():  # where no page was run, the book's packages may be absent
-        from rbplib.pages.html import check_pages
-
-        pages, of_pages = check_pages()
-    problems += broken_files() + of_pages
-    found = {"tables": tables, "pages": pages, "problems": problems}
-    tell(as_json, found, *problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems")
-    return 1 if problems else 0
+    found, lines = checked(path, results or results_dir())
+    tell(as_json, found, *lines)
+    return 1 if found["problems"] else 0
 
 
 def main(argv=None):

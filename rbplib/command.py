@@ -5,6 +5,8 @@ import json
 import math
 
 import rbplib
+from rbplib.inputs import InputError
+from rbplib.settings import root
 
 
 class Parser(argparse.ArgumentParser):
@@ -14,6 +16,7 @@ class Parser(argparse.ArgumentParser):
 
 PARSER = Parser(prog="rbp", description="The reproducible paper of the Relative-Based Scaling Law.")
 PARSER.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
+POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 GROUPS = {"": PARSER.add_subparsers(required=True, metavar="COMMAND")}  # first words of commands: where the second goes
 
 
@@ -52,6 +55,19 @@ def natural(text):
     if (number := whole(text)) < 0:
         raise argparse.ArgumentTypeError(f"{number} is below 0")
     return number
+
+
+def size(text):
+    """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
+    try:
+        found = float(text[:-1]) * POWERS[text[-1].lower()] if text[-1:].lower() in POWERS else float(text)
+        if 1 <= found <= 1e18:
+            return found
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no number of parameters from 1 to 1e18: write it as 13e9, 13B, 350M or 22k"
+    )
 
 
 def tell(as_json, value, *lines):
@@ -94,3 +110,66 @@ def law_report(law, bend):
         f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
         *([f"  not measured, and left out: {', '.join(missing)}"] if missing else []),
     ]
+
+
+def forecasts(losses, N, sizes, **drawn):
+    """(record for programs, lines for people) of forecasts at sizes of what `forecast.forecast_losses` gives."""
+    from rbplib.laws.forecast import forecast
+
+    found, rbp, rows = {}, losses["rbp"], []
+    for name, loss in losses.items():
+        try:
+            found[name] = loss if isinstance(loss, str) else forecast(loss, sizes, **drawn)
+        except InputError as error:
+            if name == "rbp":
+                raise
+            found[name] = str(error)
+    S, main = found["rbp"].laws["line"].S, found["rbp"]
+    lines = [
+        f"{rbp.family} on {rbp.corpus}, k = {rbp.k}: from {len(S)} models of {S.min():,.0f} to {S.max():,.0f} "
+        "non-embedding parameters; 95% intervals over models, sources, forms and known trainings"
+    ]
+    kinds = {"rbp": ("rbp", -1), "loss": ("rbp", 0), "cross_entropy": ("cross_entropy", 0)}
+    kinds |= {"p_n": ("run", -1), "p_n_independent": ("rbp", -N)}  # exp of minus, or minus N times, a loss
+    for i, size in enumerate(main.S):
+        row, said = {"S": float(size), "decades_beyond": float(main.horizon[i]), "place": main.place(i)}, {}
+        for name, (of, times) in kinds.items():
+            value, ends = (None, None) if (none := isinstance(found[of], str)) else found[of].told(i, times)
+            row |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
+            said[name] = found[of] if none else f"{value:.4g} [{ends[0]:.4g}, {ends[1]:.4g}]"
+        row["forms"] = {n: math.exp(min(law.y_at(size), 700)) for n, law in main.laws.items()}
+        lines += [
+            f"S = {size:,.0f}: {row['place']}",
+            f"  RBP_{rbp.k} {said['rbp']}",
+            f"  -log RBP_{rbp.k} {said['loss']}; "
+            + ", ".join(f"by the {name} {value:.4g}" for name, value in row["forms"].items()),
+            f"  cross-entropy {said['cross_entropy']} nats per token",
+            f"  {N} hits in a row, as runs were counted: {said['p_n']}",
+            f"  {N} hits in a row, were hits independent (Eq. 6): {said['p_n_independent']}",
+        ]
+        rows.append(row)
+    about = {"family": rbp.family, "corpus": rbp.corpus, "k": rbp.k, "n": N, "models": len(S), "level": 0.95}
+    return about | {"forecasts": rows}, lines
+
+
+def checked(path, results):
+    """(record, lines) of what is wrong with the counts file at a path, or with every table, page and imported file."""
+    from rbplib.ranks.exchange import broken_files, read_counts
+    from rbplib.ranks.table import check_tables
+
+    if path:
+        record, found = read_counts(path)
+        lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
+        told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
+        return told, [*lines, f"{path}: every test passed; who made it is not tested"]
+    folder, pages, of_pages = results / "ranks", 0, []
+    tables, problems = check_tables(folder)
+    if not folder.is_dir() and not (folder.parent / "imported").is_dir():
+        problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
+    if (root() / "book" / "_executed").is_dir():  # where no page was run, the book's packages may be absent
+        from rbplib.pages.html import check_pages
+
+        pages, of_pages = check_pages()
+    problems += broken_files() + of_pages
+    found = {"tables": tables, "pages": pages, "problems": problems}
+    return found, [*problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems"]

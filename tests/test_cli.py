@@ -146,6 +146,55 @@ def test_the_curvature_of_the_quadratic_fit(root, capsys, bend):
     assert (row["lack_of_fit_p"] < 0.01) == (low > 0) == (bend > 0)
 
 
+def predicted(capsys, *options, k="1"):
+    return run(capsys, "predict", "--family", "toy", "--corpus", "prose", "--k", k, "--n-bootstrap", "200", *options)
+
+
+def test_predict_holds_what_was_planted(root, capsys):
+    code, out, err = predicted(capsys, "--size", "30M", "1e8", "--n", "3", "--json")
+    found = json.loads(out)
+    assert code == 0 and not err
+    assert {n: v for n, v in found.items() if n != "forecasts"} == {
+        "family": "toy", "corpus": "prose", "k": 1, "n": 3, "models": 5, "level": 0.95}  # fmt: skip
+    assert [row["S"] for row in found["forecasts"]] == [3e7, 1e8]
+    for row in found["forecasts"]:
+        loss = C * row["S"] ** -ALPHA
+        for name, truth in {"loss": loss, "rbp": np.exp(-loss), "p_n_independent": np.exp(-3 * loss)}.items():
+            low, high = row[f"ci_{name}"]
+            assert low < truth < high and low < row[name] < high, name
+        low, high = row["ci_p_n"]  # hits were planted independent
+        assert low < np.exp(-3 * loss) < high and row["p_n"] == pytest.approx(row["p_n_independent"], rel=0.1)
+        assert row["rbp"] == pytest.approx(np.exp(-row["loss"])) and row["cross_entropy"] is None  # all models' alike
+        assert list(row["forms"]) == ["line", "floor", "quadratic"]
+    line = fitted(capsys)["log_c"] - fitted(capsys)["alpha"] * np.log(1e8)
+    assert found["forecasts"][1]["forms"]["line"] == pytest.approx(np.exp(line))
+
+
+def test_predict_says_where_a_size_lies_and_what_cannot_be_told(root, capsys):
+    code, out, _ = predicted(capsys, "--size", "13b", "50k", "10", "--n", "1000")
+    assert code == 0 and "non-embedding parameters" in out and out.count("WARNING") == 2
+    assert "3.11 decades beyond the largest" in out and "2.00 decades below" in out and "an interpolation" in out
+    assert out.count("longer than any document's run") == 3 and "gives no forecast of cross-entropy" in out
+    assert "RBP_1 " in out and "Eq. 6" in out and "nan" not in out
+
+
+@pytest.mark.parametrize("bad", ["0", "-5", "13x", "b", "", "nan", "inf", "1e400", "0.5"])
+def test_a_bad_size_is_one_sentence(root, capsys, bad):
+    code, out, err = predicted(capsys, "--size", bad)
+    assert code == 2 and not out and err.count("\n") == 1 and "write it as 13e9" in err and repr(bad) in err
+
+
+def test_what_cannot_be_predicted_is_one_sentence(root, capsys):
+    code, out, err = predicted(capsys, "--size", "1e8", k="2")  # every token is a hit there
+    assert code == 2 and not out and "it takes three sizes whose losses exist and differ" in err
+    assert predicted(capsys, "--size", "1e8", "--n", "0")[2] == "rbp: a run has at least 1 hit, not 0.\n"
+    (root / "families/new.yml").write_text("context: 512\nmodels: [owner/x, owner/y, owner/z]\n")
+    assert (
+        "has no rank table"
+        in run(capsys, "predict", "--family", "new", "--corpus", "prose", "--k", "1", "--size", "1B")[2]
+    )
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_rbp_of_exactly_0_or_1_is_a_result(root, capsys, rate):
     for S in SIZES[:2]:
@@ -280,7 +329,18 @@ def test_tokens_of_a_corpus_are_those_that_are_scored(root, capsys):
 
 
 def test_every_command_has_help_with_an_example(capsys):
-    for command in ("families", "corpora", "family new", "plan", "measure", "fit", "published", "book", "check"):
+    for command in (
+        "families",
+        "corpora",
+        "family new",
+        "plan",
+        "measure",
+        "fit",
+        "published",
+        "predict",
+        "book",
+        "check",
+    ):
         code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0 and "example: rbp " in out
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.law import Law, fit
+from rbplib.laws.uncertainty import training_quantile
 from rbplib.settings import InputError
 
 
@@ -52,25 +53,26 @@ def extrapolate(loss, held_out=1, estimator="least_squares", level=0.95):
     order = np.argsort(loss.S, kind="stable")
     held = loss.keep(order[-held_out:])
     law = fit(loss.keep(order[:-held_out]), estimator, n_bootstrap=0, level=level)
-    predicted = law.y_at(held.S)
+    predicted, (sd, spare) = law.y_at(held.S), spread(law, held.S)
     return Extrapolation(
         law=law,
         models=held.models,
         S=held.S,
         predicted=predicted,
-        interval=predicted + _half_width(law, np.log(held.S)) * np.array([[-1.0], [1.0]]),
+        interval=predicted + training_quantile(spare, level) * sd * np.array([[-1.0], [1.0]]),
         observed=held.y,
     )
 
 
-def _half_width(law, new):
-    """Half the prediction interval at each new log size."""
-    from scipy.special import stdtrit
+def spread(law, S, least=0.0):
+    """(sd, degrees of freedom) of y of one new model about a law at sizes S: float64 (H,), NaN with none to spare.
 
+    least: sd of a model about the law that it has at least.
+    """
     kind, params, x = ESTIMATORS[law.estimator], np.array(list(law.parameters.values())), np.log(law.S)
     spare = law.n_models - len(params)
     if spare < 1 or not np.isfinite(law.residual_sd):
-        return np.full(len(new), np.nan)
-    jacobian, ahead = kind.jacobian(params, x, x.mean()), kind.jacobian(params, new, x.mean())
+        return np.full(len(S), np.nan), spare
+    jacobian, ahead = (kind.jacobian(params, at, x.mean()) for at in (x, np.log(S)))
     leverage = np.einsum("hp,pq,hq->h", ahead, np.linalg.pinv(jacobian.T @ jacobian), ahead)
-    return stdtrit(spare, (1 + law.level) / 2) * law.residual_sd * np.sqrt(1 + leverage)
+    return max(law.residual_sd, least) * np.sqrt(1 + leverage), spare

@@ -1,0 +1,116 @@
+"""Forecasts: intervals hold on planted laws, straight and bent; parts equal what brute force and statsmodels give."""
+
+import numpy as np
+import pytest
+from planted import planted_curve, planted_loss
+
+from rbplib.laws.forecast import forecast, forecast_losses, held_out_forecasts, mixture_quantiles
+from rbplib.laws.losses import Loss, mean
+from rbplib.settings import InputError
+
+S = np.geomspace(1e4, 1e8, 7)
+
+
+def exact(y, S=S, **more):
+    """A Loss whose log is y, of one document."""
+    names = tuple(f"m{i}" for i in range(len(y)))
+    return Loss(np.exp(y)[None], np.array([1]), S, of=mean, name="loss", family="f", corpus="c", models=names, **more)
+
+
+def straight(rng, sd=0.02):
+    return exact(1 - 0.1 * np.log(S) + rng.normal(0, sd, len(S)))
+
+
+def bent(rng, sd=0.005):
+    """A floor of half the smallest model's loss."""
+    return exact(np.log(0.5 + 0.5 * (S / S[0]) ** -0.25) + rng.normal(0, sd, len(S)))
+
+
+def broken(rng, sd=0.01):
+    """Half the exponent in the last two steps, as ladders that are trained too short at their top."""
+    steps = -np.repeat([0.1, 0.05], [4, 2]) * np.diff(np.log(S))
+    return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, sd, len(S)))
+
+
+@pytest.mark.parametrize("law", [straight, bent])
+def test_intervals_hold_on_planted_laws_that_a_form_knows(law):
+    rng = np.random.default_rng(0)
+    found = held_out_forecasts([law(rng) for _ in range(80)])
+    assert list(found.groupby("held_out").size()) == [80, 160]
+    assert (found.groupby("held_out")["inside"].mean() >= 0.93).all()
+    assert found["width"].median() < 0.55 * np.ptp(law(rng).y)  # a law to lean on, not any interval
+
+
+def test_intervals_nearly_hold_where_the_last_steps_break_and_those_of_the_line_do_not():
+    rng = np.random.default_rng(0)
+    found = held_out_forecasts([broken(rng) for _ in range(80)], [1])
+    assert found["inside"].mean() >= 0.9 and found["line_inside"].mean() < 0.75
+    missed = found[~found["inside"]]
+    assert missed["too_low"].all() and (found["error"] < 0).mean() > 0.9
+
+
+def test_the_noise_of_training_is_in_the_interval():
+    """Three sizes on a line by luck say nothing of how trainings differ; repeats do."""
+    y, rng = 1 - 0.1 * np.log(S[:5]), np.random.default_rng(1)
+    known = planted_loss(y, training_sd=0.05, seed=3)
+    lucky = planted_loss(y, training_sd=0.0, source_sd=0.0, again=0)
+    quiet = forecast(lucky, S[5]).interval
+    trained = forecast(exact(y, S[:5], repeats=known.repeats), S[5]).interval
+    assert np.ptp(trained) > 4 * 0.03 > 100 * np.ptp(quiet)
+    inside = []
+    for seed in range(100):
+        loss = planted_loss(y, training_sd=0.05, source_sd=0.0, seed=seed)
+        found, line = forecast(loss, S[5]), np.polyval(np.polyfit(np.log(loss.S), y, 1), np.log(S[5]))
+        inside.append(found.interval[0] <= line + rng.normal(0, 0.05) <= found.interval[1])
+    assert np.mean(inside) >= 0.93
+
+
+def test_the_choice_of_sources_is_in_the_interval():
+    """The planted law itself, no longer that of the text scored, lies inside; without resamples too seldom."""
+    new, inside = np.geomspace(2e4, 2e7, 7)[-1] * 10**0.5, {0: [], 300: []}
+    for seed in range(80):
+        loss = planted_curve(documents=40, tokens=200, clustering=0.6, seed=seed, ks=(1,)).loss(1)
+        for n, found in inside.items():
+            low, high = forecast(loss, new, n_bootstrap=n).interval[:, 0]
+            found.append(low <= np.log((new / loss.S[0]) ** -0.1) <= high)
+    assert np.mean(inside[300]) >= 0.93 > np.mean(inside[0])
+
+
+def test_one_form_alone_gives_the_interval_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    loss, new = straight(np.random.default_rng(2)).keep([0, 3, 6]), 1e9
+    found = forecast(loss, new)
+    assert list(found.laws) == ["line"]  # three models spare none for more
+    fitted = sm.OLS(loss.y, sm.add_constant(np.log(loss.S))).fit().get_prediction([[1.0, np.log(new)]])
+    assert found.interval[:, 0] == pytest.approx(fitted.conf_int(obs=True)[0], abs=1e-9)
+    assert found.y[0] == pytest.approx(fitted.predicted_mean[0])
+
+
+def test_quantiles_of_the_mixture_by_brute_force():
+    centre, sd, df = np.array([[0.0], [1.0], [3.0]]), np.array([[1.0], [0.5], [0.1]]), [[3], [5], [20]]
+    rng = np.random.default_rng(4)
+    draws = np.concatenate([c + s * rng.standard_t(d[0], 400_000) for c, s, d in zip(centre, sd, df, strict=True)])
+    found = mixture_quantiles(centre, sd, np.array(df), [0.05, 0.5, 0.95])
+    assert found[:, 0] == pytest.approx(np.quantile(draws, [0.05, 0.5, 0.95]), abs=0.02)
+    assert mixture_quantiles(centre * 0, sd * 0, np.array(df), [0.5]) == pytest.approx(0)
+
+
+def test_where_a_size_lies_is_said():
+    found = forecast(straight(np.random.default_rng(5)), [1e3, 1e4, 1e6, 2e8, 2e9])
+    places = [found.place(i) for i in range(5)]
+    assert "1.00 decades below the smallest" in places[0]
+    assert places[1] == places[2] == "inside the sizes measured, an interpolation"
+    assert places[3] == "0.30 decades beyond the largest model" and "WARNING" in places[4]
+    value, (low, high) = found.told(3)
+    share, ends = found.told(3, times=-10)
+    assert low < value < high and share == pytest.approx(np.exp(-10 * value))
+    assert ends == pytest.approx([np.exp(-10 * high), np.exp(-10 * low)])
+
+
+def test_what_has_no_forecast_is_said():
+    for loss in (straight(np.random.default_rng(6)).keep([0, 1]), exact(np.zeros(7)), exact(np.full(7, np.nan))):
+        with pytest.raises(InputError, match="it takes three sizes"):
+            forecast(loss, 1e9)
+        assert not len(held_out_forecasts([loss]))
+    with pytest.raises(InputError, match="at least 1 hit"):
+        forecast_losses("nano-pythia", "docs", 1, 0)
