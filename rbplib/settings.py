@@ -80,7 +80,9 @@ class Family:
     def model(self, name):
         self.need_models()
         known = {m.name: m for m in self.models}
-        return known[check_choice(name, known, f"model of {self.name}")]
+        if name not in known:
+            raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")
+        return known[name]
 
 
 @dataclass(frozen=True)
