@@ -88,9 +88,8 @@ def fetch(repo, *names):
     if absent := [n for n in names if n not in repo.files]:
         raise InputError(f"{it} has no file {absent[0]!r} at revision {repo.revision[:12]}: check it.")
     options = {"repo_type": repo.kind, "revision": repo.revision, "allow_patterns": [glob.escape(n) for n in names]}
+    options["local_files_only"] = not repo.online
     for _ in range(2):
-        held = cached_snapshot(repo.id, repo.revision, repo.kind)
-        options["local_files_only"] = not repo.online or bool(held and all((held / n).is_file() for n in names))
         with telling(repo):
             folder = Path(patiently(lambda: snapshot_download(repo.id, **options)))
         damaged = [n for n in names if not intact(folder / n)]

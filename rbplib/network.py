@@ -109,16 +109,13 @@ STRANGE = ("JSONDecodeError", "KeyError", "TypeError", "AttributeError")  # an a
 FULL = ("ENOSPC", "EDQUOT", "EFBIG")
 UNFIT = ("ENAMETOOLONG", "FileExistsError", "ValueError")
 SHUT = ("PermissionError", "NotADirectoryError", "EROFS")
+GATED, ABSENT = ("GatedRepoError", 403), ("RepositoryNotFoundError", 401)
 WORDS = ("Invalid credentials", "Consistency check failed", "free disk space")  # in errors that have no class
 TOLD = {  # what is said of an error that bears one of these signs; the first that fits
     "the hub refuses your token for {it}: log in anew with `hf auth login`.": WORDS[:1],
-    "{it} is gated: accept its terms on its page of the hub, log in with `hf auth login`, and run again.": (
-        *("GatedRepoError", 403),
-    ),
+    "{it} is gated: accept its terms on its page of the hub, log in with `hf auth login`, and run again.": GATED,
     "{it} has no revision {revision!r}: check the name of the branch or commit.": ("RevisionNotFoundError",),
-    "{it} does not exist on the hub, or is private: check its spelling, or log in with `hf auth login`.": (
-        *("RepositoryNotFoundError", 401),
-    ),
+    "{it} does not exist on the hub, or is private: check its spelling, or log in with `hf auth login`.": ABSENT,
     "{it} lacks a file that it lists ({why}): run again, or name another revision.": ("RemoteEntryNotFoundError",),
     "the hub answers {code} for {it}: try again later.": BUSY,
     "{host} does not send all of {it}, or more ({why}): try later or from another network.": WORDS[1:2],

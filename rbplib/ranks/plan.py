@@ -14,8 +14,7 @@ from rbplib.models.devices import GPUS, SMALL, choose_device, choose_dtype, choo
 from rbplib.models.sizes import config_of, sizes_of, window_length
 from rbplib.ranks.facts import family_windows
 from rbplib.ranks.identity import asked, expected, ranks_path
-from rbplib.ranks.stored import read_record
-from rbplib.ranks.table import corpus_records
+from rbplib.ranks.table import corpus_records, record_here
 from rbplib.settings import InputError, results_dir
 from rbplib.text.corpora import sample_here
 from rbplib.text.windows import make_windows
@@ -50,7 +49,11 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
         kind = choose_dtype(dtype or model.dtype, "auto" if device in GPUS else device)
         if kind not in speeds:
             speeds[kind] = matrix_speed("cuda:0" if device == "auto" else device, kind)
-        todo = [t["tokens"] for t, e in zip(texts, expect[model.name], strict=True) if not is_here(e, results)]
+        todo = [
+            t["tokens"]
+            for t, e in zip(texts, expect[model.name], strict=True)
+            if not record_here(ranks_path(e, results), e)
+        ]
         row = {"model": model.name, "id": model.id, "tables_here": len(texts) - len(todo)}
         row |= {"tables_to_measure": len(todo), "dtype": str(kind).removeprefix("torch.")}
         rows.append(row | plan_model(model, sum(todo), kind, device, speeds[kind], length))
@@ -138,14 +141,6 @@ def plan_corpus(corpus, family, protocol, results):
     else:
         count, source, here = corpus.documents * length, "an upper bound", False
     return {"corpus": corpus.name, "tokens": round(count), "here": here, "from": source}
-
-
-def is_here(expect, results):
-    """Whether the rank table of such entries is there; only its record is read."""
-    try:
-        return bool(read_record(ranks_path(expect, results), expect))
-    except InputError:
-        return False
 
 
 def download_bytes(model, params):

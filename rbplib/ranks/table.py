@@ -22,11 +22,15 @@ SAME_TOKENS = ("family", "corpus", "protocol", "corpus_digest", "window", "sampl
 
 def corpus_records(corpus, results=None):
     """Records of the rank tables of a corpus as it is now, of every family and protocol; damaged ones are left out."""
-    now, found = text_known(corpus), []
-    for path in sorted((Path(results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}[-.]*.parquet")):
-        with suppress(InputError):
-            found.append(read_record(path, {k: v for k, v in now.items() if k != "units"} | {"corpus": corpus.name}))
-    return found
+    now = {k: v for k, v in text_known(corpus).items() if k != "units"} | {"corpus": corpus.name}
+    paths = sorted((Path(results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}[-.]*.parquet"))
+    return [record for path in paths if (record := record_here(path, now))]
+
+
+def record_here(path, expect):
+    """The record of a rank table with these entries, or None where there is no such table; its rows are not read."""
+    with suppress(InputError):
+        return read_record(path, expect)
 
 
 def measured(family, corpora=None, protocol="paper"):
