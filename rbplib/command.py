@@ -100,7 +100,6 @@ def law_report(law, bend):
     found |= {"curvature": bend.parameters["curvature"], "ci_curvature": bend.token_intervals["curvature"]}
     row = {"family": law.family, "corpus": law.corpus, "k": law.k} | {n: jsonable(v) for n, v in found.items()}
     said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
-    missing = law.loss.missing
     return row, [
         f"{law.family} on {law.corpus}, k = {law.k}: alpha {said['alpha']}, R2 {said['r2']}",
         f"  95% interval over sources {said['ci_tokens']}, over documents {said['ci_documents']}",
@@ -108,7 +107,7 @@ def law_report(law, bend):
         f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
         f"  curvature {said['curvature']} {said['ci_curvature']}",
         f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
-        *([f"  not measured, and left out: {', '.join(missing)}"] if missing else []),
+        *([f"  not measured, and left out: {', '.join(law.loss.missing)}"] if law.loss.missing else []),
     ]
 
 

@@ -1,7 +1,4 @@
-"""Laws on published ladders: one family with the noise of its benchmark, and families side by side.
-
-Nothing here was measured by this project; `laws.published` reads the tables.
-"""
+"""Laws on the ladders of `laws.published`: one family with the noise of its benchmark, and families side by side."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,12 +9,11 @@ from scipy.special import chdtrc, fdtri, stdtrit
 
 from rbplib.laws.law import Law, fit
 from rbplib.laws.losses import minus_log
-from rbplib.laws.noise import size_spread, y_se
+from rbplib.laws.noise import size_spread
 from rbplib.laws.published import QUANTITIES, families, lambada, lambada_steps, published_loss
 from rbplib.settings import InputError, nearest
 
 FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "otherwise", "not stated"  # of training text
-ONE = 0.5  # tokens within a factor of exp(0.5) count as the same
 
 
 @dataclass(frozen=True)
@@ -28,16 +24,6 @@ class PublishedLaw:
     quantity: str
     rows: pd.DataFrame  # of the models used, see `published.lambada`
     step: int | None = None
-
-    @property
-    def answers(self):
-        """What the shares are out of, less one; NaN for nats."""
-        return self.law.scored_tokens - 1 if self.law.loss.of is minus_log else np.nan
-
-    @property
-    def y_se(self):
-        """Standard error of log(-log share) from the number of answers, float64 (M,); NaN for nats."""
-        return y_se(-np.expm1(-np.exp(self.law.y)), self.answers)
 
     @property
     def moves(self):
@@ -55,7 +41,8 @@ class PublishedLaw:
         """
         share = np.exp(-np.exp(self.law.y))
         shared = np.minimum.outer(share, share) - np.outer(share, share)
-        parts = np.outer(self.moves, self.moves) * shared / self.answers
+        answers = self.law.scored_tokens - 1 if self.law.loss.of is minus_log else np.nan
+        parts = np.outer(self.moves, self.moves) * shared / answers
         together = parts - np.diag(np.diag(parts))
         sums = {"independent": 0, "nested": together.sum(), "at most": together.clip(0).sum()}
         return {name: float(np.sqrt(np.trace(parts) + more)) for name, more in sums.items()}
@@ -68,22 +55,22 @@ class PublishedLaw:
 
     @property
     def lack_of_fit_p(self):
-        """Residuals against the errors of independent answers, chi-squared on M - 2; NaN for nats."""
+        """Residuals of -log acc against the errors of independent answers, chi-squared on M - 2."""
         squares = (self.law.y - self.law.fitted) ** 2
-        return float(chdtrc(self.law.n_models - 2, squares.sum() / np.mean(self.y_se**2)))
+        return float(chdtrc(self.law.n_models - 2, squares.sum() / np.mean(self.rows["y_se"] ** 2)))
 
     @property
     def text(self):
         """How much text the models of growing size were trained on: FIXED, GROWS, OTHER or UNKNOWN."""
         tokens = np.log(self.rows["tokens"].to_numpy(float))
-        one, more = np.ptp(tokens) < ONE, (np.diff(tokens) > 0).all()
+        one, more = np.ptp(tokens) < 0.5, (np.diff(tokens) > 0).all()  # within a factor of 1.65 they are the same
         return UNKNOWN if np.isnan(tokens).any() else FIXED if one else GROWS if more else OTHER
 
     @property
     def record(self):
         """The fit as a row of a table, and as programs read it."""
         texts = self.rows["loss_text"].unique() if self.quantity == "cross-entropy" else [self.law.corpus]
-        sources = self.rows["source"].str.replace(r"(?<=:evals/).*", "", regex=True).unique()
+        sources = self.rows["source"].unique()
         return {
             "family": self.law.family,
             "quantity": self.quantity,
@@ -101,11 +88,7 @@ class PublishedLaw:
 
 
 def published_law(family, quantity="-log acc", step=None):
-    """Fit the law to `published_loss`; models without a right or a wrong answer are left out.
-
-    Raises:
-        InputError: as there, or fewer than three models are left.
-    """
+    """The law on a `published_loss`. InputError: as there, or fewer than three models have a finite loss."""
     loss, rows = published_loss(family, quantity, step)
     law = fit(loss, n_bootstrap=0)
     if law.n_models < 3:
@@ -150,7 +133,7 @@ def ancova(losses, level=0.95):
         losses: Loss of each family, two or more.
     Returns:
         namespace: each (data frame: family, alpha and its se with a slope of its own; level, log loss less the mean of
-        the families under one slope), apart (largest less smallest level), common (that one exponent) and its interval,
+        the families under one slope), common (that one exponent) and its interval,
         residual_sd around lines of their own, slopes and levels ((F, p): one each, against one for all), spread (sd of
         the exponents beyond their noise, low end, high end: the F test turned round).
     """
@@ -160,24 +143,18 @@ def ancova(losses, level=0.95):
     rows = pd.concat(parts).assign(x=lambda rows: rows["x"] - rows["x"].mean())
     own, common, one = (ols(f"y ~ {of}", rows).fit() for of in ("0 + family + family:x", "0 + family + x", "x"))
     (f, slopes_p, k), (g, levels_p, _) = own.compare_f_test(common), common.compare_f_test(one)
-    se, levels = own.bse.filter(like=":x").to_numpy(), common.params.drop("x").to_numpy()
+    levels, each = common.params.drop("x"), pd.DataFrame({"family": sorted(loss.family for loss in losses)})
+    each["alpha"], each["se"] = -own.params.filter(like=":x").to_numpy(), own.bse.filter(like=":x").to_numpy()
+    each["level"], noise = (levels - levels.mean()).to_numpy(), np.mean(each["se"] ** 2)
     ends = [1.0, *fdtri(k, own.df_resid, [(1 + level) / 2, (1 - level) / 2])]
     return SimpleNamespace(
-        each=pd.DataFrame(
-            {
-                "family": sorted(loss.family for loss in losses),
-                "alpha": -own.params.filter(like=":x").to_numpy(),
-                "se": se,
-                "level": levels - levels.mean(),
-            }
-        ),
+        each=each,
         common=-common.params["x"],
         interval=tuple(-common.conf_int(1 - level).loc["x"][::-1]),
         residual_sd=np.sqrt(own.mse_resid),
         slopes=(f, slopes_p),
         levels=(g, levels_p),
-        apart=np.ptp(levels),
-        spread=tuple(np.sqrt(np.mean(se**2) * max(f / end - 1, 0)) for end in ends),
+        spread=tuple(np.sqrt(noise * max(f / end - 1, 0)) for end in ends),
     )
 
 

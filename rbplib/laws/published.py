@@ -1,10 +1,7 @@
-"""Results that others published, read from `published/`; the columns are explained in published/README.md.
+"""Results that others published, read from `published/`, whose README.md explains the columns; `ladders` fits them."""
 
-Nothing here was measured by this project. `laws.ladders` fits them.
-"""
-
-from dataclasses import dataclass
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,13 +18,6 @@ QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of ri
     **{f"-log pass@{k}": ("HumanEval", f"pass_{k}") for k in (1, 10, 100)},
 }
 NATS = ("log_ppl", "cross_entropy")
-OPEN_LM = {
-    "architecture": "transformer",
-    "params_basis": "configuration",
-    "digits": 8,
-    "source": "mlfoundations/scaling @ a003c4913793 (MIT)",
-}
-EXACT = np.inf  # digits of a source that rounds nothing
 
 
 def read(name):
@@ -36,9 +26,8 @@ def read(name):
     path = folder / f"{name}.csv"
     if not path.is_file():
         known = sorted(p.stem for p in folder.glob("*.csv"))
-        raise InputError(
-            f"there is no published table {name!r}: {nearest(name, known) if known else 'the folder is missing.'}"
-        )
+        hint = nearest(name, known) if known else "the folder is missing."
+        raise InputError(f"there is no published table {name!r}: {hint}")
     return pd.read_csv(path, float_precision="round_trip")
 
 
@@ -64,19 +53,16 @@ def _results(folder):
     shots = by_size["shots"].map({0: ""}).fillna(", " + by_size["shots"].astype(str) + " shots")
     once = by_size["loss"].where(by_size["shots"] == 0)  # it has no examples in front of it, and is printed again
     by_size = by_size.assign(family=by_size["family"] + shots, cross_entropy=once)
-    whole = whole.assign(digits=EXACT, architecture="transformer", params_basis="configuration")
-    coded = coded.rename(columns={"params": "nonembedding_params"}).assign(architecture="transformer")
     grid = open_lm("acc_lambada_openai").rename(columns={"S": "nonembedding_params", "D": "tokens"}).reset_index()
-    text, times = grid["corpus"].str.removesuffix("_original"), grid["multiple"].map("{:g}".format)
-    grid = grid.assign(
-        family="open_lm " + text + ", x" + times, acc=np.exp(-grid["loss"]), model=grid["name"], **OPEN_LM
-    )
-    rows = pd.concat([whole, by_size, grid, coded.assign(benchmark="HumanEval")]).fillna({"benchmark": "LAMBADA"})
-    return (
-        rows.assign(log_ppl=np.log(rows["ppl"]))
-        .rename(columns={"nonembedding_params": "S"})
-        .sort_values("S", kind="stable", ignore_index=True)
-    )
+    grid["family"] = "open_lm " + grid["corpus"].str[:3].str.strip("_") + ", x" + grid["multiple"].map("{:g}".format)
+    grid = grid.assign(acc=np.exp(-grid["loss"]), model=grid["name"], digits=8, source="mlfoundations/scaling (MIT)")
+    coded = coded.rename(columns={"params": "nonembedding_params"}).assign(benchmark="HumanEval")
+    rows = pd.concat([whole.assign(digits=np.inf), by_size, grid, coded]).rename(columns={"nonembedding_params": "S"})
+    rows = rows.fillna({"benchmark": "LAMBADA", "architecture": "transformer", "params_basis": "configuration"})
+    rows = rows.assign(log_ppl=np.log(rows["ppl"]), loss=minus_log(rows["acc"].to_numpy()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows["y_se"] = y_se(1 - rows["acc"].to_numpy(), SCORED["LAMBADA"] - 1)
+    return rows.sort_values("S", kind="stable", ignore_index=True)
 
 
 def families(quantity="-log acc"):
@@ -96,10 +82,9 @@ def lambada(family, step=None):
     """LAMBADA results of a family, smallest model first; `step=None`: the finished models, or the last step.
 
     Returns:
-        data frame: model, S (non-embedding parameters), tokens (text seen in training, NaN where not stated), acc
-        (share of passages with the last word right), log_ppl (nats of the last word), cross_entropy (nats per token of
-        the text in `loss_text`), digits, source; loss (-log acc in nats, infinite where none was right) and y_se
-        (standard error of its logarithm from the number of passages, delta method).
+        data frame: model, S, tokens (seen in training, NaN where not stated), acc (share of passages with the last word
+        right), log_ppl (nats of that word), cross_entropy (nats per token of the text in `loss_text`), digits, source,
+        loss (-log acc, infinite where none was right), y_se (standard error of its logarithm from so many passages).
     Raises:
         InputError: an unknown family, or a step that was not evaluated.
     """
@@ -108,28 +93,19 @@ def lambada(family, step=None):
         raise InputError(f"{family} was not evaluated at step {step}: choose one of {steps or 'none but the last'}.")
     if steps:
         rows = rows[rows["step"] == (steps[-1] if step is None else step)]
-    acc = rows["acc"].to_numpy()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        noise = y_se(1 - acc, SCORED["LAMBADA"] - 1)
-    return rows.assign(loss=minus_log(acc), y_se=noise).reset_index(drop=True)
+    return rows.reset_index(drop=True)
 
 
 def _of(family, benchmark="LAMBADA"):
     rows = _results(held("published"))
     rows = rows[rows["benchmark"] == benchmark]
-    if not (rows["family"] == family).any():
-        raise InputError(
-            f"no published {benchmark} results of {family!r}: {nearest(family, sorted(set(rows['family'])))}"
-        )
+    if family not in (known := sorted(set(rows["family"]))):
+        raise InputError(f"no published {benchmark} results of {family!r}: {nearest(family, known)}")
     return rows[rows["family"] == family]
 
 
 def published_loss(family, quantity="-log acc", step=None):
-    """One published quantity of a family by size, as a Loss that every fit takes, and its rows (see `lambada`).
-
-    Raises:
-        InputError: an unknown quantity, family or step.
-    """
+    """(Loss, rows as of `lambada`) of one of QUANTITIES of a family by size. InputError: one of these is unknown."""
     if quantity not in QUANTITIES:
         raise InputError(f"no such published quantity, {quantity!r}: {nearest(quantity, QUANTITIES)}")
     benchmark, column = QUANTITIES[quantity]
@@ -169,28 +145,14 @@ def gpt2_histogram():
 
 def size_paths(family):
     """{model: (tokens, loss, standard error of its logarithm)} along training, steps with none right left out."""
-    every = pd.concat([lambada(family, step) for step in lambada_steps(family) if step])
-    every = every[every["acc"].between(0, 1, inclusive="neither")]
-    return {
-        model: tuple(rows[["tokens", "loss", "y_se"]].to_numpy().T)
-        for model, rows in every.groupby("model", sort=False)
-    }
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Published -log RBP_k of a family's models. S: float64 (M,). loss, uncertainty: float64 (M,), nats."""
-
-    S: np.ndarray
-    loss: np.ndarray
-    uncertainty: np.ndarray
-    label: str
+    every = _of(family).query("0 < acc < 1")
+    return {m: tuple(rows[["tokens", "loss", "y_se"]].to_numpy().T) for m, rows in every.groupby("model", sort=False)}
 
 
 def reference_points(family, corpus, k=1):
-    """Published points of a family on a corpus, or None where there are none.
+    """Published points of a family on a corpus: namespace of S, loss and uncertainty (nats), float64 (M,), and a label.
 
-    A family file names them: `published: {CORPUS: TABLE}`.
+    A family file names them, `published: {CORPUS: TABLE}`. None where there are none.
 
     Args:
         family: a settings.Family, a name or a YAML path. corpus: its name. k: rank that counts as a success.
@@ -199,10 +161,9 @@ def reference_points(family, corpus, k=1):
     """
     family = load_family(family)
     table = family.published.get(corpus)
-    if table is None:
-        return None
-    if table != "gpt2_wikipedia_reference":
+    if table not in (None, "gpt2_wikipedia_reference"):
         raise InputError(f"family {family.name!r} names the published table {table!r}, which is not carried here.")
-    if k != 1:
-        return None  # the authors show single models at k = 1 only
-    return Reference(*gpt2_reference("neg_log_rbp"), label="authors' repository")
+    if table is None or k != 1:  # the authors show single models at k = 1 only
+        return None
+    S, loss, uncertainty = gpt2_reference("neg_log_rbp")
+    return SimpleNamespace(S=S, loss=loss, uncertainty=uncertainty, label="authors' repository")

@@ -205,15 +205,6 @@ def reversed_slope(figure):
     return [SimpleNamespace(of=of, noise_p=float(p), **shared) for of, p in tests.items() if figure.alpha < 0]
 
 
-def lean(text, error):
-    """Does a line miss a larger model as a floor under the loss of models trained on one amount of text would have it?
-
-    Then it says too little of that model's loss, and of families whose text grows with size too much or neither.
-    """
-    fixed, grows = (error if text == way else np.nan for way in (ladders.FIXED, ladders.GROWS))
-    return SimpleNamespace(lean=grows if text == ladders.GROWS else -fixed, fixed=fixed, grows=grows)
-
-
 def published_numbers(n_tokens=gpt2.N_TOKENS):
     """{kind: cases} of what the authors and others published; nothing of it was measured here.
 
@@ -240,10 +231,13 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
         line(np.log(loss[T > LATE]), np.log(T[T > LATE])) for T, loss, _ in published.size_paths("pythia").values()
     ]
     figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
-    by_size = [p for name in published.families() if "shots" not in name for p in [ladders.published_law(name)]]
+    by_size = [ladders.published_law(name) for name in published.families() if "shots" not in name]
+    forms = form_frame(by_size)  # a line says too little of a larger model under whose loss there is a floor: below 0
+    for name, text in (("fixed", ladders.FIXED), ("grows", ladders.GROWS)):
+        forms[name] = forms["line, 1 out"].where(forms["text"] == text)
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
         "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
-        "leans": [lean(row["text"], row["line, 1 out"]) for row in form_frame(by_size).to_dict("records")],
+        "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
         "figures": figures,
         "training": [SimpleNamespace(r2=float(r2), in_tokens=float(-slope), **in_size) for slope, _, r2 in paths],
         "reversal": [reversal for figure in figures for reversal in reversed_slope(figure)],

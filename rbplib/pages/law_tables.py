@@ -232,10 +232,9 @@ def dependence_frame(found):
 
 
 def form_frame(found):
-    """Error of the largest model's loss, predicted without it and without the largest two, by a line and with a floor.
+    """Errors of the largest model's loss, of each PublishedLaw, predicted without it and without the largest two.
 
-    found: list of PublishedLaw. A floor is asked of four models or more, a line of three; NaN for fewer.
-    """
+    By a line, from three models or more, and with a floor, from four; NaN for fewer."""
     rows = []
     for p in found:
         loss, floor = p.law.loss, fit(p.law.loss, "irreducible", n_bootstrap=0).parameters["floor"]
