@@ -31,6 +31,8 @@ def share_translators(app):
 
 
 def setup(app):
+    for part in ("rbpterms", "rbpteach"):
+        app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
     app.connect("build-finished", copy_mathjax)
     app.connect("builder-inited", share_translators)

@@ -1,4 +1,5 @@
-// The book's own script: tables that sort, tables as CSV, and bars that follow a slider over k. No library, no network.
+// The book's own script: tables that sort, tables as CSV, bars that follow a slider over k, fields that check an answer,
+// and slides. No library, no network.
 (function () {
   "use strict";
 
@@ -88,7 +89,60 @@
     box.dataset.done = "1";
   }
 
+  // a number as people write it: 0,0606 and 6.06e-2 and 2 000; NaN where it is none
+  function typed(text) {
+    const plain = text.trim().replace(/[\s\u00a0\u2009]/g, "").replace("\u2212", "-").replace(/^([^.]*),([^.,]*)$/, "$1.$2");
+    return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  }
+
+  function checked(field) {
+    const input = field.querySelector("input"), out = field.querySelector("output");
+    const value = Number(field.dataset.value), within = Number(field.dataset.within);
+    const slack = 1e-9 * Math.abs(value); // what rounding of the difference may add
+    function check() {
+      const given = typed(input.value);
+      const said = Number.isNaN(given) ? "a number is needed, such as 0.25" : Math.abs(given - value) <= within + slack;
+      field.dataset.state = said === true ? "right" : "open";
+      out.textContent = said === true ? "\u2713 right" : said === false ? "\u2717 not yet" : said;
+    }
+    field.querySelector("button").addEventListener("click", check);
+    input.addEventListener("keydown", (event) => event.key === "Enter" && check());
+    input.addEventListener("input", () => { out.textContent = ""; field.dataset.state = "open"; });
+  }
+
+  // a page of slides: each second heading begins one; a button shows them one at a time
+  function slides(deck) {
+    const all = [...document.querySelectorAll("article section section")];
+    const button = document.createElement("button");
+    const told = document.createElement("span");
+    let at = 0;
+    button.type = "button";
+    button.textContent = "Show as slides";
+    told.setAttribute("aria-live", "polite");
+    deck.replaceChildren(button, told);
+    function show(i) {
+      at = Math.min(Math.max(i, 0), all.length - 1);
+      all.forEach((slide, j) => slide.classList.toggle("rbp-now", j === at));
+      told.textContent = ` ${at + 1} of ${all.length}`;
+    }
+    function turn(on) {
+      document.documentElement.classList.toggle("rbp-presenting", on);
+      button.textContent = on ? "End" : "Show as slides";
+      if (on) show(at);
+      else told.textContent = "";
+    }
+    button.addEventListener("click", () => turn(!document.documentElement.classList.contains("rbp-presenting")));
+    document.addEventListener("keydown", (event) => {
+      if (!document.documentElement.classList.contains("rbp-presenting")) return;
+      const by = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
+      if (event.key === "Escape") turn(false);
+      if (by) { event.preventDefault(); show(at + by); }
+    });
+  }
+
   function start() {
+    document.querySelectorAll(".rbp-check").forEach(checked);
+    document.querySelectorAll(".rbp-deck").forEach(slides);
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
     document.querySelectorAll(".rbp-slider").forEach(slider);

@@ -83,10 +83,10 @@ def test_emergence_is_later_and_not_sharper():
     assert sp.simplify(sp.diff(p, x).subs(x, sp.log(N * c) / alpha) - alpha / sp.E) == 0
     told = numbers_in("derivations/emergence.md", "## Later", "##")
     assert "51 units, or 22" in told and "17 decades" in told and "sudden rise" not in told
-    told = numbers_in("teaching.md", "{solution} ex-emergence", "````")
+    told = numbers_in("exercises.md", "{solution} ex-emergence", "````")
     for part, number in ((0.1, 0.451), (1e-6, 0.204)):
         assert round(2 ** -(part**-0.06), 3) == number and f"{2 ** -(part**-0.06):.3f}" in told
-    assert "22 decades" in told and "near zero until" not in told
+    assert "22.3 decades" in told and "near zero until" not in told
 
 
 def test_the_page_on_noise_names_only_rows_that_the_authors_figures_have():

@@ -1,0 +1,123 @@
+"""Words of the glossary: the first use of each on a page becomes a link to it, with its meaning as hover text.
+
+The links are set when the HTML is written, so that they stand on hand-written and on executed pages alike, in sentences
+that a run wrote, and in cells of tables that hold a word of the glossary alone, such as a status.
+"""
+
+import re
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.util.nodes import clean_astext
+
+GLOSSARY = "book/glossary"
+OTHER_FORMS = {  # how a word stands on pages, where that is not the word with an s or without
+    "hit": "hits",
+    "miss": "miss|misses",
+    "family": "family|families",
+    "corpus": "corpus|corpora",
+    "source": "sources?(?! (?:code|folder|file))",
+    "Vuong": "Vuong(?:'s test)?",
+    "residual sd": "residual (?:sd|scatter)",
+    "ICC": "ICC|intraclass correlation",
+    "KL": "KL",
+    "R²": "R²",
+    "ok": "(?!)",  # only in a cell of its own
+    "bound": "(?!)",
+}
+PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\sum": "sum of ", r"\,": " "}
+UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)
+UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, addnodes.pending_xref, addnodes.toctree)
+
+
+def plain(text):
+    """Text in which TeX is spelt for people who cannot see it typeset."""
+    for tex, word in PLAIN.items():
+        text = text.replace(tex, word)
+    return " ".join(re.sub(r"\\mathrm|[{}$]", "", text).split())
+
+
+def meanings(env):
+    """{word: (anchor, meaning)} of the glossary."""
+    found = {}
+    for item in env.get_doctree(GLOSSARY).findall(nodes.definition_list_item):
+        definition = next(item.findall(nodes.definition))
+        for term in item.findall(nodes.term):
+            found[clean_astext(term)] = term["ids"][0], plain(next(definition.findall(nodes.paragraph)).astext())
+    return found
+
+
+def forms(words):
+    """(pattern that finds any of the words, the words in the order of its groups); longer words come first."""
+    words = sorted(words, key=len, reverse=True)
+    each = (OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?")) for w in words)
+    return re.compile("|".join(rf"((?<![\w-])(?:{x})(?![\w-]))" for x in each)), words
+
+
+def link(word, shown, known, place):
+    anchor, meaning = known[word]
+    inner = nodes.inline("", shown, classes=["xref", "std", "std-term"])
+    return nodes.reference("", "", inner, internal=True, refuri=f"{place}#{anchor}", reftitle=meaning)
+
+
+def linked(text, pattern, words, known, place, seen):
+    """A string as Text and links: a word is linked where it stands for the first time."""
+    found, end = [], 0
+    for match in pattern.finditer(text):
+        word = words[match.lastindex - 1]
+        if word not in seen:
+            seen.add(word)
+            found += [nodes.Text(text[end : match.start()]), link(word, match[0], known, place)]
+            end = match.end()
+    return [*found, nodes.Text(text[end:])]
+
+
+def link_first_uses(app, doctree, docname):
+    if GLOSSARY not in app.env.found_docs or app.builder.format != "html":
+        return
+    known = meanings(app.env)
+    by_anchor = dict(known.values())
+    for reference in doctree.findall(nodes.reference):  # those that a page sets itself
+        target = reference.get("refid") or reference.get("refuri", "").rpartition("#")[2]
+        if target in by_anchor:
+            reference["reftitle"] = by_anchor[target]
+    if docname == GLOSSARY:
+        return
+    (pattern, words), seen, place = forms(known), set(), app.builder.get_relative_uri(docname, GLOSSARY)
+    for node in list(doctree.findall(lambda n: isinstance(n, nodes.Text | nodes.raw))):
+        if isinstance(node, nodes.raw):
+            link_cells(node, known, place)
+        elif not any(isinstance(a, UNTOUCHED) for a in ancestors(node)) and pattern.search(node):
+            node.parent.replace(node, linked(str(node), pattern, words, known, place, seen))
+
+
+def ancestors(node):
+    while node := node.parent:
+        yield node
+
+
+def link_cells(node, known, place):
+    """Link the first cell of a table that holds nothing but a word of the glossary."""
+    html, seen = node.astext(), set()
+
+    def cell(match):
+        word = match[2]
+        if word not in known or word in seen or "rbp-table" not in html:
+            return match[0]
+        seen.add(word)
+        meaning = known[word][1].replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+        return f'{match[1]}<a class="rbp-term" href="{place}#{known[word][0]}" title="{meaning}">{word}</a></td>'
+
+    text = re.sub(r'(<td class="text[^"]*">)([^<]+)</td>', cell, html)
+    node.children, node.rawsource = [nodes.Text(text)], text
+
+
+def depend(app, doctree):
+    """A page follows from the glossary."""
+    app.env.note_dependency(app.env.doc2path(GLOSSARY))
+
+
+def setup(app):
+    app.connect("doctree-read", depend)
+    app.connect("doctree-resolved", link_first_uses, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,77 @@
+"""Exercises: solutions run, print what they say, and say no number that they do not print; fields know the answer."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "book" / "exercises.md", *sorted((ROOT / "book" / "derivations").glob("*.md"))]
+BLOCK = r"^(`{3,})\{%s\} (.+?)\n(.*?)^\1$"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+FIELD = re.compile(r"\{check\}`(.+?)`")
+NUMBER = re.compile(r"(?<![\w.{])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def blocks(kind):
+    """[(what stands behind the directive's name, its body)] of all pages."""
+    pattern = re.compile(BLOCK % kind, re.M | re.S)
+    return [(m[2], m[3]) for page in PAGES for m in pattern.finditer(page.read_text(encoding="utf-8"))]
+
+
+EXERCISES = {re.search(r":label: (\S+)", body)[1]: body for _, body in blocks("exercise")}
+SOLUTIONS = dict(blocks("solution"))
+WITHOUT_NUMBERS = {"ex-project"}
+
+
+def numbers(text):
+    """(value, digits after the point) of every number in a text, TeX and thousands' commas taken out."""
+    text = re.sub(r"(?<=\d)(?:,|\{,\})(?=\d{3})|(?<=\d)_(?=\d{3})", "", text)
+    text = re.sub(r"\d+-bit|\{(?:eq|ref|cite:p|doc)\}`.*?`|\\frac|[{}\\]", " ", text)
+    return [(float(x), len(x.partition(".")[2])) for x in NUMBER.findall(text)]
+
+
+def unknown(said, known):
+    """Numbers of a text, of two digits or more, that are none of the known ones, rounded as they are."""
+    values = [value for value, _ in numbers(known)]
+    long = [(v, digits) for v, digits in numbers(said) if digits or abs(v) >= 10]
+    return [v for v, digits in long if not any(abs(abs(v) - abs(x)) <= 0.501 * 10**-digits for x in values)]
+
+
+def code(label):
+    return "\n".join(CODE.findall(SOLUTIONS[label]))
+
+
+def test_a_number_that_nothing_prints_is_found():
+    assert unknown("about 0.75 of 1,200, by $2^{16.7}$", "0.7481 1_200 16.7") == []
+    assert unknown("0.76 and 13", "0.7481 14") == [0.76, 13.0]
+
+
+def test_every_exercise_has_its_solution_and_there_are_enough():
+    assert set(EXERCISES) == set(SOLUTIONS) and len(EXERCISES) >= 30
+    assert len([b for b in EXERCISES.values() if FIELD.search(b)]) >= 10
+    for body in SOLUTIONS.values():
+        assert ":class: dropdown" in body
+
+
+@pytest.mark.parametrize("label", sorted(set(SOLUTIONS) - WITHOUT_NUMBERS))
+def test_a_solution_prints_what_it_says(label):
+    example = doctest.DocTestParser().get_doctest(code(label), {}, label, None, 0)
+    assert example.examples
+    said = []
+    result = doctest.DocTestRunner(verbose=False).run(example, out=said.append)
+    assert not result.failed, "".join(said)
+    prose = CODE.sub("", SOLUTIONS[label])
+    assert unknown(prose, code(label) + EXERCISES[label]) == []
+
+
+@pytest.mark.parametrize("label", sorted(k for k, body in EXERCISES.items() if FIELD.search(body)))
+def test_the_answer_of_a_field_is_printed_by_the_solution(label):
+    """To within the tolerance that the field grants, and the tolerance tells a right answer from a wrong one."""
+    printed = "\n".join(line for line in code(label).splitlines() if not line.startswith((">>>", "...")))
+    for field in FIELD.findall(EXERCISES[label]):
+        _, _, answer = field.rpartition(" = ")
+        value, within = (float(x.split()[0]) for x in answer.split(" ± "))
+        assert any(abs(abs(x) - value) <= within / 2 for x, _ in numbers(printed)), field
+        assert within <= 0.05 * abs(value), field

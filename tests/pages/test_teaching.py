@@ -1,0 +1,169 @@
+"""What teaching pages lean on: links to the glossary, number fields, figures of a run, citations. One small build."""
+
+import ast
+import inspect
+import json
+import re
+import shutil
+import sys
+import textwrap
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from rbplib.distributions.fit import RankDistribution
+from rbplib.laws import uncertainty
+from rbplib.pages.law_tables import BEYOND
+
+ROOT = Path(__file__).resolve().parents[2]
+GLOSSARY = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
+TERMS = re.findall(r"^(\S.*)\n  \S", "\n".join(re.findall(r"```\{glossary\}\n(.*?)```", GLOSSARY, re.S)), re.M)
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+PAGE = """# A page
+
+The RBP of a *family* is a share. A family has RBP. All families: few misses, a miss, misses. In code: `family`.
+Source code has no source, and {term}`ICC` is linked by hand.
+
+{check}`An answer = 0.25 ± 0.01 nats` {check}`Whole = 3 ± 0` {check}`no field`
+
+```{run-figure} 02_x a line
+```
+
+```{run-figure} 02_x a circle
+```
+
+```{run-figure} 03_y a line
+```
+
+```{cite-book}
+```
+
+<table class="rbp-table"><tr><td class="text word">few hits</td><td class="text">few hits</td></tr></table>
+"""
+
+
+def notebook(alt):
+    cell = {"outputs": [{"data": {"image/svg+xml": SVG}, "metadata": {"image/svg+xml": {"alt": alt}}}]}
+    return json.dumps({"cells": [{}, cell]})
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The HTML of PAGE and of the glossary, made by the book's own extensions: {name: text}, and the warnings."""
+    from sphinx.application import Sphinx
+
+    place = tmp_path_factory.mktemp("teaching")
+    (place / "book" / "_executed" / "nano-pythia").mkdir(parents=True)
+    (place / "book" / "_executed" / "nano-pythia" / "02_x.ipynb").write_text(notebook("a line & its band"))
+    (place / "book" / "page.md").write_text(PAGE, encoding="utf-8")
+    (place / "book" / "glossary.md").write_text(GLOSSARY.replace("{doc}`table of notation <notation>`", "a table"))
+    (place / "index.md").write_text("# X\n\n```{toctree}\nbook/page\nbook/glossary\n```\n")
+    shutil.copy(ROOT / "CITATION.cff", place)
+    config = {"extensions": ["myst_parser", "rbpterms", "rbpteach"], "myst_enable_extensions": ["dollarmath"]}
+    config |= {"exclude_patterns": ["book/_executed"], "copyright": "2026"}
+    warnings, before = StringIO(), list(sys.path)
+    sys.path.insert(0, str(ROOT / "book" / "_ext"))
+    try:
+        app = Sphinx(place, None, place / "out", place / "trees", "html", config, StringIO(), warnings, parallel=0)
+        app.build()
+    finally:
+        sys.path[:] = before
+    pages = {p.stem: p.read_text(encoding="utf-8") for p in (place / "out" / "book").glob("*.html")}
+    return pages, warnings.getvalue(), place / "out"
+
+
+def links(html):
+    return re.findall(r'href="[^"]*#(term-[^"]+)"[^>]*title="([^"]+)"[^>]*>(?:<span[^>]*>)?([^<]+)', html)
+
+
+def test_the_first_use_of_a_word_is_linked_and_no_other(built):
+    found = [shown for _, _, shown in links(built[0]["page"])]
+    assert found == ["RBP", "family", "few misses", "miss", "source", "ICC", "few hits"]
+
+
+def test_the_link_carries_the_meaning_in_words(built):
+    meanings = {anchor: text for anchor, text, _ in links(built[0]["page"])}
+    assert meanings["term-ICC"].startswith("Intraclass correlation: how alike")
+    assert "rank is at most k" in meanings["term-RBP"]
+    inside = {text for _, text, _ in links(built[0]["glossary"])}
+    assert inside and not [t for t in inside | set(meanings.values()) if re.search(r"[\\{}$]", t)]
+
+
+def test_a_field_has_a_label_a_unit_a_tolerance_and_a_live_answer(built):
+    html = built[0]["page"]
+    fields = re.findall(r'<span class="rbp-check".*?</output></span>', html)
+    assert len(fields) == 2 and 'data-value="0.25" data-within="0.01"' in fields[0]
+    for field, told in zip(fields, ("nats, within 0.01", "exact"), strict=True):
+        ident = re.search(r'<input id="([^"]+)" type="text" inputmode="decimal"', field)[1]
+        assert f'<label for="{ident}">' in field and f'<output for="{ident}" aria-live="polite">' in field
+        assert f'aria-describedby="{ident}-how"' in field and f'<span id="{ident}-how">({told})</span>' in field
+        assert '<button type="button">' in field
+
+
+def test_what_is_no_field_is_an_error(built):
+    assert "'no field' is no field: it reads" in built[1]
+
+
+def test_a_figure_of_a_run_is_shown_and_a_lacking_one_is_said(built):
+    pages, _, out = built
+    (image,) = re.findall(r'<img class="rbp-figure" src="([^"]+)" alt="a line &amp; its band">', pages["page"])
+    assert (out / "book" / image).read_text() == SVG
+    assert "without this figure of the page 02_x" in pages["page"] and "of the page 03_y" in pages["page"]
+
+
+def test_the_citations_are_those_of_the_citation_file(built):
+    text = re.sub(r"<[^>]+>", "", built[0]["page"])
+    assert "@article{yue2025relative," in text and "@software{rbplib," in text
+    assert "author = {Yue, Baoqing and Zhou, Jinyuan and" in text and "year = {2026}" in text
+    entry = re.search(r"@article\{yue2025relative,(.*?)\n\}", (ROOT / "book" / "references.bib").read_text(), re.S)[1]
+    assert re.search(r"title\s+= \{(.+)\}", entry)[1] in text
+
+
+def status_words():
+    """Every word that a status may be, out of the code that says them."""
+    found = {"ok", BEYOND, uncertainty.NOT_TESTED}
+    for function in (uncertainty.doubts, RankDistribution.status.fget):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+        found |= {key.value for table in tables for key in table.keys}
+    return found
+
+
+def test_every_status_word_is_in_the_glossary():
+    words = status_words()
+    assert {"few misses", "ridge", "no token interval"} <= words
+    assert words <= set(TERMS), words - set(TERMS)
+    explained = re.search(r"^explained by\n(.*?)\n\n", GLOSSARY, re.M | re.S)[1]
+    assert all(word in " ".join(explained.split()) for word in uncertainty.EXPLAINED)
+
+
+def test_forms_of_words_are_of_words_that_the_glossary_has():
+    sys.path.insert(0, str(ROOT / "book" / "_ext"))
+    try:
+        from rbpterms import OTHER_FORMS
+    finally:
+        sys.path.pop(0)
+    assert set(OTHER_FORMS) <= set(TERMS) and len(TERMS) == len(set(TERMS))
+
+
+def test_slides_show_figures_that_their_pages_draw():
+    found = re.findall(r"\{run-figure\} (\S+) (.+)", (ROOT / "book" / "slides.md").read_text(encoding="utf-8"))
+    assert len(found) >= 8
+    for page, words in found:
+        text = (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8")
+        assert words in re.sub(r'"\s*f?"', "", text), (page, words)
+
+
+def test_every_reference_is_cited_where_it_is_used():
+    keys = re.findall(r"^@\w+\{(\w+),", (ROOT / "book" / "references.bib").read_text(encoding="utf-8"), re.M)
+    pages = [*ROOT.glob("book/*.md"), *ROOT.glob("book/derivations/*.md"), *ROOT.glob("notebooks/*.md")]
+    cited = re.findall(r"\{cite:[pt]\}`([\w,]+)`", "\n".join(p.read_text(encoding="utf-8") for p in pages))
+    assert set(keys) == {key for group in cited for key in group.split(",")} and len(keys) == len(set(keys))
+
+
+def test_symbols_of_the_notation_lead_to_equations_that_are_there():
+    text = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
+    known = re.findall(r":label: (eq-[\w-]+)", "\n".join(p.read_text() for p in ROOT.glob("book/**/*.md")))
+    used = re.findall(r"\{eq\}`([\w-]+)`", text)
+    assert len(used) > 30 and set(used) <= set(known)
