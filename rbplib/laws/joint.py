@@ -20,7 +20,7 @@ STEEPEST = 3.0  # an exponent above it ran away: its term is a step at one end
 ALIGNED = 0.999  # a correlation of log S and log D from which their parts cannot be told apart
 STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
 SHARES = (0.1, 0.5, 0.9)  # of the last term there
-SEARCHES = 6  # from the best of these
+SEARCHES = 4  # from the best of these
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,11 @@ def planted_kinds():
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
         "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, log_size_lead=0.4)],
+        "falls": [SimpleNamespace(fall=0.1, low=0.05, fixed=1.0)],
+        "fall_shares": [SimpleNamespace(share=1.0, kaplan=1.0)],
+        "joint_errors": [SimpleNamespace(sum_over_product=0.9, kaplan_over_sum=0.9)],
+        "task_pairs": [SimpleNamespace(slope=1.0, scatter=0.1)],
+        "ratio_trends": [SimpleNamespace(trend=0.5)],
     }
 
 

@@ -64,6 +64,7 @@ REFUSED = [  # (notebook, parameters, what the sentence must say)
     ("09_families", {"family": "nano-pythia"}, "no parameter 'family': did you mean 'families'"),
     ("13_findings", {"families": [1]}, "each of families must be text, not 1"),
     ("18_authors_figures", {"n_tokens": "many"}, "n_tokens must be a number, not 'many'"),
+    ("20_published_tokens", {"losses": []}, "losses is empty"),
     ("11_precision", {"documents": 0}, "documents must be 1 or more, not 0"),
     ("12_train_your_own", {"rungs": "4"}, "rungs must be a whole number"),
     ("12_train_your_own", {"tokens": 0}, "tokens must be 1 or more"),
@@ -77,6 +78,7 @@ ACCEPTED = [
     ("05_k_dependence", {"ks": []}),
     ("10_published", {"families": ["bloom"]}),  # of the published numbers: no file of a family
     ("18_authors_figures", {"n_tokens": 300_000}),
+    ("20_published_tokens", {"losses": ["ptb"], "tasks": ["coqa"], "along": "pythia-deduped"}),
     ("15_appendix", {"mu": -60, "ks": [20_000]}),
 ]
 
