@@ -193,12 +193,11 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
 
     Left out is a size without both, or with a larger factor than `apart` between them.
     """
-    points = pd.DataFrame({"S": S, "x": np.log(D), "y": np.log(loss)}).sort_values(["S", "x"])
-    found = {}
-    for size, own in points.groupby("S"):
-        below, above = own["x"][own["x"] <= np.log(tokens)].max(), own["x"][own["x"] >= np.log(tokens)].min()
-        if above - below < np.log(apart):
-            found[size] = np.exp(np.interp(np.log(tokens), own["x"], own["y"]))
+    S, x, y, at, found = np.asarray(S, float), np.log(D), np.log(loss), np.log(tokens), {}
+    for size in np.unique(S):
+        own = pd.Series(np.asarray(y)[S == size], index=np.asarray(x)[S == size]).sort_index()
+        if own.index[own.index >= at].min() - own.index[own.index <= at].max() < np.log(apart):
+            found[size] = np.exp(np.interp(at, own.index, own))
     return np.array(list(found), float), np.array(list(found.values()))
 
 
