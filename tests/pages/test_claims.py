@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 
 from rbplib.laws.families import Effect
-from rbplib.laws.law import Law, Scatter
+from rbplib.laws.ladders import PublishedLaw
+from rbplib.laws.law import Law, Scatter, fit
+from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
 from rbplib.pages import claims, evidence, open_questions
+from rbplib.pages.law_tables import form_frame
 from rbplib.settings import InputError, root
 
 RULES = claims.all_claims()
@@ -299,6 +302,45 @@ def test_spread_ignores_what_has_no_value():
 @pytest.mark.parametrize("field", ["claim", "ours", "verdict", "paper", "basis", "pages"])
 def test_no_row_lacks_a_field(field, theory):
     assert all(getattr(r, field, None) or getattr(r.rule, field) for r in theory)
+
+
+def test_published_families_without_attention_are_those_that_the_table_says(published):
+    rows = pd.read_csv(root() / "published/lambada_by_size.csv")
+    other = rows[rows["architecture"] != "transformer"].groupby("family").size()
+    assert {law.family for law in published["others"]} == set(other.index[other > 2])
+    assert {law.k for law in published["others"]} == {1}
+
+
+def test_forms_find_a_planted_floor():
+    """Six sizes on 0.2 + 40 S^-0.25: with a floor nothing is missed, a line says too little; four ask no floor."""
+    S = np.geomspace(1e7, 1e10, 6)
+    share = np.exp(-0.2 - 40 * S**-0.25)
+    loss = Loss(sums=share[None], totals=np.ones(1, int), S=S, k=1, family="planted", models=tuple("abcdef"))
+    rows = pd.DataFrame({"tokens": np.full(6, 3e11)})
+    whole = PublishedLaw(fit(loss, n_bootstrap=0), "-log acc", rows)
+    part = PublishedLaw(fit(loss.keep(range(4)), n_bootstrap=0), "-log acc", rows[:4])
+    row, short = form_frame([whole, part]).to_dict("records")
+    assert row["text"] == "one amount" and row["floor"] == pytest.approx(0.2, abs=1e-3)
+    assert row["line, 2 out"] < row["line, 1 out"] < -0.01
+    assert abs(row["floor, 1 out"]) < 1e-3 and abs(row["floor, 2 out"]) < 1e-3
+    assert (
+        short["line, 1 out"] < 0 and np.isnan([short[f"{of} out"] for of in ("line, 2", "floor, 1", "floor, 2")]).all()
+    )
+
+
+def test_where_published_ladders_bend_by_hand(published):
+    """A line through all models but the largest, by numpy.polyfit: of which sign is its error at that one?"""
+    rows = pd.read_csv(root() / "published/lambada_by_size.csv").query("shots == 0")
+    leans = {case.family: case for case in published["leans"]}
+    assert not any("shots" in family for family in leans)
+    for family, grows in (("mamba", False), ("gpt-3", False), ("slimpajama-llama", False), ("cerebras-gpt", True)):
+        part = rows[rows["family"] == family].sort_values("nonembedding_params")
+        x, y = np.log(part["nonembedding_params"].to_numpy()), np.log(-np.log(part["acc"].to_numpy()))
+        error = np.expm1(np.polyval(np.polyfit(x[:-1], y[:-1], 1), x[-1]) - y[-1])
+        assert leans[family].lean == pytest.approx(error if grows else -error)
+        told = (leans[family].fixed, leans[family].grows)
+        assert np.isnan(told[not grows]) and told[grows] == pytest.approx(error)
+    assert np.isnan(leans["opt"].lean)  # how much text it read is not in the table: decides nothing
 
 
 def test_training_question_needs_no_measurement():
