@@ -55,7 +55,7 @@ def draw_profile(ax, mus, loss, best):
     """Log likelihood lost along the ridge, against -mu on a logarithmic axis, with a line at the best mu."""
     ax.plot(-np.asarray(mus, float), loss, marker="o")
     ax.axvline(-best, color=GREY, linewidth=1, linestyle="--", label="best fit")
-    ax.set(xscale="log", xlabel=r"$-\mu$", ylabel="log likelihood less its maximum (nats, whole sample)")
+    ax.set(xscale="log", xlabel=r"$-\mu$", ylabel="log likelihood less its maximum (nats)")
     return ax
 
 
@@ -90,7 +90,7 @@ def draw_ratio_parts(ax, parts):
     ax.barh(rows, parts.ratios, color=["#D55E00" if r < 0 else "#0072B2" for r in parts.ratios], height=0.6)
     for row, value in zip(rows, parts.ratios, strict=True):
         gap, side = (60, "left") if value >= 0 else (-60, "right")
-        ax.text(value + gap, row, f"{value:,.0f}", va="center", ha=side, fontsize=8.5)
+        ax.text(value + gap, row, f"{round(value):,}", va="center", ha=side, fontsize=8.5)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.margins(x=0.22)
     ax.set_xlabel("log likelihood above that of the lognormal (nats)")
