@@ -85,6 +85,10 @@ class CiteBook(Directive):
     def run(self):
         env = self.state.document.settings.env
         path = Path(env.srcdir) / "CITATION.cff"
+        if not path.is_file():
+            return [
+                nodes.paragraph("", "This copy of the book was built without the file CITATION.cff, which says how.")
+            ]
         env.note_dependency(str(path))
         book = yaml.safe_load(path.read_text(encoding="utf-8"))
         paper = book["preferred-citation"] | {"key": "yue2025relative"}

@@ -114,7 +114,8 @@ def link_cells(node, known, place):
 
 def depend(app, doctree):
     """A page follows from the glossary."""
-    app.env.note_dependency(app.env.doc2path(GLOSSARY))
+    if GLOSSARY in app.env.found_docs:
+        app.env.note_dependency(app.env.doc2path(GLOSSARY))
 
 
 def setup(app):

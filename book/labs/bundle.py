@@ -5,6 +5,7 @@ book's environment. The sheets are the lab pages: for students without the solut
 """
 
 import argparse
+import importlib.util
 import re
 import sys
 import tempfile
@@ -58,16 +59,22 @@ def sheet(text, solutions):
         return f"**Solution.**\n{body}" if solutions else ""
 
     text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", TASK.sub(part, text))  # they lead to pages of the book
+    text = text.replace(r"\RBP", r"\mathrm{RBP}").replace(r"\E\log", r"\mathbb{E}\log")  # the book's own macros
     return text if solutions else re.sub(r"\n{3,}", "\n\n", text)
 
 
-def contents(path, corpora):
-    """What the codebook says of one family's file, from the records of its tables."""
-    from ranks import read
+def reader():
+    """The module that students read the files with."""
+    spec = importlib.util.spec_from_file_location("labs_ranks", HERE / "ranks.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
 
-    lines = []
-    for corpus in corpora:
-        models = read(path, corpus)
+
+def contents(path):
+    """What the codebook says of one family's file, as rows of its table, read as students read it."""
+    lines, ranks = [], reader()
+    for corpus in ranks.corpora(path):
+        models = ranks.read(path, corpus)
         first, sizes = models[0], f"{models[0].S:,} to {models[-1].S:,}"
         cells = [f"`{path.name}`", f"`{corpus}` ({load_corpus(corpus).title})", len(models), sizes, f"{first.V:,}"]
         cells += [f"{n:,}" for n in (len(first.tokens), first.source.max() + 1, first.tokens.sum())]
@@ -77,9 +84,6 @@ def contents(path, corpora):
 
 def make_bundle(families, out):
     """Write the bundle atomically; its path. InputError: a family was not measured."""
-    sys.path.insert(0, str(HERE))
-    from ranks import corpora
-
     table = (
         "| file | text | models | S | V | documents | sources | tokens scored |\n|---|---|---|---|---|---|---|---|\n"
     )
@@ -88,14 +92,15 @@ def make_bundle(families, out):
         for family in families:
             path = Path(folder) / f"{load_family(family).name}.counts"
             export_family(family, path, shown_ks)
-            table += contents(path, corpora(path))
+            table += contents(path)
             z.write(path, f"labs/{path.name}")
-        z.writestr("labs/codebook.md", CODEBOOK + table)
-        z.write(HERE / "ranks.py", "labs/ranks.py")
+        texts = {"codebook.md": CODEBOOK + table, "ranks.py": (HERE / "ranks.py").read_text(encoding="utf-8")}
         for page in pages:
             text = page.read_text(encoding="utf-8")
-            z.writestr(f"labs/student/{page.name}", sheet(text, False))
-            z.writestr(f"labs/teacher/{page.name}", sheet(text, True))
+            texts |= {f"student/{page.name}": sheet(text, False), f"teacher/{page.name}": sheet(text, True)}
+        for name, text in texts.items():
+            (entry := zipfile.ZipInfo(f"labs/{name}")).external_attr = 0o644 << 16
+            z.writestr(entry, text, zipfile.ZIP_DEFLATED)
     return out
 
 
