@@ -242,8 +242,6 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
         "training": [SimpleNamespace(r2=float(r2), in_tokens=float(-slope), **in_size) for slope, _, r2 in paths],
         "reversal": [reversal for figure in figures for reversal in reversed_slope(figure)],
         "ratios": [
-            SimpleNamespace(lead_kept=ratio / gpt2.PRINTED_RATIO, rounded=rounded, cut=cut)
-            for ratio in (rounded, cut)
-            for ratio in (rounded, cut)
+            SimpleNamespace(lead_kept=ratio / gpt2.PRINTED_RATIO, rounded=rounded, cut=cut) for ratio in (rounded, cut)
         ],
     }
