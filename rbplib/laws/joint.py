@@ -17,6 +17,7 @@ from rbplib.inputs import InputError, check_choice
 
 NEAR_ZERO = 1e-3  # an exponent below it, or a term below this share of every loss, counts as 0
 STEEPEST = 3.0  # an exponent above it ran away: its term is a step at one end
+APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
 ALIGNED = 0.999  # a correlation of log S and log D from which their parts cannot be told apart
 STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
 SHARES = (0.1, 0.5, 0.9)  # of the last term there
@@ -180,8 +181,8 @@ def reason(S, D, loss, form):
     if len(S) <= len(kind.parameters):
         return f"it has {len(kind.parameters)} parameters and needs more points than that, not {len(S)}"
     least = 2 if len(kind.terms) == 1 else 3
-    for v, name, have in (("S", "sizes", len(np.unique(S))), ("D", "numbers of tokens", len(np.unique(D)))):
-        if v in kind.powers and have < least:
+    for v, name, values in (("S", "sizes", S), ("D", "numbers of tokens", D)):
+        if v in kind.powers and (have := 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))) < least:
             return f"it needs at least {least} different {name}, not {have}"
     if "D" in kind.powers and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
         return "size and tokens grow together here, so that their parts cannot be told apart"

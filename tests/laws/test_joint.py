@@ -168,6 +168,7 @@ def test_data_that_cannot_carry_a_form_are_told_why():
         ((S, np.full(len(S), 1e9), loss), "product", "needs at least 2 different numbers of tokens, not 1"),
         ((np.full(len(S), 1e6), D, loss), "size", "needs at least 2 different sizes, not 1"),
         ((S[few], D[few], loss[few]), "additive", "4 parameters and needs more points than that, not 4"),
+        ((S, 1e9 * (1 + 1e-3 * (D > 1e9)), loss), "product", "at least 2 different numbers of tokens, not 1"),
         ((S, 20 * S, loss), "additive", "their parts cannot be told apart"),
         ((S, D, loss[few]), "size", "not every point has a loss"),
         ((S, D, np.where(S > 1e8, 0.0, loss)), "size", "not every point has a loss that is a positive number"),
