@@ -102,7 +102,7 @@ def bibtex(entry):
     people = (
         f"{{{p['name']}}}" if "name" in p else f"{p['family-names']}, {p['given-names']}" for p in entry["authors"]
     )
-    fields = {"title": f"{{{entry['title']}}}", "author": " and ".join(people), "year": entry["year"]}
+    fields = {"title": f"{{{entry['title']}}}", "author": " and\n            ".join(people), "year": entry["year"]}
     fields |= {key: entry[key] for key in ("journal", "version", "url", "doi") if key in entry}
     lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
     return f"@{entry['type']}{{{entry['key']},\n{lines}}}"

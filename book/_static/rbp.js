@@ -143,6 +143,8 @@
   function start() {
     document.querySelectorAll(".rbp-check").forEach(checked);
     document.querySelectorAll(".rbp-deck").forEach(slides);
+    // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
+    document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
     document.querySelectorAll(".rbp-slider").forEach(slider);
