@@ -15,6 +15,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "hit": "hits",
     "miss": "miss|misses",
     "family": "family|families",
+    "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
     "corpus": "corpus|corpora",
     "source": "sources?(?! (?:code|folder|file))",
     "Vuong": "Vuong(?:'s test)?",
@@ -27,7 +28,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
 }
 PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\sum": "sum of ", r"\,": " "}
 UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)
-UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, addnodes.pending_xref, addnodes.toctree)
+UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, nodes.citation, addnodes.pending_xref, addnodes.toctree)
 
 
 def plain(text):
