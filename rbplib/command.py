@@ -113,42 +113,35 @@ def law_report(law, bend):
 
 def forecasts(losses, N, sizes, **drawn):
     """(record for programs, lines for people) of forecasts at sizes of what `forecast.forecast_losses` gives."""
-    from rbplib.laws.forecast import forecast
+    from rbplib.laws.forecast import attempt
 
-    found, rbp, rows = {}, losses["rbp"], []
-    for name, loss in losses.items():
-        try:
-            found[name] = loss if isinstance(loss, str) else forecast(loss, sizes, **drawn)
-        except InputError as error:
-            if name == "rbp":
-                raise
-            found[name] = str(error)
-    S, main = found["rbp"].laws["line"].S, found["rbp"]
+    found, rbp, rows = {name: attempt(loss, sizes, **drawn) for name, loss in losses.items()}, losses["rbp"], []
+    if isinstance(main := found["rbp"], str):
+        raise InputError(main)
+    kinds = {  # {key: (of which forecast, exp of so many times the loss or 0 for the loss, words)}
+        "rbp": ("rbp", -1, f"RBP_{rbp.k}"),
+        "loss": ("rbp", 0, f"-log RBP_{rbp.k}"),
+        "cross_entropy": ("cross_entropy", 0, "cross-entropy, nats per token:"),
+        "p_n": ("run", -1, f"{N} hits in a row, as runs were counted:"),
+        "p_n_independent": ("rbp", -N, f"{N} hits in a row, were hits independent (Eq. 6):"),
+    }
+    about = {"family": rbp.family, "corpus": rbp.corpus, "k": rbp.k, "n": N, "models": len(main.fitted), "level": 0.95}
     lines = [
-        f"{rbp.family} on {rbp.corpus}, k = {rbp.k}: from {len(S)} models of {S.min():,.0f} to {S.max():,.0f} "
-        "non-embedding parameters; 95% intervals over models, sources, forms and known trainings"
+        f"{rbp.family} on {rbp.corpus}, k = {rbp.k}: from {len(main.fitted)} models of {main.fitted.min():,.0f} to "
+        f"{main.fitted.max():,.0f} non-embedding parameters; 95% intervals: models, sources, forms, known trainings",
+        *([f"not measured, and left out: {', '.join(rbp.missing)}"] if rbp.missing else []),
     ]
-    kinds = {"rbp": ("rbp", -1), "loss": ("rbp", 0), "cross_entropy": ("cross_entropy", 0)}
-    kinds |= {"p_n": ("run", -1), "p_n_independent": ("rbp", -N)}  # exp of minus, or minus N times, a loss
     for i, size in enumerate(main.S):
-        row, said = {"S": float(size), "decades_beyond": float(main.horizon[i]), "place": main.place(i)}, {}
-        for name, (of, times) in kinds.items():
+        forms = {name: math.exp(min(law.y_at(size), 700)) for name, law in main.laws.items()}
+        row = {"S": float(size), "decades_beyond": float(main.horizon[i]), "place": main.place(i), "forms": forms}
+        lines.append(f"S = {size:,.0f}: {row['place']}")
+        for name, (of, times, words) in kinds.items():
             value, ends = (None, None) if (none := isinstance(found[of], str)) else found[of].told(i, times)
             row |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
-            said[name] = found[of] if none else f"{value:.4g} [{ends[0]:.4g}, {ends[1]:.4g}]"
-        row["forms"] = {n: math.exp(min(law.y_at(size), 700)) for n, law in main.laws.items()}
-        lines += [
-            f"S = {size:,.0f}: {row['place']}",
-            f"  RBP_{rbp.k} {said['rbp']}",
-            f"  -log RBP_{rbp.k} {said['loss']}; "
-            + ", ".join(f"by the {name} {value:.4g}" for name, value in row["forms"].items()),
-            f"  cross-entropy {said['cross_entropy']} nats per token",
-            f"  {N} hits in a row, as runs were counted: {said['p_n']}",
-            f"  {N} hits in a row, were hits independent (Eq. 6): {said['p_n_independent']}",
-        ]
+            lines.append(f"  {words} " + (found[of] if none else f"{value:.4g} [{ends[0]:.4g}, {ends[1]:.4g}]"))
+        lines.append("  -log RBP by form: " + ", ".join(f"{name} {value:.4g}" for name, value in forms.items()))
         rows.append(row)
-    about = {"family": rbp.family, "corpus": rbp.corpus, "k": rbp.k, "n": N, "models": len(S), "level": 0.95}
-    return about | {"forecasts": rows}, lines
+    return about | {"missing": list(rbp.missing), "forecasts": rows}, lines
 
 
 def checked(path, results):

@@ -155,7 +155,7 @@ def test_predict_holds_what_was_planted(root, capsys):
     found = json.loads(out)
     assert code == 0 and not err
     assert {n: v for n, v in found.items() if n != "forecasts"} == {
-        "family": "toy", "corpus": "prose", "k": 1, "n": 3, "models": 5, "level": 0.95}  # fmt: skip
+        "family": "toy", "corpus": "prose", "k": 1, "n": 3, "models": 5, "level": 0.95, "missing": []}  # fmt: skip
     assert [row["S"] for row in found["forecasts"]] == [3e7, 1e8]
     for row in found["forecasts"]:
         loss = C * row["S"] ** -ALPHA
@@ -188,6 +188,10 @@ def test_what_cannot_be_predicted_is_one_sentence(root, capsys):
     code, out, err = predicted(capsys, "--size", "1e8", k="2")  # every token is a hit there
     assert code == 2 and not out and "it takes three sizes whose losses exist and differ" in err
     assert predicted(capsys, "--size", "1e8", "--n", "0")[2] == "rbp: a run has at least 1 hit, not 0.\n"
+    place("m100000").unlink()
+    assert "m100000" in predicted(capsys, "--size", "1B")[2]
+    code, out, _ = predicted(capsys, "--size", "1B", "--partial")
+    assert code == 0 and "from 4 models" in out and "left out: m100000" in out
     (root / "families/new.yml").write_text("context: 512\nmodels: [owner/x, owner/y, owner/z]\n")
     assert (
         "has no rank table"

@@ -53,26 +53,22 @@ def extrapolate(loss, held_out=1, estimator="least_squares", level=0.95):
     order = np.argsort(loss.S, kind="stable")
     held = loss.keep(order[-held_out:])
     law = fit(loss.keep(order[:-held_out]), estimator, n_bootstrap=0, level=level)
-    predicted, (sd, spare) = law.y_at(held.S), spread(law, held.S)
+    predicted, half = law.y_at(held.S), np.full(held_out, np.nan)
+    if np.isfinite(law.residual_sd):  # a model to spare
+        quantile = training_quantile(law.n_models - len(law.parameters), level)
+        half = quantile * law.residual_sd * widening(law, held.S)
     return Extrapolation(
         law=law,
         models=held.models,
         S=held.S,
         predicted=predicted,
-        interval=predicted + training_quantile(spare, level) * sd * np.array([[-1.0], [1.0]]),
+        interval=predicted + half * np.array([[-1.0], [1.0]]),
         observed=held.y,
     )
 
 
-def spread(law, S, least=0.0):
-    """(sd, degrees of freedom) of y of one new model about a law at sizes S: float64 (H,), NaN with none to spare.
-
-    least: sd of a model about the law that it has at least.
-    """
+def widening(law, S):
+    """Sd of a new model at sizes S about a law, in those of the fitted models about it: float64 (H,)."""
     kind, params, x = ESTIMATORS[law.estimator], np.array(list(law.parameters.values())), np.log(law.S)
-    spare = law.n_models - len(params)
-    if spare < 1 or not np.isfinite(law.residual_sd):
-        return np.full(len(S), np.nan), spare
     jacobian, ahead = (kind.jacobian(params, at, x.mean()) for at in (x, np.log(S)))
-    leverage = np.einsum("hp,pq,hq->h", ahead, np.linalg.pinv(jacobian.T @ jacobian), ahead)
-    return max(law.residual_sd, least) * np.sqrt(1 + leverage), spare
+    return np.sqrt(1 + np.einsum("hp,pq,hq->h", ahead, np.linalg.pinv(jacobian.T @ jacobian), ahead))

@@ -15,6 +15,7 @@ from rbplib.laws.bootstrap import line
 from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
 from rbplib.laws.difference import exponent_difference
 from rbplib.laws.families import bend_weights, contrasts, pooled
+from rbplib.laws.forecast import held_out_forecasts, published_losses, tried
 from rbplib.laws.law import fit_laws
 from rbplib.laws.losses import family_losses
 from rbplib.laws.noise import noise_floor
@@ -29,17 +30,7 @@ from rbplib.text.packages import TRAINED
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
-KINDS = (
-    "laws",
-    "new_laws",
-    "recurrent",
-    "far",
-    "rises",
-    "runs",
-    "pairs",
-    "contests",
-    "ladders",
-)  # as book/claims.yml names them
+KINDS = ("laws", "new_laws", "recurrent", "far", "rises", "runs", "pairs", "contests", "ladders")  # as in claims.yml
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
@@ -133,6 +124,8 @@ def by_kind(found):
     """{kind: cases} of a list of `case`; the bends of one k are one case, pooled over families and corpora."""
     cases = {kind: [one for c in found for one in getattr(c, kind)] for kind in KINDS}
     parts = {k: [one for c in found for one in c.bends.get(k, [])] for k in BENDS}
+    ladders = [loss for c in found for k in BENDS if not k or k in c.curve.ks for loss in loss_at(k)(c.curve)]
+    cases["forecasts"] = tried(held_out_forecasts(ladders))
     return cases | {"bends": [bend for k, part in parts.items() for bend in bent(part, k)]}
 
 
@@ -238,6 +231,7 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
         "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
         "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
+        "published_forecasts": tried(held_out_forecasts(published_losses())),
         "figures": figures,
         "training": [SimpleNamespace(r2=float(r2), in_tokens=float(-slope), **in_size) for slope, _, r2 in paths],
         "reversal": [reversal for figure in figures for reversal in reversed_slope(figure)],

@@ -171,24 +171,13 @@ def worst_words(laws):
     return f"How far the models leave a line: {each}."
 
 
-def extrapolation_frame(tests):
-    """One row per held-out model: predicted and measured loss, the error, and whether the interval held."""
-    return pd.DataFrame(
-        {
-            "corpus": corpus_title(t.law.corpus),
-            "k": t.law.k or "–",
-            "models fitted": t.law.n_models,
-            "held out": model,
-            "S": int(t.S[i]),
-            "predicted": np.exp(t.predicted[i]),
-            **ends(np.exp(t.interval[:, i]), "interval: "),
-            "measured": np.exp(t.observed[i]),
-            "error": t.error[i],
-            "inside": ("yes" if t.inside[i] else "no") if np.isfinite(t.interval[0, i] + t.observed[i]) else "–",
-        }
-        for t in tests
-        for i, model in enumerate(t.models)
-    )
+def held_out_table(frame):
+    """`forecast.held_out_forecasts` of one family as a page shows it."""
+    names = {"models": "models fitted", "model": "held out", "horizon": "decades beyond", "low": "interval: low"}
+    names |= {"high": "interval: high", "line_error": "line: error", "line_inside": "line: inside"}
+    yes = {name: np.where(frame[name], "yes", "no") for name in ("inside", "line_inside")}
+    shown = frame.assign(corpus=frame["corpus"].map(corpus_title), S=frame["S"].astype(int), **yes)
+    return shown.drop(columns=["family", "loss"]).rename(columns=names)
 
 
 def compare_estimators(curves, ks):

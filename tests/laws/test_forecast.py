@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from planted import planted_curve, planted_loss
 
-from rbplib.laws.forecast import forecast, forecast_losses, held_out_forecasts, mixture_quantiles
+from rbplib.laws.forecast import (
+    by_horizon,
+    forecast,
+    forecast_losses,
+    held_out_forecasts,
+    mixture_quantiles,
+    published_losses,
+    tried,
+)
 from rbplib.laws.losses import Loss, mean
 from rbplib.settings import InputError
 
@@ -35,10 +43,11 @@ def broken(rng, sd=0.01):
 @pytest.mark.parametrize("law", [straight, bent])
 def test_intervals_hold_on_planted_laws_that_a_form_knows(law):
     rng = np.random.default_rng(0)
-    found = held_out_forecasts([law(rng) for _ in range(80)])
-    assert list(found.groupby("held_out").size()) == [80, 160]
-    assert (found.groupby("held_out")["inside"].mean() >= 0.93).all()
-    assert found["width"].median() < 0.55 * np.ptp(law(rng).y)  # a law to lean on, not any interval
+    ladders = [law(rng) for _ in range(80)]
+    for held in (1, 2):
+        found = held_out_forecasts(ladders, [held])
+        assert len(found) == 80 * held and found["inside"].mean() >= 0.93
+        assert np.log(found["high"] / found["low"]).median() < 0.55 * np.ptp(ladders[0].y)  # to lean on, not any
 
 
 def test_intervals_nearly_hold_where_the_last_steps_break_and_those_of_the_line_do_not():
@@ -46,7 +55,7 @@ def test_intervals_nearly_hold_where_the_last_steps_break_and_those_of_the_line_
     found = held_out_forecasts([broken(rng) for _ in range(80)], [1])
     assert found["inside"].mean() >= 0.9 and found["line_inside"].mean() < 0.75
     missed = found[~found["inside"]]
-    assert missed["too_low"].all() and (found["error"] < 0).mean() > 0.9
+    assert (missed["measured"] > missed["high"]).all() and (found["error"] < 0).mean() > 0.9
 
 
 def test_the_noise_of_training_is_in_the_interval():
@@ -87,12 +96,38 @@ def test_one_form_alone_gives_the_interval_of_statsmodels():
 
 
 def test_quantiles_of_the_mixture_by_brute_force():
-    centre, sd, df = np.array([[0.0], [1.0], [3.0]]), np.array([[1.0], [0.5], [0.1]]), [[3], [5], [20]]
+    centre, sd, df = np.array([[0.0], [1.0], [3.0]]), np.array([[1.0], [0.5], [0.1]]), np.array([[3], [5], [20]])
     rng = np.random.default_rng(4)
-    draws = np.concatenate([c + s * rng.standard_t(d[0], 400_000) for c, s, d in zip(centre, sd, df, strict=True)])
-    found = mixture_quantiles(centre, sd, np.array(df), [0.05, 0.5, 0.95])
+    draws = np.concatenate([c + s * rng.standard_t(d, 400_000) for c, s, d in zip(centre, sd, df, strict=True)])
+    found = mixture_quantiles(centre, sd, df, [0.05, 0.5, 0.95])
     assert found[:, 0] == pytest.approx(np.quantile(draws, [0.05, 0.5, 0.95]), abs=0.02)
-    assert mixture_quantiles(centre * 0, sd * 0, np.array(df), [0.5]) == pytest.approx(0)
+    assert mixture_quantiles(centre * 0, sd * 0, df, [0.5]) == pytest.approx(0)
+
+
+def test_trials_are_counted_by_hand():
+    rng = np.random.default_rng(3)
+    frame = held_out_forecasts([broken(rng) for _ in range(5)])
+    (case,), rows = tried(frame), by_horizon(frame)
+    inside = (frame["low"] <= frame["measured"]) & (frame["measured"] <= frame["high"])
+    assert case.share == inside.mean() and case.held == f"{inside.sum()} of 15" and case.left_out == len(frame) == 15
+    assert case.worst_error == np.abs(frame["forecast"] / frame["measured"] - 1).max()
+    assert list(rows["decades beyond"]) == ["0.6 to 1", "1 to 2", "all"] and list(rows["left out"]) == [10, 5, 15]
+    assert frame["horizon"].unique() == pytest.approx(np.array([2, 4]) / 3)
+    assert rows["inside 95% interval"].iloc[1] == inside[frame["horizon"] > 1].mean()
+    assert tried(frame[:0]) == []
+
+
+def test_published_ladders_are_as_carried():
+    losses = {(loss.family, loss.corpus, loss.name): loss for loss in published_losses()}
+    gpt2 = losses["GPT-2", "Wikipedia", "loss"]
+    assert gpt2.values == pytest.approx([0.8769, 0.8028, 0.7694, 0.7484]) and gpt2.S[0] == 85_056_000
+    one = losses["open_lm, x1", "rpj", "loss"]
+    assert len(one.S) == 6 and one.values[0] > one.values[-1] > 1 and len(losses) > 80
+    line = np.polyval(np.polyfit(np.log(gpt2.S[:3]), gpt2.y[:3], 1), np.log(gpt2.S[3]))
+    (row,) = held_out_forecasts([gpt2]).to_dict("records")  # two left out leave too few
+    assert row["line_error"] == pytest.approx(np.expm1(line - gpt2.y[3])) and row["forecast"] == pytest.approx(
+        np.exp(line)
+    )
 
 
 def test_where_a_size_lies_is_said():
@@ -114,3 +149,12 @@ def test_what_has_no_forecast_is_said():
         assert not len(held_out_forecasts([loss]))
     with pytest.raises(InputError, match="at least 1 hit"):
         forecast_losses("nano-pythia", "docs", 1, 0)
+
+
+def test_a_page_shows_whether_an_interval_held_and_leaves_numbers_alone():
+    from rbplib.pages.tables import held_out_table
+
+    frame = held_out_forecasts([straight(np.random.default_rng(8))], [1]).assign(k=1, error=1.0, line_inside=False)
+    (row,) = held_out_table(frame).to_dict("records")
+    assert (row["k"], row["error"], row["line: inside"]) == (1, 1.0, "no") and row["inside"] in ("yes", "no")
+    assert row["interval: low"] < row["forecast"] < row["interval: high"]

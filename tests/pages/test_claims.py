@@ -95,6 +95,7 @@ def planted_kinds():
         "rises": [SimpleNamespace(interval=(0.1, 0.2))],
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
+        "forecasts": [SimpleNamespace(share=0.95)],
         "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, log_size_lead=0.4)],
         "falls": [SimpleNamespace(fall=0.1, low=0.05, fixed=1.0)],
         "fall_shares": [SimpleNamespace(share=1.0, kaplan=1.0)],
