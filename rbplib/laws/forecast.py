@@ -28,7 +28,6 @@ from rbplib.settings import InputError
 FORMS = {"line": "least_squares", "floor": "irreducible", "quadratic": "quadratic"}
 FAR = 1.0  # decades beyond the largest size; few ladders reach further with models left out
 HORIZONS = (0.0, 0.3, 0.6, 1.0, 2.0)  # decades, by which models left out are grouped
-
 SHOWN = {"left_out": "left out", "share": "inside 95% interval", "line_share": "inside that of the line"}
 SHOWN |= {"error": "error: median", "worst_error": "worst", "too_low": "forecast too low"}
 
@@ -162,15 +161,8 @@ def held_out_forecasts(losses, held_out=(1, 2)):
             continue
         line, about = extrapolate(part, held), {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
         for i, (model, S, true) in enumerate(zip(new.models, new.S, new.values, strict=True)):
-            value, (low, high) = found.told(i)
-            row = {
-                **about,
-                "loss": loss.name,
-                "models": len(rest.S),
-                "model": model,
-                "S": S,
-                "horizon": found.horizon[i],
-            }
+            (value, (low, high)), far = found.told(i), found.horizon[i]
+            row = about | {"loss": loss.name, "models": len(rest.S), "model": model, "S": S, "horizon": far}
             row |= {"forecast": value, "low": low, "high": high, "measured": true, "error": value / true - 1}
             row |= {"inside": low <= true <= high, "line_error": line.error[i], "line_inside": line.inside[i]}
             rows.append(row)
