@@ -130,12 +130,15 @@ def predictions(errors, inside):
     )
 
 
-def say(markdown):
-    """Display a sentence built by the run, as Markdown: `say(f"The exponent is {number(law.alpha)}.")`."""
+def say(markdown, name=None):
+    """Display a sentence built by the run, as Markdown: `say(f"The exponent is {number(law.alpha)}.")`.
+
+    name: under which another page shows it as well, by the directive run-words of `book/_ext/rbpfront.py`.
+    """
     from IPython.display import Markdown, display
 
     if markdown:
-        display(Markdown(markdown))
+        display(Markdown(markdown), metadata={"rbp": name} if name else None)
 
 
 def imported_words(*families):

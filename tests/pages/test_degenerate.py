@@ -144,7 +144,9 @@ MIXES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", ["09_families", "11_precision", "13_findings", "14_coverage", "16_new_text"])
+@pytest.mark.parametrize(
+    "notebook", ["09_families", "11_precision", "13_findings", "14_coverage", "16_new_text", "21_models_and_text"]
+)
 @pytest.mark.parametrize("families", MIXES)
 def test_pages_of_all_families_end_with_degenerate_ones_among_them(root, families, notebook):
     asked = {"families": MIXES[families], "corpora": ["notes"], "n_bootstrap": 100}
