@@ -62,7 +62,7 @@ class RunFigure(SphinxDirective):
         (folder / name).write_text(data, encoding="utf-8")
         up = "../" * self.env.docname.count("/")
         image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(alt)}">'
-        title = f"{place.parent.name}, page {page}"
+        title = f"{place.parent.name}, page {page}" if place.parent.name != "all" else f"Page {page}"
         return [nodes.raw("", image, format="html"), nodes.paragraph("", title, classes=["rbp-from"])]
 
 

@@ -1,4 +1,4 @@
-"""The HTML book: index pages of families, the figure of the first page, jupyter-book, and the check of what was run."""
+"""The HTML book: the page of all families, the figure of the README, jupyter-book, and the check of what was run."""
 
 import json
 import re
@@ -10,11 +10,9 @@ from pathlib import Path
 
 import nbformat
 
-from rbplib.pages.notebooks import cells_digest, definition, executed, page_digest
+from rbplib.pages.notebooks import DEFAULT_FAMILY, TITLE, TOGETHER, cells_digest, definition, page_digest
 from rbplib.pages.prose import shown
 from rbplib.settings import InputError, load_family, root, write_text
-
-DEFAULT_FAMILY = "nano-pythia"  # its pages tell the paper's story; the contents name it too, and a test compares them
 
 
 def executed_pages():
@@ -60,26 +58,42 @@ def check_pages():
 
 def title_of(notebook):
     text = "\n".join(c.source for c in nbformat.read(notebook, 4).cells if c.cell_type == "markdown")
-    return re.search(r"^\s*# (.*?)\s*$", text, re.M).group(1)
+    return re.search(TITLE, text, re.M).group(1)
 
 
-def family_index(family):
-    """Write the index page of a family; by its glob a new notebook joins the contents without being listed.
+def families_page():
+    """Write the page that leads to every family's pages, a row each: the contents hold those of one family alone.
 
-    The default family's pages already stand in the paper's part, so its index only links them.
+    Returns:
+        name of that family: the default one, or the first where no page of it was run.
     """
-    family = load_family(family)
-    page = executed(family) / "index.md"
-    if family.name == DEFAULT_FAMILY:
-        links = "".join(f"- [{title_of(p)}]({p.name})\n" for p in sorted(page.parent.glob("[0-9]*.ipynb")))
-        listing = f"Its pages tell the paper's story, section by section:\n\n{links}"
-    else:
-        listing = "```{toctree}\n:glob:\n:maxdepth: 1\n\n[0-9]*\n```\n"
+    for old in root().glob("book/_executed/*/*.md"):
+        old.unlink()  # only notebooks are kept there: what else there is may be of an earlier run, or of nobody's
+    found, titles, told = {}, {}, ""
+    for page in executed_pages():
+        if (family := page.parent.name) != TOGETHER:
+            found.setdefault(family, {})[page.stem] = f"[{page.stem[:2]}](../{family}/{page.name})"
+            titles[page.stem] = title_of(page).removesuffix(f": {family}").replace("|", "\\|")
+    rows = [["family", *(titles[s] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
+    for family, links in found.items():
+        rows.append([f"`{family}`", *(links.get(s, "–") for s in sorted(titles))])
+        told += family_words(family, next(iter(links)))
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows) if found else "No page of a family was run.\n"
+    tree = "".join(f"/book/_executed/{family}/{s}\n" for family, links in found.items() for s in links)
+    text = f"---\norphan: true\n---\n\n# Every family, every page\n\n{table}\n{told}"
+    text += f"```{{toctree}}\n:hidden:\n\n{tree}```\n" if found else ""
+    write_text(root() / "book" / "_executed" / TOGETHER / "families.md", text)
+    return DEFAULT_FAMILY if DEFAULT_FAMILY in found else next(iter(found), DEFAULT_FAMILY)
+
+
+def family_words(name, page):
+    """What a family's file says of it, under a heading of its own; that alone where there is no such file now."""
+    record, said = nbformat.read(root() / "book" / "_executed" / name / f"{page}.ipynb", 4).metadata["rbp"], ()
+    with suppress(InputError):
+        family = load_family(record.get("parameters", {}).get("family", name))
+        said = [shown(text) for text in (family.title, family.note) if text not in ("", family.name)]
     # the search and the theme's print view take a heading for HTML: a title of people stands below it
-    told = "".join(f"{shown(text)}\n\n" for text in (family.title, family.note) if text not in ("", family.name))
-    sizes = "".join(f"- `{m.name}`\n" for m in family.models)
-    write_text(page, f"# {family.name}\n\n{told}{listing}\nModels, smallest first:\n\n{sizes}")
-    return page
+    return "\n\n".join([f"## {name}", *said, ""])
 
 
 def build_html():
@@ -93,8 +107,11 @@ def build_html():
             raise InputError(why)
     html = root() / "_build" / "html"
     shutil.rmtree(html.parent, ignore_errors=True)
+    contents, story = html.parent / "contents.yml", families_page()
+    write_text(contents, (root() / "_toc.yml").read_text(encoding="utf-8").replace(DEFAULT_FAMILY, story))
     script = Path(sys.executable).with_name("jupyter-book")
-    command = [script, "build", root(), "--all", "-W", "--keep-going", "-n", "-q", "--path-output", root()]
+    command = [script, "build", root(), "--toc", contents, "--all", "-W", "--keep-going", "-n", "-q"]
+    command += ["--path-output", root()]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root())
     first = html / "index.html"
     if done.returncode or not first.is_file():
@@ -106,7 +123,7 @@ def build_html():
 
 
 def law_figure(path):
-    """Write the figure of the README and of the first page as SVG: the law at k = 1 on every embedded family."""
+    """Write the figure of the README as SVG: the law at k = 1 on every embedded family."""
     from matplotlib import pyplot as plt
 
     from rbplib.laws.curve import rbp_curve

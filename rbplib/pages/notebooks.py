@@ -16,9 +16,11 @@ from rbplib.inputs import one_at_a_time
 from rbplib.pages.parameters import check_parameters
 from rbplib.settings import InputError, argument, load_corpus, load_family, nearest, root, write_text
 
+DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents, which name it too; a test compares them
 TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = frozenset({"11_precision", "12_train_your_own"})  # they take a family, and one is enough
 
+TITLE = r"^\s*# (.*?)\s*$"  # the first heading, and what it says
 HIDE = "remove-cell"
 FOLD = "hide-input"  # the page reads as a paper; the code of each figure is one click away
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
@@ -134,8 +136,9 @@ def _execute(source, ran, parameters):
 def tidy(nb, family=None):
     """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
 
-    Both parameter cells are hidden, other code is folded, the first heading names the family, run times and paths are
-    dropped, stderr is taken off the page, and a figure's alternative text is handed on to the page.
+    Both parameter cells are hidden, other code is folded, the first heading names the family unless it is the default
+    or named already, run times and paths are dropped, stderr is taken off the page, and a figure's alternative text is
+    handed on to the page.
     """
     for i, cell in enumerate(nb.cells):
         tags = set(cell.metadata.get("tags", []))
@@ -150,10 +153,10 @@ def tidy(nb, family=None):
         if cell.cell_type == "code":
             _tidy_outputs(cell)
     nb.metadata = {k: v for k, v in nb.metadata.items() if k in ("kernelspec", "jupytext")}
-    heading = next((c for c in nb.cells if c.cell_type == "markdown" and re.search(r"^\s*# ", c.source, re.M)), None)
+    heading = next((c for c in nb.cells if c.cell_type == "markdown" and re.search(TITLE, c.source, re.M)), None)
     if heading is None:
         raise InputError("the notebook has no heading: begin its first Markdown cell with '# Title'.")
-    if family:
+    if family not in (None, DEFAULT_FAMILY, *re.search(TITLE, heading.source, re.M)[1].split()):
         heading.source = re.sub(r"^(\s*# .*?)\s*$", rf"\1: {family}", heading.source, count=1, flags=re.M)
 
 

@@ -1,4 +1,4 @@
-"""Tables for the questions that the paper leaves open: one function per question, each over the cases of `evidence`."""
+"""Tables for the questions that the paper leaves open, and claims of the first page, over the cases of `evidence`."""
 
 import math
 
@@ -7,7 +7,9 @@ import pandas as pd
 from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
-from rbplib.pages.tables import ends, law_columns
+from rbplib.pages.claims import all_claims, judged
+from rbplib.pages.prose import interval, number
+from rbplib.pages.tables import corpus_title, ends, law_columns
 
 
 def independence_frame(found):
@@ -127,3 +129,28 @@ def training_frame(family="pythia"):
     first = {"step": [p.step for p in found], "tokens (billions)": [p.rows["tokens"].iloc[0] / 1e9 for p in found]}
     rest = pd.DataFrame([{"alpha": p.law.alpha, **ends(p.law.ci_models, "models: "), "R²": p.law.r2} for p in found])
     return pd.concat([pd.DataFrame(first), rest], axis=1)
+
+
+FRONT = {  # claims of the first page: {name: (number of a case, its name, (interval, over what) ...)}
+    "top1_line": (lambda x: x.alpha, "Exponent", ("ci_tokens", "text"), ("ci_models", "sizes")),
+    "independent_hits": (lambda x: x.gap, "Orders of magnitude above independence", ("interval", "text")),
+    "equal_exponents": (
+        lambda x: x.alpha[0] - x.alpha[-1],
+        "Exponent of cross-entropy less that of -log RBP_1",
+        ("interval", "text"),
+    ),
+}
+
+
+def front_words(name, found):
+    """A claim as the first page has it: the verdict, in how many cases it holds, the middle case with its intervals."""
+    rule, (value, called, *intervals) = all_claims()[name], FRONT[name]
+    place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
+    case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
+    words = f"- **{case.claim}**: {case.verdict}, {case.count} cases."
+    if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
+        one = told[(len(told) - 1) // 2]
+        ends = ", ".join(f"{interval(getattr(one, field))} over other {of}" for field, of in intervals)
+        where = f"{place[id(one)]['family']} on {corpus_title(place[id(one)]['corpus'])}"
+        words += f" {called} {number(value(one))}, 95% interval {ends} ({where}, the middle case)."
+    return words

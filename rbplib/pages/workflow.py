@@ -186,8 +186,8 @@ def report(stages, total):
 def main(argv=None):
     """The workflow's own steps; people use `rbp book`."""
     parser = argparse.ArgumentParser(prog="python -m rbplib.pages.workflow", description=main.__doc__)
-    parser.add_argument("step", choices=("notebook", "index", "figure", "html"))
-    parser.add_argument("name", nargs="?", help="of the notebook, or of the family of an index page")
+    parser.add_argument("step", choices=("notebook", "figure", "html"))
+    parser.add_argument("name", nargs="?", help="of the notebook")
     parser.add_argument("--family")
     parser.add_argument("--made-of", help="hash of all that goes into the page")
     parser.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"n_bootstrap\": 1000}'")
@@ -196,8 +196,6 @@ def main(argv=None):
     try:
         if a.step == "notebook":
             notebooks.run_notebook(a.name, a.family, parameters=a.parameters, made_of=a.made_of)
-        elif a.step == "index":
-            html.family_index(a.name)
         elif a.step == "figure":
             print(html.law_figure(root() / "book" / "_static" / "law.svg"))
         else:

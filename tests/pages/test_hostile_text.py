@@ -13,7 +13,6 @@ import nbformat
 import pytest
 
 from rbplib.pages import notebooks
-from rbplib.pages.html import family_index
 from rbplib.pages.prose import shown, table_html
 from rbplib.pages.tables import corpus_title
 from tests.conftest import ROOT
@@ -31,7 +30,7 @@ YAML = "".join(f"{key}: {json.dumps(HOSTILE)}\n" for key in ("title", "note", "l
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A root with a family and corpora of hostile titles, its pages run and its index written."""
+    """A root with a family and corpora of hostile titles, its pages run."""
     place, keep = tmp_path_factory.mktemp("hostile"), dict(os.environ)
     for name in ("notebooks", "published", "training"):
         (place / name).symlink_to(ROOT / name)
@@ -54,7 +53,6 @@ def place(tmp_path_factory):
             nb.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
             path = place / "book" / "_executed" / "hostile" / f"{name}.ipynb"
             notebooks.write_page(nb, path, {"made_of": None})
-        family_index("hostile")
         yield place
     finally:
         os.environ.clear()
@@ -126,7 +124,7 @@ class TestPages:
 
     def test_a_built_book_runs_nothing_of_theirs(self, place):
         shutil.copy(ROOT / "_config.yml", place)
-        toc = "format: jb-book\nroot: book/intro\nchapters:\n- glob: book/_executed/*/index\n"
+        toc = "format: jb-book\nroot: book/intro\nchapters:\n- glob: book/_executed/hostile/[0-9]*\n"
         (place / "_toc.yml").write_text(toc)
         (place / "book" / "intro.md").write_text("# Start\n")
         script = [sys.executable, "-c", "from rbplib.pages.html import build_html; build_html()"]
@@ -138,7 +136,9 @@ class TestPages:
         assert len(pages) > len(PAGES)
         for path in pages:
             assert not Tags(path.read_text(encoding="utf-8")).alive, path.name
-        index = " ".join("".join(word for _, word in Tags((built / "index.html").read_text()).words).split())
+        index = " ".join(
+            "".join(word for _, word in Tags((built.parent / "all" / "families.html").read_text()).words).split()
+        )
         assert index.count(" ".join(HOSTILE.split())) >= 2  # title and note
         assert HOSTILE in html.unescape((built / "02_top1_law.html").read_text())
         search = (place / "_build" / "html" / "searchindex.js").read_text()

@@ -1,8 +1,10 @@
-"""The HTML book: pages compared with their records, index pages of families, and the contents."""
+"""The HTML book: pages compared with their records, the page of all families, and the contents."""
 
+import re
 from pathlib import Path
 
 import yaml
+from nbformat.v4 import new_markdown_cell, new_notebook
 from notebookfiles import write_notebook
 
 from rbplib.pages import html, notebooks
@@ -37,20 +39,52 @@ def test_check_pages_sees_a_page_of_what_its_family_no_longer_is(three_names):
     assert len(problems) == 2 and all("its file says otherwise now" in problem for problem in problems)
 
 
-def test_an_index_page_never_carries_markup_of_a_title(three_names):
-    page = html.family_index("other").read_text()
-    assert "<b>" not in page and "toctree" in page
-    write_notebook(three_names / "notebooks/01_x.ipynb", "1 + 1")
-    notebooks.run_notebook("01_x", html.DEFAULT_FAMILY)
-    assert "[A page: nano-pythia](01_x.ipynb)" in html.family_index(html.DEFAULT_FAMILY).read_text()
-
-
-def test_the_contents_tell_the_default_familys_story():
+def contents():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    globs = [c["glob"] for part in toc["parts"] for c in part["chapters"] if "glob" in c]
-    assert f"book/_executed/{html.DEFAULT_FAMILY}/[0-9]*" in globs
-    assert f"book/_executed/{notebooks.TOGETHER}/[0-9]*" in globs
-    assert "book/_executed/*/index" in globs
+    return {part["caption"]: [next(iter(c.values())) for c in part["chapters"]] for part in toc["parts"]}
+
+
+def test_one_page_leads_to_every_page_of_every_family(three_names):
+    write_notebook(three_names / "notebooks/01_x.ipynb", "1 + 1")
+    write_notebook(three_names / "notebooks/02_y.ipynb", "1 + 2")
+    page = three_names / "book/_executed/all/families.md"
+    assert html.families_page() == html.DEFAULT_FAMILY and "No page of a family was run." in page.read_text()
+    notebooks.run_notebook("01_x", "other")
+    notebooks.run_notebook("02_y", "other")
+    left = three_names / "book/_executed/other/index.md"
+    left.write_text("# Edited by hand, or of an earlier version\n")
+    assert html.families_page() == "other" and not left.exists()
+    notebooks.run_notebook("02_y", html.DEFAULT_FAMILY)
+    assert html.families_page() == html.DEFAULT_FAMILY
+    text = page.read_text()
+    assert text.startswith("---\norphan: true\n---\n") and "<b>" not in text and "&#60;b&#62;one" in text
+    assert "| family | A page | A page |" in text
+    assert "| `nano-pythia` | – | [02](../nano-pythia/02_y.ipynb) |" in text
+    assert "| `other` | [01](../other/01_x.ipynb) | [02](../other/02_y.ipynb) |" in text
+    assert re.findall(r"^/book/_executed/(.+)$", text, re.M) == ["nano-pythia/02_y", "other/01_x", "other/02_y"]
+
+
+def test_a_title_names_another_family_than_the_default_once():
+    for family, title in (("other", "A page: other"), (html.DEFAULT_FAMILY, "A page")):
+        nb = new_notebook(cells=[new_markdown_cell("# A page")])
+        for _ in range(2):
+            notebooks.tidy(nb, family)
+        assert nb.cells[0].source == f"# {title}"
+
+
+def test_the_contents_hold_each_topic_once_and_no_other_family(monkeypatch):
+    from sphinx.util.matching import patfilter
+
+    monkeypatch.delenv("RBP_ROOT", raising=False)
+    families = [html.DEFAULT_FAMILY, *(f"family-{i}" for i in range(25))]
+    per_family, once = notebooks.notebook_names()
+    pages = [f"book/_executed/{f}/{n}" for f in families for n in per_family]
+    pages += [f"book/_executed/all/{n}" for n in (*once, "22_new", "families")]
+    shown = [p for part in contents().values() for pattern in part for p in patfilter(pages, pattern)]
+    assert len(shown) == len(set(shown))
+    new = pages[len(families) * len(per_family) : -1]
+    assert set(shown) == {f"book/_executed/{html.DEFAULT_FAMILY}/{n}" for n in per_family} | set(new)
+    assert list(contents()) == ["Learn", "Check", "Prove", "Teach", "Use", "Reference"]
 
 
 def test_every_hand_written_page_is_in_the_contents_once():

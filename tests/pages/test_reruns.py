@@ -44,7 +44,7 @@ class Jobs(logging.Handler):
             rule, output = record.rule_name.split("__")[0], Path(list(record.output)[0])
             parts = output.parts[-3:-1] if rule == "measure" else (output.parent.name, output.stem)
             name = "/".join(parts)
-            self.found.add(rule if rule == "html" else f"{rule} {name}".removesuffix("/index"))
+            self.found.add(rule if rule == "html" else f"{rule} {name}")
             self.needs[name] = {**dict(record.resources.items()), "threads": record.threads}
             self.commands.append(record.shellcmd or "")
             self.inputs[output.stem] = [str(p).split(" ")[0] for p in record.input]
@@ -114,8 +114,6 @@ def built(tmp_path_factory):
     for name in (job.split(" ")[1] for job in first.found if job.startswith(("notebook", "together"))):
         family = name.split("/")[0]
         notebooks.run_notebook(name.split("/")[1], None if family == "all" else family, made_of=first.made_of[name])
-    for family in ("demo", "other"):
-        html.family_index(family)
     (place / "_build/html").mkdir(parents=True)
     (place / "_build/html/index.html").touch()
     flow(place, *CONFIG, "--touch", "--forceall")
@@ -163,7 +161,7 @@ def library(name):
 
 def of(family):
     """The pages of a family, and those of all families with it."""
-    return {f"notebook {family}/01_first", f"notebook {family}/02_models", f"index {family}", *TOGETHER}
+    return {f"notebook {family}/01_first", f"notebook {family}/02_models", *TOGETHER}
 
 
 TOGETHER = {f"together all/{name}" for name in ("09_families", "11_precision", "12_train_your_own")}
@@ -172,10 +170,10 @@ BOTH = of("demo") | of("other")
 ALL = BOTH | FREE
 AGAIN = {"measure again/s1"}
 MODELS = {f: {f"measure {f}/small", f"measure {f}/large"} for f in ("demo", "other")}
-LAW = {"notebook demo/01_first", "notebook other/01_first", "index demo", "index other"}
-RUN = {"notebook demo/02_models", "notebook other/02_models", "index demo", "index other"}
+LAW = {"notebook demo/01_first", "notebook other/01_first"}
+RUN = {"notebook demo/02_models", "notebook other/02_models"}
 LAW |= {"together all/09_families", *FREE}
-ONE = {"notebook demo/01_first", "index demo"}
+ONE = {"notebook demo/01_first"}
 SMALL = {f: {f"measure {f}/small"} for f in ("demo", "other")}
 EVERY = MODELS["demo"] | MODELS["other"] | AGAIN
 PAGE = "book/_executed/demo/01_first.ipynb"

@@ -78,7 +78,7 @@ def place(tmp_path, monkeypatch):
 
 def test_one_job_per_notebook_and_two_to_measure_a_family(place):
     jobs = planned(place)
-    assert jobs == {"measure__demo": 2, "notebook": 1, "together": 1, "index": 1, "html": 1, "all": 1, "total": 7}
+    assert jobs == {"measure__demo": 2, "notebook": 1, "together": 1, "html": 1, "all": 1, "total": 6}
 
 
 def test_a_page_runs_again_when_its_family_is_another(place):
@@ -132,7 +132,6 @@ def test_names_of_files_are_never_commands(place, monkeypatch, folder):
     assert code == 0, text[-3000:]
     steps = [shlex.split(line) for line in text.splitlines() if " -m rbplib" in line]
     assert len([step for step in steps if f"--family={path}" in step]) == 3  # two groups to measure, one notebook
-    assert any(step[-4:-3] == [str(path)] for step in steps if "index" in step)
 
 
 def test_a_folder_that_may_not_be_written_is_one_sentence(place, monkeypatch):

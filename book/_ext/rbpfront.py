@@ -1,0 +1,64 @@
+"""What leads through the book: the switch for family on pages run for each, and sentences that other pages said."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+PAGE = re.compile(r"book/_executed/(?!all/)(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
+EVERY = "book/_executed/all/families"
+
+
+def switch(app, pagename, templatename, context, doctree):
+    """Below the heading of a family's page: links to the same page of the other families."""
+    if not (here := PAGE.fullmatch(pagename)):
+        return
+    found = sorted(m["family"] for m in map(PAGE.fullmatch, app.env.found_docs) if m and m["page"] == here["page"])
+    items = ""
+    for family in found:
+        place = app.builder.get_relative_uri(pagename, f"book/_executed/{family}/{here['page']}")
+        link = 'aria-current="page"' if family == here["family"] else f'href="{html.escape(place)}"'
+        items += f"<li><a {link}>{html.escape(family)}</a></li>"
+    if EVERY in app.env.found_docs:
+        items += f'<li><a href="{app.builder.get_relative_uri(pagename, EVERY)}">all pages</a></li>'
+    nav = (
+        f'<nav class="rbp-families" aria-label="This page for another family"><span>Family</span><ul>{items}</ul></nav>'
+    )
+    context["body"] = context["body"].replace("</h1>", f"</h1>\n{nav}", 1)
+
+
+class RunWords(SphinxDirective):
+    """{run-words} PAGE NAME: the sentence that a page's run said under that name, as its own Markdown.
+
+    A sentence stands in its place where the page was not run, or said nothing of the name.
+    """
+
+    required_arguments = 2
+
+    def run(self):
+        page, name = self.arguments
+        place = Path(self.env.srcdir) / "book" / "_executed" / "all" / f"{page}.ipynb"
+        said = f"*This copy of the book was built without the page {page}, which says this.*"
+        if place.is_file():
+            self.env.note_dependency(str(place))
+            said = words(place, name) or said
+        box = nodes.container(classes=["rbp-said"])
+        self.state.nested_parse(StringList(said.splitlines(), str(place)), 0, box)
+        return [box]
+
+
+def words(page, name):
+    """Markdown of the output of an executed notebook that carries the name; empty without one."""
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    outputs = [o for c in cells for o in c.get("outputs", ()) if o.get("metadata", {}).get("rbp") == name]
+    return "\n\n".join("".join(o["data"]["text/markdown"]) for o in outputs)
+
+
+def setup(app):
+    app.connect("html-page-context", switch)
+    app.add_directive("run-words", RunWords)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
