@@ -42,7 +42,7 @@ class RunWords(SphinxDirective):
     def run(self):
         page, name = self.arguments
         place = Path(self.env.srcdir) / "book" / "_executed" / "all" / f"{page}.ipynb"
-        said = f"*This copy of the book was built without the page {page}, which says this.*"
+        said = f"*This copy of the book was built without what the page {page} says here.*"
         if place.is_file():
             self.env.note_dependency(str(place))
             said = words(place, name) or said

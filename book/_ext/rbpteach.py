@@ -63,7 +63,10 @@ class RunFigure(SphinxDirective):
         up = "../" * self.env.docname.count("/")
         image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(alt)}">'
         title = f"{place.parent.name}, page {page}" if place.parent.name != "all" else f"Page {page}"
-        return [nodes.raw("", image, format="html"), nodes.paragraph("", title, classes=["rbp-from"])]
+        docname, said = place.relative_to(root).with_suffix("").as_posix(), nodes.Text(title)
+        if docname in self.env.found_docs:
+            said = nodes.reference("", "", said, internal=True, refuri=f"{up}{docname}.html")
+        return [nodes.raw("", image, format="html"), nodes.paragraph("", "", said, classes=["rbp-from"])]
 
 
 def default_first(path):
