@@ -73,14 +73,15 @@ def families_page():
     for page in executed_pages():
         if (family := page.parent.name) != TOGETHER:
             found.setdefault(family, {})[page.stem] = f"[{page.stem[:2]}](../{family}/{page.name})"
-            titles[page.stem] = title_of(page).removesuffix(f": {family}").replace("|", "\\|")
-    rows = [["family", *(titles[s] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
+            titles[page.stem] = title_of(page).removesuffix(f": {family}")
+    rows = [["family", *(s[:2] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
     for family, links in found.items():
         rows.append([f"`{family}`", *(links.get(s, "–") for s in sorted(titles))])
         told += family_words(family, next(iter(links)))
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows) if found else "No page of a family was run.\n"
+    key = "".join(f"- {s[:2]}: {titles[s]}\n" for s in sorted(titles))
     tree = "".join(f"/book/_executed/{family}/{s}\n" for family, links in found.items() for s in links)
-    text = f"---\norphan: true\n---\n\n# Every family, every page\n\n{table}\n{told}"
+    text = f"---\norphan: true\n---\n\n# Every family, every page\n\n{table}\n{key}\n{told}"
     text += f"```{{toctree}}\n:hidden:\n\n{tree}```\n" if found else ""
     write_text(root() / "book" / "_executed" / TOGETHER / "families.md", text)
     return DEFAULT_FAMILY if DEFAULT_FAMILY in found else next(iter(found), DEFAULT_FAMILY)
