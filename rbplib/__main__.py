@@ -156,7 +156,7 @@ def list_published(family, as_json):
     "predict",
     "--family nano-pythia --corpus docs --k 1 --size 6.5M 13e6",
     *FITTING,
-    option("--size", type=size, nargs="+", required=True, help="non-embedding parameters, as 13e9, 13B or 350M"),
+    option("--size", type=size, nargs="+", action="extend", required=True, help="non-embedding parameters: 13e9, 13B"),
     option("--n", type=whole, default=10, help="length of a run of hits (default 10)"),
 )
 def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as_json, results):

@@ -151,7 +151,7 @@ def predicted(capsys, *options, k="1"):
 
 
 def test_predict_holds_what_was_planted(root, capsys):
-    code, out, err = predicted(capsys, "--size", "30M", "1e8", "--n", "3", "--json")
+    code, out, err = predicted(capsys, "--size", "30M", "--size", "1e8", "--n", "3", "--json")
     found = json.loads(out)
     assert code == 0 and not err
     assert {n: v for n, v in found.items() if n != "forecasts"} == {

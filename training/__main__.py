@@ -1,4 +1,4 @@
-"""`python -m training FAMILY SIZE`, `--all`, `check`, `table` or `tokenizer`: makes what `models/` holds."""
+"""`python -m training FAMILY SIZE`, `--all`, `grid`, `check`, `table` or `tokenizer`: makes what `models/` holds."""
 
 import argparse
 import os
@@ -15,10 +15,10 @@ ENVIRONMENT = {
 }
 
 
-def one(family, name, plan, out):
-    from training import data, ladders, train
+def one(family, name, plan, out, of_grid=False):
+    from training import data, grid, ladders, train
 
-    size = ladders.sizes(family)[name]
+    size = ladders.sizes(family, top=True)[name]
     stream, heldout = data.streams()
     if len(stream) <= plan.tokens:
         raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
@@ -27,29 +27,30 @@ def one(family, name, plan, out):
     say = lambda text: print(text, flush=True)  # noqa: E731
     model, record = train.train(family, size, plan, stream, heldout, checkpoint, say=say)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
-    train.save_model(model, record, out.joinpath(*ladders.place(family, name, plan.seed)))
+    if of_grid:
+        place = grid.folder().joinpath(*ladders.grid_place(family, name, plan.seed, plan.tokens))
+    else:
+        place = out.joinpath(*ladders.place(family, name, plan.seed))
+    train.save_model(model, record, place)
     say(f"{family} {name}: loss {record['train_loss']}, held out {record['heldout_loss']}, {record['wall_seconds']} s")
 
 
-def every(families, args):
-    """All sizes of the families, the largest of a family first, `--workers` models at a time, one thread each.
+def every(jobs, args, of_grid=False):
+    """Train (family, size, seed, tokens) in turn, `--workers` models at a time, one thread each.
 
-    With `--all` the repeated seeds too.
     Each model goes on from its checkpoint, so that a finished one is only written again.
     """
     import subprocess
 
-    from training import data, ladders
+    from training import data
 
     data.streams()
-    jobs = [(f, n, args.seed) for f in families for n in reversed(ladders.sizes(f))]
-    jobs += ladders.repeated() if args.all else []
-    running = []
+    jobs, running = list(jobs), []
     while jobs or running:
         while jobs and len(running) < args.workers:
-            family, name, seed = jobs.pop(0)
-            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)]
-            command += ["--tokens", str(args.tokens), "--seed", str(seed)]
+            family, name, seed, tokens = jobs.pop(0)
+            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)] + ["--grid"] * of_grid
+            command += ["--tokens", str(tokens), "--seed", str(seed)]
             environment = {**os.environ, **ENVIRONMENT}
             running.append((family, name, subprocess.Popen(command, env=environment)))
         family, name, process = running[0]
@@ -71,13 +72,14 @@ def arguments():
 
     parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
     parser.add_argument(
-        "what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `check`, `table` or `tokenizer`"
+        "what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `grid`, `check`, `table` or `tokenizer`"
     )
-    parser.add_argument("--all", action="store_true", help="every family and size")
+    parser.add_argument("--all", action="store_true", help="every family and size, and the repeated seeds")
     parser.add_argument("--tokens", type=int, default=Plan.tokens, help="tokens that each model sees")
     seeds = "of the initial weights and the text's order; others than the ladders' go to FAMILY-seeds"
     parser.add_argument("--seed", type=int, default=SEED, help=seeds)
     parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
+    parser.add_argument("--grid", action="store_true", help="a model of the grid: written to results/, not to models/")
     parser.add_argument("--workers", type=int, default=2, help="models trained at once")
     return parser.parse_args()
 
@@ -86,8 +88,15 @@ def main():
     from training import data, ladders, train
 
     args = arguments()
+    ladder = lambda f: [(f, n, args.seed, args.tokens) for n in reversed(ladders.sizes(f))]  # noqa: E731
     if args.all:
-        return every(list(ladders.FAMILIES), args)
+        again = [(*run, args.tokens) for run in ladders.repeated()]
+        return every([run for f in ladders.FAMILIES for run in ladder(f)] + again, args)
+    if args.what == ["grid"]:
+        from training import grid
+
+        every(ladders.grid(), args, of_grid=True)
+        return grid.write()
     if args.what == ["table"]:
         from training import families, table
 
@@ -107,12 +116,11 @@ def main():
     if family not in ladders.FAMILIES:
         raise InputError(f"there is no family {family!r}: {nearest(family, list(ladders.FAMILIES))}")
     if len(args.what) == 1:
-        return every([family], args)
-    if args.what[1] not in ladders.sizes(family):
-        names = list(ladders.sizes(family))
+        return every(ladder(family), args)
+    if args.what[1] not in (names := list(ladders.sizes(family, top=True))):
         raise InputError(f"{family} has no size {args.what[1]!r}: {nearest(args.what[1], names)}")
     plan = train.Plan(args.tokens, seed=args.seed)
-    return one(family, args.what[1], plan, args.out)
+    return one(family, args.what[1], plan, args.out, args.grid)
 
 
 if __name__ == "__main__":

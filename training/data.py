@@ -15,6 +15,7 @@ EVALUATION_OVERLAP = 0.25  # nor may it hold more than this share of the shingle
 REPEATED = 0.5  # a training document with more than this share of its shingles already seen is dropped
 SEED = 42
 CHARACTERS = 53_000_000  # of the training text; the plan in `train.py` says how many of its tokens are used
+LONGEST = 25_000  # tokens: a longer document is cut, or one polynomial would be 9% of four million tokens
 HELDOUT = 250  # documents at the start of the training order that are not trained on
 
 
@@ -117,17 +118,29 @@ def make_tokenizer():
 
 
 def streams():
-    """(training tokens, held-out tokens), uint16: documents in order, each ended by the special token, id 0."""
+    """(training tokens, held-out tokens), uint16: documents in order, cut at LONGEST, ended by id 0."""
     path = folder() / "tokens.npz"
     if not path.is_file():
         from tokenizers import Tokenizer
 
         texts = training_text(CHARACTERS)
         tokenizer = Tokenizer.from_file(str(tokenizer_file())) if tokenizer_file().is_file() else make_tokenizer()
-        ids = [np.array([*encoding.ids, 0], np.uint16) for encoding in tokenizer.encode_batch(texts)]
+        ids = [np.array([*encoding.ids[:LONGEST], 0], np.uint16) for encoding in tokenizer.encode_batch(texts)]
         np.savez(path, training=np.concatenate(ids[HELDOUT:]), heldout=np.concatenate(ids[:HELDOUT])[:65537])
     with np.load(path) as held:
         return held["training"], held["heldout"]
+
+
+FIRST_STEPS, FIRST_TOKENS = 60, 411_648  # what a checkout holds of the stream, for tests
+
+
+def write_first():
+    """`training/first_tokens.npz`: the start of the stream, and the windows (n, T + 1) of a ladder's first steps."""
+    from training import train
+
+    stream, plan = streams()[0], train.Plan()
+    first = train.windows(stream, plan.order()[: FIRST_STEPS * plan.batch]).numpy().astype(np.uint16)
+    np.savez_compressed(root() / "training" / "first_tokens.npz", training=stream[: FIRST_TOKENS + 1], windows=first)
 
 
 def digest(stream):

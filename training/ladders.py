@@ -17,14 +17,15 @@ class Size:
 
 
 RUNGS = (Size(1, 12, 1), Size(2, 16, 1), Size(3, 24, 1), Size(4, 40, 1), Size(4, 64, 2), Size(5, 104, 2))
+TOP = Size(6, 160, 2)  # one rung more, of the grid alone: its weights would be as many bytes as a whole ladder's
 # A Mamba block has half the parameters of a transformer's layer, and a scan that costs as much as the rest.
 MAMBA_RUNGS = (Size(1, 12, 0), Size(2, 16, 0), Size(3, 24, 0), Size(4, 40, 0), Size(5, 64, 0), Size(6, 112, 0))
 TABLE_RATE = 0.03
-BLOCK_RATE, BASE_WIDTH = 0.008, 16
+BLOCK_RATE, BASE_WIDTH = 0.016, 16
 
 
 def learning_rates(width):
-    """Peak rates of AdamW, (blocks, token tables): 0.008 at width 16, falling as 1/width; and 0.03 at every width.
+    """Peak rates of AdamW, (blocks, token tables): 0.016 at width 16, falling as 1/width; and 0.03 at every width.
 
     Adam moves every entry of a matrix by about the rate whatever the matrix's size; what a block adds then grows with
     its number of inputs, so its rate falls with the width. A row of a table has one input, so its rate does not.
@@ -134,11 +135,21 @@ FAMILIES = {
 # Repeated with other initial weights and the text in another order: the scatter between trainings of one size.
 REPEATED_FAMILY, OTHER_SEEDS = "nano-pythia", (43, 44)
 SEED = 42
+# The law in tokens: every size of one family, and one rung more, on so many tokens, each with its own decay.
+GRID_FAMILY, MILLION = "nano-pythia", 1_024_000
+BUDGETS = {f"{n}m": n * MILLION for n in (1, 2, 4, 8, 16)}
+TOKENS = BUDGETS["4m"]  # of the ladders
 
 
 def place(family, name, seed=SEED):
     """Folder of a model below `models/`, as (family, model): other seeds live in a family of their own."""
     return (family, name) if seed == SEED else (f"{family}-seeds", f"{name}-{seed}")
+
+
+def grid_place(family, name, seed, tokens):
+    """Folder of a model of the grid, as (family of the budget, model)."""
+    budget = f"{family}-" + next(word for word, n in BUDGETS.items() if n == tokens)
+    return (budget, name) if seed == SEED else (f"{budget}.repeats", f"{name}-{seed}")
 
 
 def nonembedding_parameters(model):
@@ -177,11 +188,11 @@ def _short(count):
     return f"{count / 1000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
 
 
-def sizes(family):
-    """Name -> Size, smallest first; a size is named by its non-embedding parameters."""
+def sizes(family, top=False):
+    """Name -> Size, smallest first; a size is named by its non-embedding parameters. top: with the rung of the grid."""
     import torch
 
-    rungs = MAMBA_RUNGS if family == "nano-mamba" else RUNGS
+    rungs = MAMBA_RUNGS if family == "nano-mamba" else (*RUNGS, TOP) if top else RUNGS
     with torch.device("meta"):
         return {_short(nonembedding_parameters(build(family, size))): size for size in rungs}
 
@@ -189,3 +200,9 @@ def sizes(family):
 def repeated():
     """(family, size, seed) of every repeated training."""
     return [(REPEATED_FAMILY, name, seed) for seed in OTHER_SEEDS for name in reversed(sizes(REPEATED_FAMILY))]
+
+
+def grid():
+    """(family, size, seed, tokens) of every training of the grid, and of repeats at the ladders' tokens."""
+    runs = [(GRID_FAMILY, name, SEED, n) for n in BUDGETS.values() for name in sizes(GRID_FAMILY, top=True)]
+    return sorted([*runs, *((*run, TOKENS) for run in repeated())], key=lambda run: -run[3])

@@ -4,17 +4,17 @@ import hashlib
 import json
 
 from rbplib.text.packages import TRAINING
-from training import checks, ladders
+from training import checks, grid, ladders
 from training.train import Plan
 
 HEAD = """# The embedded models
 
 Made by `training/` (all: `make train`; one: `python -m training FAMILY SIZE`; this file: `python -m training table`).
 Weights are bfloat16 in safetensors; the committed weights are the ones that are measured. All sizes of a family saw
-the same tokens once, in the same order (every family reads the same text from its beginning; how far, the table says):
-windows of {context} tokens, {batch} per step, AdamW with a linear warm-up over {warmup:.0%} of the steps and a linear
-decay to 0. Peak learning rate: {block} at width {base} for the blocks, falling as 1/width; {table} for the tables of
-tokens at every width. The output is tied to the input in all families but `nano-pythia`, as in the real ones.
+the same tokens once, in the same shuffled order, and every family reads the same text from its beginning; how far, the
+table says. A step reads {batch} windows of {context} tokens; AdamW with a linear warm-up over {warmup:.0%} of the steps
+and a linear decay to 0. Peak learning rate: {block} at width {base} for the blocks, falling as 1/width; {table} for the
+tables of tokens at every width. The output is tied to the input in all families but `nano-pythia`, as in the real ones.
 
 The text is documentation, code and worked examples of {packages} packages installed here (listed in
 `corpora/packages/training.txt`), without documents that repeat another or are near evaluation text, which comes from
@@ -24,9 +24,14 @@ The tokenizer, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on t
 holds 9% more bytes of the documents held out (3.48 against 3.19) and costs twice the head, which is most of a small
 model's work.
 
-`held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
+{older}`held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
 non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, while other work
 ran on the same machine; the digest is the first 12 digits of the SHA-256 of `model.safetensors`.
+
+"""
+OLDER = """By an older recipe, and to be trained again, are {families}.
+It has half the peak rate for the blocks, the ladders' windows in the text's order, and long documents whole. Compare
+losses within one recipe only.
 
 """
 COLUMNS = (
@@ -71,6 +76,12 @@ NOTES = """
   most of its cost. Its block has half the parameters of a transformer's layer, so its sizes differ a little.
 * `nano-pythia-seeds` repeats every size of `nano-pythia` twice, from other initial weights and with the windows of the
   same text in another order; each seed has an order of its own, the same for all sizes.
+* `nano-pythia-1m` to `-16m` are the grid of sizes and tokens, with one rung more than the ladders: every budget of
+  tokens is the beginning of the same text and has a warm-up and a decay of its own. Their weights are not committed;
+  their counts are, in `published/ranks/`, with the whole digests of the weights.
+* A batch is of windows from all over the text. Read in the text's order, neighbouring windows are of one document: the
+  largest `nano-pythia` then ended at a held-out loss of 3.92 in place of 3.74, on the text before long documents were
+  cut.
 """
 
 
@@ -81,21 +92,32 @@ def records(out):
         yield from sorted(found, key=lambda pair: (pair[1]["nonembedding_params"], pair[1]["seed"]))
 
 
+def row(family, name, r, digest):
+    """A line of the table."""
+    return (
+        f"| {family} | {name} | {r['nonembedding_params']:,} | {r['total_params']:,} | "
+        f"{r['layers']} | {r['width']} | {r['tokens']:,} | {r['train_loss']:.3f} | {r['heldout_loss']:.3f} | "
+        f"{r['wall_seconds']:,.0f} s | {r['hardware']} | {digest} |"
+    )
+
+
 def write(out):
     """Write README.md of the models' folder."""
-    lines, digests = [], {}
+    lines, digests, older = [], set(), {}
     for path, r in records(out):
         digest = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()[:12]
-        digests[r["tokens"]] = r["text_digest"][:12]
-        lines.append(
-            f"| {path.parent.name} | {path.name} | {r['nonembedding_params']:,} | {r['total_params']:,} | "
-            f"{r['layers']} | {r['width']} | {r['tokens']:,} | {r['train_loss']:.3f} | {r['heldout_loss']:.3f} | "
-            f"{r['wall_seconds']:,.0f} s | {r['hardware']} | {digest} |"
-        )
-    plan = Plan()
-    found = ", ".join(f"{digest}... of the first {n + 1:,}" for n, digest in sorted(digests.items()))
+        lines.append(row(path.parent.name, path.name, r, digest))
+        older |= {} if r["peak_rate_blocks"] == ladders.learning_rates(r["width"])[0] else {path.parent.name: True}
+        digests.add((r["tokens"], r["text_digest"][:12]))
+    for name, r in grid.records():
+        lines.append(row(name, r["size"], r, r["weights"][:12]))
+        digests.add((r["tokens"], r["text_digest"][:12]))
+    plan, older = Plan(), OLDER.format(families=", ".join(f"`{f}`" for f in older)) if older else ""
+    found = ", ".join(f"{digest}... of the first {n + 1:,}" for n, digest in sorted(digests))
     rates = dict(block=ladders.BLOCK_RATE, base=ladders.BASE_WIDTH, table=ladders.TABLE_RATE)
-    words = dict(context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, packages=len(TRAINING))
+    words = dict(
+        context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, packages=len(TRAINING), older=older
+    )
     head = HEAD.format(**words, **rates)
     rule = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     text = head + "\n".join(rule + lines) + "\n"

@@ -19,7 +19,7 @@ from training.loss import head_loss
 class Plan:
     """What all sizes of all families share."""
 
-    tokens: int = 4_096_000  # seen by every size of a family, each once
+    tokens: int = ladders.TOKENS  # seen by every size of a family, each once
     batch: int = 8  # windows of CONTEXT tokens per step
     warmup: float = 0.04  # share of the steps
     decay: float = 0.1  # weight decay of matrices
@@ -34,9 +34,8 @@ class Plan:
         return self.tokens // (self.batch * ladders.CONTEXT)
 
     def order(self):
-        """Which window comes when, int64 (windows,): as the text stands for the ladders' seed, shuffled for another."""
-        count = self.steps * self.batch
-        return np.arange(count) if self.seed == ladders.SEED else np.random.default_rng(self.seed).permutation(count)
+        """Which window comes when, int64 (windows,): shuffled by the seed, so that a batch is of many documents."""
+        return np.random.default_rng(self.seed).permutation(self.steps * self.batch)
 
     def factor(self, step):
         """Learning rate of a step, as a share of the peak: linear warm-up, then linear to 0."""

@@ -1,6 +1,7 @@
 """One rule per claim: what the file must hold, verdicts by count, planted cases that flip each, rows and lines."""
 
 import re
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,9 +13,10 @@ from rbplib.laws.ladders import PublishedLaw
 from rbplib.laws.law import Law, Scatter, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
-from rbplib.pages import claims, evidence, open_questions
+from rbplib.pages import claims, evidence, grid_tables, open_questions
 from rbplib.pages.law_tables import form_frame
 from rbplib.settings import InputError, root
+from tests.planted import planted_grid
 
 RULES = claims.all_claims()
 MEASURED = [rule for rule in RULES.values() if rule.holds]
@@ -102,7 +104,16 @@ def planted_kinds():
         "joint_errors": [SimpleNamespace(sum_over_product=0.9, kaplan_over_sum=0.9)],
         "task_pairs": [SimpleNamespace(slope=1.0, scatter=0.1)],
         "ratio_trends": [SimpleNamespace(trend=0.5)],
+        **planted_grid_kinds(),
     }
+
+
+@cache
+def planted_grid_kinds():
+    found, losses = {"docs": planted_grid(sizes=4, budgets=4)}, [1]
+    parts = (grid_tables.form_frame(found, losses), grid_tables.ratio_cases(found, 1))
+    bent, exponents = grid_tables.bend_cases(found, losses, 50), grid_tables.exponent_cases(found, losses)
+    return grid_tables.grid_kinds(bent, *parts, exponents)
 
 
 def meeting(conditions, meet):

@@ -1,0 +1,117 @@
+"""What pages show and claims judge of a grid of sizes and tokens: bends, forms compared, exponents side by side."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+
+from rbplib.laws import joint
+from rbplib.laws.bootstrap import percentile_interval
+from rbplib.laws.grid import grid, last_steps
+from rbplib.pages.tables import corpus_title
+
+CROSS_ENTROPY = "cross-entropy"
+GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # families that are here as counts, see published/ranks
+SIDES = ["corpus", "loss", "law in", "at", "models", "exponent", "low", "high", "R²", "worst residual (%)"]
+KINDS = ("docs", "code", "descriptions")  # corpora that they were counted on
+
+
+def loss_name(k):
+    """A loss in a table: its k, or that it is cross-entropy."""
+    return CROSS_ENTROPY if k is None else f"k = {k}"
+
+
+def side_frame(found, losses, n_bootstrap=1000, seed=42):
+    """The law along each side of the grids {corpus: Grid}, a row per corpus, loss, side and place."""
+    rows, drawn = [], {"n_bootstrap": n_bootstrap, "seed": seed}
+    for corpus, one in found.items():
+        for k in losses:
+            for side, laws in (("size", one.along_size(k, **drawn)), ("tokens", one.along_tokens(k, **drawn))):
+                for at, law in laws.items():
+                    place = (corpus_title(corpus), loss_name(k), side, at, law.n_models)
+                    rows.append((*place, law.alpha, *law.ci_models, law.r2, 100 * law.worst_residual))
+    return pd.DataFrame(rows, columns=SIDES)
+
+
+def bend_cases(found, losses, n_bootstrap=1000, seed=42):
+    """The last step over those before it, at the least and the most tokens of each grid and loss.
+
+    Fields: corpus, k, D (B,), ratio (B,), band (2, B), first, last, change (last less first), interval (of the change).
+    """
+    cases = []
+    for corpus, one in found.items():
+        for k in losses:
+            D, ratio, draws = last_steps(one, k, n_bootstrap, seed)
+            case = {
+                "corpus": corpus,
+                "k": k,
+                "D": D,
+                "ratio": ratio,
+                "band": percentile_interval(draws),
+                "first": ratio[0],
+                "last": ratio[-1],
+            }
+            ends = percentile_interval((draws[:, -1] - draws[:, 0])[:, None])[:, 0]
+            cases.append(SimpleNamespace(**case, change=ratio[-1] - ratio[0], interval=tuple(ends)))
+    return cases
+
+
+def form_frame(found, losses):
+    """The joint forms compared on what was left out: `joint.compared` with columns corpus, k and what was left out."""
+    parts = []
+    for corpus, one in found.items():
+        for k in losses:
+            place = (one.curve.S, one.D, one.loss(k).values)
+            if not (np.isfinite(place[2]) & (place[2] > 0)).all():
+                continue
+            for kind, left in joint.groupings(*place[:2]).items():
+                own = joint.compared(joint.held_out(*place, left))
+                parts.append(own.assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0))
+    columns = ["corpus", "loss", "left", "k", "form", "rmse"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def exponent_cases(found, losses):
+    """{kind: cases} of the laws in size: of each its r2 and worst_residual; of the fewest and the most tokens their
+    exponents, first and last, and growth, their quotient."""
+    cases, lines = [], []
+    for corpus, one in found.items():
+        for k in losses:
+            laws, place = list(one.along_size(k, n_bootstrap=0).values()), {"corpus": corpus, "k": k or 0}
+            lines += [SimpleNamespace(**place, r2=law.r2, worst_residual=law.worst_residual) for law in laws]
+            if len(laws) > 1:
+                ends = {"first": laws[0].alpha, "last": laws[-1].alpha, "growth": laws[-1].alpha / laws[0].alpha}
+                cases.append(SimpleNamespace(**place, **ends))
+    return {"grid_exponents": cases, "grid_lines": lines}
+
+
+def ratio_cases(found, k):
+    """The exponent in size at k over that of cross-entropy, by tokens: corpus, D, ratio, first, last, nearer (to 1)."""
+    cases = []
+    for corpus, one in found.items():
+        laws = {loss: one.along_size(loss, n_bootstrap=0) for loss in (k, None)}
+        D = [d for d in laws[k] if d in laws[None]]
+        ratio = np.array([laws[k][d].alpha / laws[None][d].alpha for d in D])
+        if len(ratio) > 1:
+            first, last = float(ratio[0]), float(ratio[-1])
+            nearer = abs(first - 1) - abs(last - 1)
+            cases.append(SimpleNamespace(corpus=corpus, D=D, ratio=ratio, first=first, last=last, nearer=nearer))
+    return cases
+
+
+def grid_numbers(n_bootstrap=1000, seed=42, ks=(1, 10, 100)):
+    """`grid_kinds` of this project's own grid."""
+    found, losses = {corpus: grid(GRID, corpus, ks) for corpus in KINDS}, [*ks, None]
+    bent = bend_cases(found, losses, n_bootstrap, seed)
+    return grid_kinds(bent, form_frame(found, losses), ratio_cases(found, ks[0]), exponent_cases(found, losses))
+
+
+def grid_kinds(bent, forms, ratios, exponents):
+    """{kind: cases} for claims: see `bend_cases`, `form_frame`, `ratio_cases` and `exponent_cases`."""
+    own = []
+    errors = forms.groupby(["corpus", "loss", "k", "form"], sort=False)["rmse"].median().unstack()
+    for (corpus, _, k), row in errors.iterrows():
+        own.append(SimpleNamespace(corpus=corpus, k=k, **{name: row.get(name, np.nan) for name in joint.FORMS}))
+        own[-1].lead = own[-1].additive / own[-1].product
+        own[-1].floor = own[-1].additive_floor / own[-1].additive
+    return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios} | exponents
