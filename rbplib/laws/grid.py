@@ -28,6 +28,13 @@ class Grid:
         """Different numbers of tokens, float64, ascending."""
         return np.unique(self.D)
 
+    @property
+    def whole(self):
+        """The part of the sizes that every budget holds, so that budgets are compared on the same ones: Grid."""
+        sizes, times = np.unique(self.curve.S, return_counts=True)
+        kept = np.flatnonzero(np.isin(self.curve.S, sizes[times >= len(self.budgets)]))
+        return Grid(self.curve.keep(kept), self.D[kept])
+
     def loss(self, k=None):
         """-log RBP_k of all models as a Loss; of k = None the cross-entropy."""
         return self.curve.cross_entropy_loss() if k is None else self.curve.loss(k)
@@ -99,7 +106,7 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
         resampled together. Only sizes that all budgets hold are used; NaN with fewer than three.
     """
     loss, S = grid.loss(k), grid.curve.S
-    shared = [s for s in np.unique(S) if (S == s).sum() >= len(grid.budgets)]
+    shared = np.unique(grid.whole.curve.S)
     last, before = np.full((2, len(grid.budgets), len(S)), np.nan if len(shared) < 3 else 0.0)
     for i, d in enumerate(grid.budgets if len(shared) > 2 else ()):
         where = np.flatnonzero((grid.D == d) & np.isin(S, shared))

@@ -22,11 +22,12 @@ def loss_name(k):
 
 
 def side_frame(found, losses, n_bootstrap=1000, seed=42):
-    """The law along each side of the grids {corpus: Grid}, a row per corpus, loss, side and place."""
+    """The law along each side of the whole part of grids {corpus: Grid}, a row per corpus, loss, side and place."""
     rows, drawn = [], {"n_bootstrap": n_bootstrap, "seed": seed}
     for corpus, one in found.items():
         for k in losses:
-            for side, laws in (("size", one.along_size(k, **drawn)), ("tokens", one.along_tokens(k, **drawn))):
+            sides = {"size": one.whole.along_size(k, **drawn), "tokens": one.whole.along_tokens(k, **drawn)}
+            for side, laws in sides.items():
                 for at, law in laws.items():
                     place = (corpus_title(corpus), loss_name(k), side, at, law.n_models)
                     rows.append((*place, law.alpha, *law.ci_models, law.r2, 100 * law.worst_residual))
@@ -77,7 +78,7 @@ def exponent_cases(found, losses):
     cases, lines = [], []
     for corpus, one in found.items():
         for k in losses:
-            laws, place = list(one.along_size(k, n_bootstrap=0).values()), {"corpus": corpus, "k": k or 0}
+            laws, place = list(one.whole.along_size(k, n_bootstrap=0).values()), {"corpus": corpus, "k": k or 0}
             lines += [SimpleNamespace(**place, r2=law.r2, worst_residual=law.worst_residual) for law in laws]
             if len(laws) > 1:
                 ends = {"first": laws[0].alpha, "last": laws[-1].alpha, "growth": laws[-1].alpha / laws[0].alpha}
@@ -89,7 +90,7 @@ def ratio_cases(found, k):
     """The exponent in size at k over that of cross-entropy, by tokens: corpus, D, ratio, first, last, nearer (to 1)."""
     cases = []
     for corpus, one in found.items():
-        laws = {loss: one.along_size(loss, n_bootstrap=0) for loss in (k, None)}
+        laws = {loss: one.whole.along_size(loss, n_bootstrap=0) for loss in (k, None)}
         D = [d for d in laws[k] if d in laws[None]]
         ratio = np.array([laws[k][d].alpha / laws[None][d].alpha for d in D])
         if len(ratio) > 1:

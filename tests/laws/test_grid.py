@@ -86,3 +86,12 @@ def test_a_family_that_does_not_say_its_tokens_is_refused(tmp_path, monkeypatch)
         grids.grid([tmp_path / "silent.yml"], "docs", [1])
     with pytest.raises(InputError, match="no family was given"):
         grids.grid([], "docs", [1])
+
+
+def test_budgets_are_compared_on_the_sizes_that_all_hold():
+    grid = planted_grid()
+    holes = (grid.curve.S == grid.curve.S.max()) & (grid.D > grid.D.min())
+    part = grids.Grid(grid.curve.keep(np.flatnonzero(~holes)), grid.D[~holes])
+    assert np.unique(part.whole.curve.S).tolist() == np.unique(grid.curve.S)[:-1].tolist()
+    assert {law.n_models for law in part.whole.along_size(n_bootstrap=0).values()} == {5}
+    assert [law.n_models for law in part.along_size(n_bootstrap=0).values()] == [6, 5, 5, 5, 5]
