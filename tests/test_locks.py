@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,9 @@ except KeyboardInterrupt:
 def holder(path, seconds=60, before=()):
     """A process that has the lock of `path`."""
     command = [*before, sys.executable, "-c", HOLD, str(path), str(seconds)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background may have it ignored
+    process = subprocess.Popen(command, cwd=ROOT, preexec_fn=heard, **pipes)
     assert process.stdout.readline() == "held\n"
     return process
 

@@ -77,13 +77,15 @@ def parameter_path(S, mu, sigma, rate, scale="log S", keep="sigma"):
 
 
 def calibrated_rate(S, mu, sigma, factor, scale="log S", keep="sigma"):
-    """The rate at which -log p_1 falls by `factor` from the first to the last size."""
+    """The rate at which -log p_1 falls by `factor` from the first to the last size; NaN where no rate does it."""
     start = lognormal.neg_log_p1(mu, sigma)
 
     def gap(rate):
         return float(lognormal.neg_log_p1(*parameter_path(S, mu, sigma, rate, scale, keep))[-1] / start - factor)
 
-    return optimize.brentq(gap, 0.0, 1e4 / _progress(S, scale)[-1], xtol=1e-15)
+    rates = np.geomspace(1e-3, 1e4, 57) / _progress(S, scale)[-1]  # far beyond the root the formula overflows
+    high = next((rate for rate in rates if gap(rate) < 0), None)
+    return np.nan if high is None else optimize.brentq(gap, 0.0, high, xtol=1e-15)
 
 
 def exponents_over_k(ks, misses, step=1e-4):

@@ -373,3 +373,13 @@ def test_appendix_b_functions_agree_with_each_other():
     assert np.allclose(entropy_17(mu, sigma), exact, rtol=1e-9, atol=1e-9)
     eq16 = np.log(lognormal.exact_c(mu, sigma)) + np.log(lognormal.SQRT_2PI * sigma) + mu**2 / (2 * sigma**2)
     assert np.allclose(eq16, lognormal.neg_log_p1(mu, sigma))
+
+
+def test_no_rate_is_found_where_none_falls_so_far():
+    S = np.array([1e3, 1e6])
+    assert np.isnan(paper.calibrated_rate(S, MU, SIGMA, -0.5))
+    for mu, sigma in ((0.5, 0.2), (2.0, 1.0), (5.0, 3.0), (1e-3, 0.05)):  # some overflow far beyond the root
+        rate = paper.calibrated_rate(S, mu, sigma, 0.5)
+        if np.isfinite(rate):
+            end = lognormal.neg_log_p1(*paper.parameter_path(S, mu, sigma, rate))[-1]
+            assert end / lognormal.neg_log_p1(mu, sigma) == pytest.approx(0.5, rel=1e-6)
