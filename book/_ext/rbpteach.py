@@ -62,7 +62,8 @@ class RunFigure(SphinxDirective):
         (folder / name).write_text(data, encoding="utf-8")
         up = "../" * self.env.docname.count("/")
         image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(alt)}">'
-        title = f"{place.parent.name}, page {page}" if place.parent.name != "all" else f"Page {page}"
+        family = f" ({place.parent.name})" if place.parent.name != "all" else ""
+        title = f"From the page: {page.partition('_')[2].replace('_', ' ')}{family}"
         docname, said = place.relative_to(root).with_suffix("").as_posix(), nodes.Text(title)
         if docname in self.env.found_docs:
             said = nodes.reference("", "", said, internal=True, refuri=f"{up}{docname}.html")
