@@ -76,9 +76,9 @@ NOTES = """
   most of its cost. Its block has half the parameters of a transformer's layer, so its sizes differ a little.
 * `nano-pythia-seeds` repeats every size of `nano-pythia` twice, from other initial weights and with the windows of the
   same text in another order; each seed has an order of its own, the same for all sizes.
-* `nano-pythia-1m` to `-16m` are the grid of sizes and tokens, with one rung more than the ladders: every budget of
-  tokens is the beginning of the same text and has a warm-up and a decay of its own. Their weights are not committed;
-  their counts are, in `published/ranks/`, with the whole digests of the weights.
+* `nano-pythia-1m` to `-16m` are the grid of sizes and tokens, with one rung more than the ladders where the table has
+  it: every budget of tokens is the beginning of the same text and has a warm-up and a decay of its own. Their weights
+  are not committed; their counts are, in `published/ranks/`, with the whole digests of the weights.
 * A batch is of windows from all over the text. Read in the text's order, neighbouring windows are of one document: the
   largest `nano-pythia` then ended at a held-out loss of 3.92 in place of 3.74, on the text before long documents were
   cut.

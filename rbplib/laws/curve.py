@@ -201,7 +201,12 @@ def beside(curve, tables):
 def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None, partial=False):
     """Read a family's rank tables on one corpus, and its repeats' where there are any, and count. See rbp_curve."""
     tables, missing = family_tables(family, corpus, protocol, results, partial)
-    curve, repeats = rbp_curve(tables, ks, definition, missing), load_family(family).repeats
+    return own_repeats(rbp_curve(tables, ks, definition, missing), family, corpus, protocol, results)
+
+
+def own_repeats(curve, family, corpus, protocol="paper", results=None):
+    """A curve with the repeats that its family's file names beside it, where they were measured."""
+    repeats = load_family(family).repeats
     again = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0] if repeats else []
     return beside(curve, again)
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.curve import family_curve
+from rbplib.laws.curve import own_repeats, rbp_curve
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate, widening
 from rbplib.laws.ladders import published_laws
@@ -118,10 +118,11 @@ def forecast_losses(family, corpus, k, N, protocol="paper", results=None, partia
     if N < 1:
         raise InputError(f"a run has at least 1 hit, not {N}.")
     family, _, (corpus,) = asked(family, None, [corpus], protocol)
-    curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
+    tables, missing = family_tables(family, corpus, protocol, results, partial)
+    curve = own_repeats(rbp_curve(tables, [k], missing=missing), family, corpus, protocol, results)
     losses = {"rbp": curve.loss(k), "cross_entropy": curve.cross_entropy_loss()}
     try:
-        return losses | {"run": run_losses(family_tables(family, corpus, protocol, results, partial)[0], k, [N])[N]}
+        return losses | {"run": run_losses(tables, k, [N])[N]}
     except InputError as error:
         return losses | {"run": str(error)}
 

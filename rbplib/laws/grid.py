@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.curve import Curve, family_curve, same_tokens
+from rbplib.laws.curve import Curve, own_repeats, rbp_curve, same_tokens
 from rbplib.laws.law import fit
 from rbplib.laws.losses import logarithm
 from rbplib.laws.noise import step_weights
@@ -60,21 +60,19 @@ def grid(families, corpus, ks, protocol="paper"):
     Raises:
         InputError: a family does not say its tokens, has no table, or was measured on other tokens of text.
     """
-    curves, tokens, first = [], [], None
+    curves, tokens, every = [], [], []
     for family in map(load_family, families):
         said = {m.name: m.tokens for m in family.models}
         if silent := [name for name, n in said.items() if n is None]:
             raise InputError(f"{family.name} does not say how much text {silent[0]} saw: add 'tokens:' to its file.")
-        tables = family_tables(family, corpus, protocol)[0]
-        first = first or tables[0]
-        same_tokens([first, *tables])
-        curves.append(family_curve(family, corpus, ks, protocol))
+        tables, missing = family_tables(family, corpus, protocol)
+        same_tokens(every := [*every, *tables])
+        curves.append(own_repeats(rbp_curve(tables, ks, missing=missing), family, corpus, protocol))
         tokens += [float(said[name]) for name in curves[-1].models]
     if not curves:
         raise InputError("no family was given: name at least two that saw different amounts of text.")
     order = np.argsort(tokens, kind="stable")
-    parts = {"models": tuple(f"{c.family} {m}" for c in curves for m in c.models)}
-    parts["models"] = tuple(parts["models"][i] for i in order)
+    parts = {"models": tuple(np.array([f"{c.family} {m}" for c in curves for m in c.models])[order].tolist())}
     parts |= {name: np.concatenate([getattr(c, name) for c in curves], axis=-1)[..., order] for name in ("S", "nll")}
     parts["hits"] = np.concatenate([c.hits for c in curves], axis=1)[:, order]
     again = next((c.repeats for c in curves if c.repeats is not None), None)
@@ -121,13 +119,10 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
         return grid.budgets, (last @ loss.y) / (before @ loss.y), draws
 
 
-def best_sizes(law, budgets_of_compute):
-    """(S, D) of least predicted loss at compute C = 6 S D of a joint law, float64 (n, 2): how C is best divided."""
-    logs = np.linspace(-6, 6, 2401)
-    found = []
-    for compute in np.asarray(budgets_of_compute, float):
-        S = np.exp(np.log(np.sqrt(compute / 6)) + logs * np.log(10) / 2)
-        D = compute / 6 / S
-        best = int(np.argmin(law.predict(S, D)))
-        found.append((S[best], D[best]))
-    return np.array(found)
+def best_sizes(law, compute):
+    """(S, D) of least predicted loss at compute C = 6 S D (n,) of a joint law: float64 (n, 2)."""
+    C = np.asarray(compute, float)[:, None]
+    S = np.sqrt(C / 6) * np.logspace(-3, 3, 2401)
+    D = C / 6 / S
+    best = law.predict(S, D).argmin(axis=1)[:, None]
+    return np.hstack([np.take_along_axis(side, best, axis=1) for side in (S, D)])

@@ -114,5 +114,4 @@ def grid_kinds(bent, forms, ratios, exponents):
     for (corpus, _, k), row in errors.iterrows():
         own.append(SimpleNamespace(corpus=corpus, k=k, **{name: row.get(name, np.nan) for name in joint.FORMS}))
         own[-1].lead = own[-1].additive / own[-1].product
-        own[-1].floor = own[-1].additive_floor / own[-1].additive
     return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios} | exponents

@@ -1,5 +1,6 @@
 """The page on size and tokens, on planted grids: it finds what was planted, and speaks where little can be told."""
 
+from ast import literal_eval
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from rbplib.laws import grid as grids
 from rbplib.pages import grid_tables
+from rbplib.pages.notebooks import notebook_path, parameter_defaults
 from tests.pagerunner import run_page, words
 from tests.planted import planted_grid
 
@@ -58,3 +60,9 @@ def test_cases_are_what_their_names_say():
     forms = grid_tables.form_frame({"docs": grid}, [1])
     kinds = grid_tables.grid_kinds([], forms, [ratio], found)
     assert kinds["grid_forms"][0].lead < 0.1 and kinds["grid_exponents"] == [case]
+
+
+def test_the_page_and_the_findings_show_one_grid():
+    defaults = parameter_defaults(notebook_path("19_tokens"))
+    shown = [tuple(literal_eval(defaults[name])) for name in ("families", "corpora", "ks")]
+    assert shown == [grid_tables.GRID, grid_tables.KINDS, (1, 10, 100)]
