@@ -36,16 +36,28 @@ const done = arguments[0], began = Date.now();
 """
 COUNT = """
 const n = (s) => document.querySelectorAll(s).length;
-const sliders = [...document.querySelectorAll(".rbp-slider")];
-for (const s of sliders) { const i = s.querySelector("input"); i.value = i.max; i.dispatchEvent(new Event("input")); }
 return {
   math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
-  sliders: sliders.length, moved: sliders.filter((s) => s.querySelector("output").textContent.length > 4).length,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 };
+"""
+
+MOVE = """
+const done = arguments[0], boxes = [...document.querySelectorAll(".rbp-move")], began = Date.now();
+const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outerHTML);
+(function look() {
+  if (boxes.some((box) => !box.dataset.done) && Date.now() - began < 15000) return setTimeout(look, 50);
+  const before = drawn(), knobs = boxes.map((box) => box.querySelector("input, select"));
+  for (const knob of knobs.filter((knob) => knob)) {
+    if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
+    for (const kind of ["input", "change"]) knob.dispatchEvent(new Event(kind, { bubbles: true }));
+  }
+  setTimeout(() => done({ figures: boxes.length, unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
+                          moved: drawn().filter((svg, i) => svg && svg !== before[i]).length }), boxes.length && 400);
+})();
 """
 
 
@@ -74,7 +86,7 @@ def visit(driver, url):
     driver.set_script_timeout(30)
     driver.execute_async_script(WAIT)
     time.sleep(0.1)
-    found = driver.execute_script(COUNT)
+    found = driver.execute_script(COUNT) | driver.execute_async_script(MOVE)
     events = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
     found["requests"] = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     found["console"] = [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"]

@@ -1,5 +1,5 @@
-// The book's own script: tables that sort, tables as CSV, bars that follow a slider over k, fields that check an answer,
-// and slides. No library, no network.
+// The book's own script: tables that sort, tables as CSV, figures that move handed to Vega, fields that
+// check an answer, and slides. No network.
 (function () {
   "use strict";
 
@@ -39,54 +39,25 @@
     link.download = link.dataset.name;
   }
 
-  const NS = "http://www.w3.org/2000/svg";
-
-  function shape(parent, name, attributes, text) {
-    const node = document.createElementNS(NS, name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    if (text !== undefined) node.textContent = text;
-    parent.append(node);
-    return node;
-  }
-
-  function slider(box) {
-    const spec = JSON.parse(box.dataset.spec);
-    const alt = box.textContent;
-    const label = document.createElement("label");
-    const out = document.createElement("output");
-    const input = document.createElement("input");
-    Object.assign(input, { type: "range", min: 0, max: spec.k.length - 1, value: 0 });
-    input.setAttribute("aria-label", "k");
-    label.append(out, input);
-    const W = 640, H = 260, top = 18, bottom = 34;
-    const svg = document.createElementNS(NS, "svg");
-    svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", alt);
-    box.replaceChildren(label, svg);
-
-    const most = Math.max(...spec.v.flat());
-    const height = (x) => (most ? x / most : 0) * (H - top - bottom);
-    const digits = (x) => (x === null ? "–" : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(1) : x.toFixed(3));
-
-    function draw() {
-      const i = Number(input.value), n = spec.labels.length, w = (W - 20) / n;
-      out.textContent = "k = " + spec.k[i].toLocaleString("en");
-      input.setAttribute("aria-valuetext", "k = " + spec.k[i]);
-      svg.replaceChildren();
-      shape(svg, "text", { x: 10, y: 11, "font-size": 11, fill: "currentColor" }, spec.ylabel);
-      spec.labels.forEach((name, j) => {
-        const x = 10 + j * w, h = height(spec.v[i][j]), y = H - bottom - h, mid = x + w / 2;
-        shape(svg, "rect", { x: x + 0.14 * w, y, width: 0.72 * w, height: h });
-        shape(svg, "text", { x: mid, y: y - 4, "text-anchor": "middle", "font-size": 11, fill: "currentColor" },
-          digits(spec.v[i][j]));
-        shape(svg, "text", { x: mid, y: H - bottom + 15, "text-anchor": "middle", "font-size": 11, fill: "currentColor" },
-          name);
+  // a figure that moves: Vega draws it; its marks that take a click take the keys of a button as well
+  function move(box) {
+    const spec = JSON.parse(box.querySelector("script").textContent);
+    const [bind, plot] = [".rbp-controls", ".rbp-plot"].map((part) => box.querySelector(part));
+    const settings = { mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, bind };
+    vegaEmbed(plot, spec, settings).then(() => {
+      const named = () => plot.querySelectorAll('path[aria-label^="Leave out"]:not([tabindex])').forEach((mark) => {
+        mark.setAttribute("tabindex", 0);
+        mark.setAttribute("role", "button");
       });
-    }
-    input.addEventListener("input", draw);
-    draw();
-    box.dataset.done = "1";
+      named();
+      new MutationObserver(named).observe(plot, { childList: true, subtree: true });
+      plot.addEventListener("keydown", (event) => {
+        if (!["Enter", " "].includes(event.key) || !event.target.matches('path[role="button"]')) return;
+        event.preventDefault();
+        event.target.dispatchEvent(new MouseEvent("click", { bubbles: true, view: window }));
+      });
+      box.dataset.done = "1";
+    });
   }
 
   // a number as people write it: 0,0606 and 6.06e-2 and 2 000; NaN where it is none
@@ -147,7 +118,7 @@
     document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
-    document.querySelectorAll(".rbp-slider").forEach(slider);
+    document.querySelectorAll(".rbp-move").forEach(move);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

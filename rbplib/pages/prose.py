@@ -1,4 +1,4 @@
-"""Numbers, tokens, tables and sliders on a page: sentences that carry a run's own numbers, and text made harmless.
+"""Numbers, tokens and tables on a page: sentences that carry a run's own numbers, and text made harmless.
 
 Everything here returns or displays Markdown or HTML. Text that people gave (of a corpus or tokenizer, titles, notes,
 names of files) is no markup: it goes through `token` or `shown`, and tables and figures turn its references back.
@@ -209,23 +209,6 @@ def _cell(value, digits, safe):
     text = str(value)
     kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
     return f'<td class="{kind}">{text if safe else html.escape(text)}</td>'
-
-
-def slider(ks, values, labels, ylabel, alt):
-    """Display bars, one per label, that follow a slider over k; drawn by a few lines of the book's own script.
-
-    ks: (K,) stops. values: (K, M) heights. labels: (M,). alt: one sentence that stands where no script runs.
-    """
-    from IPython.display import HTML, display
-
-    data = {
-        "k": [int(k) for k in ks],
-        "v": [[None if not math.isfinite(float(x)) else round(float(x), 6) for x in row] for row in values],
-        "labels": list(labels),
-        "ylabel": ylabel,
-    }
-    spec, text = html.escape(json.dumps(data)), html.escape(alt)
-    display(HTML(f'<div class="rbp-slider" data-spec="{spec}" role="group" aria-label="{text}">{text}</div>'))
 
 
 def share_read(record):

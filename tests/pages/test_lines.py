@@ -12,7 +12,7 @@ from ranktables import VOCABULARY, write_family
 
 from rbplib.laws.law import fit
 from rbplib.laws.noise import local_exponents, noise_floor
-from rbplib.pages import figures, prose, tables
+from rbplib.pages import figures, moving, prose, tables
 from rbplib.pages.examples import greedy
 from rbplib.pages.law_tables import crossing_words, narrower_words
 from rbplib.settings import InputError, root
@@ -121,7 +121,7 @@ def run_cells(monkeypatch, page, **parameters):
         return said.append(caption + re.sub("<[^>]*>", " ", prose.table_html(frame)))
 
     monkeypatch.setattr(prose, "table", shown)
-    monkeypatch.setattr(prose, "slider", lambda *a: said.append(a[-1]))
+    monkeypatch.setattr(moving, "show", lambda chart, caption: said.append(caption))
     text, place = (root() / "notebooks" / f"{page}.md").read_text(encoding="utf-8"), {}
     for cell in re.findall(r"```\{code-cell\} ipython3\n(.*?)```", text, re.S):
         exec(re.sub(r"^:tags:.*\n", "", cell), place)

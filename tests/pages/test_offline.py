@@ -123,6 +123,12 @@ def test_everything_a_page_loads_lies_in_the_book(built_html):
     assert not missing
 
 
+def test_only_pages_with_a_moving_figure_load_the_script_that_draws_it(built_html):
+    loaded = {page: any("vendor/vega.js" in a for a in loads_of(page).addresses) for page in pages(built_html)}
+    assert loaded == {page: 'class="rbp-move"' in page.read_text(encoding="utf-8") for page in loaded}
+    assert any(loaded.values()) and (built_html / "_static" / "vendor" / "vega.js").stat().st_size < 1_500_000
+
+
 def test_internal_links_lead_somewhere(built_html):
     broken = set()
     for page in pages(built_html):
@@ -191,9 +197,10 @@ def test_every_picture_is_there_and_has_words(visited):
     assert {p: v["no_alt"] for p, v in visited.items() if v["no_alt"]} == {}
 
 
-def test_sliders_move_and_tables_sort(visited):
+def test_figures_move_and_tables_sort(visited):
+    assert sum(v["figures"] for v in visited.values()) > 1
     for page, v in visited.items():
-        assert v["moved"] == v["sliders"], page
+        assert v["moved"] == v["figures"] and not v["unlabelled"], page
         assert not v["tables"] or v["sortable"] >= v["tables"], page
 
 

@@ -1,0 +1,137 @@
+"""Figures that move: each is valid Vega-Lite, and what it says in the reader's browser is what the library says."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import altair
+import numpy as np
+import pytest
+import vl_convert
+
+from rbplib.laws.law import fit
+from rbplib.pages import moving
+from tests.conftest import ROOT
+from tests.pagerunner import caught
+from tests.planted import planted_curve
+
+WHOLE = np.round(np.geomspace(9e4, 2.5e7, 7))  # all parameters of the planted models
+
+
+def spec_of(chart, caption="What to see."):
+    """The specification on the page, checked against the schema of Vega-Lite."""
+    with caught() as outputs:
+        moving.show(chart, caption)
+    (text,) = [o.data["text/html"] for o in outputs]
+    assert caption in text
+    spec = json.loads(re.search(r'<script type="application/json">(.*)</script>', text, re.S)[1])
+    altair.Chart.from_dict(spec)
+    return spec
+
+
+def labels(spec, **chosen):
+    """Every text and mark of a figure in words, with its parameters set so."""
+    known = {p["name"] for p in spec["params"]}
+    assert set(chosen) <= known
+    params = [p | ({"value": chosen[p["name"]]} if p["name"] in chosen else {}) for p in spec["params"]]
+    svg = vl_convert.vegalite_to_svg(spec | {"width": 600, "params": params})
+    return re.findall(r'aria-label="([^"]*)"', svg)
+
+
+def law_told(spec, **chosen):
+    """(alpha, R², sources, scatter) as the law explorer tells them."""
+    (told,) = [x for x in labels(spec, **chosen) if "α = " in x]
+    number = r"(−?[\d.]+)"
+    parts = rf"α = {number} · R² = {number}.*sources of text: {number} to {number} .*models: {number} to {number}"
+    found = [float(x.replace("−", "-")) for x in re.search(parts, told).groups()]
+    return found[0], found[1], found[2:4], found[4:6]
+
+
+@pytest.fixture(scope="module")
+def curve():
+    return planted_curve()
+
+
+@pytest.fixture(scope="module")
+def explored(curve):
+    tables = [SimpleNamespace(record={"total_params": int(n)}) for n in WHOLE]
+    chart = moving.explorer({("planted", "one"): curve}, {("planted", "one"): tables}, floor=True)
+    return spec_of(chart)
+
+
+@pytest.mark.parametrize("k", [1, 100])
+def test_the_law_in_the_browser_is_the_librarys(explored, curve, k):
+    law = fit(curve.loss(k), n_bootstrap=2000)
+    alpha, r2, sources, scatter = law_told(explored, k=k)
+    assert alpha == pytest.approx(-np.polyfit(np.log(curve.S), law.y, 1)[0], rel=6e-3)
+    assert r2 == pytest.approx(law.r2, abs=6e-5)
+    assert scatter == pytest.approx(law.ci_models, rel=6e-3)
+    assert sources == pytest.approx(law.ci_tokens, abs=0.15 * np.ptp(law.ci_tokens))
+
+
+def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
+    y, loss = curve.loss(1).y, curve.loss(1).values
+    assert law_told(explored, size="all")[0] == pytest.approx(-np.polyfit(np.log(WHOLE), y, 1)[0], rel=6e-3)
+    bent = np.log(loss - 0.9 * loss.min())
+    assert law_told(explored, floor=0.9)[0] == pytest.approx(-np.polyfit(np.log(curve.S), bent, 1)[0], rel=6e-3)
+    alpha, _, sources, scatter = law_told(explored, out=[{"model": "m0"}, {"model": "m3"}])
+    kept = fit(curve.keep([1, 2, 4, 5, 6]).loss(1), n_bootstrap=2000)
+    assert alpha == pytest.approx(kept.alpha, rel=6e-3) and scatter == pytest.approx(kept.ci_models, rel=6e-3)
+    assert sources == pytest.approx(kept.ci_tokens, abs=0.15 * np.ptp(kept.ci_tokens))
+
+
+def test_too_few_models_are_a_sentence_and_too_few_sources_are_said(curve):
+    with caught() as outputs:
+        moving.show(moving.explorer({"one": curve.keep([0, 1])}, {"one": []}), "What to see.")
+    assert [o.data["text/markdown"] for o in outputs] == [moving.NO_LADDER]
+    tables = [SimpleNamespace(record={}) for _ in WHOLE]  # nothing is known of all parameters: those without stand in
+    one = replace(curve, source=np.zeros(len(curve.totals), int))
+    spec = spec_of(moving.explorer({"one": one}, {"one": tables}))
+    assert any("sources of text: too few of them" in x for x in labels(spec, size="all"))
+    left = labels(spec, out=[{"model": f"m{i}"} for i in range(5)])
+    assert not any("α = " in x for x in left) and "Leave out m0" in left
+
+
+def test_bars_are_the_losses_and_say_where_there_is_none(curve):
+    hits = curve.hits.copy()
+    hits[:, 0, 0], hits[:, 1, 0] = 0, curve.totals
+    blind = replace(curve, hits=hits)
+    told = [x for x in labels(spec_of(moving.bars(blind))) if "told: " in x]
+    shown = [re.search("told: (.*)", x)[1] for x in told]
+    assert shown == ["none", "0.000", *(f"{v:.3f}" for v in curve.loss(1).values[2:]), "k = 1"]
+
+
+def test_names_that_people_give_are_text(curve):
+    evil = replace(curve, family="</script><b>", models=tuple(f"<i>{m}" for m in curve.models))
+    tables = [SimpleNamespace(record={}) for _ in WHOLE]
+    with caught() as outputs:
+        moving.show(moving.explorer({("</script>", "x"): evil}, {("</script>", "x"): tables}), "A <b>caption.")
+    text = outputs[0].data["text/html"]
+    assert text.count("</script>") == 1 and "<b>" not in text and "<i>" not in text
+
+
+@pytest.fixture
+def extension(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
+    import rbpmove
+
+    yield rbpmove
+    sys.modules.pop("rbpmove")
+
+
+def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extension, tmp_path, curve):
+    asked = []
+    app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
+    app.add_js_file = lambda name, **how: asked.append(name)
+    with caught() as outputs:
+        moving.show(moving.bars(curve), "What to see.")
+    for page, body in {"with": outputs[0].data["text/html"], "without": "<p>rbp-move</p>"}.items():
+        extension.load(app, page, "page.html", {"body": body}, None)
+        assert asked == [extension.SCRIPT], page
+    extension.load(app, "search", "search.html", {}, None)
+    extension.copy_vega(app, None)
+    (stored,) = (p for p in tmp_path.rglob("*") if p.is_file())
+    assert stored == tmp_path / "_static" / extension.SCRIPT and "vegaEmbed" in stored.read_text(encoding="utf-8")
+    assert len(asked) == 1
