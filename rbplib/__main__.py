@@ -158,13 +158,18 @@ def list_published(family, as_json):
     *FITTING,
     option("--size", type=size, nargs="+", action="extend", required=True, help="non-embedding parameters: 13e9, 13B"),
     option("--n", type=whole, default=10, help="length of a run of hits (default 10)"),
+    option("--tokens", type=size, help="of training text, by a law in size and tokens: 300B; needs --beside"),
+    option("--beside", nargs="+", action="extend", help="families of the same kind that saw other amounts of text"),
 )
-def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as_json, results):
+def predict(family, corpus, k, protocol, partial, size, n, tokens, beside, n_bootstrap, seed, as_json, results):
     """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
-    from rbplib.laws.forecast import forecast_losses
+    from rbplib.laws import forecast, joint_forecast
 
-    losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
-    record, lines = forecasts(losses, n, size, n_bootstrap=n_bootstrap, seed=seed)
+    if tokens or beside:
+        losses, ahead = joint_forecast.joint_losses(family, beside, corpus, k, tokens, protocol, results, partial)
+    else:
+        losses, ahead = forecast.forecast_losses(family, corpus, k, n, protocol, results, partial), forecast.attempt
+    record, lines = forecasts(losses, n, size, ahead, n_bootstrap=n_bootstrap, seed=seed)
     tell(as_json, record, *lines)
 
 

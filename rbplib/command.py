@@ -111,11 +111,9 @@ def law_report(law, bend):
     ]
 
 
-def forecasts(losses, N, sizes, **drawn):
-    """(record for programs, lines for people) of forecasts at sizes of what `forecast.forecast_losses` gives."""
-    from rbplib.laws.forecast import attempt
-
-    found, rbp, rows = {name: attempt(loss, sizes, **drawn) for name, loss in losses.items()}, losses["rbp"], []
+def forecasts(losses, N, sizes, ahead, **drawn):
+    """(record for programs, lines for people) of forecasts at sizes, made by `ahead`, of {name: Loss or a sentence}."""
+    found, rbp, rows = {name: ahead(loss, sizes, **drawn) for name, loss in losses.items()}, losses["rbp"], []
     if isinstance(main := found["rbp"], str):
         raise InputError(main)
     kinds = {  # {key: (of which forecast, exp of so many times the loss or 0 for the loss, words)}
@@ -132,7 +130,7 @@ def forecasts(losses, N, sizes, **drawn):
         *([f"not measured, and left out: {', '.join(rbp.missing)}"] if rbp.missing else []),
     ]
     for i, size in enumerate(main.S):
-        forms = {name: math.exp(min(law.y_at(size), 700)) for name, law in main.laws.items()}
+        forms = {name: float(values[i]) for name, values in main.by_form.items()}
         row = {"S": float(size), "decades_beyond": float(main.horizon[i]), "place": main.place(i), "forms": forms}
         lines.append(f"S = {size:,.0f}: {row['place']}")
         for name, (of, times, words) in kinds.items():

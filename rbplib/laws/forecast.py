@@ -4,6 +4,7 @@ A straight line through few sizes looks surer than it is, for ladders bend at th
 forms at once: the line, a floor under the loss, a quadratic. Few sizes cannot say which one goes on, so the forecast is
 their even mixture, Student's t about each, and where they part the interval grows. A term in training tokens adds no
 form to one ladder: with one amount of text it is the floor, and in proportion to size it cannot be told from the rest.
+Several ladders on different amounts of text carry one: see `joint_forecast`.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,13 @@ class Forecast:
     @property
     def fitted(self):
         """Sizes fitted, float64 (M,)."""
-        return self.laws["line"].S
+        return next(iter(self.laws.values())).S
+
+    @property
+    def by_form(self):
+        """{name of a form: losses, float64 (H,)}."""
+        with np.errstate(over="ignore"):
+            return {name: np.exp(np.minimum(law.y_at(self.S), 700)) for name, law in self.laws.items()}
 
     @property
     def horizon(self):
@@ -60,12 +67,17 @@ class Forecast:
 
     def place(self, i):
         """Where the size of that index lies among those fitted, in words, with a warning where it is far."""
-        far, below = self.horizon[i], np.log10(self.fitted.min() / self.S[i])
-        if max(far, below) <= 0:
-            return "inside the sizes measured, an interpolation"
-        said = f"{far:.2f} decades beyond the largest model" if far > 0 else f"{below:.2f} decades below the smallest"
-        warning = f"; WARNING: more than {FAR:g} decade out, do not lean on it" if max(far, below) > FAR else ""
-        return said + warning
+        return place(self.S[i], self.fitted, "sizes", "the largest model")
+
+
+def place(value, fitted, sides, end):
+    """Where a size, or a number of tokens, lies among those fitted, float64 (M,), in words."""
+    far, below = np.log10(value / fitted.max()), np.log10(fitted.min() / value)
+    if max(far, below) <= 0:
+        return f"inside the {sides} measured, an interpolation"
+    said = f"{far:.2f} decades beyond {end}" if far > 0 else f"{below:.2f} decades below the smallest"
+    warning = f"; WARNING: more than {FAR:g} decade out, do not lean on it" if max(far, below) > FAR else ""
+    return said + warning
 
 
 def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
@@ -186,12 +198,20 @@ def tried(frame):
 
     Shares of the models inside the interval and inside that of the line alone, errors, and how often it was too low.
     """
+    cases = tally(frame)
+    for case in cases:
+        case.line_share, case.reach = frame["line_inside"].mean(), frame["horizon"].max()
+        case.line_held = f"{frame['line_inside'].sum()} of {len(frame)}"
+    return cases
+
+
+def tally(frame):
+    """The part of `tried` that needs no line: inside and error are the columns of the frame that count."""
     if not (n := len(frame)):
         return []
-    found = {"frame": frame, "left_out": n, "share": frame["inside"].mean(), "line_share": frame["line_inside"].mean()}
-    found |= {"held": f"{frame['inside'].sum()} of {n}", "line_held": f"{frame['line_inside'].sum()} of {n}"}
+    found = {"frame": frame, "left_out": n, "share": frame["inside"].mean(), "held": f"{frame['inside'].sum()} of {n}"}
     found |= {"error": frame["error"].abs().median(), "worst_error": frame["error"].abs().max()}
-    return [SimpleNamespace(**found, too_low=(frame["error"] < 0).mean(), reach=frame["horizon"].max())]
+    return [SimpleNamespace(**found, too_low=(frame["error"] < 0).mean())]
 
 
 def by_horizon(frame):

@@ -51,12 +51,12 @@ class Grid:
         return {s: fit(replace(loss.keep(w), S=self.D[w], repeats=None), **drawn) for s, w in found.items()}
 
 
-def grid(families, corpus, ks, protocol="paper"):
+def grid(families, corpus, ks, protocol="paper", results=None, partial=False):
     """The Grid of families whose files say how many `tokens` each model saw.
 
     Args:
         families: names or YAML paths; one of them may name `repeats`, which tell of all how trainings differ.
-        corpus: name or path. ks: ranks to count.
+        corpus: name or path. ks: ranks to count. results, partial: as in `family_tables`.
     Raises:
         InputError: a family does not say its tokens, has no table, or was measured on other tokens of text.
     """
@@ -65,9 +65,9 @@ def grid(families, corpus, ks, protocol="paper"):
         said = {m.name: m.tokens for m in family.models}
         if silent := [name for name, n in said.items() if n is None]:
             raise InputError(f"{family.name} does not say how much text {silent[0]} saw: add 'tokens:' to its file.")
-        tables, missing = family_tables(family, corpus, protocol)
+        tables, missing = family_tables(family, corpus, protocol, results, partial)
         same_tokens(every := [*every, *tables])
-        curves.append(own_repeats(rbp_curve(tables, ks, missing=missing), family, corpus, protocol))
+        curves.append(own_repeats(rbp_curve(tables, ks, missing=missing), family, corpus, protocol, results))
         tokens += [float(said[name]) for name in curves[-1].models]
     if not curves:
         raise InputError("no family was given: name at least two that saw different amounts of text.")

@@ -6,7 +6,7 @@ the paper's Eq. 5 is one term with S alone. Terms T are summed, (sum T^(1/g))^g 
 (Kaplan et al. 2020, Eq. 1.5), where the larger term counts for more. All by least squares of the log of the loss.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -108,10 +108,25 @@ class JointLaw:
 
     def resampled(self, losses):
         """Parameters (R, P) of fits to other losses (R, n), started here; NaN for a row with a loss that is bad."""
-        out = np.full((len(losses), len(self.centred)), np.nan)
-        for i in np.flatnonzero((np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)):
-            out[i] = list(fit(self.S, self.D, losses[i], self.form, start=self).parameters.values())
-        return out
+        empty = np.full(len(self.centred), np.nan)
+        return np.array([empty if law is None else list(law.parameters.values()) for law in self.refitted(losses)])
+
+    def refitted(self, losses):
+        """Fits to other losses (R, n), started here: list of JointLaw, None for a row with a loss that is bad."""
+        good = (np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)
+        rows = zip(good, losses, strict=True)
+        return [fit(self.S, self.D, row, self.form, start=self) if ok else None for ok, row in rows]
+
+    def widening(self, S, D, h=1e-5):
+        """Sd of a new model at sizes and tokens (H,) about the law, in that of the fitted models about it."""
+
+        def slopes(S, D):
+            ends = ([np.log(replace(self, centred=self.centred + s).predict(S, D)) for s in (-e, e)] for e in steps)
+            return np.column_stack([(high - low) / (2 * h) for low, high in ends])
+
+        steps = h * np.eye(len(self.centred))
+        own, ahead = slopes(self.S, self.D), slopes(S, D)
+        return np.sqrt(1 + np.einsum("hp,pq,hq->h", ahead, np.linalg.pinv(own.T @ own, rcond=1e-8), ahead))
 
 
 def fit(S, D, loss, form="additive", start=None):

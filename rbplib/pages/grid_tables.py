@@ -7,7 +7,9 @@ import pandas as pd
 
 from rbplib.laws import joint
 from rbplib.laws.bootstrap import percentile_interval
+from rbplib.laws.forecast import tally
 from rbplib.laws.grid import grid, last_steps
+from rbplib.laws.joint_forecast import grid_ends, held_out_joint
 from rbplib.pages.tables import corpus_title
 
 CROSS_ENTROPY = "cross-entropy"
@@ -104,14 +106,33 @@ def grid_numbers(n_bootstrap=1000, seed=42, ks=(1, 10, 100)):
     """`grid_kinds` of this project's own grid."""
     found, losses = {corpus: grid(GRID, corpus, ks) for corpus in KINDS}, [*ks, None]
     bent = bend_cases(found, losses, n_bootstrap, seed)
-    return grid_kinds(bent, form_frame(found, losses), ratio_cases(found, ks[0]), exponent_cases(found, losses))
+    exponents, ahead = exponent_cases(found, losses), grid_forecasts(found, losses)
+    return grid_kinds(bent, form_frame(found, losses), ratio_cases(found, ks[0]), exponents, ahead)
 
 
-def grid_kinds(bent, forms, ratios, exponents):
-    """{kind: cases} for claims: see `bend_cases`, `form_frame`, `ratio_cases` and `exponent_cases`."""
+def grid_forecasts(found, losses):
+    """`held_out_joint` of the largest models of grids {corpus: Grid}, of those on the most text, and of both."""
+    parts = []
+    for corpus, one in found.items():
+        for k in losses:
+            points, place = (one.curve.S, one.D, one.loss(k).values), {"corpus": corpus, "loss": loss_name(k)}
+            if (np.isfinite(points[2]) & (points[2] > 0)).all():
+                parts.append(held_out_joint(points, grid_ends(*points[:2]), place))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def left_row(rows):
+    """What forecasts of models left out come to, as a row of a table."""
+    errors = 100 * rows["error"].abs()
+    told = {"inside 95% interval": f"{rows['inside'].sum()} of {len(rows)}", "median error (%)": errors.median()}
+    return pd.Series(told | {"worst (%)": errors.max(), "forecast too low (%)": 100 * (rows["error"] < 0).mean()})
+
+
+def grid_kinds(bent, forms, ratios, exponents, ahead):
+    """{kind: cases} for claims: see `bend_cases`, `form_frame`, `ratio_cases`, `exponent_cases`, `grid_forecasts`."""
     own = []
     errors = forms.groupby(["corpus", "loss", "k", "form"], sort=False)["rmse"].median().unstack()
     for (corpus, _, k), row in errors.iterrows():
         own.append(SimpleNamespace(corpus=corpus, k=k, **{name: row.get(name, np.nan) for name in joint.FORMS}))
         own[-1].lead = own[-1].additive / own[-1].product
-    return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios} | exponents
+    return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios, "grid_forecasts": tally(ahead)} | exponents

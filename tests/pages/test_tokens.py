@@ -58,8 +58,11 @@ def test_cases_are_what_their_names_say():
     (ratio,) = grid_tables.ratio_cases({"docs": grid}, 1)
     assert ratio.first == pytest.approx(1, abs=0.01) and ratio.last == pytest.approx(1, abs=0.01)  # planted alike
     forms = grid_tables.form_frame({"docs": grid}, [1])
-    kinds = grid_tables.grid_kinds([], forms, [ratio], found)
+    ahead = grid_tables.grid_forecasts({"docs": grid}, [1, None])
+    kinds = grid_tables.grid_kinds([], forms, [ratio], found, ahead)
     assert kinds["grid_forms"][0].lead < 0.1 and kinds["grid_exponents"] == [case]
+    (told,) = kinds["grid_forecasts"]
+    assert told.left_out == len(ahead) == 2 * (5 + 10 + 6 + 14) and told.share == ahead["inside"].mean()
 
 
 def test_the_page_and_the_findings_show_one_grid():
