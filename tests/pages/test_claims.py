@@ -113,7 +113,7 @@ def planted_grid_kinds():
     found, losses = {"docs": planted_grid(sizes=4, budgets=4)}, [1]
     parts = (grid_tables.form_frame(found, losses), grid_tables.ratio_cases(found, 1))
     bent, exponents = grid_tables.bend_cases(found, losses, 50), grid_tables.exponent_cases(found, losses)
-    return grid_tables.grid_kinds(bent, *parts, exponents)
+    return grid_tables.grid_kinds(bent, *parts, exponents, grid_tables.grid_forecasts(found, losses))
 
 
 def meeting(conditions, meet):
