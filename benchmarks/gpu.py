@@ -1,10 +1,11 @@
-"""The rank engine on a GPU: real-architecture, random-weight models in bfloat16.
+"""The rank engine on a GPU: real-architecture, random-weight models in bfloat16, and the head alone in many ways.
 
-    python -m benchmarks gpu [--shape 410m 1.4b 6.9b] [--batch 16] [--pairs 7]
+    python -m benchmarks gpu [--shape 410m ...] [--minutes 6] [--small] [--out FILE]
 
-Per shape: time of the engine and of the forward pass with full logits in interleaved pairs, peak memory of each above
-the model, the fraction of the GPU's own matrix rate that the engine reaches, and how often the host had to wait for
-the device. Without a GPU it says so and measures nothing.
+Per shape, and batch x length: time of the engine over that of the forward pass with full logits, in interleaved pairs;
+peak memory of each above the model; the share of the device's own matrix rate, measured in the same run; how often the
+host waits for the device. Then the head alone in the ways of `benchmarks.heads`, and a profile. Results are written as
+they come. Without a GPU nothing is measured; --small runs every line on a processor, whose numbers are no results.
 """
 
 import argparse
@@ -13,29 +14,57 @@ import statistics
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import torch
 
-from benchmarks.contenders import SHAPES, full_logits, make_ids, make_model, rbplib
-from benchmarks.ranks import RESULTS
+from benchmarks import heads
+from benchmarks.contenders import SHAPES, body_only, full_logits, make_ids, make_model, rbplib
+from benchmarks.counting import Counting, waits
+from rbplib.settings import write_text
+
+RESULTS = Path(__file__).parent / "results" / "gpu.json"
+BATCHES = ((4, 512), (16, 512), (32, 512), (8, 2048), (32, 2048))  # windows x tokens
+WAYS_AT = ("1.4b", "qwen")  # shapes whose heads are tried in all ways
+ROWS = 16_384  # of the head alone
+GOAL = 0.05  # at most so much longer than the forward pass with full logits
+SMALL = {"14m": (16, 1, 2, 640), "wide": (16, 1, 2, 1500)}
+SMALL_BATCHES, SMALL_ROWS = ((2, 16), (3, 32)), 96
 
 
-def seconds(run, *args):
-    torch.cuda.synchronize()
+def finish(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds(run, *args, device="cuda"):
+    finish(device)
     start = time.perf_counter()
     run(*args)
-    torch.cuda.synchronize()
+    finish(device)
     return time.perf_counter() - start
 
 
-def matrix_rate(size=8192, repeats=20):
-    """bfloat16 floating-point operations per second of a large square product."""
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    a @ b
-    return 2 * size**3 / min(seconds(torch.matmul, a, b) for _ in range(repeats))
+def matrix_rate(device, size=8192, repeats=20):
+    """bfloat16 floating-point operations per second of a large square product of random numbers."""
+    a, b = (torch.randn(size, size, device=device).bfloat16() for _ in range(2))
+    for _ in range(3):
+        a @ b
+    return 2 * size**3 / statistics.median(seconds(torch.matmul, a, b, device=device) for _ in range(repeats))
+
+
+def copy_rate(device, size=1 << 30, repeats=10):
+    """Bytes read and written per second of a large copy."""
+    a = torch.empty(size, dtype=torch.uint8, device=device).random_(0, 255)
+    b = torch.empty_like(a)
+    return 2 * size / statistics.median(seconds(b.copy_, a, device=device) for _ in range(repeats))
 
 
 def peak(run, model, ids):
+    """MB above what is held before; None on a processor."""
+    if ids.device.type != "cuda":
+        run(model, ids)
+        return None
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -43,72 +72,200 @@ def peak(run, model, ids):
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def waits(model, ids):
-    """Times the host waited for the device during one call, as torch's own debug mode counts them."""
+def device_waits(run, *args):
+    """Times the host waited for the device during one call, as torch's own debug mode counts them; None elsewhere."""
+    if not torch.cuda.is_available():
+        return None
     torch.cuda.set_sync_debug_mode("warn")
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        rbplib(model, ids)
-    torch.cuda.set_sync_debug_mode("default")
-    return len(said)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            run(*args)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchroniz" in str(w.message) for w in said)
 
 
-def flops(model, ids):
+def flops(shape, ids):
     """Matrix products of one forward pass: two per weight and token, and the attention's own."""
-    hidden, layers, _, vocab = SHAPES[model.shape_name]
+    hidden, layers, _, vocab = shape
     weights = 12 * layers * hidden**2 + vocab * hidden
     return ids.numel() * (2 * weights + 2 * layers * ids.shape[1] * hidden)
 
 
-def measure(shape, batch, pairs, rate):
-    model = make_model(shape, "cuda", torch.bfloat16)
-    model.shape_name = shape
-    ids = make_ids(model, batch)
-    for run in (rbplib, full_logits):
+def case(model, shape, ids, rate, limit, device, most=9):
+    """One batch: pairs of (engine, full logits) until `limit` seconds have gone, 3 to `most` of them."""
+    runs, began, times = (rbplib, full_logits, body_only), time.perf_counter(), []
+    for run in runs:
         run(model, ids)
-    times = [[seconds(run, model, ids) for run in (rbplib, full_logits)] for _ in range(pairs)]
-    ours = statistics.median(t[0] for t in times)
-    return {
-        "pairs": times,
-        "tok_s": ids[:, 1:].numel() / ours,
-        "overhead": statistics.median(a / b for a, b in times) - 1,
-        "peak_mb": peak(rbplib, model, ids),
-        "full_peak_mb": peak(full_logits, model, ids),
-        "rate_fraction": flops(model, ids) / ours / rate,
-        "waits": waits(model, ids),
-    }
+    while len(times) < 3 or (len(times) < most and time.perf_counter() - began < limit):
+        times.append([seconds(run, model, ids, device=device) for run in runs])
+    ours, ratios = statistics.median(t[0] for t in times), [a / b for a, b, _ in times]
+    found = {"batch": len(ids), "length": ids.shape[1], "seconds": times, "tok_s": ids[:, 1:].numel() / ours}
+    found |= {"over": statistics.median(ratios) - 1, "over_range": [min(ratios) - 1, max(ratios) - 1]}
+    found |= {"over_body": statistics.median(a / c for a, _, c in times) - 1}
+    found |= {"peak_mb": peak(rbplib, model, ids), "full_peak_mb": peak(full_logits, model, ids)}
+    found |= {"rate_share": flops(shape, ids) / ours / rate, "waits": waits(rbplib, model, ids)}
+    found |= {"device_waits": device_waits(rbplib, model, ids), "body_waits": waits(body_only, model, ids)}
+    return found
+
+
+def head_ways(width, vocab, rows, device, limit, compiler):
+    """{way: seconds, passes over the float32 scores, and how its ranks differ} of the head alone, in turns."""
+    hidden, head, targets = heads.states(rows, width, vocab, device, torch.bfloat16)
+    ways, found, truth, began = heads.ways(device, compiler), {}, {}, time.perf_counter()
+    for name, (run, of) in ways.items():
+        try:
+            ranks = run(hidden, head, targets)
+            with Counting(least=min(rows, 256) * vocab // 2) as counted:
+                run(hidden, head, targets)
+            found[name] = {"seconds": [], "passes": counted.moved / (4 * rows * vocab)}
+            if of == name:
+                truth[name] = ranks
+            if of:
+                a, b = truth[of], ranks
+                moved = ((a.greater != b.greater) | (a.ties != b.ties)).sum().item()
+                found[name] |= {"moved": moved, "logprob": (a.logprob - b.logprob).abs().max().item()}
+        except Exception as error:  # a way may meet an operation that this torch or device lacks; the others go on
+            found[name] = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+    going, rounds = [n for n in found if "seconds" in found[n]], 0
+    while rounds < 3 or (rounds < 11 and time.perf_counter() - began < limit):
+        for name in going:
+            found[name]["seconds"].append(seconds(ways[name][0], hidden, head, targets, device=device))
+        rounds += 1
+    return {"width": width, "vocab": vocab, "rows": rows, "ways": found}
+
+
+def profile_table(model, ids, device, rows=25):
+    """What torch.profiler says of one batch, as text."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
+    with profile(activities=activities) as made:
+        rbplib(model, ids)
+        finish(device)
+    by = "self_cuda_time_total" if device == "cuda" else "self_cpu_time_total"
+    return made.key_averages().table(sort_by=by, row_limit=rows, max_name_column_width=60)
+
+
+def measure(shapes, batches, rows, device, minutes, keep, compiler=True):
+    """All of it, within some minutes; keep(results, profile) is called as each part ends."""
+    until = time.perf_counter() + 60 * minutes
+    name = torch.cuda.get_device_name() if device == "cuda" else "a processor: a rehearsal, no result"
+    size = {"size": 8192} if device == "cuda" else {"size": 128, "repeats": 2}
+    found = {"device": name, "torch": torch.__version__, "dtype": "bfloat16", "rate": matrix_rate(device, **size)}
+    found |= {"copy_rate": copy_rate(device, **({} if device == "cuda" else {"size": 1 << 20, "repeats": 2}))}
+    found |= {"shapes": {}, "heads": {}, "skipped": [], "profile_of": None}
+    profiled = ""
+    for i, (shape, dims) in enumerate(shapes.items()):
+        share = (until - time.perf_counter()) / (len(shapes) - i)  # seconds of this shape
+        if share < 5 and device == "cuda":
+            found["skipped"].append(shape)
+            continue
+        model, ends = make_model(shape, device, torch.bfloat16, dims), time.perf_counter() + share
+        cases = found["shapes"][shape] = {"dims": dims, "cases": []}
+        for j, batch in enumerate(batches):
+            left = ends - time.perf_counter()
+            try:
+                ids = make_ids(model, *batch)
+                cases["cases"].append(case(model, dims, ids, found["rate"], left / (len(batches) - j) / 2, device))
+            except torch.OutOfMemoryError:
+                cases["cases"].append({"batch": batch[0], "length": batch[1], "failed": "out of memory"})
+            keep(found, profiled)
+        profiled += f"{shape}, {len(ids)} x {ids.shape[1]}\n{profile_table(model, ids, device)}\n\n"
+        del model
+        if shape in WAYS_AT or device == "cpu":
+            found["heads"][shape] = head_ways(dims[0], dims[3], rows, device, max(5.0, share / 4), compiler)
+        found["table"] = table(found)
+        keep(found, profiled)
+        if device == "cuda":
+            torch.cuda.empty_cache()
+    return found
+
+
+def number(value, form=",.0f"):
+    return "not measured" if value is None else format(value, form)
+
+
+def table(found):
+    """What the README shows of a results file."""
+    lines = [
+        f"{found['device']}, torch {found['torch']}, {found['dtype']}; measured here: products of 8,192 x 8,192 at "
+        f"{found['rate'] / 1e12:.0f} TFLOP/s, copies at {found['copy_rate'] / 1e12:.2f} TB/s.",
+        "",
+        f"Goals: at most {GOAL:.0%} longer than the forward pass with full logits, less memory, and no host wait "
+        "beyond the results.",
+        "",
+        "| shape | batch | tok/s | over full logits (range) | goal | over the body | peak MB | full logits, peak MB | "
+        "of the matrix rate | host waits (of the body) |",
+        "|" + "---|" * 10,
+    ]
+    for shape, about in found["shapes"].items():
+        for c in about["cases"]:
+            lines.append(f"| {shape.upper()} | {c['batch']} x {c['length']} | " + case_cells(c))
+    for shape, about in found["heads"].items():
+        lines += ["", *ways_lines(shape, about)]
+    if found["skipped"]:
+        lines += ["", f"Not measured for want of time: {', '.join(found['skipped'])}."]
+    return "\n".join(lines)
+
+
+def case_cells(c):
+    if "failed" in c:
+        return f"{c['failed']}" + " |" * 8
+    low, high = c["over_range"]
+    waited = c["waits"] if c["device_waits"] is None else c["device_waits"]
+    return (
+        f"{c['tok_s']:,.0f} | {c['over']:+.1%} ({low:+.1%} to {high:+.1%}) of {len(c['seconds'])} | "
+        f"{'yes' if c['over'] <= GOAL else 'no'} | {c['over_body']:+.1%} | {number(c['peak_mb'])} | "
+        f"{number(c['full_peak_mb'])} | {c['rate_share']:.0%} | {waited} ({c['body_waits']}) |"
+    )
+
+
+def ways_lines(shape, about):
+    yield (
+        f"The head alone at the {shape.upper()} shape, {about['rows']:,} rows against {about['vocab']:,} words, d = "
+        f"{about['width']:,}; passes are bytes that operations read and write, in units of the float32 scores."
+    )
+    yield ""
+    yield "| way | µs a token (range) | passes | ranks that differ | logprob, nats |"
+    yield "|---|---|---|---|---|"
+    for name, w in about["ways"].items():
+        if "failed" in w:
+            yield f"| {name} | {w['failed'].replace('|', '/')} | | | |"
+            continue
+        us = [1e6 * s / about["rows"] for s in w["seconds"]]
+        differ = f"{w['moved']} | {w['logprob']:.1e}" if "moved" in w else " | "
+        yield f"| {name} | {statistics.median(us):.2f} ({min(us):.2f}-{max(us):.2f}) | {w['passes']:.1f} | {differ} |"
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__.split("\n")[0])
-    parser.add_argument("--shape", nargs="+", default=["410m", "1.4b", "6.9b"], choices=list(SHAPES))
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--pairs", type=int, default=7)
+    shapes = ["410m", "1.4b", "qwen", "6.9b"]
+    parser.add_argument("--shape", nargs="+", default=shapes, choices=list(SHAPES))
+    parser.add_argument("--minutes", type=float, default=6.0)
+    parser.add_argument("--small", action="store_true", help="every line on a processor, at tiny shapes")
+    parser.add_argument("--out", type=Path, help="the results file, by default benchmarks/results/gpu.json")
     args = parser.parse_args(argv)
-    if not torch.cuda.is_available():
+    if not args.small and not torch.cuda.is_available():
         print("no GPU here: not measured")
         return 0
+    out = args.out or RESULTS
+    if args.small and out == RESULTS:
+        parser.error("a rehearsal is no result: name a file for it with --out")
+
+    def keep(found, profiled):
+        write_text(out, json.dumps({"table": table(found)} | found, indent=1) + "\n")
+        write_text(out.with_name("gpu_profile.txt"), profiled)
+
+    device = "cpu" if args.small else "cuda"
+    dims = SMALL if args.small else {shape: SHAPES[shape] for shape in args.shape}
+    sizes = (SMALL_BATCHES, SMALL_ROWS) if args.small else (BATCHES, ROWS)
     with torch.inference_mode():
-        rate = matrix_rate()
-        runs = {shape: measure(shape, args.batch, args.pairs, rate) for shape in args.shape}
-    name = torch.cuda.get_device_name()
-    lines = [
-        f"{name}, bfloat16, batch {args.batch} of 512 tokens, measured matrix rate {rate / 1e12:.0f} TFLOP/s",
-        "",
-        "| shape | tok/s | over full logits | peak MB | full logits, peak MB | of the matrix rate | host waits |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for shape, r in runs.items():
-        lines.append(
-            f"| {shape.upper()} | {r['tok_s']:,.0f} | {r['overhead']:+.1%} | {r['peak_mb']:,.0f} | "
-            f"{r['full_peak_mb']:,.0f} | {r['rate_fraction']:.0%} | {r['waits']} |"
-        )
-    print("\n".join(lines))
-    path = RESULTS.with_name("gpu.json")
-    path.write_text(
-        json.dumps({"device": name, "rate": rate, "runs": runs, "table": "\n".join(lines)}, indent=1) + "\n"
-    )
-    return 0
+        found = measure(dims, *sizes, device, args.minutes, keep, compiler=not args.small)
+    print(table(found))
+    lost = [c for about in found["shapes"].values() for c in about["cases"] if "failed" in c]
+    return 1 if found["skipped"] or lost else 0
 
 
 if __name__ == "__main__":

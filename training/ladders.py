@@ -18,6 +18,7 @@ class Size:
 
 RUNGS = (Size(1, 12, 1), Size(2, 16, 1), Size(3, 24, 1), Size(4, 40, 1), Size(4, 64, 2), Size(5, 104, 2))
 TOP = Size(6, 160, 2)  # one rung more, of the grid alone: its weights would be as many bytes as a whole ladder's
+LARGE = (*RUNGS, TOP, Size(8, 224, 4), Size(8, 320, 4))  # for a GPU: 3.7 decades, see `training.large`
 # A Mamba block has half the parameters of a transformer's layer, and a scan that costs as much as the rest.
 MAMBA_RUNGS = (Size(1, 12, 0), Size(2, 16, 0), Size(3, 24, 0), Size(4, 40, 0), Size(5, 64, 0), Size(6, 112, 0))
 TABLE_RATE = 0.03
@@ -190,9 +191,13 @@ def _short(count):
 
 def sizes(family, top=False):
     """Name -> Size, smallest first; a size is named by its non-embedding parameters. top: with the rung of the grid."""
+    return named(family, MAMBA_RUNGS if family == "nano-mamba" else (*RUNGS, TOP) if top else RUNGS)
+
+
+def named(family, rungs):
+    """Name -> Size of some rungs."""
     import torch
 
-    rungs = MAMBA_RUNGS if family == "nano-mamba" else (*RUNGS, TOP) if top else RUNGS
     with torch.device("meta"):
         return {_short(nonembedding_parameters(build(family, size))): size for size in rungs}
 

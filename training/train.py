@@ -1,5 +1,6 @@
 """Train one model: bf16 arithmetic, fp32 master weights, AdamW, warm-up and linear decay; checkpoints and resumes."""
 
+import copy
 import json
 import math
 import os
@@ -28,14 +29,21 @@ class Plan:
     seed: int = ladders.SEED
     rate: float = 1.0  # factor on the blocks' learning rate, for checks
     table_rate: float = 1.0  # factor on the token tables' learning rate, for checks
+    text: int | None = None  # tokens of the text where it is read more than once; all are new where None
+
+    def __str__(self):
+        return repr(self).replace(", text=None", "")  # as checkpoints named it before text was read twice
 
     @property
     def steps(self):
         return self.tokens // (self.batch * ladders.CONTEXT)
 
     def order(self):
-        """Which window comes when, int64 (windows,): shuffled by the seed, so that a batch is of many documents."""
-        return np.random.default_rng(self.seed).permutation(self.steps * self.batch)
+        """Which window comes when, int64 (windows,): shuffled by the seed, so that a batch is of many documents; text
+        that is read again is shuffled anew each time."""
+        rng, wanted = np.random.default_rng(self.seed), self.steps * self.batch
+        once = min(wanted, self.text // ladders.CONTEXT) if self.text else wanted
+        return np.concatenate([rng.permutation(once) for _ in range(-(-wanted // max(1, once)))] or [[]])[:wanted]
 
     def factor(self, step):
         """Learning rate of a step, as a share of the peak: linear warm-up, then linear to 0."""
@@ -76,16 +84,27 @@ class Master:
                 at += p.numel()
             full = torch.nn.Parameter(full)
             self.groups.append((full, half, grad))
-            settings.append({"params": [full], "weight_decay": decay, "lr": rate, "peak": rate})
-        self.optimizer = torch.optim.AdamW(settings, betas=plan.betas, eps=1e-8, fused=True)
+            lr = torch.tensor(rate, device=full.device) if full.is_cuda else rate
+            settings.append({"params": [full], "weight_decay": decay, "lr": lr, "peak": rate})
+        on_device = self.groups[0][0].is_cuda  # then nothing of a step is read back, and a graph may hold it
+        self.optimizer = torch.optim.AdamW(settings, betas=plan.betas, eps=1e-8, fused=True, capturable=on_device)
         self.clip = plan.clip
 
     def step(self, factor):
+        self.set_rates(factor)
+        self.update()
+
+    def set_rates(self, factor):
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(group["peak"] * factor)
+            else:
+                group["lr"] = group["peak"] * factor
+
+    def update(self):
         for full, _, grad in self.groups:
             full.grad = grad.float()
         torch.nn.utils.clip_grad_norm_([full for full, _, _ in self.groups], self.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["peak"] * factor
         self.optimizer.step()
         for full, half, grad in self.groups:
             half.copy_(full.detach())
@@ -100,6 +119,17 @@ class Master:
             half.copy_(saved)
         self.optimizer.load_state_dict(state["optimizer"])
 
+    def put_back(self, state):
+        """`load` into the same memory, which a graph goes on reading; a state without moments sets them to 0."""
+        with torch.no_grad():
+            for (full, half, _), saved in zip(self.groups, state["master"], strict=True):
+                full.copy_(saved)
+                half.copy_(saved)
+            for i, (full, _, _) in enumerate(self.groups):
+                for name, value in self.optimizer.state[full].items():
+                    saved = state["optimizer"]["state"].get(i, {})
+                    value.copy_(saved[name]) if name in saved else value.zero_()
+
 
 def loss_of(model, ids):
     """Mean loss of windows (B, T + 1), nats per token."""
@@ -110,8 +140,10 @@ def loss_of(model, ids):
 
 
 def windows(stream, numbers):
-    """Windows by their place in the stream, int64 (B, T + 1)."""
+    """Windows by their place in the stream, int64 (B, T + 1), where the stream is: an array, or a tensor on a GPU."""
     length = ladders.CONTEXT
+    if isinstance(stream, torch.Tensor):
+        return stream[numbers[:, None] * length + torch.arange(length + 1, device=stream.device)]
     rows = [stream[i * length : (i + 1) * length + 1] for i in numbers]
     return torch.from_numpy(np.stack(rows).astype(np.int64))
 
@@ -120,12 +152,13 @@ def windows(stream, numbers):
 def heldout_loss(model, stream, batch=8):
     steps = (len(stream) - 1) // (batch * ladders.CONTEXT)
     order = np.arange(steps * batch).reshape(steps, batch)
+    order = torch.from_numpy(order).to(stream.device) if isinstance(stream, torch.Tensor) else order
     return sum(loss_of(model, windows(stream, numbers)).item() for numbers in order) / steps
 
 
-def prepare(family, size, plan):
+def prepare(family, size, plan, device="cpu"):
     torch.manual_seed(plan.seed)
-    model = ladders.build(family, size).train()
+    model = ladders.build(family, size).train().to(device)
     if family == "nano-mamba":
         scan.use_in_training()
     else:
@@ -133,34 +166,81 @@ def prepare(family, size, plan):
     return model, Master(model, plan, size.width)
 
 
-def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, every=20, say=print):
-    """Train and return (model in bf16, record). Resumes from `checkpoint` (a path) and writes to it each minute."""
+def stepper(model, master, ids, graph=False):
+    """A function (ids, factor) -> loss of one step, a tensor on the model's device.
+
+    graph: record the step once, for windows of the shape of `ids`, and replay it: one launch for a step's thousand.
+    """
+
+    def one(ids):
+        loss = loss_of(model, ids)
+        loss.backward()
+        master.update()
+        return loss.detach()
+
+    def eager(ids, factor):
+        master.set_rates(factor)
+        return one(ids)
+
+    if not graph:
+        return eager
+    kept = {name: copy.deepcopy(part) for name, part in master.state().items()}
+    held, side = ids.clone(), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            eager(held, 1e-6)
+    torch.cuda.current_stream().wait_stream(side)
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        loss = one(held)
+    master.put_back(kept)
+
+    def replay(ids, factor):
+        held.copy_(ids)
+        master.set_rates(factor)
+        recorded.replay()
+        return loss.clone()
+
+    return replay
+
+
+def train(
+    family, size, plan, stream, heldout=None, checkpoint=None, stop=None, every=20, say=print,
+    device="cpu", graph=False, until=math.inf, look=None,
+):  # fmt: skip
+    """Train and return (model in bf16, record). Resumes from `checkpoint` (a path) and writes to it each minute.
+
+    device, graph: on a GPU, see `stepper`. until: time at which it is left as it is, in its checkpoint. look: called
+    with (model, step) after every `every` steps.
+    """
     torch.set_num_threads(1)
-    model, master = prepare(family, size, plan)
+    model, master = prepare(family, size, plan, device)
     step, curve, spent, order = 0, [], 0.0, plan.order()
     if checkpoint and checkpoint.is_file():
-        saved = torch.load(checkpoint, weights_only=True)
-        if saved["plan"] == repr(plan):
+        saved = torch.load(checkpoint, weights_only=True, map_location=device)
+        if saved["plan"] == str(plan):
             master.load(saved["state"])
             step, curve, spent = saved["step"], saved["curve"], saved["spent"]
+    if device != "cpu":
+        order = torch.from_numpy(order).to(device)
     began = written = time.time()
     losses = []
     stop = plan.steps if stop is None else min(stop, plan.steps)
-    while step < stop:
-        loss = loss_of(model, windows(stream, order[step * plan.batch : (step + 1) * plan.batch]))
-        loss.backward()
-        losses.append(loss.item())
-        if not math.isfinite(losses[-1]):
-            raise RuntimeError(f"{family}: the loss is no longer finite at step {step}; lower the learning rate.")
-        master.step(plan.factor(step))
+    one = stepper(model, master, windows(stream, order[: plan.batch]), graph) if step < stop else None
+    while step < stop and time.time() < until:
+        losses.append(one(windows(stream, order[step * plan.batch : (step + 1) * plan.batch]), plan.factor(step)))
         step += 1
         if step % every == 0:
-            curve.append([step, round(sum(losses) / len(losses), 4)])
+            curve.append([step, round(_mean(losses, family, step), 4)])
             losses = []
+            if look:
+                look(model, step)
             if checkpoint and time.time() - written > 60:
                 written = time.time()
                 _save(checkpoint, plan, master, step, curve, spent + written - began)
                 say(f"{family} {size.width}x{size.layers} step {step}/{plan.steps} loss {curve[-1][1]}")
+    _mean(losses, family, step)
     spent += time.time() - began
     tail = [loss for at, loss in curve if at > 0.95 * stop] or [curve[-1][1]] if curve else [float("nan")]
     record = {
@@ -178,7 +258,7 @@ def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, 
         "train_loss": round(sum(tail) / len(tail), 4),
         "heldout_loss": None if heldout is None else round(heldout_loss(model, heldout), 4),
         "wall_seconds": round(spent, 1),
-        "hardware": hardware(),
+        "hardware": hardware(device),
         "torch": torch.__version__,
         "curve": curve,
     }
@@ -187,7 +267,17 @@ def train(family, size, plan, stream, heldout=None, checkpoint=None, stop=None, 
     return model, record
 
 
-def hardware():
+def _mean(losses, family, step):
+    """Mean of some steps' losses, read back from the device at once."""
+    values = [loss.item() for loss in losses] if not losses or not losses[0].is_cuda else torch.stack(losses).tolist()
+    if not all(map(math.isfinite, values)):
+        raise RuntimeError(f"{family}: the loss is no longer finite at step {step}; lower the learning rate.")
+    return sum(values) / len(values) if values else math.nan
+
+
+def hardware(device="cpu"):
+    if device != "cpu":
+        return f"{torch.cuda.get_device_name(device)}, bf16"
     name = platform.processor() or platform.machine()
     try:
         lines = open("/proc/cpuinfo").read().splitlines()
@@ -199,7 +289,7 @@ def hardware():
 
 def _save(path, plan, master, step, curve, spent):
     part = path.with_suffix(".part")
-    torch.save({"plan": repr(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}, part)
+    torch.save({"plan": str(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}, part)
     os.replace(part, path)
 
 

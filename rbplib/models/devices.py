@@ -84,13 +84,16 @@ def device_name(device, net):
 
 def free_memory(device):
     """Bytes free on a device now; on all CUDA devices together for "auto"."""
-    import psutil
     import torch
 
     if device.startswith("cuda"):
         return torch.cuda.mem_get_info(torch.device(device))[0]
     if device == "auto":
         return sum(torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count()))
+    try:
+        import psutil
+    except ImportError:  # a bare machine: all of its memory
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return psutil.virtual_memory().available
 
 

@@ -112,6 +112,7 @@ def sequence_ranks(
         model: a causal language model in evaluation mode.
         input_ids: int64 (B, T), T >= 2. Padding stands on the right, where a causal model never sees it.
         scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are 0, logprob is NaN.
+            Best kept on a processor: a GPU is then not waited for to know how many they are.
         dtype: as in `head_ranks`.
     Returns:
         Ranks of shape (B, T - 1).
@@ -129,14 +130,16 @@ def sequence_ranks(
         few = max(1, BODY_TOKENS // input_ids.shape[1]) if input_ids.device.type == "cpu" else len(input_ids)
         few = 1 if way == UNSPLIT else few
         for part in (slice(i, i + few) for i in range(0, len(input_ids), few)):
-            if not (here := chosen[part]).any():
+            here = chosen[part].flatten().nonzero()[:, 0]  # places once: each mask on a GPU would wait for them anew
+            if not len(here):
                 continue
             states, head = final_hidden(model, input_ids[part])
-            wanted = targets[part][here].to(states.device)
-            found = _head_ranks(states[:, :-1][here.to(states.device)], head, wanted, dtype)
+            wanted = targets[part].flatten()[here.to(targets.device)].to(states.device)
+            rows = states.flatten(0, 1)[(here + here // targets.shape[1]).to(states.device)]  # without the last of each
+            found = _head_ranks(rows, head, wanted, dtype)
             for whole, values in zip((greater, ties, logprob), found, strict=True):
-                whole[part][here] = values.to(whole.device)
-    _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
+                whole[part].view(-1)[here.to(whole.device)] = values.to(whole.device)
+    _refuse_nan(logprob.masked_fill(~chosen.to(logprob.device), 0.0), offset=1)
     return Ranks(greater, ties, logprob)
 
 
@@ -146,7 +149,7 @@ def _chosen(model, input_ids, scored) -> Tensor:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
     if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
         _check_ids(input_ids, table)
-    entries = torch.ones_like(input_ids[:, 1:], dtype=torch.bool)
+    entries = torch.ones_like(input_ids[:, 1:], dtype=torch.bool, device="cpu")
     if scored is not None and scored.shape != entries.shape:
         raise ValueError(f"`scored` of shape {tuple(scored.shape)} does not match windows: want {tuple(entries.shape)}")
     return entries if scored is None else scored.to(torch.bool)

@@ -231,7 +231,7 @@ def batch_ranks(loaded, group, special, dtype):
     for row, w in enumerate(group):
         ids[row, : len(w.ids)] = w.ids
         scored[row, scored_rows(w, special) - 1] = True
-    inputs, mask = (torch.from_numpy(a).to(loaded.device) for a in (ids, scored))
+    inputs, mask = torch.from_numpy(ids).to(loaded.device), torch.from_numpy(scored)
     found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype)
     row, column = np.nonzero(scored)
     return {

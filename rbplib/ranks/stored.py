@@ -1,6 +1,6 @@
 """The file of a rank table: Parquet, with its provenance inside and a checksum over both; read as a whole or counted.
 
-The book's page on data says in words what it holds.
+The book's page on data says in words what it holds. pyarrow is imported where a file is: tables in memory need none.
 """
 
 import hashlib
@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rbplib.models.files import remembered
 from rbplib.ranks.counts import Counting, distinct, rank_of
@@ -88,6 +86,9 @@ class StoredRanks(Counting):
 
     def batches(self, *names):
         """{column name: array} of the next BATCH rows, in order. Raises InputError: the file cannot be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         try:
             with pq.ParquetFile(self.path) as file:
                 for batch in filter(len, file.iter_batches(BATCH, columns=names)):
@@ -174,6 +175,9 @@ def join_ranks(path, parts, record):
 
 
 def _write(path, record, n, sha, pieces):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     record = {k: v for k, v in record.items() if k != "sha256"} | {"scored_tokens": n, "columns_sha256": sha}
     record |= {"sha256": digest(record)}
     said = {RECORD_KEY: json.dumps(record, sort_keys=True).encode()}
@@ -191,6 +195,9 @@ def _write(path, record, n, sha, pieces):
 
 def read_record(path, expect=None):
     """The provenance record alone, checked as in `read_ranks`, without reading the columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if not Path(path).is_file():
         raise InputError(f"there is no rank table {path}: run `rbp measure` for that family and corpus first.")
     try:

@@ -173,9 +173,9 @@ class Product:
         self.few = max(1, min(WHOLE_ROWS, memory // (16 * size)))  # whole rows of scores
 
     def rows(self, which: slice | Tensor) -> Tensor:
-        """Some hidden states in the product's dtype, padded with zeros to a multiple of GRAIN on a CPU."""
+        """Some hidden states in the product's dtype, padded with zeros to a multiple of GRAIN."""
         rows = self.hidden[which].to(self.head.weight.dtype if self.narrow else self.product_kind)
-        pad = -len(rows) % GRAIN if rows.device.type == "cpu" else 0
+        pad = -len(rows) % GRAIN
         return F.pad(rows, (0, 0, 0, pad)) if pad else rows
 
     def __call__(self, rows: Tensor, which: slice | Tensor, out: Tensor | None = None) -> Tensor:

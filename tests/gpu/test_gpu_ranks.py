@@ -1,0 +1,181 @@
+"""The rank engine on a GPU, against float64 brute force; the same bodies in a small form on a processor."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from rbplib.models.heads import Head
+from rbplib.ranks import tiles
+from rbplib.ranks.engine import head_ranks, token_ranks
+from tests.gpu.devices import everywhere, large
+
+INF = float("inf")
+
+
+def brute(scores, targets):
+    """(greater, ties, logprob) of score rows (n, V) in float64 NumPy, infinities as the engine's contract has them."""
+    scores, rows = scores.double().cpu().numpy(), np.arange(len(scores))
+    own, top = scores[rows, targets.cpu().numpy()][:, None], scores.max(1, keepdims=True)
+    greater, ties = (scores > own).sum(1), (scores == own).sum(1)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        logprob = ((own - top) - np.log(np.exp(scores - top).sum(1, keepdims=True)))[:, 0]
+        share = np.where(own == top, -np.log(ties)[:, None], -INF)[:, 0]
+    return greater, ties, np.where(np.isinf(top[:, 0]), share, logprob)
+
+
+def assert_brute(found, scores, targets, tolerance=3e-6):
+    greater, ties, logprob = brute(scores, targets)
+    assert np.array_equal(found.greater.cpu().numpy(), greater)
+    assert np.array_equal(found.ties.cpu().numpy(), ties)
+    np.testing.assert_allclose(found.logprob.double().cpu().numpy(), logprob, rtol=tolerance, atol=tolerance)
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def planted(device, rows, size, width, dtype=torch.float32):
+    """Random states, a weight that spreads scores as a trained model's, and targets; the same numbers everywhere."""
+    pick = torch.Generator().manual_seed(0)
+    hidden, weight = torch.randn(rows, width, generator=pick), torch.randn(size, width, generator=pick)
+    targets = torch.randint(0, size, (rows,), generator=pick).to(device)
+    return hidden.to(device, dtype), (weight * 2.5 / width**0.5).to(device, dtype), targets
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_ranks_ties_and_logprobs_equal_brute_force(device, dtype):
+    pick = torch.Generator().manual_seed(1)
+    rows, size = (2000, 50_304) if large(device) else (40, 3000)
+    scores = (torch.randn(rows, size, generator=pick) * 4).to(dtype)
+    scores[: rows // 2] = scores[: rows // 2].round()  # many ties
+    targets = torch.randint(0, size, (rows,), generator=pick)
+    found = token_ranks(scores.to(device), targets.to(device))
+    assert_brute(found, scores, targets)
+    assert (found.ties > 1).sum() >= rows // 2
+
+
+@everywhere
+def test_infinities_and_masked_words(device):
+    """A masked word is a score of -inf; rows whose highest score is infinite share its probability."""
+    pick = torch.Generator().manual_seed(2)
+    size = 50_304 if large(device) else 2000
+    scores = torch.randn(7, size, generator=pick) * 3
+    targets = torch.tensor([5, 5, 5, 5, 6, 7, 0])
+    scores[0, ::2] = -INF  # half of the words masked, the target not
+    scores[1, 5] = -INF  # the target masked
+    scores[2] = -INF  # all masked
+    scores[3, [5, 9]] = INF  # the target among the highest, infinite
+    scores[4, 9] = INF  # another is
+    scores[5] = torch.where(torch.arange(size) % 2 == 0, 3.4e38, -3.4e38)  # differences overflow
+    scores[6, 1] = 3.4e38  # the exponential overflows
+    found = token_ranks(scores.to(device), targets.to(device))
+    greater, ties, logprob = brute(scores, targets)
+    assert found.greater.tolist() == greater.tolist() and found.ties.tolist() == ties.tolist()
+    got = found.logprob.double().cpu().numpy()
+    fine = np.isclose(got, logprob, rtol=1e-6) | ((got == -INF) & (logprob < -1e38))
+    assert fine.all(), (got, logprob)
+    weight, bias = torch.randn(size, 8, generator=pick), torch.zeros(size)
+    bias[1::2] = -INF
+    hidden, wanted = torch.randn(70, 8, generator=pick), torch.randint(0, size // 2, (70,), generator=pick) * 2
+    head = Head(weight.to(device), bias.to(device))
+    found = head_ranks(hidden.to(device), head, wanted.to(device))
+    assert_brute(found, head(hidden.to(device)), wanted, 1e-5)
+    assert (found.greater < size / 2).all()
+
+
+@everywhere
+def test_nan_is_refused_with_its_position(device):
+    hidden, weight, targets = planted(device, 200, 3000, 16)
+    hidden[77, 3] = float("nan")
+    with pytest.raises(ValueError, match="position 77 hold a NaN"):
+        head_ranks(hidden, weight, targets)
+    scores = torch.zeros(3, 9, device=device)
+    scores[1, 4] = float("nan")
+    with pytest.raises(ValueError, match="position 1 hold a NaN"):
+        token_ranks(scores, torch.zeros(3, dtype=torch.int64, device=device))
+
+
+@everywhere
+def test_exact_products_are_counted_exactly(device):
+    """Small integers multiply exactly in any order, in float32 and from bfloat16, ties included."""
+    rows, size = (3000, 50_304) if large(device) else (150, 2500)
+    pick = torch.Generator().manual_seed(3)
+    hidden = torch.randint(-2, 3, (rows, 32), generator=pick).float()
+    weight = torch.randint(-2, 3, (size, 32), generator=pick).float()
+    targets = torch.randint(0, size, (rows,), generator=pick)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        given = [x.to(device, dtype) for x in (hidden, weight)]
+        found = head_ranks(*given, targets.to(device))
+        assert_brute(head_ranks(given[0][:50], given[1], targets[:50].to(device)), hidden[:50] @ weight.T, targets[:50])
+        assert same([c[:50] for c in found], head_ranks(given[0][:50], given[1], targets[:50].to(device)))
+
+
+@everywhere
+def test_float32_results_are_bit_equal_for_every_chunk_and_batch(device):
+    """What `head_ranks` promises: neither chunk, memory nor batch moves a result."""
+    rows, size, width = (2500, 50_304, 512) if large(device) else (300, 3000, 48)
+    hidden, weight, targets = planted(device, rows, size, width)
+    whole = head_ranks(hidden, weight, targets)
+    for chunk in (1, 64, 100, 128, 1000, rows, 4096):
+        assert same(whole, head_ranks(hidden, weight, targets, chunk=chunk)), f"chunk {chunk}"
+    for memory in (tiles.least_memory(size, hidden.device), 2**26, 2**31):
+        assert same(whole, head_ranks(hidden, weight, targets, memory=memory)), f"memory {memory}"
+    for some in (slice(0, 1), slice(7, 20), slice(33, rows), torch.randperm(rows, device=device)):
+        assert same([c[some] for c in whole], head_ranks(hidden[some], weight, targets[some])), f"rows {some}"
+
+
+def error_bound(hidden, weight):
+    """How far float32 sums of the exact products of half-precision numbers may be from the truth, (n, V): d additions
+    in any order, each off by at most 2^-24 of the absolute sum, to first order, doubled."""
+    return 2 * hidden.shape[1] * 2.0**-24 * (hidden.double().abs() @ weight.double().abs().t())
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_weights_with_float32_scores_are_within_the_bound(device, dtype):
+    """The product of half-precision numbers with a float32 result, against the float64 and the float32 product of the
+    same numbers; ranks then differ by no more candidates than lie within the bound of the target."""
+    rows, size, width = (512, 50_304, 2048) if large(device) else (70, 2500, 64)
+    hidden, weight, targets = planted(device, rows, size, width, dtype)
+    scores = tiles.Product(hidden, Head(weight), torch.float32, 1 << 30)
+    assert scores.narrow == (device == "cuda")
+    tile = scores(scores.rows(slice(None)), slice(None))[:rows]
+    assert tile.dtype == torch.float32
+    truth, bound = hidden.double() @ weight.double().t(), error_bound(hidden, weight)
+    assert ((tile.double() - truth).abs() <= bound).all()
+    plain = hidden.float() @ weight.float().t()
+    assert ((tile - plain).double().abs() <= 2 * bound).all()
+    found, own = head_ranks(hidden, weight, targets), truth.gather(1, targets[:, None])
+    near = ((truth - own).abs() <= 2 * bound).sum(1)
+    moved = (found.greater - (truth > own).sum(1)).abs()
+    assert (moved <= near).all() and (moved > 0).float().mean() < 0.5
+    logprob = truth.log_softmax(1).gather(1, targets[:, None])[:, 0]
+    assert ((found.logprob.double() - logprob).abs() <= 2 * bound.amax(1) + 1e-5).all()
+
+
+@everywhere
+def test_a_head_that_is_a_function(device):
+    rows, size = (600, 20_000) if large(device) else (150, 700)
+    hidden, weight, targets = planted(device, rows, size, 48)
+    seen = []
+
+    def head(some):
+        seen.append(len(some))
+        return torch.tanh(some @ weight.t()) * 30
+
+    found = head_ranks(hidden, head, targets, memory=size * 12 * 70)
+    assert max(seen) <= 70
+    truth = brute(head(hidden), targets)
+    assert (found.greater.cpu().numpy() - truth[0] == 0).mean() > 0.95  # rows at once may round otherwise
+    np.testing.assert_allclose(found.logprob.cpu().numpy(), truth[2], atol=1e-4)
+
+
+@everywhere
+def test_a_vocabulary_of_one_and_all_equal_scores(device):
+    one = token_ranks(torch.tensor([[5.0]], device=device), torch.tensor([0], device=device))
+    assert [c.item() for c in one] == [0, 1, 0.0]
+    found = token_ranks(torch.full((3, 7), -2.5, device=device), torch.zeros(3, dtype=torch.int64, device=device))
+    assert (found.ties == 7).all() and torch.allclose(found.logprob.cpu(), torch.tensor(-math.log(7)))

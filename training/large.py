@@ -1,0 +1,458 @@
+"""The large ladder: sizes over 3.7 decades, each on 200 million tokens, in a quarter of an hour of a GPU.
+
+    python -m training.large carry [--text FILE]           write what travels to a machine with a GPU: token ids
+    python -m training.large run --out FOLDER [--small]    train it there; run again, it goes on where it was stopped
+
+The recipe is that of the ladders (`training.train`): bf16 weights, fp32 master weights, AdamW, the same learning rates.
+Three things differ. The text is read about twelve times, shuffled anew each time, so losses at the end are of repeated
+text. A step holds 32,768 tokens in place of 2,048, and the learning rates were not tuned for that. Attention and the
+head's products are torch's own. Models are trained in processes of their own, some at once, so that one fills the gaps
+that another leaves on the device.
+
+Time is a budget. Some steps of every size are timed first, as many at once as later; where the whole would take
+longer than there is, all sizes get fewer tokens, down to half, and below that the largest is left out. The record says
+so. What is left of the models: counts of their ranks on three corpora as `rbp import` takes them, the counts at marks
+on the way, the record of every training, and the weights of those that fit.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from rbplib.ranks.exchange import counted, read_counts, write_counts
+from rbplib.ranks.identity import MEASURING
+from rbplib.ranks.measure import Task, measure_windows
+from rbplib.ranks.sharing import RUN_KS
+from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns, digests
+from rbplib.settings import InputError, root, write_text
+from rbplib.text.windows import encode, make_windows
+from training import data, ladders, train
+
+FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
+LEAST = 0.5  # of the planned tokens: with fewer the largest size is left out
+START, END = 20, 40  # seconds: of a process until its first step; kept for the counts at the end
+MOST_BYTES = 15_000_000  # of the file of weights
+AGREE = 0.02  # nats by which the losses of recorded steps may differ from those of steps launched one by one
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained. seeds: of the repeated sizes, which are named by their places; marks: shares of the steps at
+    which a model is looked at on its way; workers: models at once, 0: in this process."""
+
+    rungs: tuple = ladders.LARGE
+    tokens: int = 6144 * 32_768
+    batch: int = 128
+    repeated: tuple = (2, 5)
+    seeds: tuple = (ladders.SEED, *ladders.OTHER_SEEDS)
+    marks: tuple = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
+    every: int = 32
+    workers: int = 4
+
+    def plan(self, text, tokens=None, seed=ladders.SEED):
+        return train.Plan(tokens or self.tokens, self.batch, seed=seed, text=(len(text.stream) - 1))
+
+    def sizes(self):
+        return ladders.named(FAMILY, self.rungs)
+
+    def jobs(self, sizes):
+        """(name of a size, seed), largest first and repeats last: what the clock cuts off is what is missed least."""
+        names = list(self.sizes())
+        again = [(names[i], seed) for i in reversed(self.repeated) for seed in self.seeds[1:]]
+        return [(n, self.seeds[0]) for n in reversed(names) if n in sizes] + [job for job in again if job[0] in sizes]
+
+
+SMALL = Recipe(ladders.RUNGS[:3], tokens=8 * 512, batch=2, repeated=(0, 1), marks=(0.5,), every=4, workers=0)
+
+
+def fragment(corpus, windows, units, **more):
+    """What the record of any model on some windows says of the text."""
+    found = {"corpus": corpus, "protocol": "paper", "window": ladders.CONTEXT, "measuring": MEASURING}
+    found |= {"documents": windows.documents, "empty_documents": windows.empty, "read_tokens": windows.tokens}
+    return found | {"head_dtype": "float32", "weights_dtype": "float32", "units": list(units)} | more
+
+
+def evaluation_text():
+    """{corpus: (record of the text, ids of its documents)} of the corpora that the grid is measured on."""
+    from rbplib.models.load import load_tokenizer
+    from rbplib.settings import load_corpus
+    from rbplib.text.corpora import load_documents, text_known
+    from training.grid import CORPORA
+
+    tokenizer, found = load_tokenizer(data.tokenizer_file().parent, "the embedded models"), {}
+    for name in CORPORA:
+        corpus, sample = load_corpus(name), load_documents(name)
+        ids, read = encode(tokenizer, sample.texts, ladders.CONTEXT)
+        windows = make_windows(ids, tokenizer.all_special_ids, ladders.CONTEXT, "paper", read)
+        more = text_known(corpus, sample) | {"read_characters": windows.read, "characters": sum(map(len, sample.texts))}
+        units = more.pop("units")
+        found[name] = fragment(name, windows, units, special=sorted(windows.special), **more), ids
+    return found
+
+
+def carry(path):
+    """Write the token ids that travel: the text, the held-out text, and the evaluation corpora. Returns its bytes."""
+    stream, heldout = data.streams()
+    arrays, said = {"training": stream, "heldout": heldout}, {}
+    for name, (record, ids) in evaluation_text().items():
+        said[name] = record
+        arrays[f"{name}.ids"] = np.concatenate(ids).astype(np.uint16)
+        arrays[f"{name}.lengths"] = np.array([len(row) for row in ids], np.uint16)
+    arrays["record"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+    return path.stat().st_size
+
+
+def carried_file():
+    return data.folder() / "carried.npz"
+
+
+def read_text(path=None, small=False):
+    """stream and heldout, uint16; evaluation: {corpus: (record, windows)}. small: of the tokens in the checkout."""
+    if small:
+        return small_text()
+    path = path or carried_file()
+    if not path.is_file():
+        raise InputError(f"there are no token ids in {path}: write them with `python -m training.large carry`.")
+    with np.load(path) as held:
+        said, found = json.loads(bytes(held["record"])), {}
+        for name, record in said.items():
+            ids = np.split(held[f"{name}.ids"].astype(np.int64), held[f"{name}.lengths"].cumsum(dtype=np.int64)[:-1])
+            found[name] = record, make_windows(ids, record["special"], ladders.CONTEXT)
+        return SimpleNamespace(stream=held["training"], heldout=held["heldout"], evaluation=found)
+
+
+def small_text(tokens=4096, documents=30):
+    """The first tokens, and some documents from the end of those that a checkout holds, to be measured on."""
+    with np.load(root() / "training" / "first_tokens.npz") as held:
+        stream = held["training"]
+    ids = [
+        row[row != 0].astype(np.int64) for row in np.split(stream, np.flatnonzero(stream == 0) + 1)[-documents - 1 : -1]
+    ]
+    windows = make_windows(ids, (0,), ladders.CONTEXT)
+    record = fragment("first", windows, [f"document {i}" for i in range(documents)], special=[0], corpus_digest="")
+    return SimpleNamespace(stream=stream[: tokens + 1], heldout=stream[-4097:], evaluation={"first": (record, windows)})
+
+
+def work_of(out):
+    """Folder beside that of the results: checkpoints, which are many and large, and what the results are made of."""
+    return out.with_name(f"{out.name}.work")
+
+
+def on_device(array, device):
+    return array if device == "cpu" else torch.from_numpy(array.astype(np.int64)).to(device)
+
+
+@torch.no_grad()
+def rank_tables(model, evaluation, name):
+    """{corpus: RankTable} of a model in training, measured in float32 as the other ladders are."""
+    import copy
+
+    net = copy.deepcopy(model).float().eval()
+    if net.device.type == "cuda":
+        net.set_attn_implementation("sdpa")
+    loaded, found = SimpleNamespace(model=net, device=net.device), {}
+    sizes = {"nonembedding_params": ladders.nonembedding_parameters(net)}
+    sizes |= {"total_params": sum(p.numel() for p in net.parameters()), "vocab_size": net.config.vocab_size}
+    bar = SimpleNamespace(update=lambda n: None)
+    for corpus, (about, windows) in evaluation.items():
+        task, special = Task(None, None, None, {"head_dtype": "float32"}), frozenset(about["special"])
+        batch = 4096 if net.device.type == "cpu" else 65_536
+        columns, _ = measure_windows(loaded, list(windows.windows), special, batch, bar, task)
+        columns = checked_columns(columns, sizes["vocab_size"])
+        record = (
+            about | sizes | {"family": NAME, "model": name, "model_id": name, "scored_tokens": len(columns["token"])}
+        )
+        record |= {"sha256": digests(lambda _, columns=columns: [columns])[1]}
+        found[corpus] = RankTable(**{n: columns[n] for n in COLUMNS}, record=record)
+    return found
+
+
+def marked(tables, step):
+    """Arrays of what is kept of a model on its way, {corpus.step.what: array}: rank histogram, and loss in nats."""
+    found = {}
+    for corpus, table in tables.items():
+        found[f"{corpus}.{step}.pairs"] = table.pairs.astype(np.int32)
+        found[f"{corpus}.{step}.loss"] = np.array(table.nll.sum() / len(table))
+    return found
+
+
+def grid_of_ks(vocab):
+    """Whole numbers from 1 to V, three a decade; 1, 10, 50, 100 and 1000 among them, as pages want them."""
+    grid = np.geomspace(1, vocab, 1 + round(3 * np.log10(vocab))).round()
+    return sorted({int(k) for k in grid} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab})
+
+
+def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
+    """Train one model as `said` in the plan; its files are beside out, see `work_of`. True when it is finished."""
+    from safetensors.torch import save_file
+
+    said = said or json.loads((work_of(out) / "plan.json").read_text())
+    plan, place = recipe.plan(text, said["tokens"], seed), work_of(out) / f"{name}-{seed}"
+    if Path(f"{place}.json").is_file():
+        return True
+    at = {max(1, round(share * plan.steps / recipe.every)) * recipe.every for share in recipe.marks}
+
+    def look(model, step):
+        if step in at:
+            np.savez(f"{place}.{step}.npz", **marked(rank_tables(model, text.evaluation, name), step))
+
+    stream, heldout = (on_device(part, device) for part in (text.stream, text.heldout))
+    model, record = train.train(
+        FAMILY, recipe.sizes()[name], plan, stream, heldout, Path(f"{place}.pt"), every=recipe.every,
+        say=lambda words: print(words, flush=True), device=device, graph=said["graphs"], until=until, look=look,
+    )  # fmt: skip
+    if record["steps"] < plan.steps:
+        return False
+    tables = rank_tables(model, text.evaluation, name)
+    np.savez(f"{place}.{plan.steps}.npz", **marked(tables, plan.steps))
+    arrays, records = {}, {}
+    for corpus, table in tables.items():
+        records[corpus] = table.record | {"text": table.text}
+        found = counted(table, grid_of_ks(table.record["vocab_size"]), RUN_KS, True)
+        arrays |= {f"{corpus}/{what}": array for what, array in found.items()}
+    np.savez(f"{place}.counts.npz", **arrays)
+    save_file({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}, f"{place}.safetensors")
+    record |= {
+        "size": name,
+        "passes": round(record["tokens"] / plan.text, 2),
+        "batch_tokens": plan.batch * ladders.CONTEXT,
+    }
+    record |= {"text_digest": data.digest(text.stream), "text_tokens": plan.text, "graphs": said["graphs"]}
+    write_text(Path(f"{place}.json"), json.dumps(record | {"tables": records}))
+    return True
+
+
+def probe(recipe, text, name, device="cpu", seconds=3.0, steps=8):
+    """Seconds of a step of one size, {"eager": s, "graph": s or why there is none}."""
+    found, losses = {}, {}
+    stream = on_device(text.stream, device)
+    plan = recipe.plan(text)
+    order = plan.order()[: 64 * plan.batch].reshape(-1, plan.batch)
+    order = order if device == "cpu" else torch.from_numpy(order).to(device)
+    for way in ("eager", "graph") if device != "cpu" else ("eager",):
+        try:
+            model, master = train.prepare(FAMILY, recipe.sizes()[name], plan, device)
+            step = train.stepper(model, master, train.windows(stream, order[0]), way == "graph")
+            first = [step(train.windows(stream, order[i]), plan.factor(i)) for i in range(min(steps, len(order)))]
+            losses[way] = [loss.item() for loss in first]
+            began, done = time.perf_counter(), 0
+            while time.perf_counter() - began < seconds:
+                for i in range(steps):
+                    loss = step(train.windows(stream, order[(done + i) % len(order)]), plan.factor(0))
+                done += steps
+                loss.item()  # waits for the device
+            found[way] = (time.perf_counter() - began) / done
+        except (RuntimeError, torch.OutOfMemoryError) as error:
+            if way == "eager":
+                raise
+            found[way] = " ".join(str(error).split())[:200]
+    if "graph" in losses and max(abs(a - b) for a, b in zip(*losses.values(), strict=True)) > AGREE:
+        found["graph"] = f"its losses differ from those of steps launched one by one by more than {AGREE} nats"
+    return found
+
+
+def settle(recipe, timed, budget):
+    """What is trained within `budget` seconds, from {size: seconds of a step}: sizes, tokens, graphs, and in words why.
+
+    timed: {name: {"eager": seconds, "graph": seconds or words}}.
+    """
+    graphs = all(isinstance(t.get("graph"), float) for t in timed.values())
+    graphs = graphs and sum(t["graph"] for t in timed.values()) < sum(t["eager"] for t in timed.values())
+    way, words = "graph" if graphs else "eager", []
+    names, workers = [n for n in recipe.sizes() if n in timed], max(1, recipe.workers)
+    if lost := [n for n in recipe.sizes() if n not in timed]:
+        words.append(f"{', '.join(lost)} could not be timed and is left out")
+
+    def seconds(tokens):
+        steps, jobs = tokens // (recipe.batch * ladders.CONTEXT), recipe.jobs(names)
+        return sum(steps * timed[n][way] for n, _ in jobs) / workers + START * -(-len(jobs) // workers) * (workers > 1)
+
+    fixed = START * (recipe.workers > 1)
+    while names:
+        whole = seconds(recipe.tokens)
+        share = min(1.0, (budget - fixed) / max(whole - fixed, 1e-9))
+        if share >= LEAST or len(names) == 1:
+            break
+        words.append(f"{names.pop()} is left out: with it every size would get less than {LEAST:.0%} of the tokens")
+    if not names:
+        raise InputError("no size of the ladder could be timed: the messages above say why.")
+    step = recipe.batch * ladders.CONTEXT * recipe.every
+    tokens = max(step, int(recipe.tokens * max(0.0, share)) // step * step)
+    if share < 1:
+        words.append(f"every size gets {tokens:,} of the {recipe.tokens:,} tokens planned")
+    words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}")
+    expected = round(seconds(tokens), 1)
+    return {"sizes": names, "tokens": tokens, "graphs": graphs, "expected_seconds": expected, "words": words}
+
+
+def in_processes(recipe, commands, options, ended=lambda: None):
+    """Run `python -m training.large COMMAND ...`, some at once: {command: what was wrong} of those that failed.
+
+    ended: called when one has ended, by one thread at a time.
+    """
+    environment, lock = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}, threading.Lock()
+
+    def run(command):
+        line = [sys.executable, "-m", "training.large", *command, *options]
+        done = subprocess.run(line, env=environment, capture_output=True, text=True)
+        print(done.stdout, end="", flush=True)
+        with lock:
+            ended()
+        return command, done.returncode and (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1]
+
+    with ThreadPoolExecutor(recipe.workers) as pool:
+        return {command: wrong for command, wrong in pool.map(run, commands) if wrong}
+
+
+def gather(recipe, out, failed=()):
+    """Write what there is of the ladder so far: ladder.json, .counts, _checkpoints.npz and _weights.safetensors."""
+    work = work_of(out)
+    said = json.loads((work / "plan.json").read_text())
+    done = [(n, s) for n, s in recipe.jobs(said["sizes"]) if (work / f"{n}-{s}.json").is_file()]
+    done = sorted(done, key=lambda job: (list(recipe.sizes()).index(job[0]), job[1]))
+    records = [json.loads((work / f"{n}-{s}.json").read_text()) for n, s in done]
+    tables = [r.pop("tables") for r in records]
+    missing = [f"{n}-{s}" for n, s in recipe.jobs(said["sizes"]) if (n, s) not in done]
+    whole = {"family": NAME, "recipe": asdict(recipe), "plan": said, "failed": dict(failed), "not_finished": missing}
+    weights = keep_weights(work, [(n, s) for n, s in done if s == recipe.seeds[0]], out)
+    note = (
+        f"every size on {said['tokens']:,} tokens, a text of {records[0]['text_tokens']:,} read again and again"
+        if records
+        else ""
+    )
+    write_text(
+        out / "ladder.json", json.dumps(whole | {"note": note, "weights": weights, "models": records}, indent=1) + "\n"
+    )
+    marks = {}
+    for n, s in recipe.jobs(said["sizes"]):
+        for path in sorted(work.glob(f"{n}-{s}.[0-9]*.npz")):
+            with np.load(path) as held:
+                marks |= {f"{n}-{s}/{key}": held[key] for key in held}
+    if marks:
+        np.savez_compressed(out / "ladder_checkpoints.npz", **marks)
+    if records:
+        write_family(recipe, out, note, list(zip(done, tables, strict=True)))
+    return missing
+
+
+def keep_weights(work, first, out, most=MOST_BYTES):
+    """Put the weights of the first seed, smallest sizes first, in one file of at most so many bytes: their names."""
+    from safetensors.torch import load_file, save_file
+
+    kept, held, size = [], {}, 0
+    for n, s in first:
+        path = work / f"{n}-{s}.safetensors"
+        size += path.stat().st_size
+        if size <= most:
+            held |= {f"{n}/{name}": tensor for name, tensor in load_file(path).items()}
+            kept.append(n)
+    if held:
+        save_file(held, out / "ladder_weights.safetensors", {"family": NAME, "dtype": "bfloat16"})
+    return kept
+
+
+def write_family(recipe, out, note, done):
+    """The counts file of the finished models, with the repeats of a size as a role of their own; read back at once."""
+    first = [job for job, _ in done if job[1] == recipe.seeds[0]]
+    if not first:
+        return
+    again = {n for (n, s), _ in done if s != recipe.seeds[0]}
+    roles = {"family": first} | ({"repeats": [job for job, _ in done if job[0] in again]} if again else {})
+    names = {role: [n if s == recipe.seeds[0] else f"{n}-{s}" for n, s in jobs] for role, jobs in roles.items()}
+    entries, records = [], dict(done)
+    for role, jobs in roles.items():
+        for corpus in records[jobs[0]]:
+            for job, name in zip(jobs, names[role], strict=True):
+                with np.load(work_of(out) / f"{job[0]}-{job[1]}.counts.npz") as held:
+                    arrays = {key.partition("/")[2]: held[key] for key in held if key.startswith(f"{corpus}/")}
+                if name != names[role][-1]:
+                    arrays["sourced"] = np.zeros((3, 0), int)
+                entries.append((role, records[job][corpus] | {"model": name, "model_id": name}, arrays))
+    about = {"name": NAME, "title": f"{FAMILY} on repeated text", "note": note}
+    about = {"family": about, "models": names, "by": "this project", "exported": date.today().isoformat()}
+    write_counts(out / "ladder.counts", about, entries)
+    read_counts(out / "ladder.counts")  # refused here where a page would refuse it
+
+
+def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say=print):
+    """The whole ladder within some minutes; what was done before in `out` stands. True when every model is finished."""
+    began = time.time()
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    text, until = read_text(text_file, small), began + 60 * minutes - END
+    work, options = work_of(out), ["--out", str(out), "--device", device, "--workers", str(recipe.workers)]
+    for folder in (out, work):
+        folder.mkdir(parents=True, exist_ok=True)
+    options += ["--small"] * small + (["--text", str(text_file)] if text_file else [])
+    names, failed = list(recipe.sizes()), {}
+    if not (work / "plan.json").is_file():
+        if recipe.workers:
+            failed = in_processes(recipe, [("probe", n) for n in reversed(names)], options)
+        else:
+            for n in names:
+                write_text(work / f"{n}.probe", json.dumps(probe(recipe, text, n, device, seconds=0.05, steps=2)))
+        timed = {n: json.loads(p.read_text()) for n in names if (p := work / f"{n}.probe").is_file()}
+        write_text(work / "plan.json", json.dumps(settle(recipe, timed, until - time.time()) | {"timed": timed}))
+    said = json.loads((work / "plan.json").read_text())
+    say("; ".join(said["words"]) + f"; about {said['expected_seconds']:.0f} s")
+    if recipe.workers:
+        commands = [("one", n, "--seed", str(s), "--until", str(until)) for n, s in recipe.jobs(said["sizes"])]
+        failed |= in_processes(recipe, commands, options, lambda: gather(recipe, out))
+    else:
+        for n, s in recipe.jobs(said["sizes"]):
+            one(recipe, text, n, s, out, device, until, said)
+    missing = gather(recipe, out, {" ".join(command[:2]): wrong for command, wrong in failed.items()})
+    say(f"ladder: {len(recipe.jobs(said['sizes'])) - len(missing)} models in {time.time() - began:.0f} s" + (
+        f", not finished: {', '.join(missing)}" if missing else ""))  # fmt: skip
+    return not missing and not failed
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser("python -m training.large", description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["carry", "run", "one", "probe"])
+    parser.add_argument("name", nargs="?", help="a size, for `one` and `probe`")
+    parser.add_argument("--out", type=Path, default=Path("gpu-results"), help="folder of the results")
+    parser.add_argument("--text", type=Path, help="token ids, as `carry` writes them")
+    parser.add_argument("--minutes", type=float, default=15.0, help="in all")
+    parser.add_argument("--workers", type=int, help="models trained at once; 0: one after the other in this process")
+    parser.add_argument("--small", action="store_true", help="a miniature, on the tokens that a checkout holds")
+    parser.add_argument("--device", choices=["cpu", "cuda"])
+    parser.add_argument("--seed", type=int, default=ladders.SEED)
+    parser.add_argument("--until", type=float, default=math.inf)
+    args = parser.parse_args(argv)
+    if args.what == "carry":
+        path = args.text or carried_file()
+        print(f"{path}: {carry(path) / 1e6:.1f} MB")
+        return 0
+    recipe = SMALL if args.small else Recipe()
+    recipe = replace(recipe, workers=recipe.workers if args.workers is None else args.workers)
+    if args.what == "run":
+        return 0 if run(recipe, args.out, args.minutes, args.device, args.text, args.small) else 1
+    text, device = read_text(args.text, args.small), args.device or "cpu"
+    if args.what == "probe":
+        write_text(work_of(args.out) / f"{args.name}.probe", json.dumps(probe(recipe, text, args.name, device)))
+        return 0
+    one(recipe, text, args.name, args.seed, args.out, device, args.until)  # one that the clock stops has not failed
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
