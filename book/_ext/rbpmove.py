@@ -2,7 +2,12 @@
 the book, loaded only by pages that have such a figure.
 """
 
+import json
+import re
 from pathlib import Path
+
+from docutils import nodes
+from rbpteach import RunFigure
 
 SCRIPT = "vendor/vega.js"
 MARK = 'class="rbp-move"'
@@ -23,7 +28,28 @@ def copy_vega(app, error):
     target.write_text(javascript_bundle(), encoding="utf-8")
 
 
+class RunMove(RunFigure):
+    """{run-move} PAGE WORDS: what {run-figure} shows, which a reader's script replaces by the page's moving figure."""
+
+    def run(self):
+        still, *rest = super().run()
+        places = Path(self.env.srcdir).glob(f"book/_executed/*/{self.arguments[0]}.ipynb")
+        moving = next((figure for place in sorted(places) if (figure := moving_figure(place))), "")
+        if not isinstance(still, nodes.raw) or not moving:
+            return [still, *rest]
+        both = re.sub(r"<noscript>.*?</noscript>", lambda _: f"<noscript>{still.astext()}</noscript>", moving, count=1)
+        return [nodes.raw("", both, format="html"), *rest]
+
+
+def moving_figure(page):
+    """HTML of the first moving figure of an executed notebook; empty without one."""
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    found = ("".join(o.get("data", {}).get("text/html", "")) for c in cells for o in c.get("outputs", ()))
+    return next((text for text in found if MARK in text), "")
+
+
 def setup(app):
+    app.add_directive("run-move", RunMove)
     app.connect("html-page-context", load)
     app.connect("build-finished", copy_vega)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,12 +1,12 @@
 """Figures that move: Vega-Lite charts, data inside, drawn in the page by the script of `book/_ext/rbpmove.py`.
 
-Each function returns a chart, or the sentence that stands in its place where the run has nothing to move. What the
-reader sees follows from formulas in the chart itself; a test compares them with those of the library.
+Each function returns a chart, or the sentence that stands in its place where the run has nothing to move.
 """
 
 import html
 import json
 
+import altair as alt
 import numpy as np
 from scipy import stats
 
@@ -17,27 +17,21 @@ KS = (1, 2, 5, 10, 20, 50, 100, 1000)
 RESAMPLES = 500  # behind the spread of the points over sources of text
 INK = "currentColor"  # that of the page, light or dark
 BLUE, RED = "#2b83ba", "#d7601e"  # contrast of three and more on both
+AXIS = {"gridOpacity": 0.15, "labelFontSize": 11.5, "labelSeparation": 8, "titleFontSize": 12, "titleFontWeight": 400}
+FIT = {"type": "fit-x", "contains": "padding"}
 LOOK = {
-    "width": "container",
-    "height": 260,
-    "background": "transparent",
-    "autosize": {"type": "fit-x", "contains": "padding"},
     "config": {
         "font": "inherit",
         "view": {"stroke": None},
-        "axis": {f"{part}Color": INK for part in ("domain", "grid", "label", "tick", "title")}
-        | {
-            "gridOpacity": 0.15,
-            "labelFontSize": 11.5,
-            "labelSeparation": 8,
-            "titleFontSize": 12,
-            "titleFontWeight": "normal",
-        },
+        "axis": AXIS | {f"{part}Color": INK for part in ("domain", "grid", "label", "tick", "title")},
         "axisY": {"minExtent": 42},
         "text": {"color": INK, "fontSize": 12.5, "lineHeight": 17},
     },
+    **{"width": "container", "height": 260, "background": "transparent", "autosize": FIT},
 }
+LISTS = {"family": "Family", "corpus": "Text", "k": "k", "N": "N", "form": "Axis"}
 NO_LADDER = "Nothing moves here: no text has three models with a loss to fit."
+STILL = "It moves where scripts may run; the figure of the same numbers nearest to it stands still."
 
 
 def show(chart, caption):
@@ -46,46 +40,33 @@ def show(chart, caption):
 
     if isinstance(chart, str):
         return say(chart)
-    spec = (
-        LOOK | {k: v for k, v in chart.to_dict().items() if k not in ("$schema", "config")} | {"description": caption}
-    )
-    text = json.dumps(spec, separators=(",", ":"), allow_nan=False)
-    said = html.escape(caption)
-    still = "It moves where scripts may run; the figure of the same numbers nearest to it stands still."
-    display(
-        HTML(
-            f'<figure class="rbp-move"><div class="rbp-controls"></div><div class="rbp-plot"></div><noscript>{still}'
-            f'</noscript><figcaption>{said}</figcaption><script type="application/json">'
-            f"{text.replace('<', chr(92) + 'u003c')}</script></figure>"
-        )
-    )
+    spec = {k: v for k, v in chart.to_dict().items() if k not in ("$schema", "config")} | {"description": caption}
+    spec = LOOK | json.loads(json.dumps(spec), parse_float=lambda x: float(f"{float(x):.6g}"))
+    text = json.dumps(spec, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    parts = '<div class="rbp-controls"></div><div class="rbp-plot"></div>', f"<noscript>{STILL}</noscript>"
+    parts += f"<figcaption>{html.escape(caption)}</figcaption>", f'<script type="application/json">{text}</script>'
+    display(HTML(f'<figure class="rbp-move">{"".join(parts)}</figure>'))
 
 
-def choice(name, label, values, labels=None):
-    """A list to choose from, or what there is where that is one alone."""
-    import altair as alt
-
-    values, labels = list(values), [str(x) for x in labels or values]
-    bind = {"bind": alt.binding_select(options=values, labels=labels, name=label)} if len(values) > 1 else {}
+def choice(name, values, label=None, labels=None):
+    """A list to choose from, or what there is where that is one alone; once each."""
+    values = list(dict.fromkeys(values))
+    named = {"labels": [str(x) for x in labels or values], "name": label or LISTS[name]}
+    bind = {"bind": alt.binding_select(options=values, **named)} if len(values) > 1 else {}
     return alt.param(name=name, value=values[0], **bind)
 
 
 def slide(name, label, value, least, most, step):
-    import altair as alt
-
     return alt.param(name=name, value=value, bind=alt.binding_range(min=least, max=most, step=step, name=label))
 
 
-def rounded(x, digits=5):
-    """Numbers as a page carries them: lists of floats of so many significant digits."""
-    return [float(f"{v:.{digits}g}") for v in np.ravel(x)]
+def said(chart, lines=1, text="told:N"):
+    """Lines of text above the axes."""
+    return chart.mark_text(align="left", baseline="top", x=-50, y=-13 - 17 * lines).encode(text=text)
 
 
 def spread(loss, used, seed):
-    """What the choice of sources does to the points: (m, m), rows whose products are the covariance; zeros: not known.
-
-    The exponent is linear in the points, so its variance over sources follows for any of them and for either size.
-    """
+    """What the choice of sources does to the points: (m, m), rows whose products are the covariance; zeros: unknown."""
     drawn = loss.resampled(RESAMPLES, seed)
     y = np.empty((0, len(used))) if drawn is None else drawn.y[:, used]
     y = y[np.isfinite(y).all(axis=1)]
@@ -99,51 +80,49 @@ def ladder_rows(curves, tables, seed=42):
     """What the law explorer knows of each model: a dict for each place, k and model with a loss; see `explorer`."""
     rows = []
     for place, curve in curves.items():
-        family, corpus = (curve.family, place) if isinstance(place, str) else place
+        corpus = html.unescape(corpus_title(place if isinstance(place, str) else place[1]))
         whole = [int(t.record.get("total_params") or 0) for t in tables[place]]
         for k in (int(k) for k in curve.ks if k in KS):
             loss = curve.loss(k)
             used = np.flatnonzero(np.isfinite(loss.y))
             if len(np.unique(loss.S[used])) < 3:
                 continue
-            here = {"family": family, "corpus": html.unescape(corpus_title(corpus)), "k": k}
+            here = {"family": curve.family, "corpus": corpus, "k": k}
             for i, row in zip(used, spread(loss, used, seed), strict=True):
                 model = {"model": loss.models[i], "S": int(loss.S[i]), "all": whole[i] or int(loss.S[i])}
-                rows.append(here | model | {"loss": rounded(loss.values[i], 7)[0], "spread": rounded(row)})
+                rows.append(here | model | {"loss": loss.values[i], "spread": row.round(6).tolist()})
     return rows
 
 
 def explorer(curves, tables, seed=42, floor=False):
     """A law that follows its points: family, corpus, k, size with or without embeddings, points left out by a click.
 
-    Args:
-        curves, tables: {corpus: Curve}, {corpus: rank tables}, or both by (family, corpus). floor: a slider for it.
+    curves, tables: {corpus: Curve}, {corpus: rank tables}, or both by (family, corpus). floor: a slider for it.
     """
-    import altair as alt
-
     if not (rows := ladder_rows(curves, tables, seed)):
         return NO_LADDER
-    names = {name: list(dict.fromkeys(row[name] for row in rows)) for name in ("family", "corpus", "k")}
-    knobs = [choice(name, label, names[name]) for name, label in (("family", "Family"), ("corpus", "Text"), ("k", "k"))]
-    knobs += [choice("size", "Parameters", ["S", "all"], ["without embeddings (S)", "all"])]
+    knobs = [choice(name, [row[name] for row in rows]) for name in ("family", "corpus", "k")]
+    knobs += [choice("size", ["S", "all"], "Parameters", ["without embeddings (S)", "all"])]
     knobs += [slide("floor", "Floor, share of the least loss", 0, 0, 0.95, 0.01) if floor else alt.param("floor", 0)]
     out = alt.selection_point(name="out", fields=["model"], toggle="true", empty=False)
     chosen = (
         alt.Chart(alt.Data(values=rows))
         .transform_filter("datum.family == family && datum.corpus == corpus && datum.k == k")
         .transform_joinaggregate(least="min(loss)", models="count()")
-        .transform_calculate(about="'Leave out ' + datum.model", x="datum[size]", y="datum.loss - floor * datum.least")
+        .transform_calculate(x="datum[size]", y="datum.loss - floor * datum.least", about="'Leave out ' + datum.model")
     )
     line = fitted(chosen.transform_filter(~out)).transform_filter("datum.n > 2 && datum.sxx > 1e-9")
     x = alt.X("x:Q", title="model size (parameters)").scale(type="log", nice=False, padding=24).axis(format="~s")
-    title = "−log RBP at k, less the floor (nats)" if floor else "−log RBP at k (nats)"
-    y = alt.Y("y:Q", title=title).scale(type="log", nice=False, padding=18)
+    loss = "−log RBP at k" + ", less the floor" * floor
+    y = alt.Y("y:Q", title=f"{loss} (nats)").scale(type="log", nice=False, padding=18)
     tips = ["model:N", alt.Tooltip("x:Q", format=","), alt.Tooltip("loss:Q", format=".4f")]
     hollow = alt.when(out).then(alt.value(0)).otherwise(alt.value(1))
     points = chosen.mark_point(filled=True, size=110, opacity=1, color=BLUE, stroke=BLUE, strokeWidth=2)
-    points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips)
+    points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips).add_params(out)
+    none = chosen.transform_aggregate(n="count()").transform_filter("datum.n == 0")
+    none = said(none, 3, alt.value("Not measured here, or fewer than three models have a loss."))
     drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
-    return alt.layer(drawn, points.add_params(out), law_text(line, floor)).add_params(*knobs)
+    return alt.layer(drawn, points, law_text(line, floor), none).add_params(*knobs)
 
 
 def fitted(chart):
@@ -162,48 +141,89 @@ def fitted(chart):
 def law_text(line, floor):
     """Exponent, R² and both intervals above the figure, from the rows of `fitted`."""
     shared = ["n", "models", "least", "slope", "r2", "sxx", "syy"]
-    t = rounded(stats.t.ppf(0.975, np.arange(1, 60)))
-    told = ["'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.4f')"]
-    told[0] += " + ' · ' + datum.n + ' of ' + datum.models + ' models'"
-    told[0] += " + ' · E = ' + format(floor * datum.least, '.3r') + ' nats'" if floor else ""
+    t = stats.t.ppf(0.975, np.arange(1, 60)).round(4).tolist()
+    told = "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.4f') + ' · ' + datum.n + ' of '"
+    told += " + datum.models + ' models'" + " + ' · E = ' + format(floor * datum.least, '.3r') + ' nats'" * floor
     ends = "format(-datum.slope - {0}, '.3r') + ' to ' + format({0} - datum.slope, '.3r')"
-    told += [
-        "'95% by sources of text: ' + " + "(datum.var > 0 ? {} : 'too few of them')".format(ends.format("datum.text"))
-    ]
-    told += ["'95% by scatter of the models: ' + " + ends.format("datum.models95")]
-    return (
+    told += f", '95% by sources of text: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few of them')"
+    told += f", '95% by scatter of the models: ' + {ends.format('datum.scatter')}"
+    over_sources = (
         line.transform_flatten(["spread"])
         .transform_window(j="row_number()", groupby=["model"])
         .transform_calculate(part="datum.dx / datum.sxx * datum.spread * datum.loss / datum.y")
         .transform_aggregate(sum="sum(part)", groupby=["j", *shared])
         .transform_calculate(square="datum.sum * datum.sum")
         .transform_aggregate(var="sum(square)", groupby=shared)
-        .transform_calculate(text="1.96 * sqrt(datum.var)")
         .transform_calculate(sd="sqrt(max(0, datum.syy * (1 - datum.r2)) / (datum.n - 2) / datum.sxx)")
-        .transform_calculate(models95=f"{t}[min(datum.n, {len(t) + 2}) - 3] * datum.sd")
-        .transform_calculate(told=f"[{', '.join(told)}]")
-        .mark_text(align="left", baseline="top", x=-50, y=-60)
-        .encode(text="told:N")
+        .transform_calculate(text="1.96 * sqrt(datum.var)", scatter=f"{t}[min(datum.n, 61) - 3] * datum.sd")
+        .transform_calculate(told=f"[{told}]")
     )
+    return said(over_sources, 3)
 
 
 def bars(curve):
     """The loss of each model of a `Curve` as a bar; a slider goes through its k."""
-    import altair as alt
-
     rows = [
-        {"step": i, "k": int(k), "model": model, "loss": rounded(loss)[0] if np.isfinite(loss) else None}
+        {"step": i, "k": int(k), "model": model, "loss": float(loss) if np.isfinite(loss) else None}
         for i, k in enumerate(curve.ks)
         for model, loss in zip(curve.models, curve.loss(k).values, strict=True)
     ]
-    most = max((row["loss"] or 0 for row in rows), default=0) or 1
-    chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.step == step")
     told = "datum.loss === null ? 'none' : format(datum.loss, datum.loss < 0.001 && datum.loss > 0 ? '.1e' : '.3f')"
-    chosen = chosen.transform_calculate(told=told, height="datum.loss || 0")
+    chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.step == step")
+    chosen = chosen.transform_calculate(told=told, height="datum.loss || 0", at="'k = ' + format(datum.k, ',')")
     x = alt.X("model:N", sort=None, title="model, smallest first").axis(labelAngle=0)
-    y = alt.Y("height:Q", title="−log RBP at k (nats)").scale(domain=[0, 1.08 * most], nice=False)
+    most = 1.08 * max(row["loss"] or 0 for row in rows) or 1
+    y = alt.Y("height:Q", title="−log RBP at k (nats)").scale(domain=[0, most], nice=False)
     numbers = chosen.mark_text(dy=-8).encode(x, y, text="told:N")
-    at_k = chosen.transform_aggregate(k="min(k)").transform_calculate(told="'k = ' + format(datum.k, ',')")
-    at_k = at_k.mark_text(align="left", x=-50, y=-20).encode(text="told:N")
-    bar = chosen.mark_bar(color=BLUE).encode(x, y)
-    return alt.layer(bar, numbers, at_k).add_params(slide("step", "k, step by step", 0, 0, len(curve.ks) - 1, 1))
+    at_k = said(chosen.transform_aggregate(told="min(at)"))
+    chart = alt.layer(chosen.mark_bar(color=BLUE).encode(x, y), numbers, at_k)
+    return chart.add_params(slide("step", "k, step by step", 0, 0, len(curve.ks) - 1, 1))
+
+
+def log_gamma(x):
+    """Stirling's series for log Gamma(x) less log(2 pi) / 2, as an expression of Vega, which has none; x > 0."""
+    z, steps = f"({x} + 7)", " * ".join(f"({x} + {i})" for i in range(7))
+    return f"(({z} - 0.5) * log({z}) - {z} + 1 / (12 * {z}) - 1 / (360 * pow({z}, 3)) - log({steps}))"
+
+
+def emergence(laws):
+    """N hits in a row far beyond the sizes measured: N, the exponent, a correlation, a ruler from 10% to 90%.
+
+    laws: {corpus: {(k, N): Law}}, see `runs.run_laws`; the correlation is that of `runs.log_run_beta`.
+    """
+    rows, far = [], 1.0
+    for corpus, (k, N), law in ((c, place, law) for c, found in laws.items() for place, law in found.items()):
+        if (one := laws[corpus][k, 1]).ok and one.alpha > 0:
+            x, y = float(np.log(one.S).mean()), float(one.y.mean())  # where a line of least squares passes
+            far = max(far, (x + (np.log(N) + y - np.log(np.log(1 / 0.9))) / one.alpha) / np.log(10) + 1)
+            p = np.exp(-np.exp(law.y)).tolist()
+            numbers = {"alpha": one.alpha, "x": x, "y": y, "S": law.S.tolist(), "p": p}
+            rows.append({"corpus": html.unescape(corpus_title(corpus)), "k": int(k), "N": int(N)} | numbers)
+    if not rows:
+        return "Nothing moves here: no law at N = 1 foretells that larger models succeed more often."
+    knobs = [choice(name, [row[name] for row in rows]) for name in ("corpus", "k", "N")]
+    knobs += [choice("form", ["linear", "log"]), slide("times", "Exponent, times the fitted", 1, 0.5, 4, 0.05)]
+    knobs += [slide("icc", "Correlation within a document", 0, 0, 0.3, 0.01)]
+    chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.corpus == corpus && datum.k == k && datum.N == N")
+    a, c, height = "datum.one * (1 - icc) / icc", "(1 - icc) / icc", "form == 'log' ? max(-12, log({0}) / LN10) : {0}"
+    beta = f"{log_gamma(f'({a} + N)')} - {log_gamma(f'({a})')} + {log_gamma(f'({c})')} - {log_gamma(f'({c} + N)')}"
+    line = (
+        chosen.transform_calculate(s=f"sequence(0, {min(far, 200):.6g}, {min(far, 200) / 2000:.6g})")
+        .transform_flatten(["s"])
+        .transform_calculate(one="exp(-exp(datum.y - times * datum.alpha * (datum.s * LN10 - datum.x)))")
+        .transform_calculate(p=f"icc > 0 && datum.one < 1 ? exp({beta}) : pow(datum.one, N)")
+        .transform_calculate(h=height.format("datum.p"))
+    )
+    points = chosen.transform_flatten(["S", "p"]).transform_calculate(s="log(datum.S) / LN10")
+    points = points.transform_calculate(h=height.format("datum.p")).mark_point(color=BLUE, filled=True, opacity=1)
+    rise = line.transform_filter("datum.p >= 0.1 && datum.p <= 0.9")
+    rise = rise.transform_aggregate(a="min(s)", b="max(s)", low="min(p)", high="max(p)", alpha="min(alpha)")
+    wide = "datum.low < 0.13 && datum.high > 0.87 ? format(datum.b - datum.a, '.3r') : '?'"
+    told = f"'α = ' + format(times * datum.alpha, '.3r') + ' · 10% to 90%: ' + ({wide}) + ' decades of size'"
+    rise = rise.transform_calculate(h=height.format(0.5), told=told)
+    ticks = alt.Axis(labelExpr="form == 'log' ? '1e' + datum.value : datum.label")
+    ends = [alt.expr(f"form == 'log' ? {log} : {linear}") for log, linear in ((-12, 0), (0, 1))]
+    y = alt.Y("h:Q", title="probability of N hits in a row", axis=ticks).scale(domainMin=ends[0], domainMax=ends[1])
+    x = alt.X("s:Q", title="log₁₀ of the model size S")
+    ruler = rise.mark_rule(color=RED, strokeWidth=4).encode(x="a:Q", x2="b:Q", y=y)
+    return alt.layer(line.mark_line(color=BLUE).encode(x, y), points.encode(x, y), ruler, said(rise)).add_params(*knobs)

@@ -12,6 +12,7 @@ import pytest
 import vl_convert
 
 from rbplib.laws.law import fit
+from rbplib.laws.runs import log_run_beta, rise_width
 from rbplib.pages import moving
 from tests.conftest import ROOT
 from tests.pagerunner import caught
@@ -101,6 +102,45 @@ def test_bars_are_the_losses_and_say_where_there_is_none(curve):
     told = [x for x in labels(spec_of(moving.bars(blind))) if "told: " in x]
     shown = [re.search("told: (.*)", x)[1] for x in told]
     assert shown == ["none", "0.000", *(f"{v:.3f}" for v in curve.loss(1).values[2:]), "k = 1"]
+
+
+def run_laws(curve, alpha=0.3):
+    """{(1, N): Law} with an exact law at N = 1 and points of N = 10 that are half of what independence says."""
+    laws = {}
+    for N, share in ((1, 1.0), (10, 0.5)):
+        p = share * np.exp(-N * 2 * (curve.S / curve.S[0]) ** -alpha)
+        totals = np.full(300, 10**6)
+        loss = replace(curve.loss(1), sums=np.round(p * 10**6)[None].repeat(300, 0).astype(int), totals=totals)
+        laws[1, N] = fit(loss, n_bootstrap=0)
+    return laws
+
+
+def test_emergence_is_the_law_of_runs(curve):
+    laws = run_laws(curve)
+    spec, (one, ten) = spec_of(moving.emergence({"one": laws})), laws.values()
+    shown = r"size S: ([\d.]+); probability of N hits in a row: ([\d.e-]+)"
+    points = [x for x in labels(spec, N=10) if re.match("log₁₀ of the model " + shown, x)]
+    for x, S, y in zip(points[-len(ten.S) :], ten.S, ten.y, strict=True):  # after the line's own
+        s, p = map(float, re.search(shown, x).groups())
+        assert s == pytest.approx(np.log10(S), abs=1e-4) and p == pytest.approx(np.exp(-np.exp(y)), rel=1e-4)
+    for times, N in ((1, 1), (1, 10), (2, 10)):
+        (told,) = [x for x in labels(spec, N=N, times=times) if "told: " in x]
+        alpha, decades = map(float, re.search(r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", told).groups())
+        assert alpha == pytest.approx(times * one.alpha, rel=5e-3)
+        assert decades == pytest.approx(rise_width(times * one.alpha) / np.log(10), abs=0.03)
+
+
+@pytest.mark.parametrize(("p", "N", "icc"), [(0.5, 10, 0.01), (0.01, 100, 0.3), (0.999, 5, 0.1)])
+def test_the_browser_has_the_beta_law_of_runs(p, N, icc):
+    a, c = p * (1 - icc) / icc, (1 - icc) / icc
+    steps = (f"{sign}{moving.log_gamma(f'({x})')}" for sign, x in (("", a + N), ("-", a), ("+", c), ("-", c + N)))
+    found = eval(" ".join(steps), {"log": np.log, "pow": pow})
+    assert found == pytest.approx(float(log_run_beta(p, N, icc)), rel=1e-6)
+
+
+def test_laws_that_foretell_nothing_are_a_sentence(curve):
+    chart = moving.emergence({"one": run_laws(curve, alpha=-0.1)})
+    assert isinstance(chart, str) and chart == moving.emergence({})
 
 
 def test_names_that_people_give_are_text(curve):
