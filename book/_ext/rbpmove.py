@@ -25,7 +25,8 @@ def copy_vega(app, error):
 
     target = Path(app.outdir) / "_static" / SCRIPT
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(javascript_bundle(), encoding="utf-8")
+    # a function of its own: the names of the bundle are those of other scripts too, and a module loads from no file
+    target.write_text(f"(function () {{\n{javascript_bundle()}\n}})();\n", encoding="utf-8")
 
 
 class RunMove(RunFigure):

@@ -118,7 +118,7 @@
     document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
-    document.querySelectorAll(".rbp-move").forEach(move);
+    if (window.vegaEmbed) document.querySelectorAll(".rbp-move").forEach(move);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -173,5 +173,7 @@ def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extensio
     extension.load(app, "search", "search.html", {}, None)
     extension.copy_vega(app, None)
     (stored,) = (p for p in tmp_path.rglob("*") if p.is_file())
-    assert stored == tmp_path / "_static" / extension.SCRIPT and "vegaEmbed" in stored.read_text(encoding="utf-8")
+    text = stored.read_text(encoding="utf-8")
+    assert stored == tmp_path / "_static" / extension.SCRIPT and "window.vegaEmbed" in text
+    assert text.startswith("(function () {") and text.endswith("})();\n")  # its short names are not the page's
     assert len(asked) == 1
