@@ -26,6 +26,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,7 +67,7 @@ class Recipe:
         return train.Plan(tokens or self.tokens, self.batch, seed=seed, text=(len(text.stream) - 1))
 
     def sizes(self):
-        return ladders.named(FAMILY, self.rungs)
+        return sizes_of(self.rungs)
 
     def jobs(self, sizes):
         """(name of a size, seed), largest first and repeats last: what the clock cuts off is what is missed least."""
@@ -75,7 +76,14 @@ class Recipe:
         return [(n, self.seeds[0]) for n in reversed(names) if n in sizes] + [job for job in again if job[0] in sizes]
 
 
-SMALL = Recipe(ladders.RUNGS[:3], tokens=8 * 512, batch=2, repeated=(0, 1), marks=(0.5,), every=4, workers=0)
+@cache
+def sizes_of(rungs):
+    return ladders.named(FAMILY, rungs)
+
+
+SMALL = Recipe(
+    ladders.RUNGS[:2], tokens=8 * 512, batch=2, repeated=(0, 1), seeds=(42, 43), marks=(0.5,), every=4, workers=0
+)
 
 
 def fragment(corpus, windows, units, **more):
@@ -136,7 +144,7 @@ def read_text(path=None, small=False):
         return SimpleNamespace(stream=held["training"], heldout=held["heldout"], evaluation=found)
 
 
-def small_text(tokens=4096, documents=30):
+def small_text(tokens=4096, documents=12):
     """The first tokens, and some documents from the end of those that a checkout holds, to be measured on."""
     with np.load(root() / "training" / "first_tokens.npz") as held:
         stream = held["training"]
@@ -282,9 +290,8 @@ def settle(recipe, timed, budget):
         steps, jobs = tokens // (recipe.batch * ladders.CONTEXT), recipe.jobs(names)
         return sum(steps * timed[n][way] for n, _ in jobs) / workers + START * -(-len(jobs) // workers) * (workers > 1)
 
-    fixed = START * (recipe.workers > 1)
     while names:
-        whole = seconds(recipe.tokens)
+        fixed, whole = seconds(0), seconds(recipe.tokens)
         share = min(1.0, (budget - fixed) / max(whole - fixed, 1e-9))
         if share >= LEAST or len(names) == 1:
             break

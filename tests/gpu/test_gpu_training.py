@@ -1,0 +1,192 @@
+"""Training on a GPU: the recipe's steps beside the processor's, recorded steps, and the large ladder in miniature."""
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.counting import waits
+from rbplib.ranks.exchange import read_counts
+from rbplib.settings import InputError
+from tests.gpu.devices import everywhere, large
+from training import data, ladders, train
+from training import large as ladder
+
+PLAN = train.Plan(tokens=64 * 2 * ladders.CONTEXT, batch=2)
+
+
+def ids_of(device, seed=0, batch=2):
+    pick = torch.Generator().manual_seed(seed)
+    return torch.randint(1, ladders.VOCABULARY, (batch, ladders.CONTEXT + 1), generator=pick).to(device)
+
+
+@everywhere
+def test_the_loss_of_a_step_is_cross_entropy(device):
+    """The step's bf16 loss and gradients beside float32 ones of the same weights by transformers' own attention."""
+    model, _ = train.prepare("nano-pythia", ladders.Size(2, 32, 2), PLAN, device)
+    plain = copy.deepcopy(model).float()
+    plain.set_attn_implementation("eager")
+    ids, losses = ids_of(device), {}
+    for name, net in (("bf16", model), ("float32", plain)):
+        for p in net.parameters():
+            p.grad = torch.zeros_like(p)
+        if name == "bf16":
+            loss = train.loss_of(net, ids)
+        else:
+            loss = torch.nn.functional.cross_entropy(net(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        losses[name] = loss.item()
+    assert losses["bf16"] == pytest.approx(losses["float32"], abs=0.02)
+    for (name, a), b in zip(model.named_parameters(), plain.parameters(), strict=True):
+        size = b.grad.norm()
+        assert (a.grad.float() - b.grad).norm() <= 0.15 * size + 1e-6, name
+
+
+@everywhere
+def test_recorded_steps_are_those_launched_one_by_one(device):
+    """Losses of the first steps within AGREE; recording leaves neither weights nor moments behind. (On a processor
+    nothing is recorded: steps after `put_back` are those from the start.)"""
+    losses = {}
+    for graph in (False, large(device)):
+        model, master = train.prepare("nano-pythia", ladders.Size(2, 32, 2), PLAN, device)
+        kept = copy.deepcopy(master.state())
+        one = train.stepper(model, master, ids_of(device), graph)
+        if not large(device):
+            for i in range(3):
+                one(ids_of(device, 50 + i), 1.0)
+            master.put_back(kept)
+        losses[graph, len(losses)] = [one(ids_of(device, i), PLAN.factor(i)).item() for i in range(8)]
+    first, second = losses.values()
+    assert np.abs(np.subtract(first, second)).max() <= (ladder.AGREE if large(device) else 0.0)
+    assert first[0] != first[-1]
+
+
+@everywhere
+def test_a_step_waits_for_nothing(device):
+    model, master = train.prepare("nano-pythia", ladders.Size(1, 12, 1), PLAN, device)
+    one = train.stepper(model, master, None)
+    one(ids_of(device), 0.5)
+    assert waits(one, ids_of(device), 0.5) == 0
+    stream = ladder.on_device(np.arange(2000, dtype=np.uint16), device)
+    numbers = np.array([1, 0]) if device == "cpu" else torch.tensor([1, 0], device=device)
+    assert waits(train.windows, stream, numbers) == 0
+    assert train.windows(stream, numbers)[:, 0].tolist() == [ladders.CONTEXT, 0]
+
+
+@everywhere
+def test_training_on_a_device_is_the_processors(device, tmp_path):
+    """The same recipe: means of two steps within 0.02 nats of a processor's, and a stopped run goes on as it was."""
+    with np.load(data.root() / "training" / "first_tokens.npz") as held:
+        stream = held["training"]
+    plan, size = replace(PLAN, tokens=8 * 512, text=1024), ladders.Size(1, 16, 1)
+    _, truth = train.train("nano-pythia", size, plan, stream, stream[-2049:], every=2)
+    given = ladder.on_device(stream, device)
+    options = {"checkpoint": tmp_path / "c.pt", "every": 2, "device": device}
+    train.train("nano-pythia", size, plan, given, stop=4, **options)
+    _, found = train.train("nano-pythia", size, plan, given, given[-2049:], **options)
+    np.testing.assert_allclose(found["curve"], truth["curve"], atol=0.02 if large(device) else 0)
+    assert found["heldout_loss"] == pytest.approx(truth["heldout_loss"], abs=0.02)
+    assert found["steps"] == 8 and ("core" in found["hardware"]) == (device == "cpu")
+
+
+@everywhere
+def test_the_large_ladder_in_miniature(device, tmp_path):
+    """Trained, looked at on the way, counted; what the clock stopped goes on; the counts file is believed."""
+    out, recipe = tmp_path / "made", ladder.SMALL
+    said = []
+    assert not ladder.run(recipe, out, 0.0, device, small=True, say=said.append)  # no time: nothing is finished
+    plan = json.loads((tmp_path / "made.work" / "plan.json").read_text())
+    assert plan["tokens"] < recipe.tokens and "of the 4,096 tokens planned" in said[0]
+    for path in (tmp_path / "made.work").glob("plan.json"):
+        path.unlink()
+    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append)
+    found = json.loads((out / "ladder.json").read_text())
+    assert [(m["size"], m["seed"]) for m in found["models"]] == [(n, s) for n in ("1.9k", "6.6k") for s in (42, 43)]
+    assert not found["not_finished"] and found["weights"] == ["1.9k", "6.6k"]
+    for m in found["models"]:
+        assert m["tokens"] == found["plan"]["tokens"] == 4096 and m["passes"] == 1.0 and len(m["curve"]) == 2
+    record, tables = read_counts(out / "ladder.counts")
+    again = ["1.9k", "1.9k-43", "6.6k", "6.6k-43"]
+    assert record["models"] == {"family": ["1.9k", "6.6k"], "repeats": again}
+    by_name = {t.record["model"]: t for t in tables["family", "first", "paper"]}
+    with np.load(out / "ladder_checkpoints.npz") as marks:
+        assert {key.split("/")[1] for key in marks} == {f"first.{s}.{w}" for s in (4, 8) for w in ("pairs", "loss")}
+        for name, table in by_name.items():
+            assert np.array_equal(marks[f"{name}-42/first.8.pairs"], table.pairs)
+            assert marks[f"{name}-42/first.8.loss"] == pytest.approx(table.nll.sum() / len(table))
+    before = (out / "ladder.counts").stat().st_size
+    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append)  # all is there: nothing is trained again
+    assert (out / "ladder.counts").stat().st_size == before
+    assert sum(p.stat().st_size for p in out.iterdir()) < 5e6 and len(list(out.iterdir())) == 4
+
+
+def test_a_ladder_stopped_by_the_clock_goes_on(tmp_path):
+    text, recipe = ladder.small_text(), replace(ladder.SMALL, marks=())
+    said = {"tokens": recipe.tokens, "graphs": False}
+    ladder.work_of(tmp_path / "a").mkdir()
+    assert not ladder.one(recipe, text, "1.9k", 42, tmp_path / "a", until=0.0, said=said)
+    assert ladder.one(recipe, text, "1.9k", 42, tmp_path / "a", said=said)
+    ladder.work_of(tmp_path / "b").mkdir()
+    assert ladder.one(recipe, text, "1.9k", 42, tmp_path / "b", said=said)
+    a, b = (json.loads((tmp_path / f"{x}.work" / "1.9k-42.json").read_text()) for x in "ab")
+    assert a["curve"] == b["curve"] and a["tables"]["first"]["sha256"] == b["tables"]["first"]["sha256"]
+
+
+def test_the_recipe_is_as_large_as_it_says():
+    recipe = ladder.Recipe()
+    sizes, jobs = recipe.sizes(), recipe.jobs(recipe.sizes())
+    with torch.device("meta"):
+        counted = [ladders.nonembedding_parameters(ladders.build(ladder.FAMILY, size)) for size in sizes.values()]
+    assert np.log10(counted[-1] / counted[0]) > 3.5 and 9e6 < counted[-1] < 11e6
+    assert recipe.tokens >= 200e6 and len(jobs) == len(set(jobs)) == 9 + 4
+    again = [name for name, seed in jobs if seed != ladders.SEED]
+    assert len(set(again)) == 2 and all(again.count(n) == 2 for n in again) and jobs[0][0] == list(sizes)[-1]
+    plan = train.Plan(8 * 512, 2, text=3 * ladders.CONTEXT)
+    assert np.bincount(plan.order()).tolist() == [6, 5, 5] or set(np.bincount(plan.order())) == {5, 6}
+    assert str(plan) != str(replace(plan, text=None)) and "text" not in str(train.Plan())
+
+
+def test_the_plan_fits_the_time_or_says_what_it_leaves_out():
+    recipe = ladder.Recipe()
+    names = list(recipe.sizes())
+
+    def timed(eager, graph=None):
+        return {n: {"eager": eager * (i + 1), "graph": graph and graph * (i + 1)} for i, n in enumerate(names)}
+
+    whole = ladder.settle(recipe, timed(0.004), 850)
+    assert whole["tokens"] == recipe.tokens and whole["sizes"] == names and not whole["graphs"]
+    fewer = ladder.settle(recipe, timed(0.015), 850)
+    assert recipe.tokens / 2 <= fewer["tokens"] < recipe.tokens and fewer["sizes"] == names
+    assert fewer["expected_seconds"] <= 850 and "tokens planned" in " ".join(fewer["words"])
+    cut = ladder.settle(recipe, timed(0.1), 850)
+    assert cut["sizes"] == names[: len(cut["sizes"])] != names and f"{names[-1]} is left out" in cut["words"][0]
+    faster = ladder.settle(recipe, timed(0.015, 0.004), 850)
+    assert faster["graphs"] and faster["tokens"] == recipe.tokens
+    mixed = timed(0.015, 0.004)
+    mixed[names[0]]["graph"] = "operation not permitted when stream is capturing"
+    assert not ladder.settle(recipe, mixed, 850)["graphs"]
+    lost = timed(0.004)
+    del lost[names[3]]
+    assert names[3] not in ladder.settle(recipe, lost, 850)["sizes"]
+    with pytest.raises(InputError, match="no size"):
+        ladder.settle(recipe, {}, 850)
+
+
+def test_token_ids_travel_as_they_are(tmp_path, monkeypatch):
+    ids = [np.array([5, 6, 7]), np.array([4095]), np.array([], np.int64), np.array([9] * 256)]
+    windows = ladder.make_windows(ids, (0,), ladders.CONTEXT)
+    about = ladder.fragment("docs", windows, ["a", "b", "c", "d"], special=[0])
+    monkeypatch.setattr(data, "streams", lambda: (np.arange(600, dtype=np.uint16), np.arange(300, dtype=np.uint16)))
+    monkeypatch.setattr(ladder, "evaluation_text", lambda: {"docs": (about, ids)})
+    assert ladder.carry(tmp_path / "ids.npz") == (tmp_path / "ids.npz").stat().st_size
+    text = ladder.read_text(tmp_path / "ids.npz")
+    assert np.array_equal(text.stream, np.arange(600)) and text.stream.dtype == np.uint16
+    record, found = text.evaluation["docs"]
+    assert record == json.loads(json.dumps(about)) and len(found.windows) == len(windows.windows) == 2
+    pairs = zip(found.windows, windows.windows, strict=True)
+    assert all(np.array_equal(a.ids, b.ids) and a[1:] == b[1:] for a, b in pairs)
+    with pytest.raises(InputError, match="no token ids in .*: write them with .python -m training.large carry"):
+        ladder.read_text(tmp_path / "none.npz")
