@@ -1,15 +1,14 @@
 """The `rbp` command: thin over the library. Bad input is one sentence on standard error and exit code 2."""
 
-import os
 import sys
 from pathlib import Path
 
-from rbplib.command import PARSER, command, forecasts, jsonable, law_report, natural, option, show, size, tell, whole
-from rbplib.inputs import interrupt, stopped_by
+from rbplib.command import command, forecasts, jsonable, law_report, main, natural, option, show, size, tell, whole
 from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
+FILE = option("path", nargs="?", metavar="FILE", help="this file in place of what is here")
 TRUST = option("--trust-remote-code", action="store_true", help="run code that a model's repository brings")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
@@ -224,35 +223,20 @@ def import_file(path, name):
     print(import_counts(path, name))
 
 
-@command(
-    "check", "--json", option("path", nargs="?", metavar="FILE", help="test this counts file alone"), JSON, RESULTS
-)
+@command("check", "--json", FILE, JSON, RESULTS)
 def check(path, as_json, results):
     """Verify every table, page and imported file; or one counts file."""
     from rbplib.command import checked
 
-    found, lines = checked(path, results or results_dir())
-    tell(as_json, found, *lines)
-    return 1 if found["problems"] else 0
+    return tell(as_json, *checked(path, results or results_dir()))
 
 
-def main(argv=None):
-    args = vars(PARSER.parse_args(argv))
-    stopped_by(interrupt)
-    try:
-        return args.pop("run")(**args) or 0
-    except InputError as error:
-        return print(f"rbp: {error}", file=sys.stderr) or 2
-    except PermissionError as error:
-        return print(f"rbp: {error.filename} cannot be read or written: change its permissions.", file=sys.stderr) or 2
-    except ModuleNotFoundError as error:
-        return print(f"rbp: this needs {error.name}: run `make env`, or install rbplib whole.", file=sys.stderr) or 2
-    except KeyboardInterrupt:
-        print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader went away, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+@command("verify", "--json", FILE, option("--write", action="store_true", help="keep this run's as the book's"), JSON)
+def verify(path, write, as_json):
+    """Compare this run's numbers with the book's own; exit code 1 where one is beyond its tolerance."""
+    from rbplib.command import verified
+
+    return tell(as_json, *verified(write, path))
 
 
 if __name__ == "__main__":

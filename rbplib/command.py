@@ -3,10 +3,12 @@
 import argparse
 import json
 import math
+import os
+import sys
 
 import rbplib
-from rbplib.inputs import InputError
-from rbplib.settings import root
+from rbplib.inputs import InputError, interrupt, stopped_by, write_text
+from rbplib.settings import held, root
 
 
 class Parser(argparse.ArgumentParser):
@@ -71,8 +73,9 @@ def size(text):
 
 
 def tell(as_json, value, *lines):
-    """Print a value as JSON where a program reads, else its lines for people."""
+    """Print a value as JSON where a program reads, else its lines for people; 1 where it holds problems, else 0."""
     print(json.dumps(value, indent=2, allow_nan=False) if as_json else "\n".join(lines))
+    return int(isinstance(value, dict) and bool(value.get("problems")))
 
 
 def jsonable(value):
@@ -143,7 +146,7 @@ def forecasts(losses, N, sizes, ahead, **drawn):
 
 
 def checked(path, results):
-    """(record, lines) of what is wrong with the counts file at a path, or with every table, page and imported file."""
+    """(record, *lines) of what is wrong with the counts file at a path, or with every table, page and imported file."""
     from rbplib.ranks.exchange import broken_files, read_counts
     from rbplib.ranks.table import check_tables
 
@@ -151,7 +154,7 @@ def checked(path, results):
         record, found = read_counts(path)
         lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
         told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
-        return told, [*lines, f"{path}: every test passed; who made it is not tested"]
+        return told, *lines, f"{path}: every test passed; who made it is not tested"
     folder, pages, of_pages = results / "ranks", 0, []
     tables, problems = check_tables(folder)
     if not folder.is_dir() and not (folder.parent / "imported").is_dir():
@@ -162,4 +165,37 @@ def checked(path, results):
         pages, of_pages = check_pages()
     problems += broken_files() + of_pages
     found = {"tables": tables, "pages": pages, "problems": problems}
-    return found, [*problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems"]
+    return found, *problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems"
+
+
+def verified(write, path):
+    """(record, *lines) of this run's numbers beside the book's own, or of the file that they were written to."""
+    from rbplib.pages import reference as numbers
+
+    run, path = numbers.run_record(), path or held(*numbers.PLACE)
+    if write:
+        write_text(path, json.dumps(run, indent=0, sort_keys=True) + "\n")
+        return {"written": str(path), "problems": []}, f"{path}: the numbers of {len(run['pages'])} pages"
+    rows = numbers.compared(book := numbers.read_reference(path), run)
+    bad, said = rows[~rows["outcome"].isin(numbers.FINE)].to_dict("records"), numbers.sentences(book, run, rows)
+    problems = ["{page}: {number} of {case} {outcome}: {book} in the book, {here} here".format(**row) for row in bad]
+    return {"numbers": said, "problems": problems}, *problems, *said
+
+
+def main(argv=None):
+    args = vars(PARSER.parse_args(argv))
+    stopped_by(interrupt)
+    try:
+        return args.pop("run")(**args) or 0
+    except InputError as error:
+        return print(f"rbp: {error}", file=sys.stderr) or 2
+    except PermissionError as error:
+        return print(f"rbp: {error.filename} cannot be read or written: change its permissions.", file=sys.stderr) or 2
+    except ModuleNotFoundError as error:
+        return print(f"rbp: this needs {error.name}: run `make env`, or install rbplib whole.", file=sys.stderr) or 2
+    except KeyboardInterrupt:
+        print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

@@ -16,6 +16,7 @@ import pandas as pd
 
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.prose import Values, say
+from rbplib.pages.recorded import judged_numbers
 from rbplib.settings import InputError, given, held, nearest, read_yaml
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
@@ -199,12 +200,11 @@ def judge(page, **evidence):
     evidence: lists of cases by kind, as claims.yml names them in `of`; a claim whose kind is not there, or that none of
     the cases is about, is passed over. A claim that says {k} takes a line for each.
     """
-    for rule in all_claims().values():
-        if page not in rule.pages or rule.of not in evidence:
-            continue
-        for part in [replace(rule, k=k) for k in rule.ks] if "{k}" in rule.claim else [rule]:
-            if (found := judged(part, evidence[rule.of], short=True)).cases:
-                say(line(found))
+    rules = [r for r in all_claims().values() if page in r.pages and r.of in evidence]
+    parts = [p for r in rules for p in ([replace(r, k=k) for k in r.ks] if "{k}" in r.claim else [r])]
+    told = [found for part in parts if (found := judged(part, evidence[part.of], short=True)).cases]
+    for found in told:
+        say(line(found), numbers=judged_numbers(told) if found is told[-1] else None)
 
 
 def line(found):

@@ -130,15 +130,15 @@ def predictions(errors, inside):
     )
 
 
-def say(markdown, name=None):
+def say(markdown, name=None, numbers=None):
     """Display a sentence built by the run, as Markdown: `say(f"The exponent is {number(law.alpha)}.")`.
 
-    name: under which another page shows it as well, by the directive run-words of `book/_ext/rbpfront.py`.
+    name: under which other pages show it, by run-words of `book/_ext/rbpfront.py`. numbers: kept for `reference`.
     """
     from IPython.display import Markdown, display
 
     if markdown:
-        display(Markdown(markdown), metadata={"rbp": name} if name else None)
+        display(Markdown(markdown), metadata={k: v for k, v in {"rbp": name, "rbp_numbers": numbers}.items() if v})
 
 
 def imported_words(*families):

@@ -171,7 +171,7 @@ def law(corpus, k=1, r2=0.99, alpha=0.05):
 def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
     """The very same object, so that a change of the rule changes both."""
     said, judged, seen = [], claims.judged, []
-    monkeypatch.setattr(claims, "say", said.append)
+    monkeypatch.setattr(claims, "say", lambda text, **_: said.append(text))
     monkeypatch.setattr(claims, "judged", lambda rule, *more, **how: seen.append(rule) or judged(rule, *more, **how))
     laws = [law(c, r2=r2) for c, r2 in zip("abcd", (0.976, 0.98, 0.99, 0.96), strict=True)]
     claims.judge("02_top1_law", laws=laws)
@@ -186,7 +186,7 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
 
 def test_several_ranks_take_a_line_each(monkeypatch):
     said = []
-    monkeypatch.setattr(claims, "say", said.append)
+    monkeypatch.setattr(claims, "say", lambda text, **_: said.append(text))
     claims.judge("03_moderate_k", laws=[law(c, k) for c in "abc" for k in (10, 100, 7)])
     assert len(said) == 2 and all("3 of 3 corpora" in s for s in said)  # k = 7 is no claim, k = 50 was not measured
     assert "at k = 10." in said[0] and "at k = 100." in said[1]
@@ -238,7 +238,7 @@ def test_a_flat_end_needs_a_sign_over_families_that_noise_does_not_give(interval
 
 def test_too_few_cases_say_so_on_a_page(monkeypatch):
     said = []
-    monkeypatch.setattr(claims, "say", said.append)
+    monkeypatch.setattr(claims, "say", lambda text, **_: said.append(text))
     claims.judge("02_top1_law", laws=[law("a", r2=1.0)])
     assert said[0].endswith("here: R² 1; cannot be told: holds in 1 of 1, too few to decide.")
     assert not re.search(r"agrees (on|in) 1 of 1|1\.000 to 1\.000|(\S+) to \1\b", " ".join(said))

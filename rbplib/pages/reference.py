@@ -1,0 +1,148 @@
+"""The book's own numbers in one file, and those of a run compared with them; 22_reproduced says what is what."""
+
+import json
+import platform
+from ast import literal_eval
+from contextlib import suppress
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+from scipy.stats import norm
+
+from rbplib.pages.html import changed, executed_pages
+from rbplib.pages.notebooks import parameter_defaults
+from rbplib.ranks.table import family_tables
+from rbplib.settings import InputError, default_corpora, held, known, load_family
+
+PLACE = ("book", "reference.json")
+EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "within resampling", "differs"
+FINE, ONLY_BOOK, ONLY_RUN = (EQUAL, ROUNDING, RESAMPLING), "only in the book", "only in this run"
+HALF = 2.0**-26  # relative: half of a double's 52 digits, what solving a system keeps unless it is all but singular
+DRAWN = ("ci_tokens", "ci_trainings", "interval")  # whose ends are quantiles of resamples
+LEVEL = 0.95  # of these intervals; also of the claim that all their ends lie within what is allowed
+WHOSE = ("family", "families", "corpora")  # parameters that say whose numbers a page holds, not how they are made
+COLUMNS = {"text": ("document", "position", "token"), "ranks": ("greater", "ties"), "logprob": ("logprob",)}
+
+
+def page_numbers(page):
+    """{"given": parameters of an executed page, "numbers": as `recorded.judged_numbers`}; None where it has none."""
+    nb = nbformat.read(page, 4)
+    outputs = (o for cell in nb.cells for o in cell.get("outputs", ()))
+    numbers = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
+    given = {name: literal_eval(x) for name, x in parameter_defaults(page).items()} | nb.metadata["rbp"]["parameters"]
+    return {"given": given, "numbers": {k: v for part in numbers for k, v in part.items()}} if numbers else None
+
+
+def table_digests():
+    """{"family/model/corpus": {part: SHA-256 of COLUMNS, shortened}} of the embedded families' tables that are here."""
+    families, found = [f for f in known("family") if f.embedded], {}
+    for family in [*families, *(load_family(f.repeats) for f in families if f.repeats)]:
+        for corpus in default_corpora(family):
+            with suppress(InputError):
+                for t in (stored.read() for stored in family_tables(family, corpus, partial=True)[0]):
+                    read = {part: b"".join(getattr(t, n).tobytes() for n in names) for part, names in COLUMNS.items()}
+                    place = f"{family.name}/{t.record['model']}/{corpus}"
+                    found[place] = {part: sha256(data).hexdigest()[:16] for part, data in read.items()}
+    return found
+
+
+def machine():
+    """{what: its name or version} of what numbers are made with here."""
+    made = {"system": f"{platform.system()} {platform.machine()}", "processor": platform.processor() or "not told"}
+    with suppress(OSError):  # where the system tells more
+        more = Path("/proc/cpuinfo").read_text().partition("model name\t: ")[2].partition("\n")[0]
+        made["processor"] = more or made["processor"]
+    return made | {"Python": platform.python_version()} | {n: version(n) for n in ("numpy", "scipy", "torch")}
+
+
+def run_record():
+    """What lies here, as the book's own record. Raises InputError: a page was changed by hand, or none was run."""
+    if why := next(filter(None, map(changed, pages := executed_pages())), None):
+        raise InputError(why)
+    found = {"/".join(p.parts[-2:]).removesuffix(".ipynb"): page_numbers(p) for p in pages}
+    if not any(found.values()):
+        raise InputError("no page with numbers was run here: run `make book`, or `rbp book --family NAME`.")
+    return {"made": machine(), "tables": table_digests(), "pages": {name: told for name, told in found.items() if told}}
+
+
+def read_reference(path=None):
+    """The record in a file, by default the book's own. Raises InputError: there is none, or it is damaged."""
+    path = Path(path or held(*PLACE))
+    if not path.is_file():
+        raise InputError(f"there is no {path}, the book's own numbers: `rbp verify --write` makes one of a run.")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        sentences(record, record, compared(record, record))  # whatever is read of it
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}): fetch it again from the repository.") from None
+    return record
+
+
+def flat(numbers):
+    """{(case, name, which end): value}; an interval is two numbers."""
+    told = ((case, name, value) for case, named in numbers.items() for name, value in named.items())
+    return {(c, n, i): v for c, n, value in told for i, v in enumerate(value if isinstance(value, list) else [value])}
+
+
+def quantile_error(width, n_bootstrap, ends):
+    """How far one end may lie in two bootstraps by resamples alone: both have the error of a quantile q of B draws,
+    sqrt(q (1 - q) / B) over a normal density; with probability LEVEL none of all `ends` is further (Bonferroni)."""
+    q = (1 - LEVEL) / 2
+    error = (q * (1 - q) / n_bootstrap) ** 0.5 / norm.pdf(norm.isf(q)) * width / (2 * norm.isf(q))
+    return norm.isf((1 - LEVEL) / (2 * ends)) * 2**0.5 * error
+
+
+def outcome(book, run, width=0.0, resampling=0.0):
+    """(what is found, the difference allowed) of two values; width: of the interval that they are ends of, if any."""
+    if book == run or not all(isinstance(v, float | int) for v in (book, run)):
+        return (EQUAL if book == run else DIFFERS), 0.0
+    rounding, apart = HALF * max(abs(book), abs(run), width), abs(book - run)
+    found = ROUNDING if apart <= rounding else RESAMPLING if apart <= resampling else DIFFERS
+    return found, max(rounding, resampling)
+
+
+def made_alike(book, run):
+    """(are both of the same families and corpora, names of other parameters that differ) of one page's two records."""
+    given = [{**dict.fromkeys(WHOSE), **of["given"]} for of in (book, run)]
+    names = {name for name in {**given[0], **given[1]} if given[0].get(name) != given[1].get(name)}
+    return not names & set(WHOSE), sorted(names - set(WHOSE))
+
+
+def compared(book, run):
+    """Data frame of all numbers on pages that both records have, made with the same parameters; both values in a row.
+    Of a page on other families or corpora than the book's, what is of one family and corpus of both: no verdict is."""
+    shared = [p for p in book["pages"] if p in run["pages"]]
+    alike, rows = {p: made_alike(book["pages"][p], run["pages"][p]) for p in shared}, []
+    values = {p: [flat(of["pages"][p]["numbers"]) for of in (book, run)] for p in shared if not alike[p][1]}
+    ends = max(1, sum(name in DRAWN for theirs, _ in values.values() for _, name, _ in theirs))
+    for page, (theirs, ours) in values.items():
+        B = book["pages"][page]["given"].get("n_bootstrap")
+        for case, name, i in dict.fromkeys([*theirs, *ours]):
+            missing = ONLY_RUN if (case, name, i) not in theirs else ONLY_BOOK if (case, name, i) not in ours else None
+            if not alike[page][0] and (missing or " corpus " not in case):
+                continue
+            low, high = (theirs.get((case, name, end)) if name in DRAWN and B else None for end in (0, 1))
+            width = abs(high - low) if low is not None and high is not None else 0.0
+            both = theirs.get((case, name, i)), ours.get((case, name, i))
+            found, allowed = outcome(*both, width, quantile_error(width, B, ends) if width else 0.0)
+            which = ("", f": {i + 1}")[(case, name, 1) in {**theirs, **ours}]
+            rows.append((page, case, name + which, *both, allowed, missing or found))
+    return pd.DataFrame(rows, columns=["page", "case", "number", "book", "here", "allowed", "outcome"])
+
+
+def sentences(book, run, rows):
+    """What a comparison found, one sentence each; rows: of `compared`."""
+    met, places = rows["outcome"].value_counts(), [t for t in book["tables"] if t in run["tables"]]
+    said = [f"{len(rows):,} numbers: " + (", ".join(f"{n:,} {found}" for found, n in met.items()) or "none compared")]
+    same = {c: sum(book["tables"][t][c] == run["tables"][t][c] for t in places) for c in COLUMNS}
+    said += [f"{len(places)} rank tables, equal to the bit: " + ", ".join(f"{c} {n}" for c, n in same.items())]
+    alike = {p: made_alike(of, run["pages"][p]) for p, of in book["pages"].items() if p in run["pages"]}
+    said += [f"{p} was made with other {' and '.join(other)}: not compared" for p, (_, other) in alike.items() if other]
+    said += [f"{p} is of other families or corpora: compared in part" for p, x in alike.items() if x == (False, [])]
+    for where, one, other in ((ONLY_BOOK, book, run), (ONLY_RUN, run, book)):
+        alone = [f"{what} {x}" for what in ("pages", "tables") for x in one[what] if x not in other[what]]
+        said += [f"{len(alone)} {where}: {', '.join(alone)}"] if alone else []
+    return said
