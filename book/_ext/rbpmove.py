@@ -39,6 +39,7 @@ class RunMove(RunFigure):
         if not isinstance(still, nodes.raw) or not moving:
             return [still, *rest]
         both = re.sub(r"<noscript>.*?</noscript>", lambda _: f"<noscript>{still.astext()}</noscript>", moving, count=1)
+        both = re.sub(r'"height":\d+', '"height":170', both, count=1)  # it stands beside words, on one screen
         return [nodes.raw("", both, format="html"), *rest]
 
 

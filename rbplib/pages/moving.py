@@ -24,7 +24,7 @@ LOOK = {
         "font": "inherit",
         "view": {"stroke": None},
         "axis": AXIS | {f"{part}Color": INK for part in ("domain", "grid", "label", "tick", "title")},
-        "axisY": {"minExtent": 42},
+        **{"axisY": {"minExtent": 42}, "axisX": {"labelFlush": True}},
         "text": {"color": INK, "fontSize": 12.5, "lineHeight": 17},
     },
     **{"width": "container", "height": 260, "background": "transparent", "autosize": FIT},
@@ -120,7 +120,7 @@ def explorer(curves, tables, seed=42, floor=False):
     points = chosen.mark_point(filled=True, size=110, opacity=1, color=BLUE, stroke=BLUE, strokeWidth=2)
     points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips).add_params(out)
     none = chosen.transform_aggregate(n="count()").transform_filter("datum.n == 0")
-    none = said(none, 3, alt.value("Not measured here, or fewer than three models have a loss."))
+    none = said(none, 3, alt.value("Fewer than three models have a loss here."))
     drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
     return alt.layer(drawn, points, law_text(line, floor), none).add_params(*knobs)
 
@@ -143,10 +143,10 @@ def law_text(line, floor):
     shared = ["n", "models", "least", "slope", "r2", "sxx", "syy"]
     t = stats.t.ppf(0.975, np.arange(1, 60)).round(4).tolist()
     told = "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.4f') + ' · ' + datum.n + ' of '"
-    told += " + datum.models + ' models'" + " + ' · E = ' + format(floor * datum.least, '.3r') + ' nats'" * floor
+    told += " + datum.models + ' models'" + ", 'floor E = ' + format(floor * datum.least, '.3r') + ' nats'" * floor
     ends = "format(-datum.slope - {0}, '.3r') + ' to ' + format({0} - datum.slope, '.3r')"
-    told += f", '95% by sources of text: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few of them')"
-    told += f", '95% by scatter of the models: ' + {ends.format('datum.scatter')}"
+    told += f", '95% over sources: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few of them')"
+    told += f", '95% by scatter: ' + {ends.format('datum.scatter')}"
     over_sources = (
         line.transform_flatten(["spread"])
         .transform_window(j="row_number()", groupby=["model"])
@@ -158,7 +158,7 @@ def law_text(line, floor):
         .transform_calculate(text="1.96 * sqrt(datum.var)", scatter=f"{t}[min(datum.n, 61) - 3] * datum.sd")
         .transform_calculate(told=f"[{told}]")
     )
-    return said(over_sources, 3)
+    return said(over_sources, 3 + floor)
 
 
 def bars(curve):
@@ -168,13 +168,13 @@ def bars(curve):
         for i, k in enumerate(curve.ks)
         for model, loss in zip(curve.models, curve.loss(k).values, strict=True)
     ]
-    told = "datum.loss === null ? 'none' : format(datum.loss, datum.loss < 0.001 && datum.loss > 0 ? '.1e' : '.3f')"
+    told = "datum.loss === null ? 'none' : format(datum.loss, datum.loss < 0.001 && datum.loss > 0 ? '.0e' : '.3~g')"
     chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.step == step")
     chosen = chosen.transform_calculate(told=told, height="datum.loss || 0", at="'k = ' + format(datum.k, ',')")
     x = alt.X("model:N", sort=None, title="model, smallest first").axis(labelAngle=0)
     most = 1.08 * max(row["loss"] or 0 for row in rows) or 1
     y = alt.Y("height:Q", title="−log RBP at k (nats)").scale(domain=[0, most], nice=False)
-    numbers = chosen.mark_text(dy=-8).encode(x, y, text="told:N")
+    numbers = chosen.mark_text(dy=-8, fontSize=10.5).encode(x, y, text="told:N")
     at_k = said(chosen.transform_aggregate(told="min(at)"))
     chart = alt.layer(chosen.mark_bar(color=BLUE).encode(x, y), numbers, at_k)
     return chart.add_params(slide("step", "k, step by step", 0, 0, len(curve.ks) - 1, 1))
@@ -218,8 +218,8 @@ def emergence(laws):
     points = points.transform_calculate(h=height.format("datum.p")).mark_point(color=BLUE, filled=True, opacity=1)
     rise = line.transform_filter("datum.p >= 0.1 && datum.p <= 0.9")
     rise = rise.transform_aggregate(a="min(s)", b="max(s)", low="min(p)", high="max(p)", alpha="min(alpha)")
-    wide = "datum.low < 0.13 && datum.high > 0.87 ? format(datum.b - datum.a, '.3r') : '?'"
-    told = f"'α = ' + format(times * datum.alpha, '.3r') + ' · 10% to 90%: ' + ({wide}) + ' decades of size'"
+    wide = "datum.low < 0.13 && datum.high > 0.87 ? format(datum.b - datum.a, '.3r') + ' decades' : 'off'"
+    told = f"'α = ' + format(times * datum.alpha, '.3r') + ' · 10% to 90%: ' + ({wide})"
     rise = rise.transform_calculate(h=height.format(0.5), told=told)
     ticks = alt.Axis(labelExpr="form == 'log' ? '1e' + datum.value : datum.label")
     ends = [alt.expr(f"form == 'log' ? {log} : {linear}") for log, linear in ((-12, 0), (0, 1))]
