@@ -1,0 +1,59 @@
+"""Files that services of others read: valid, of the lock's versions, and naming only commands that are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rbplib.inputs import Reader
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FILES = [*WORKFLOWS, ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff", ROOT / "environment.yml"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_each_is_a_mapping_without_a_key_twice(path):
+    assert isinstance(yaml.load(path.read_text(encoding="utf-8"), Reader), dict)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_runs_what_is_here(path):
+    jobs = yaml.safe_load(path.read_text())["jobs"]
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+    for job in jobs.values():
+        assert job["runs-on"] and set(job.get("needs", "").split()) <= set(jobs)
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step)
+            assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step.get("uses", "a/b@v1"))
+            assert set(re.findall(r"\bmake (\w+)", step.get("run", ""))) <= targets
+    said = path.read_text()
+    assert "actions/cache@" in said and "hashFiles('requirements.lock', 'pyproject.toml')" in said
+
+
+def test_one_workflow_tests_and_one_publishes_the_book():
+    text = {path.stem: path.read_text() for path in WORKFLOWS}
+    assert "make test" in text["test"] and "make book" in text["book"] and "actions/deploy-pages@" in text["book"]
+    assert "rbplib verify" in text["book"]
+
+
+def test_commits_are_checked_by_the_ruff_of_the_lock():
+    locked = re.search(r"^ruff==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)[1]
+    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repo["repo"].endswith("/ruff-pre-commit") and repo["rev"] == f"v{locked}"
+    assert [hook["id"] for hook in repo["hooks"]] == ["ruff-check", "ruff-format"]
+
+
+def test_the_changelog_is_in_its_form():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    version = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
+    heads = re.findall(r"^## (.*)$", text, re.M)
+    assert heads[0] == "[Unreleased]" and set(re.findall(r"^### (.*)$", text, re.M)) <= {
+        "Added",
+        "Changed",
+        "Fixed",
+        "Removed",
+    }
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head) for head in heads[1:])
+    assert version == re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
