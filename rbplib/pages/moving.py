@@ -24,7 +24,7 @@ LOOK = {
         "font": "inherit",
         "view": {"stroke": None},
         "axis": AXIS | {f"{part}Color": INK for part in ("domain", "grid", "label", "tick", "title")},
-        **{"axisY": {"minExtent": 42}, "axisX": {"labelFlush": True}},
+        **{"axisY": {"minExtent": 42}, "axisX": {"labelBound": True}},
         "text": {"color": INK, "fontSize": 12.5, "lineHeight": 17},
     },
     **{"width": "container", "height": 260, "background": "transparent", "autosize": FIT},
