@@ -196,9 +196,3 @@ def expected_r2(alpha, S, m_eff):
     """R^2 to expect from a perfectly valid law when sampling noise is the only scatter (label eq-r2)."""
     signal = alpha**2 * size_spread(S)
     return signal / (signal + (len(S) - 2) / np.asarray(m_eff, float))
-
-
-def largest_rbp(alpha, S, n, deff=1.0, r2=0.9):
-    """Largest RBP_k at which a valid law with exponent alpha still shows the given R^2 on n tokens (label eq-floor)."""
-    needed = (len(S) - 2) * r2 / (1 - r2) / (alpha**2 * size_spread(S))
-    return 1 - needed * deff / n

@@ -15,14 +15,15 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
-from rbplib.pages.prose import Values, say
+from rbplib.pages.prose import MARKS, Values, say
 from rbplib.pages.recorded import judged_numbers
 from rbplib.settings import InputError, given, held, nearest, read_yaml
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
-LINKED = ("claim", "ours")  # columns of `finding_frame` that hold safe HTML
+LINKED = ("claim",)  # columns of `finding_frame` that hold safe HTML
+SEEN = ("verdict", "claim", "paper", "ours")  # those that a page has room for
 CONDITIONS = {
     "at least": operator.ge,
     "above": operator.gt,
@@ -203,12 +204,12 @@ def judge(page, **evidence):
     rules = [r for r in all_claims().values() if page in r.pages and r.of in evidence]
     parts = [p for r in rules for p in ([replace(r, k=k) for k in r.ks] if "{k}" in r.claim else [r])]
     told = [found for part in parts if (found := judged(part, evidence[part.of], short=True)).cases]
-    for found in told:
-        say(line(found), numbers=judged_numbers(told) if found is told[-1] else None)
+    nothing = "No case was measured on which a claim could be judged."
+    say("\n".join(map(line, told)) or nothing, name="answer", numbers=judged_numbers(told))
 
 
 def line(found):
-    """One claim in a page's list."""
+    """One claim in a page's answer."""
     places = [getattr(case, "corpus", None) for case in found.cases]
     each = "on {} corpora" if None not in places and len(set(places)) == len(places) else "in {} cases"
     counted = found.rule.holds and found.rule.enough > 1  # one case alone needs no count
@@ -216,7 +217,7 @@ def line(found):
     if counted and found.verdict == OPEN:
         end = f"{OPEN}: " + (f"holds in {found.count}, too few to decide" if found.held else "no case has the numbers")
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
-    return f"- {found.claim}. {paper}; here: {found.ours}; {end}."
+    return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}."
 
 
 def findings(part, evidence):
@@ -224,26 +225,17 @@ def findings(part, evidence):
     return [judged(rule, evidence.get(rule.of, [])) for rule in all_claims().values() if rule.part == part]
 
 
-def finding_frame(found, family):
-    """The table of the page; claims on measurements link to the pages of `family`. LINKED columns are safe HTML."""
-
-    def wide(text, ems):
-        return f'<div style="min-width:{ems}em">{text}</div>'
+def finding_frame(found):
+    """The table of the page; the book resolves the names of pages. LINKED columns are safe HTML."""
 
     return pd.DataFrame(
         {
-            "claim": wide(f'<a href="{link(f.rule.pages[0], family)}">{html.escape(f.claim)}</a>', 10),
+            "verdict": f.verdict,
+            "claim": f'<a href="page:{f.rule.pages[0]}">{html.escape(f.claim)}</a>',
             "paper": f"{f.rule.paper} ({f.rule.place})",
-            "ours": wide(html.escape(f.ours), 15),
-            "verdict": f"{f.verdict} ({f.rule.basis})",
+            "ours": f.ours,
+            "basis": f.rule.basis,
             "what would change it": f.rule.changes,
         }
         for f in found
     )
-
-
-def link(page, family):
-    """Where a page lies, seen from the once-only pages: 01 to 08 are those of a family."""
-    if page.startswith("derivations/"):
-        return f"../../{page}.html"
-    return f"../{family}/{page}.html" if page < "09" else f"{page}.html"

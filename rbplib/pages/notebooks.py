@@ -3,10 +3,14 @@
 import json
 import logging
 import os
+import platform
 import re
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
@@ -90,11 +94,22 @@ def run_notebook(notebook, family=None, out=None, parameters=None, made_of=None)
     out = Path(out) if out else executed(family) / f"{source.stem}.ipynb"
     ran = root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb"
     with one_at_a_time(out), one_at_a_time(ran):
+        began = time.monotonic()
         page = _execute(source, ran, parameters)
         tidy(page, family and load_family(family).name)
         record = {"notebook": source.stem, "parameters": parameters, "family": family and definition(family)}
         write_page(page, out, record | {"source": cells_digest(nbformat.read(source, 4)), "made_of": made_of})
+        said = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)} | circumstances()
+        write_text(root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json", json.dumps(said))
     return out
+
+
+def circumstances():
+    """When, where and with what something runs; kept beside a page, as the same run gives the same page."""
+    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root(), capture_output=True, text=True)
+    made = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "pandas", "statsmodels"))
+    said = {"date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "commit": git.stdout.strip() or None}
+    return said | {"platform": platform.platform(), "versions": f"Python {platform.python_version()}, {made}"}
 
 
 def write_page(page, out, record):

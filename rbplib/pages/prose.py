@@ -6,19 +6,22 @@ names of files) is no markup: it goes through `token` or `shown`, and tables and
 
 import html
 import json
-import math
+import re
 import unicodedata
-from collections import Counter
 
 import numpy as np
 
-from rbplib.laws.uncertainty import EXPLAINED
+from rbplib.pages.numbers import Values as Values
+from rbplib.pages.numbers import interval, number, p_value
 from rbplib.ranks.exchange import imported_tables
 from rbplib.settings import Corpus, InputError, load_family
 
+MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
 LONG = 40  # characters from which a table cell may break into lines
+FIRST = ("status", "verdict")
+MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "cannot be told": "?"}  # any other word: "!"
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
@@ -43,68 +46,6 @@ def _reference(ch):
 def token(text):
     """A token as it stands in the text, with its spaces and line ends made visible, as safe HTML."""
     return f'<code class="token">{plain("".join(_VISIBLE.get(ch, ch) for ch in str(text)))}</code>'
-
-
-def number(x, digits=3):
-    """A number for a sentence: significant digits, thousands apart, never a bare exponent for everyday sizes."""
-    if x is None or (isinstance(x, float) and math.isnan(x)):
-        return "–"
-    if isinstance(x, bool) or not hasattr(x, "__float__"):
-        return str(x)
-    if math.isinf(x):
-        return "∞" if x > 0 else "−∞"
-    if float(x).is_integer() and abs(x) < 1e15:
-        return f"{int(x):,}".replace("-", "−")
-    if 1e-4 <= abs(x) < 1e6:
-        places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
-        return f"{x:,.{places}f}".replace("-", "−")
-    mantissa, power = f"{x:.{digits - 1}e}".split("e")
-    return f"{mantissa}e{int(power)}".replace("-", "−")
-
-
-def interval(ends, digits=3):
-    """[lo, hi] with both ends to the same digits."""
-    lo, hi = ends
-    return f"[{number(lo, digits)}, {number(hi, digits)}]"
-
-
-class Shown(float):
-    """A number that a sentence shows in so many significant digits, {x} or {x:2}, or in percent, {x:%}."""
-
-    def __format__(self, how):
-        if math.isnan(self):
-            return "no value"
-        return f"{number(100 * float(self), 2)}%" if how == "%" else number(float(self), int(how or 3))
-
-
-class Values:
-    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, {name.told}, ..."""
-
-    def __init__(self, values):
-        numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
-        self.low, self.middle, self.high = map(Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1]))
-        self.found = len(numbers)
-        self.told = f"{len(numbers)} of {len(values)}"
-        self.zeros, self.others = (f"{np.sum((numbers == 0) == zero)} of {len(numbers)}" for zero in (True, False))
-        names = Counter(v for v in values if isinstance(v, str))
-        self.names = ", ".join(sorted(names))
-        known = sorted(names, key=[*EXPLAINED, *sorted(names)].index)
-        self.counts = ", ".join(f"{name} {names[name]}" for name in known) + f" of {len(values)}"
-        ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
-        self.narrowest, self.widest = (interval(ends[i]) if ends else "–" for i in (0, -1))
-
-    @property
-    def range(self):
-        return self.between("")
-
-    def between(self, how):
-        """Both ends; one number where there is one alone."""
-        low, high = (format(end, how) for end in (self.low, self.high))
-        return "no value" if not self.found else low if low == high else f"{low} to {high}"
-
-    def __format__(self, how):
-        between = self.between(how)
-        return f"median {self.middle:{how}}, {between}" if " to " in between else between
 
 
 def predictions(errors, inside):
@@ -172,43 +113,72 @@ def within(ks, tables):
     return used
 
 
-def table(frame, caption="", download=None, digits=3, safe=()):
+def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False):
     """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
+    All columns `X: low` and `X: high` are one; a status comes first.
     download: a file name under which the whole frame is offered as CSV, made from the page itself, with all digits.
     digits: significant digits shown. safe: columns that already hold safe HTML, such as `token(...)`.
+    columns: those to show, by default MOST that differ from row to row. fold: show the caption until it is clicked.
     """
     from IPython.display import HTML, display
 
-    display(HTML(table_html(frame, caption, download, digits, safe)))
+    display(HTML(table_html(frame, caption, download, digits, safe, columns, fold)))
 
 
-def table_html(frame, caption="", download=None, digits=3, safe=()):
+def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False):
     told = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
     frame = told.assign(**{name: frame[name] for name in safe})
-    rows = (zip(frame.columns, record, strict=True) for record in frame.itertuples(index=False))
-    body = "".join(f"<tr>{''.join(_cell(x, digits, name in safe) for name, x in row)}</tr>" for row in rows)
-    body = body or f'<tr><td colspan="{max(1, len(frame.columns))}">nothing to show</td></tr>'
-    head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in frame.columns)
-    title = f"<caption>{html.escape(html.unescape(caption))}</caption>" if caption else ""
-    link = ""
-    if download:
-        data, name = html.escape(json.dumps(frame.to_csv(index=False))), html.escape(download)
-        link = f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV</a></p>'
-    wrap = "rbp-table-wrap" + " tall" * (len(frame) > TALL)
-    return (
-        f'<div class="{wrap}"><table class="rbp-table">{title}<thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table>{link}</div>"
-    )
+    rows = list(map(joined, frame.to_dict("records")))
+    empty = [joined(dict.fromkeys(frame.columns))]
+    chosen, alike = choose(rows or empty, columns, safe)
+    body = "".join(f"<tr>{''.join(_cell(row[n], n, digits, n in safe) for n in chosen)}</tr>" for row in rows)
+    body = body or f'<tr><td colspan="{max(1, len(chosen))}">nothing to show</td></tr>'
+    head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in chosen)
+    caption = html.escape(html.unescape(caption))
+    title = f"<caption>{caption}</caption>" if caption and not fold else ""
+    same = "; ".join(f"{n} {number(rows[0][n], digits)}" for n in alike)
+    note = f"<p>In every row: {html.escape(same)}.</p>" * bool(alike)
+    if download or len(chosen) + len(alike) < len(empty[0]):
+        data, name = html.escape(json.dumps(frame.to_csv(index=False))), html.escape(download or "table.csv")
+        whole = f" with all {len(frame.columns)} columns" * (len(chosen) < len(empty[0]))
+        note += f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV{whole}</a></p>'
+    table = f'<table class="rbp-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    text = f'<div class="rbp-table-wrap{" tall" * (len(frame) > TALL)}">{table}{note}</div>'
+    return f'<details class="rbp-fold"><summary>{caption}</summary>{text}</details>' if fold else text
 
 
-def _cell(value, digits, safe):
+def joined(row):
+    """A row with its intervals but those over documents in one cell, {of what: (low, high)}, and its status first."""
+    lows = [n for n in map(str, row) if re.fullmatch("(.*: )?low", n) and f"{n[:-3]}high" in row]
+    ends = {n[:-3].rstrip(": "): (row[n], row[f"{n[:-3]}high"]) for n in lows if not n.startswith("documents")}
+    gone = {*lows[1:], *(f"{n[:-3]}high" for n in lows)}
+    row = {"intervals" if n in lows else n: ends if n in lows else x for n, x in row.items() if n not in gone}
+    return {n: row[n] for n in sorted(row, key=lambda n: n not in FIRST)}
+
+
+def choose(rows, columns, safe):
+    """(columns that a table shows, those left out as they say the same in every row) of rows that are alike."""
+    if columns is not None or len(rows[0]) <= MOST:
+        return [n for n in rows[0] if columns is None or n in columns], []
+    alike = [
+        n for n in rows[0] if len(rows) > 1 and n not in (*safe, "intervals") and len({str(r[n]) for r in rows}) == 1
+    ]
+    return [n for n in rows[0] if n not in alike][:MOST], alike
+
+
+def _cell(value, name, digits, safe):
     """One cell: a number with the whole of it to sort by, or text; a short name is not broken at its hyphen."""
+    if isinstance(value, dict):
+        lines = "".join(f"<div>{html.escape(of)} <span>{interval(x, digits)}</span></div>" for of, x in value.items())
+        return f'<td class="num many" data-sort="{float(next(iter(value.values()))[0])!r}">{lines}</td>'
     if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
-        return f'<td class="num" data-sort="{float(value)!r}">{number(value, digits)}</td>'
+        told = p_value(value).removeprefix("p ").removeprefix("= ") if name == "p" else number(value, digits)
+        return f'<td class="num" data-sort="{float(value)!r}">{html.escape(told)}</td>'
     text = str(value)
     kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
-    return f'<td class="{kind}">{text if safe else html.escape(text)}</td>'
+    mark = f'<span aria-hidden="true">{MARKS.get(text, "!")}</span> ' if name in FIRST else ""
+    return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{text if safe else html.escape(text)}</td>'
 
 
 def share_read(record):

@@ -51,8 +51,8 @@ def test_theory_rows_are_computed_and_typed(theory):
     assert {r.rule.basis for r in theory} <= set(claims.BASIS)
     ours = " ".join(r.ours for r in theory)
     assert "−3.1%" in ours and "2.4%" in ours and "0.854" in ours  # the GPT-2 pair, from exact sums
-    frame = claims.finding_frame(theory, "nano-pythia")
-    assert len(frame) == len(theory) and frame["claim"].str.contains('<a href="').all()
+    frame = claims.finding_frame(theory)
+    assert len(frame) == len(theory) and frame["claim"].str.contains('<a href="page:').all()
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -168,10 +168,16 @@ def law(corpus, k=1, r2=0.99, alpha=0.05):
     )  # fmt: skip
 
 
+def answers(monkeypatch):
+    """The lines that a page's answer will have."""
+    said = []
+    monkeypatch.setattr(claims, "say", lambda text, name=None, **_: said.extend(text.splitlines() if name else ()))
+    return said
+
+
 def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
     """The very same object, so that a change of the rule changes both."""
-    said, judged, seen = [], claims.judged, []
-    monkeypatch.setattr(claims, "say", lambda text, **_: said.append(text))
+    judged, seen, said = claims.judged, [], answers(monkeypatch)
     monkeypatch.setattr(claims, "judged", lambda rule, *more, **how: seen.append(rule) or judged(rule, *more, **how))
     laws = [law(c, r2=r2) for c, r2 in zip("abcd", (0.976, 0.98, 0.99, 0.96), strict=True)]
     claims.judge("02_top1_law", laws=laws)
@@ -185,8 +191,7 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
 
 
 def test_several_ranks_take_a_line_each(monkeypatch):
-    said = []
-    monkeypatch.setattr(claims, "say", lambda text, **_: said.append(text))
+    said = answers(monkeypatch)
     claims.judge("03_moderate_k", laws=[law(c, k) for c in "abc" for k in (10, 100, 7)])
     assert len(said) == 2 and all("3 of 3 corpora" in s for s in said)  # k = 7 is no claim, k = 50 was not measured
     assert "at k = 10." in said[0] and "at k = 100." in said[1]
@@ -236,9 +241,17 @@ def test_a_flat_end_needs_a_sign_over_families_that_noise_does_not_give(interval
     assert "median" not in found.ours and "over 5 families" in found.ours
 
 
-def test_too_few_cases_say_so_on_a_page(monkeypatch):
+def test_a_page_without_a_case_says_so(monkeypatch):
     said = []
-    monkeypatch.setattr(claims, "say", lambda text, **_: said.append(text))
+    monkeypatch.setattr(claims, "say", lambda text, name=None, **_: said.append((name, text)))
+    claims.judge("09_families", laws=[law(c) for c in "abcd"])
+    claims.judge("09_families", laws=[])
+    assert said[0][0] == "answer" and said[0][1].startswith("- ✓ **agrees.** At k = 1")
+    assert said[1:] == [("answer", "No case was measured on which a claim could be judged.")]
+
+
+def test_too_few_cases_say_so_on_a_page(monkeypatch):
+    said = answers(monkeypatch)
     claims.judge("02_top1_law", laws=[law("a", r2=1.0)])
     assert said[0].endswith("here: R² 1; cannot be told: holds in 1 of 1, too few to decide.")
     assert not re.search(r"agrees (on|in) 1 of 1|1\.000 to 1\.000|(\S+) to \1\b", " ".join(said))
@@ -295,12 +308,6 @@ def test_a_malformed_claim_is_told_in_one_sentence(entry, said):
 def test_a_number_that_no_case_has_is_told():
     with pytest.raises(InputError, match="asks a case for 'r3'"):
         claims.measure("r3", law("a"))
-
-
-def test_every_link_leads_to_a_page():
-    assert claims.link("02_top1_law", "nano-gpt2") == "../nano-gpt2/02_top1_law.html"
-    assert claims.link("10_published", "nano-gpt2") == "10_published.html"
-    assert claims.link("derivations/entropy", "nano-gpt2") == "../../derivations/entropy.html"
 
 
 def test_spread_ignores_what_has_no_value():

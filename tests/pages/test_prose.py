@@ -45,7 +45,59 @@ def test_numbers(x, shown):
 
 
 def test_tiny_numbers_keep_their_size():
-    assert prose.number(3.21e-9) == "3.21e−9"
+    assert prose.number(3.21e-9) == "3.21 × 10⁻⁹" and prose.number(1e9) == "1,000,000,000"
+    assert prose.number(1.7e15 + 0.5) == "1.70 × 10¹⁵" and prose.number(4.4e-16) == "0" == prose.number(-9.9e-10)
+
+
+def test_a_p_value_says_no_more_than_resampling_can():
+    assert [prose.p_value(p) for p in (1.7e-72, 0.00099, 0.001, 0.0312)] == ["p < 0.001"] * 2 + [
+        "p = 0.0010",
+        "p = 0.031",
+    ]
+    told = prose.Values([1e-9, 0.4])
+    assert told.p == "p < 0.001 to p = 0.40" and f"{told.low:p}" == "p < 0.001"
+
+
+def rows(text):
+    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", text, re.S)]
+
+
+WIDE = pd.DataFrame(
+    {
+        "corpus": ["a", "b"], "k": [1, 1], "alpha": [0.5, 0.25], "documents: low": [0.1, 0.1], "documents: high": 0.6,
+        "sources: low": [0.25, 0.1], "sources: high": [0.75, 0.4], "models: low": [0.0, math.nan], "models: high": 0.9,
+        "R²": [0.9, 0.99], "p": [1e-9, 0.25], "p, documents": [0.5, 0.75], "n": [3, 4],
+        "status": ["ok", "few hits"],
+    }
+)  # fmt: skip
+
+
+def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_the_rest_as_csv():
+    text = prose.table_html(WIDE, "Laws.")
+    head, first, second = rows(text)
+    assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
+    plain = [re.sub("<[^>]+>", "", cell) for cell in first]
+    assert plain[0] == "✓ ok" and plain[3] == "sources [0.250, 0.750]models [0, 0.900]"
+    assert plain[5] == "&lt; 0.001"
+    assert re.sub("<[^>]+>", "", second[0]) == "! few hits" and "In every row: k 1." in text
+    csv = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
+    assert (
+        csv.splitlines()[0].split(",")[:3] == ["corpus", "k", "alpha"] and "1e-09" in csv and "all 14 columns" in text
+    )
+
+
+def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():
+    narrow = WIDE[["corpus", "k", "sources: low", "sources: high"]]
+    assert rows(prose.table_html(narrow))[0] == ["corpus", "k", "intervals"] and "data-csv" not in prose.table_html(
+        narrow
+    )
+    assert rows(prose.table_html(WIDE, columns=["n", "status"]))[0] == ["status", "n"]
+    assert "nothing to show" in prose.table_html(WIDE[:0]) and len(rows(prose.table_html(WIDE[:0]))[0]) == 6
+
+
+def test_a_folded_table_shows_its_caption_alone():
+    text = prose.table_html(WIDE, "a < b", fold=True)
+    assert text.startswith('<details class="rbp-fold"><summary>a &lt; b</summary>') and "<caption>" not in text
 
 
 def test_table_escapes_text_sorts_numbers_and_keeps_all_digits_in_the_csv():

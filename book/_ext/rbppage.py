@@ -1,0 +1,193 @@
+"""The parts that every page of results has: its opening, the answer of its run, its code in one fold, how it was made.
+
+The notebooks keep their order. When HTML is made, what a run said under a name, `say(..., name="answer")`, is lifted to
+the top of the page and hidden code is gathered at its end; the opening comes from `book/pages.yml`, the rest from the
+page's own record.
+"""
+
+import html
+import json
+import re
+import shlex
+from pathlib import Path
+
+import yaml
+from docutils import nodes
+
+PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
+NAMED = re.compile(r'<a href="page:([\w./-]+)">(.*?)</a>', re.S)
+DEFAULT = "nano-pythia"
+SURE = "How sure, and what would change it"  # the heading under which the claims of a page are gone through
+PARAMETERS = {"parameters", "injected-parameters"}
+
+
+def raw(text):
+    return nodes.raw("", text, format="html")
+
+
+def fold(title, inside, kind):
+    """A collapsed part of the page that the keyboard opens."""
+    return [
+        raw(f'<details class="rbp-fold {kind}"><summary>{html.escape(title)}</summary>'),
+        *inside,
+        raw("</details>"),
+    ]
+
+
+def build_parts(app, doctree):
+    """Give an executed page its parts, before the contents of the page are collected."""
+    if not (here := PAGE.fullmatch(app.env.docname)):
+        return
+    path, listed = Path(app.env.doc2path(app.env.docname)), Path(app.srcdir) / "book" / "pages.yml"
+    sections = [n for n in doctree.children if isinstance(n, nodes.section)]
+    if path.suffix != ".ipynb" or not sections:
+        return
+    page, notebook = sections[0], json.loads(path.read_text(encoding="utf-8"))
+    opening = []
+    if listed.is_file():
+        app.env.note_dependency(str(listed))
+        opening = open_page(yaml.safe_load(listed.read_text(encoding="utf-8")).get(here["page"]))
+    answer = lift_answer(doctree, notebook["cells"])
+    for section in doctree.findall(nodes.section):
+        if section[0].astext() == SURE:
+            section[1:1] = sure(app, here["page"])
+    code = gather_code(doctree)
+    title = next(i for i, n in enumerate(page.children) if isinstance(n, nodes.title))
+    page.children[title + 1 : title + 1] = opening
+    first = next((i for i, n in enumerate(page.children) if is_cell(n) or isinstance(n, nodes.section)), len(page))
+    page.children[first:first] = answer
+    end = fold("The code of this page", code, "rbp-code") if code else []
+    run = Path(app.srcdir) / "logs" / "runs" / f"{here['family']}-{here['page']}.json"
+    page.children += end + made(notebook, json.loads(run.read_text(encoding="utf-8")) if run.is_file() else {})
+    for node in page.children:
+        node.parent = page
+
+
+def link_to(page):
+    """A link that `link_pages` completes when it knows all pages and their titles."""
+    return f'<a href="page:{html.escape(page)}"></a>'
+
+
+def is_cell(node):
+    return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
+
+
+def open_page(said):
+    """The question in a line; what the reader will know, what it needs, how long it takes."""
+    if not said:
+        return []
+    needs = ", ".join(link_to(p) for p in said["needs"]) or "nothing before it"
+    goals = "".join(f"<li>{html.escape(goal)}</li>" for goal in said["goals"])
+    return [
+        raw(
+            f'<div class="rbp-opening"><p class="rbp-question">{html.escape(said["question"])}</p>'
+            f"<p>After this page you can</p><ul>{goals}</ul>"
+            f"<p>Needs: {needs}. About {said['minutes']} minutes.</p></div>"
+        )
+    ]
+
+
+def lift_answer(doctree, cells):
+    """Take what the run said under a name out of its place."""
+    found = []
+    for cell in list(doctree.findall(is_cell)):
+        shown = [o for o in cells[cell["cell_index"]].get("outputs", ()) if "data" in o]
+        bundles = list(cell.findall(lambda n: isinstance(n, nodes.container) and n.get("nb_element") == "mime_bundle"))
+        for output, bundle in zip(shown, bundles, strict=True):
+            if output.get("metadata", {}).get("rbp"):
+                found.append(bundle)
+                bundle.parent.remove(bundle)
+    if not found:
+        return []
+    box = nodes.container(classes=["rbp-answer"])
+    box += [nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]), *found]
+    return [box]
+
+
+def sure(app, page):
+    """What each claim of a page rests on, what would change its verdict, its proof and its neighbours' pages."""
+    place = Path(app.srcdir) / "book" / "claims.yml"
+    app.env.note_dependency(str(place))
+    items = ""
+    for rule in yaml.safe_load(place.read_text(encoding="utf-8")).values():
+        if page in rule["pages"]:
+            k = rule.get("k", "")
+            claim = rule["claim"].replace("{k}", ", ".join(map(str, k)) if isinstance(k, list) else str(k))
+            others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
+            items += f"<li><em>{html.escape(claim)}</em>: {html.escape(rule['basis'])}"
+            items += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
+            items += f". See also {others}.</li>" if others else ".</li>"
+    return [raw(f"<ul>{items}</ul>")] if items else []
+
+
+def gather_code(doctree):
+    """Take the hidden source of every cell out of its place, in order; cells and sections left empty go."""
+    found = []
+    for cell in list(doctree.findall(is_cell)):
+        source = next((n for n in cell.children if n.get("nb_element") == "cell_code_source"), None)
+        if source is not None and cell.get("hide_mode") == "input":
+            cell.remove(source)
+            del cell["hide_mode"]
+            found.append(source)
+        for part in [n for n in cell.children if n.get("nb_element") == "cell_code_output" and not n.children]:
+            cell.remove(part)
+        if not cell.children:
+            section = cell.parent
+            section.remove(cell)
+            if all(isinstance(n, nodes.title) for n in section.children):
+                section.parent.remove(section)
+    return found
+
+
+def made(notebook, run):
+    """How the page was made: the line that makes it again, its parameters, and where, when and with what it ran."""
+    record = notebook["metadata"].get("rbp")
+    if not record or "notebook" not in record:
+        return []
+    line = f"papermill notebooks/{record['notebook']}.ipynb {record['notebook']}.ipynb"
+    for name, value in record["parameters"].items():
+        kind, text = (
+            ("-p", str(value)) if isinstance(value, str | int | float) else ("-y", f"{name}: {json.dumps(value)}")
+        )
+        line += f" {kind} {name} {shlex.quote(text)}" if kind == "-p" else f" {kind} {shlex.quote(text)}"
+    cells = (c for c in notebook["cells"] if PARAMETERS & set(c["metadata"].get("tags", ())))
+    asked = "\n".join("".join(c["source"]) for c in cells).strip()
+    run = run if run.get("page") == record["page"] else {}
+    rows = {"Date": run.get("date"), "Seconds": run.get("seconds"), "Commit": run.get("commit")}
+    rows |= {"Platform": run.get("platform"), "Versions": run.get("versions"), "Cells": record.get("source")}
+    rows |= {"Made of": record.get("made_of"), "Page": record.get("page")}
+    told = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None)
+    inside = [
+        literal(line, "bash"),
+        *([literal(asked, "python")] if asked else []),
+        raw(f'<dl class="rbp-made">{told}</dl>'),
+    ]
+    return fold("How this page was made", inside, "rbp-footer")
+
+
+def literal(text, language):
+    return nodes.literal_block(text, text, language=language)
+
+
+def link_pages(app, pagename, templatename, context, doctree):
+    """Complete the links to `page:NAME`: to the same family's page where it has one; empty ones take its title."""
+    here = PAGE.fullmatch(pagename)
+    if not here or "body" not in context:
+        return
+
+    def link(match):
+        folders = (f"_executed/{here['family']}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
+        names = [f"book/{folder}/{match[1]}".replace("//", "/") for folder in folders]
+        names += sorted(name for name in app.env.found_docs if re.fullmatch(rf"book/_executed/[^/]+/{match[1]}", name))
+        if not (found := next((name for name in names if name in app.env.found_docs), None)):
+            return match[2] or match[1]
+        title = html.escape(app.env.titles[found].astext().removesuffix(f": {here['family']}"))
+        return f'<a href="{html.escape(app.builder.get_relative_uri(pagename, found))}">{match[2] or title}</a>'
+
+    context["body"] = NAMED.sub(link, context["body"])
+
+
+def setup(app):
+    app.connect("doctree-read", build_parts, priority=400)
+    app.connect("html-page-context", link_pages)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,163 @@
+"""The parts of a page of results: opening, answer, code in one fold, how it was made; every notebook has its share."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from notebookfiles import KERNEL
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.md"))
+OPENINGS = yaml.safe_load((ROOT / "book" / "pages.yml").read_text(encoding="utf-8"))
+RUN = {"page": "the digest", "date": "2026-01-02 03:04 UTC", "seconds": 7, "commit": "abc1234", "platform": "<Linux>"}
+
+
+def shown(text, name=None):
+    return new_output("display_data", {"text/markdown": text}, metadata={"rbp": name} if name else {})
+
+
+def planted(digest="the digest"):
+    hidden = {"tags": ["hide-input"]}
+    cells = [
+        new_markdown_cell("# A law\n\nOpening words."),
+        new_code_cell("k: int = 1  # rank", metadata={"tags": ["parameters", "remove-cell"]}),
+        new_code_cell("k = 10", metadata={"tags": ["injected-parameters", "remove-cell"]}),
+        new_code_cell("import first", metadata=hidden),
+        new_markdown_cell("## Results"),
+        new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
+        new_code_cell("second()", metadata=hidden, outputs=[shown("A sentence.")]),
+        new_markdown_cell("## The answer stands here"),
+        new_code_cell("judge()", metadata=hidden, outputs=[shown("- **It agrees.** $x$ is 0.25.", "answer")]),
+        new_markdown_cell("## How sure, and what would change it"),
+        new_code_cell("sure()", metadata=hidden, outputs=[shown("An end.")]),
+    ]
+    given = {"k": 10, "corpora": ["a b"], "family": "it's"}
+    record = {"notebook": "02_x", "parameters": given, "source": "s0", "made_of": None, "page": digest}
+    return new_notebook(cells=cells, metadata={"rbp": record, **KERNEL})
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """{page: HTML} of a planted page, of one whose kept circumstances are another run's, and of pages that it names."""
+    place = tmp_path_factory.mktemp("parts")
+    (place / "logs/runs").mkdir(parents=True)
+    for family, digest in (("fam", "the digest"), ("other", "another digest")):
+        folder = place / "book/_executed" / family
+        folder.mkdir(parents=True)
+        nbformat.write(planted(digest), folder / "02_x.ipynb")
+        (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
+    (place / "book/_executed/fam/03_y.md").write_text("# The <next> page: fam\n")
+    (place / "book/derivations").mkdir()
+    (place / "book/derivations/power.md").write_text("# The proof\n")
+    opening = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y"], "minutes": 12}
+    claim = {"claim": "At k = {k} it <holds>", "k": [1, 10], "basis": "measured", "changes": "more sizes"}
+    claim["pages"] = ["02_x", "derivations/power", "none", "03_y"]
+    other = {"claim": "Another", "basis": "measured", "pages": ["03_y"]}
+    (place / "book/claims.yml").write_text(json.dumps({"a": claim, "b": other}))
+    (place / "book/pages.yml").write_text(json.dumps({"02_x": opening}))
+    pages = ["_executed/fam/02_x", "_executed/fam/03_y", "_executed/other/02_x", "derivations/power"]
+    listed = "\n".join(f"book/{page}" for page in pages)
+    (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
+    config = {"extensions": ["myst_nb", "rbppage"], "nb_execution_mode": "off", "nb_render_markdown_format": "myst"}
+    config |= {"myst_enable_extensions": ["dollarmath"], "nb_ipywidgets_js": {}}
+    (place / "conf.py").write_text("\n".join(f"{name} = {value!r}" for name, value in config.items()))
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"]  # another process:
+    paths = {"PYTHONPATH": str(ROOT / "book" / "_ext")}  # myst_nb registers itself for all later builds of this one
+    done = subprocess.run(command, env={**os.environ, **paths}, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return {page: (place / "out/book" / f"{page}.html").read_text(encoding="utf-8") for page in pages}
+
+
+@pytest.fixture
+def page(built):
+    return built["_executed/fam/02_x"]
+
+
+def text(html):
+    return " ".join(re.sub(r"<[^>]+>", "", html).split())
+
+
+def test_a_page_opens_with_its_question_and_what_it_needs(page):
+    opening = page.split('<div class="rbp-opening">')[1].split("</div>")[0]
+    assert "Is it &lt; 1?" in opening and opening.count("<li>") == 2 and "About 12 minutes" in opening
+    assert '<a href="03_y.html">The &lt;next&gt; page</a>' in opening
+    assert page.index("</h1>") < page.index("rbp-opening") < page.index("Opening words")
+
+
+def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
+    assert page.count("It agrees.") == 1 and page.count('class="rbp-answer') + page.count("rbp-answer docutils") >= 1
+    assert page.index("Opening words") < page.index("It agrees.") < page.index("Results</h2>" if 0 else "Results<")
+    assert "The answer stands here" not in page and "math" in page.split("It agrees.")[1][:200]
+
+
+def test_hidden_code_is_in_one_fold_in_order_and_shown_code_stays(page):
+    assert page.count("The code of this page") == 1 and "Show code cell source" not in page
+    before, code = page.split("The code of this page")
+    code = text(code.split("</details>")[0])
+    assert re.search(r"import first.*second\(\).*judge\(\).*sure\(\)", code) and "shown_code" not in code
+    assert "shown_code" in text(before) and "A sentence." in before and "second()" not in text(before)
+
+
+def test_the_footer_says_how_the_page_was_made(page):
+    footer = text(page.split("How this page was made")[1].split("</details>")[0])
+    line = "papermill notebooks/02_x.ipynb 02_x.ipynb -y 'corpora: [\"a b\"]' -p family"
+    assert line in footer and "k: int = 1 # rank k = 10" in footer
+    for said in ("2026-01-02 03:04 UTC", "Seconds7", "abc1234", "&lt;Linux&gt;", "the digest"):
+        assert said in footer
+
+
+def test_circumstances_of_another_run_are_not_said(built):
+    assert "How this page was made" in built["_executed/other/02_x"]
+    assert "2026-01-02" not in built["_executed/other/02_x"] and "another digest" in built["_executed/other/02_x"]
+
+
+def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbours(page):
+    said = page.split("<li><em>At k")[1].split("</ul>")[0]
+    words = "= 1, 10 it &lt;holds&gt; : measured; what would change it: more sizes. See also"
+    assert words.replace(" : ", ": ") in text(said) and "Another" not in said
+    assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
+    assert "page:0" not in page and "page:d" not in page
+
+
+def test_the_line_of_the_footer_runs_in_a_shell(page):
+    import html
+    import shlex
+
+    line = html.unescape(text(page.split("How this page was made")[1].split("</pre>")[0]))
+    words = shlex.split(line[line.index("papermill") :])
+    assert words[words.index("family") + 1 :][:4] == ["it's", "-p", "k", "10"]
+    assert yaml.safe_load(words[words.index("-y") + 1]) == {"corpora": ["a b"]}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+class TestEveryPage:
+    def test_it_has_an_opening(self, path):
+        said = OPENINGS[path.stem]
+        assert set(said) == {"question", "goals", "needs", "minutes"}
+        assert said["question"].endswith("?") and len(said["question"]) < 110
+        assert len(said["goals"]) >= 2 and 5 <= said["minutes"] <= 60
+        known = {p.stem for p in [*NOTEBOOKS, *(ROOT / "book" / "derivations").glob("*.md")]}
+        assert set(said["needs"]) <= known - {path.stem}
+
+    def test_it_has_an_answer_of_its_run(self, path):
+        source = path.read_text(encoding="utf-8")
+        assert re.search(r'claims\.judge\(|, name="', source)
+
+
+def test_no_opening_is_of_a_page_that_is_gone():
+    assert set(OPENINGS) == {p.stem for p in NOTEBOOKS}
+
+
+def test_the_extensions_are_small():
+    for path in (ROOT / "book" / "_ext").glob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        functions = [n for n in ast.walk(ast.parse("\n".join(lines))) if isinstance(n, ast.FunctionDef)]
+        assert len(lines) <= 260 and max(n.end_lineno - n.lineno for n in functions) <= 42, path.name
