@@ -1,0 +1,183 @@
+"""The session with a GPU: rehearsed whole with nothing but what a bare machine has, and what befalls its steps."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import counting, gpu, gpu_session, heads, report
+from rbplib.ranks.engine import head_ranks
+from rbplib.ranks.exchange import read_counts
+
+ROOT = Path(__file__).resolve().parents[2]
+ABSENT = ("pandas", "pyarrow", "datasets", "matplotlib", "scipy", "statsmodels", "psutil", "accelerate")
+FORBID = f"""
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+def find_spec(name, path=None, target=None):
+    return None if name.partition(".")[0] in {ABSENT} else find(name, path, target)
+PathFinder.find_spec = staticmethod(find_spec)
+"""
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Environment of processes that find none of ABSENT, nor do those that they start: no finder knows them."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(FORBID)
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("RBP_", "PYTEST_"))}
+    return own | {"PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+
+
+def test_the_whole_session_is_rehearsed_on_a_bare_machine(bare, tmp_path):
+    assert subprocess.run([sys.executable, "-c", "import pandas"], env=bare, capture_output=True).returncode == 1
+    out = tmp_path / "results"
+    command = [sys.executable, "-m", "benchmarks.gpu_session", "--small", "--out", str(out)]
+    command += ["--tests", "tests/gpu/test_gpu_ranks.py::test_nan_is_refused_with_its_position"]
+    done = subprocess.run(command, env=bare, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = {p.name for p in out.iterdir()}
+    assert files == {
+        "session.json", "tests.json", "gpu.json", "gpu_profile.txt",
+        "ladder.json", "ladder.counts", "ladder_checkpoints.npz", "ladder_weights.safetensors",
+    }  # fmt: skip
+    assert len(files) <= gpu_session.MOST_FILES and sum(p.stat().st_size for p in out.iterdir()) < 5e6
+    said = json.loads((out / "session.json").read_text())
+    assert said["status"] == 0 and list(said["steps"]) == list(gpu_session.FAILED)
+    assert "no result" in said["machine"]["device"] or torch.cuda.is_available()
+    tests = json.loads((out / "tests.json").read_text())
+    assert tests["passed"] == len(tests["tests"]) == 1 and tests["skipped"] == 0
+    found = json.loads((out / "gpu.json").read_text())
+    assert all("failed" not in way for about in found["heads"].values() for way in about["ways"].values())
+    assert all(way.get("moved", 0) == 0 for about in found["heads"].values() for way in about["ways"].values())
+    assert all(len(about["cases"]) == len(gpu.SMALL_BATCHES) for about in found["shapes"].values())
+    assert "Self CPU" in (out / "gpu_profile.txt").read_text()
+    read_counts(out / "ladder.counts")
+
+
+def test_a_bare_machine_reads_every_part_of_the_session(bare):
+    """Engine, heads, loading, measuring, recipe and the tests themselves, in one process."""
+    names = "rbplib.ranks.engine rbplib.models.heads rbplib.models.load rbplib.ranks.measure training.train"
+    names += " training.large benchmarks.gpu benchmarks.gpu_session tests.gpu.test_gpu_ranks"
+    names += " tests.gpu.test_gpu_models tests.gpu.test_gpu_training"
+    code = f"for name in '{names}'.split(): __import__(name)"
+    done = subprocess.run([sys.executable, "-c", code], env=bare, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("begun", flush=True)
+subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"])
+time.sleep(60)
+"""
+
+
+def test_a_step_that_fails_or_hangs_leaves_the_others(tmp_path, monkeypatch, capsys):
+    made = tmp_path / "made"
+    fine = f"open({str(made)!r}, 'w').write('x'); print('fine')"
+    steps = {"tests": "import sys; sys.exit(3)", "benchmark": STUBBORN, "ladder": fine}
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
+    monkeypatch.setattr(gpu_session, "GRACE", 0.3)
+    monkeypatch.setattr(gpu_session, "SHARES", {"tests": 0.5, "benchmark": 0.01, "ladder": 0.5})
+    assert gpu_session.session(tmp_path / "out", True, 4.0, list(steps)) == 30
+    said = json.loads((tmp_path / "out" / "session.json").read_text())
+    assert [step["status"] for step in said["steps"].values()] == [3, -9, 0] and said["status"] == 30
+    assert [step["stopped_by_the_clock"] for step in said["steps"].values()] == [False, True, False]
+    assert said["steps"]["benchmark"]["output"] == ["begun"] and said["steps"]["benchmark"]["seconds"] < 30
+    assert made.is_file() and "benchmark: failed" in capsys.readouterr().out
+
+
+def test_results_stay_within_their_limits(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("ladder.counts", *gpu_session.OPTIONAL):
+        (out / name).write_bytes(b"x" * 100)
+    monkeypatch.setattr(gpu_session, "MOST_BYTES", 250)
+    assert gpu_session.keep_within(out) == list(gpu_session.OPTIONAL[:2])
+    assert {p.name for p in out.iterdir()} == {"ladder.counts", gpu_session.OPTIONAL[2]}
+    assert (tmp_path / f"out.left-{gpu_session.OPTIONAL[0]}").is_file()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_without_a_gpu_it_says_what_can_be_done(capsys, tmp_path):
+    assert gpu_session.main(["--out", str(tmp_path / "out")]) == 2 and not (tmp_path / "out").exists()
+    assert capsys.readouterr().err.strip().endswith("rehearse with --small, or run this where there is one.")
+    assert gpu.main([]) == 0 and "not measured" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        gpu.main(["--small"])  # a rehearsal would stand where results do
+
+
+def test_every_way_counts_as_the_engine_does():
+    hidden, head, targets = heads.states(130, 24, 1700, "cpu", torch.bfloat16)
+    ranks = {None: head_ranks(hidden, head, targets), "stored": head_ranks(hidden, head, targets, dtype=None)}
+    ways, seen = heads.ways("cpu", compiler=False), 0
+    for name, (run, of) in ways.items():
+        if of:
+            truth, found = ranks["stored" if "dtype=None" in of else None], run(hidden, head, targets)
+            assert torch.equal(found.greater, truth.greater) and torch.equal(found.ties, truth.ties), name
+            torch.testing.assert_close(found.logprob, truth.logprob, atol=3e-6, rtol=1e-6)
+            seen += 1
+    assert seen == len(ways) - 2 and ranks["stored"].ties.sum() > ranks[None].ties.sum() + 100
+    own = torch.randn(130, 1)
+    for sums in (heads.three_sums, heads.boolean_exp2, heads.boolean_exp):
+        scores = torch.randn(130, 999, generator=torch.Generator().manual_seed(1)).round(decimals=1)
+        scores[:, :1] = own
+        torch.testing.assert_close(sums(scores.clone(), own), heads.engine_sums(scores.clone(), own), rtol=1e-5, atol=0)
+
+
+def test_bf16_scores_are_compared_exactly_as_they_are():
+    """Every pair of bfloat16 numbers, infinities too, compares as its float32 values do: widening keeps the order."""
+    every = torch.arange(-(2**15), 2**15, 7).to(torch.int16).view(torch.bfloat16)
+    every = every[~every.isnan()]
+    wide = every.float()
+    assert len(every) > 9000 and torch.equal(wide.bfloat16(), every)
+    for own in every[::301]:
+        assert torch.equal(every > own, wide > own.float()) and torch.equal(every == own, wide == own.float())
+
+
+def test_passes_and_waits_are_counted():
+    a = torch.randn(50, 40)
+    with counting.Counting(least=a.numel()) as counted:
+        b = a + 1  # read, written
+        b.mul_(2)  # the same
+        b.view(-1), b.t(), b[:, :20]  # nothing
+        torch.gt(a, 0.0, out=b)  # the same
+        b.sum(1)  # read
+        (a > 0).sum()  # read, written as bytes, read as bytes
+        b.copy_(a)  # read, written
+    assert counted.moved == 4 * a.numel() * (2 + 2 + 2 + 1 + 1.5 + 2)
+    mask = a > 0
+    for run, n in ((lambda: a.sum().item(), 1), (lambda: a[mask], 1), (lambda: bool(mask.any()), 1),
+                   (lambda: mask.nonzero(), 1), (lambda: a[torch.tensor([1])] + 1, 0)):  # fmt: skip
+        assert counting.waits(run) == n
+
+
+def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkeypatch):
+    page = "# B\n<!-- gpu -->\nold\n<!-- end gpu -->\n"
+    (tmp_path / "README.md").write_text(page)
+    monkeypatch.setattr(report, "README", tmp_path / "README.md")
+    monkeypatch.setattr(report, "GPU", tmp_path / "gpu.json")
+    report.fill("gpu", report.gpu_text())
+    assert "No CUDA line of this project has been run" in (tmp_path / "README.md").read_text()
+    (tmp_path / "gpu.json").write_text(json.dumps({"device": "a processor: a rehearsal, no result", "table": "| 1 |"}))
+    assert "No CUDA line" in report.gpu_text()
+    case = {"batch": 4, "length": 512, "seconds": [[1.0, 1.1, 0.9]] * 3, "tok_s": 2048.0, "over": 0.021}
+    case |= {"over_range": [0.01, 0.04], "over_body": 0.2, "peak_mb": 10.0, "full_peak_mb": 900.0, "rate_share": 0.5}
+    case |= {"waits": 6, "device_waits": 7, "body_waits": 1}
+    found = {"device": "NVIDIA X", "torch": "2.11", "dtype": "bfloat16", "rate": 7e14, "copy_rate": 4e12}
+    found |= {"shapes": {"410m": {"cases": [case]}, "6.9b": {"cases": [{"batch": 32, "length": 2048, "failed": "x"}]}}}
+    found |= {"heads": {}, "skipped": ["qwen"]}
+    (tmp_path / "gpu.json").write_text(json.dumps(found | {"table": gpu.table(found)}))
+    assert "| 410M | 4 x 512 | 2,048 | +2.1% (+1.0% to +4.0%) of 3 | yes |" in report.gpu_text()
+    assert "Not measured for want of time: qwen." in report.gpu_text() and "No CUDA line" not in report.gpu_text()
+
+
+def test_the_page_in_the_repository_is_up_to_date():
+    section = (ROOT / "benchmarks" / "README.md").read_text().split("<!-- gpu -->\n")[1].split("\n<!-- end gpu -->")[0]
+    assert section == report.gpu_text()
