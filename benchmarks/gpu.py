@@ -110,6 +110,19 @@ def case(model, shape, ids, rate, limit, device, most=9):
     return found
 
 
+def countable(name):
+    """Whether operations are seen one by one: those of a graph or of compiled code are not, on a GPU."""
+    return not (torch.cuda.is_available() and ("graph" in name or "compile" in name))
+
+
+def passes(run, hidden, head, targets):
+    """Bytes that a way's operations over tiles read and write, in units of the float32 scores."""
+    scores = len(hidden) * len(head.weight)
+    with Counting(least=min(len(hidden), 256) * len(head.weight) // 2) as counted:
+        run(hidden, head, targets)
+    return counted.moved / (4 * scores)
+
+
 def head_ways(width, vocab, rows, device, limit, compiler):
     """{way: seconds, passes over the float32 scores, and how its ranks differ} of the head alone, in turns."""
     hidden, head, targets = heads.states(rows, width, vocab, device, torch.bfloat16)
@@ -117,9 +130,7 @@ def head_ways(width, vocab, rows, device, limit, compiler):
     for name, (run, of) in ways.items():
         try:
             ranks = run(hidden, head, targets)
-            with Counting(least=min(rows, 256) * vocab // 2) as counted:
-                run(hidden, head, targets)
-            found[name] = {"seconds": [], "passes": counted.moved / (4 * rows * vocab)}
+            found[name] = {"seconds": [], "passes": passes(run, hidden, head, targets) if countable(name) else None}
             if of == name:
                 truth[name] = ranks
             if of:
@@ -172,6 +183,7 @@ def measure(shapes, batches, rows, device, minutes, keep, compiler=True):
             except torch.OutOfMemoryError:
                 cases["cases"].append({"batch": batch[0], "length": batch[1], "failed": "out of memory"})
             keep(found, profiled)
+        ids = make_ids(model, *batches[1])
         profiled += f"{shape}, {len(ids)} x {ids.shape[1]}\n{profile_table(model, ids, device)}\n\n"
         del model
         if shape in WAYS_AT or device == "cpu":
@@ -236,7 +248,8 @@ def ways_lines(shape, about):
             continue
         us = [1e6 * s / about["rows"] for s in w["seconds"]]
         differ = f"{w['moved']} | {w['logprob']:.1e}" if "moved" in w else " | "
-        yield f"| {name} | {statistics.median(us):.2f} ({min(us):.2f}-{max(us):.2f}) | {w['passes']:.1f} | {differ} |"
+        spread, passed = f"{statistics.median(us):.2f} ({min(us):.2f}-{max(us):.2f})", number(w["passes"], ".1f")
+        yield f"| {name} | {spread} | {passed} | {differ} |"
 
 
 def main(argv=None):

@@ -133,13 +133,14 @@ def sequence_ranks(
             here = chosen[part].flatten().nonzero()[:, 0]  # places once: each mask on a GPU would wait for them anew
             if not len(here):
                 continue
+            here = here.to(targets.device, non_blocking=True)
             states, head = final_hidden(model, input_ids[part])
-            wanted = targets[part].flatten()[here.to(targets.device)].to(states.device)
+            wanted = targets[part].flatten()[here].to(states.device)
             rows = states.flatten(0, 1)[(here + here // targets.shape[1]).to(states.device)]  # without the last of each
             found = _head_ranks(rows, head, wanted, dtype)
             for whole, values in zip((greater, ties, logprob), found, strict=True):
-                whole[part].view(-1)[here.to(whole.device)] = values.to(whole.device)
-    _refuse_nan(logprob.masked_fill(~chosen.to(logprob.device), 0.0), offset=1)
+                whole[part].view(-1)[here] = values.to(whole.device)
+    _refuse_nan(logprob.masked_fill(~chosen.to(logprob.device, non_blocking=True), 0.0), offset=1)
     return Ranks(greater, ties, logprob)
 
 
