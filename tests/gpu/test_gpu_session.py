@@ -18,9 +18,9 @@ ABSENT = ("pandas", "pyarrow", "datasets", "matplotlib", "scipy", "statsmodels",
 FORBID = f"""
 from importlib.machinery import PathFinder
 find = PathFinder.find_spec
-def find_spec(name, path=None, target=None):
+def find_spec(cls, name, path=None, target=None):
     return None if name.partition(".")[0] in {ABSENT} else find(name, path, target)
-PathFinder.find_spec = staticmethod(find_spec)
+PathFinder.find_spec = classmethod(find_spec)
 """
 
 
