@@ -115,7 +115,7 @@ def run_cells(monkeypatch, page, **parameters):
     """Everything that a page says and shows, its cells run here."""
     said = []
     monkeypatch.setattr(figures, "show", lambda fig, alt: (said.append(alt), plt.close(fig)))
-    monkeypatch.setattr(prose, "say", lambda text, name=None: said.append(text))
+    monkeypatch.setattr(prose, "say", lambda text, **how: said.append(text))
 
     def shown(frame, caption="", *a, **k):
         return said.append(caption + re.sub("<[^>]*>", " ", prose.table_html(frame)))
