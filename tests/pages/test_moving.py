@@ -177,3 +177,27 @@ def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extensio
     assert stored == tmp_path / "_static" / extension.SCRIPT and "window.vegaEmbed" in text
     assert text.startswith("(function () {") and text.endswith("})();\n")  # its short names are not the page's
     assert len(asked) == 1
+
+
+def test_another_page_shows_a_runs_moving_figure_over_its_still_one(extension, tmp_path, curve, monkeypatch):
+    from sphinx.application import Sphinx
+
+    with caught() as outputs:
+        moving.show(moving.bars(curve), "What to see.")
+    still = {"data": {"image/svg+xml": "<svg/>"}, "metadata": {"image/svg+xml": {"alt": "a line"}}}
+    both, none = [{"outputs": [still, *outputs]}], [{"outputs": [still]}]
+    (tmp_path / "book" / "_executed" / "all").mkdir(parents=True)
+    for name, cells in {"13_x": both, "14_y": none}.items():
+        (tmp_path / "book" / "_executed" / "all" / f"{name}.ipynb").write_text(json.dumps({"cells": cells}))
+    words = "".join(f"## {page}\n\n```{{run-move}} {page} a line\n```\n\n" for page in ("13_x", "14_y", "15_z"))
+    (tmp_path / "book" / "page.md").write_text(f"# Page\n\n{words}")
+    (tmp_path / "index.md").write_text("# X\n\n```{toctree}\nbook/page\n```\n")
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda: "one;")
+    config, out = {"extensions": ["myst_parser", "rbpteach", "rbpmove"]}, tmp_path / "out"
+    Sphinx(tmp_path, None, out, out / "trees", "html", config, None, None, parallel=0).build()
+    page = (out / "book" / "page.html").read_text(encoding="utf-8")
+    image = r'<img class="rbp-figure" src="[^"]+" alt="a line">'
+    assert re.search(rf'13_x.*<figure class="rbp-move">.*<noscript>{image}</noscript>.*</figure>', page, re.S)
+    assert len(re.findall(image, page)) == 2 and moving.STILL not in page
+    assert "without this figure of the page 15_z" in page and page.count("_static/vendor/vega.js") == 1
+    assert "vega.js" not in (out / "index.html").read_text(encoding="utf-8")
