@@ -9,7 +9,7 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 UV      := uv==0.13.9
 
-.PHONY: book test stress serve labs train bench gpu real env lock clean
+.PHONY: book test pdf stress serve labs train bench gpu real env lock clean
 
 book: $(READY)
 	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
@@ -23,6 +23,10 @@ stress: $(READY)
 
 serve: $(READY)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+# the built book as one PDF, _build/book.pdf, printed by an installed Chromium or Chrome
+pdf: $(READY)
+	@$(BIN)/python book/pdf.py
 
 # what a class needs that has no model and no torch: counts of two measured families, a codebook, lab sheets
 labs: $(READY)
