@@ -20,7 +20,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    "--window-size=1300,1600",
+    "--window-size=1280,1600",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 )
 WAIT = """
@@ -35,12 +35,15 @@ const done = arguments[0], began = Date.now();
 })();
 """
 COUNT = """
+for (const fold of document.querySelectorAll("details.rbp-fold")) fold.open = true;
 const n = (s) => document.querySelectorAll(s).length;
 return {
   math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
+  wide_tables: [...document.querySelectorAll("table.rbp-table")].filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1)
+    .map((t) => t.textContent.slice(0, 60)),
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 };
 """

@@ -204,5 +204,10 @@ def test_figures_move_and_tables_sort(visited):
         assert not v["tables"] or v["sortable"] >= v["tables"], page
 
 
+def test_no_table_is_wider_than_its_column(visited):
+    """At 1280 pixels, with every fold open."""
+    assert {p: v["wide_tables"] for p, v in visited.items() if v["wide_tables"]} == {}
+
+
 def test_no_page_is_wider_than_its_window(visited):
     assert {p: v["wide"] for p, v in visited.items() if v["wide"] > 0} == {}
