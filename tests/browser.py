@@ -42,8 +42,8 @@ return {
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
-  wide_tables: [...document.querySelectorAll("table.rbp-table")].filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1)
-    .map((t) => t.textContent.slice(0, 60)),
+  wide_tables: [...document.querySelectorAll("table.rbp-table")]
+    .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1).map((t) => t.textContent.slice(0, 60)),
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 };
 """
