@@ -85,8 +85,9 @@ def test_the_first_page_asks_for_what_the_notebooks_say():
     assert len(asked) == 2
     for page, name in asked:
         assert f'name="{name}")' in (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8"), page
-    page, words = re.search(r"{run-figure} (\S+) (.+)", text).groups()
-    assert words in (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8")
+    page, words = re.search(r"{run-move} (\S+) (.+)", text).groups()
+    drawn = (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8")
+    assert words in drawn and "moving.show(" in drawn
     assert set(FRONT) <= set(yaml.safe_load((ROOT / "book/claims.yml").read_text(encoding="utf-8")))
 
 
