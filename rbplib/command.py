@@ -8,7 +8,7 @@ import sys
 
 import rbplib
 from rbplib.inputs import InputError, interrupt, stopped_by, write_text
-from rbplib.settings import held, root
+from rbplib.settings import root
 
 
 class Parser(argparse.ArgumentParser):
@@ -172,9 +172,9 @@ def verified(write, path):
     """(record, *lines) of this run's numbers beside the book's own, or of the file that they were written to."""
     from rbplib.pages import reference as numbers
 
-    run, path = numbers.run_record(), path or held(*numbers.PLACE)
+    run = numbers.run_record()
     if write:
-        write_text(path, json.dumps(run, indent=0, sort_keys=True) + "\n")
+        write_text(path := path or root().joinpath(*numbers.PLACE), json.dumps(run, indent=0, sort_keys=True) + "\n")
         return {"written": str(path), "problems": []}, f"{path}: the numbers of {len(run['pages'])} pages"
     rows = numbers.compared(book := numbers.read_reference(path), run)
     bad, said = rows[~rows["outcome"].isin(numbers.FINE)].to_dict("records"), numbers.sentences(book, run, rows)
