@@ -164,7 +164,7 @@ def pack(path):
     sizes = {}
 
     def plain(member):
-        skip = "__pycache__" in member.name or member.name.startswith("benchmarks/results/")
+        skip = "__pycache__" in member.name or member.name.startswith("benchmarks/results")
         return None if skip else member
 
     with tarfile.open(path, "w") as archive:

@@ -104,6 +104,23 @@ def test_results_stay_within_their_limits(tmp_path, monkeypatch):
     assert (tmp_path / f"out.left-{gpu_session.OPTIONAL[0]}").is_file()
 
 
+def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkeypatch, capsys):
+    import tarfile
+
+    ids = tmp_path / "ids.npz"
+    monkeypatch.setattr("training.large.carried_file", lambda: ids)
+    assert gpu_session.main(["--pack", str(tmp_path / "a.tar")]) == 2 and not (tmp_path / "a.tar").exists()
+    assert "python -m training.large carry" in capsys.readouterr().err
+    ids.write_bytes(b"x" * 1000)
+    assert gpu_session.main(["--pack", str(tmp_path / "a.tar")]) == 0
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        names = archive.getnames()
+    wanted = {"results/training/carried.npz", "rbplib/ranks/tiles.py", "training/first_tokens.npz", "Makefile"}
+    wanted |= {"tests/gpu/test_gpu_ranks.py", "models/nano-pythia/1.9k/model.safetensors", "families/pythia.yml"}
+    assert wanted <= set(names) and not [n for n in names if "__pycache__" in n or "benchmarks/results" in n]
+    assert (tmp_path / "a.tar").stat().st_size < 20e6  # the token ids take up to 35 MB more
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_without_a_gpu_it_says_what_can_be_done(capsys, tmp_path):
     assert gpu_session.main(["--out", str(tmp_path / "out")]) == 2 and not (tmp_path / "out").exists()
