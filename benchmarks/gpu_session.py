@@ -14,12 +14,14 @@ the benchmark, 40 the ladder.
 import argparse
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import tarfile
 import time
 import xml.etree.ElementTree as ElementTree
+from importlib.metadata import version
 from pathlib import Path
 
 from rbplib.settings import InputError, root, write_text
@@ -104,12 +106,9 @@ def told_tests(out):
 
 def machine():
     """What this ran on, as far as torch tells."""
-    import platform
-
     import torch
-    import transformers
 
-    found = {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
+    found = {"python": platform.python_version(), "torch": torch.__version__, "transformers": version("transformers")}
     found |= {"cores": os.cpu_count(), "device": "a processor: a rehearsal, no result"}
     if torch.cuda.is_available():
         about = torch.cuda.get_device_properties(0)

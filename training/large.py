@@ -370,6 +370,7 @@ def keep_weights(work, first, out, most=MOST_BYTES):
             kept.append(n)
     if held:
         save_file(held, out / "ladder_weights.safetensors", {"family": NAME, "dtype": "bfloat16"})
+        (out / "ladder_weights.safetensors").chmod(0o644)
     return kept
 
 
