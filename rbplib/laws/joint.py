@@ -113,9 +113,8 @@ class JointLaw:
 
     def refitted(self, losses):
         """Fits to other losses (R, n), started here: list of JointLaw, None for a row with a loss that is bad."""
-        good = (np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)
-        rows = zip(good, losses, strict=True)
-        return [fit(self.S, self.D, row, self.form, start=self) if ok else None for ok, row in rows]
+        each = zip((np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1), losses, strict=True)
+        return [fit(self.S, self.D, y, self.form, start=self) if ok else None for ok, y in each]
 
     def widening(self, S, D, h=1e-5):
         """Sd of a new model at sizes and tokens (H,) about the law, in that of the fitted models about it."""
@@ -246,7 +245,7 @@ def compared(errors):
 
     Data frame: form, groups, rmse (root of the mean square over groups), spread (sd of the groups' own), behind (mean
     over groups of its error less the best form's), low, high (95% interval of that, Student's t over paired groups, a
-    guide since they share most of what was fitted; NaN for fewer than three), verdict (best; behind: low above 0; tie).
+    guide as they share most of the fit; NaN below three), verdict (best; behind: low above 0; tie; cannot be told).
     """
     from scipy.special import stdtrit
 
@@ -256,5 +255,6 @@ def compared(errors):
     half = apart.std() * (stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan)
     found = {"groups": n, "rmse": total, "spread": each.std(), "behind": apart.mean()}
     frame = pd.DataFrame(found, index=total.index).assign(low=apart.mean() - half, high=apart.mean() + half)
-    frame["verdict"] = np.where(frame["low"] > 0, "behind", np.where(np.arange(len(total)), "tie", "best"))
+    cases = [np.arange(len(total)) == 0, frame["low"] > 0, frame["low"] <= 0]
+    frame["verdict"] = np.select(cases, ["best", "behind", "tie"], "cannot be told")
     return frame.rename_axis("form").reset_index()
