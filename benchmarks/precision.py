@@ -87,8 +87,10 @@ def embedded(path):
     """A trained model of the repository, on windows of its README and licence."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from rbplib.models.files import tokenizer_place
+
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    tokens = AutoTokenizer.from_pretrained(path)
+    tokens = AutoTokenizer.from_pretrained(tokenizer_place(Path(path)))
     text = "\n".join((ROOT / n).read_text() for n in ("LICENSE", "README.md") if (ROOT / n).exists())
     ids = torch.tensor(tokens(text)["input_ids"])
     return model, ids[: len(ids) // 16 * 16].view(16, -1)[:, :256]

@@ -20,8 +20,8 @@ TITLES = {
 
 
 SEEDS = (
-    "Every size of {title} twice, from two sets of initial weights and with the text's windows in two shuffled orders. "
-    "The ladder itself reads them in the text's order, so it is no third draw of the same kind."
+    "Every size of {title} three times, from three sets of initial weights and with the text's windows in three "
+    "shuffled orders; the first of the three is the ladder itself."
 )
 
 
@@ -31,6 +31,7 @@ def write(out):
     for family, (title, note) in TITLES.items():
         _write(family, title, note, True, [model for model in trained if model[0].parent.name == family])
         again = [model for model in trained if model[0].parent.name == f"{family}-seeds"]
+        again += [model for model in trained if again and model[0].parent.name == family]
         note = SEEDS.format(title=title)
         _write(f"{family}-seeds", f"{title}, repeated", note, False, sorted(again, key=lambda model: model[1]))
 

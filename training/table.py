@@ -20,18 +20,13 @@ The text is documentation, code and worked examples of {packages} packages insta
 `corpora/packages/training.txt`), without documents that repeat another or are near evaluation text, which comes from
 other packages. Nothing was trained on licences or on the packages' long descriptions. The SHA-256 of the tokens read,
 as little-endian 16-bit numbers: {found}.
-The tokenizer, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on the same text; with 8,192 tokens a token
-holds 9% more bytes of the documents held out (3.48 against 3.19) and costs twice the head, which is most of a small
-model's work.
+The tokenizer of all models, in `tokenizer/`, is a byte-level BPE of 4,096 tokens trained on the same text; with 8,192
+tokens a token holds 9% more bytes of the documents held out (3.48 against 3.19) and costs twice the head, which is most
+of a small model's work.
 
-{older}`held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
+`held out` is the loss on documents of the training packages that were not trained on; `S` is the number of
 non-embedding parameters; losses are in nats per token; wall time is of one process with one thread, while other work
 ran on the same machine; the digest is the first 12 digits of the SHA-256 of `model.safetensors`.
-
-"""
-OLDER = """By an older recipe, and to be trained again, are {families}.
-It has half the peak rate for the blocks, the ladders' windows in the text's order, and long documents whole. Compare
-losses within one recipe only.
 
 """
 COLUMNS = (
@@ -49,19 +44,22 @@ COLUMNS = (
     "digest",
 )
 
+SUM = """
+In all {runs} trainings, {tokens:,} tokens, {minutes:,.0f} minutes of one process.
+"""
+
 CHECKS = """
 ## Is the learning-rate rule right?
 
-`python -m training check` trains the two ends of every ladder for {steps} steps, warm-up and decay included, at the
-rule and with one of its two rates halved or doubled. Held-out loss, nats per token, on the training text as it was
-before its documents were drawn anew from the same packages:
+`python -m training check` trains the two ends of a ladder for its whole {tokens:,} tokens, at the rule and with one of
+its two rates halved or doubled. Held-out loss, nats per token:
 
 | family | size | the rule | blocks x0.5 | blocks x2 | tables x0.5 | tables x2 |
 |---|---|---|---|---|---|---|
 {rows}
 
-A run this short asks for higher rates than a whole one, so a gain from doubling is expected and weighs less than one
-from halving.
+Another rate gains at most {gain:.3f} nats: that far the ladder's losses may be from their best. Runs of a hundred steps
+ask for higher rates than whole ones and are not to be trusted.
 """
 
 NOTES = """
@@ -75,10 +73,11 @@ NOTES = """
   a graph node per position; the state has 4 numbers per channel (16 in the published models), because the scan is
   most of its cost. Its block has half the parameters of a transformer's layer, so its sizes differ a little.
 * `nano-pythia-seeds` repeats every size of `nano-pythia` twice, from other initial weights and with the windows of the
-  same text in another order; each seed has an order of its own, the same for all sizes.
-* `nano-pythia-1m` to `-16m` are the grid of sizes and tokens, with one rung more than the ladders where the table has
-  it: every budget of tokens is the beginning of the same text and has a warm-up and a decay of its own. Their weights
-  are not committed; their counts are, in `published/ranks/`, with the whole digests of the weights.
+  same text in another order; each seed has an order of its own, the same for all sizes. The third of each size is the
+  ladder's own.
+* `nano-pythia-1m` to `-16m` are the grid of sizes and tokens, with one rung more than the ladders: every budget of
+  tokens is the beginning of the same text and has a warm-up and a decay of its own. Their weights are not committed;
+  their counts are, in `published/ranks/`, with the whole digests of the weights.
 * A batch is of windows from all over the text. Read in the text's order, neighbouring windows are of one document: the
   largest `nano-pythia` then ended at a held-out loss of 3.92 in place of 3.74, on the text before long documents were
   cut.
@@ -103,25 +102,28 @@ def row(family, name, r, digest):
 
 def write(out):
     """Write README.md of the models' folder."""
-    lines, digests, older = [], set(), {}
+    lines, digests, runs = [], set(), {}
     for path, r in records(out):
         digest = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()[:12]
         lines.append(row(path.parent.name, path.name, r, digest))
-        older |= {} if r["peak_rate_blocks"] == ladders.learning_rates(r["width"])[0] else {path.parent.name: True}
         digests.add((r["tokens"], r["text_digest"][:12]))
+        runs[digest] = r
     for name, r in grid.records():
         lines.append(row(name, r["size"], r, r["weights"][:12]))
         digests.add((r["tokens"], r["text_digest"][:12]))
-    plan, older = Plan(), OLDER.format(families=", ".join(f"`{f}`" for f in older)) if older else ""
+        runs[r["weights"][:12]] = r  # the ladder is in the grid: one training
+    total = {part: sum(r[part] for r in runs.values()) for part in ("tokens", "wall_seconds")}
+    total |= {"runs": len(runs), "minutes": total["wall_seconds"] / 60}
+    plan = Plan()
     found = ", ".join(f"{digest}... of the first {n + 1:,}" for n, digest in sorted(digests))
     rates = dict(block=ladders.BLOCK_RATE, base=ladders.BASE_WIDTH, table=ladders.TABLE_RATE)
-    words = dict(
-        context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, packages=len(TRAINING), older=older
-    )
+    words = dict(context=ladders.CONTEXT, batch=plan.batch, warmup=plan.warmup, found=found, packages=len(TRAINING))
     head = HEAD.format(**words, **rates)
     rule = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    text = head + "\n".join(rule + lines) + "\n"
+    text = head + "\n".join(rule + lines) + "\n" + SUM.format(**total)
     if (out / "checks.json").is_file():
         checked = json.loads((out / "checks.json").read_text())
-        text += CHECKS.format(steps=checked["steps"], rows="\n".join(checks.rows(checked)))
+        text += CHECKS.format(
+            tokens=checked["tokens"], rows="\n".join(checks.rows(checked)), gain=checks.largest_gain(checked)
+        )
     (out / "README.md").write_text(text + NOTES)

@@ -294,9 +294,10 @@ def _save(path, plan, master, step, curve, spent):
 
 
 def save_model(model, record, folder):
-    """Weights, configuration, tokenizer and training record, as a model of the hub looks."""
+    """Weights, configuration, training record, and the tokenizer where none is above: as a model of the hub looks."""
     from tokenizers import Tokenizer
 
+    from rbplib.models.files import tokenizer_place
     from training.tokenizer import save_tokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -307,7 +308,8 @@ def save_model(model, record, folder):
     model.config.dtype = torch.bfloat16
     model.save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)
-    save_tokenizer(Tokenizer.from_file(str(data.tokenizer_file())), folder, ladders.CONTEXT)
+    if tokenizer_place(folder) is None:  # `models/` holds one for all
+        save_tokenizer(Tokenizer.from_file(str(data.tokenizer_file())), folder, ladders.CONTEXT)
     (folder / "training.json").write_text(
         json.dumps(record, indent=1).replace("\n   ", " ").replace("\n  ]", "]") + "\n"
     )

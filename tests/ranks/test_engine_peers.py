@@ -24,8 +24,8 @@ pytestmark = pytest.mark.skipif(not FOLDERS, reason="the embedded family nano-py
 def embedded():
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    path = FOLDERS[-1].parent
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(path)
+    net = AutoModelForCausalLM.from_pretrained(FOLDERS[-1].parent, dtype=torch.float32).eval()
+    return net, AutoTokenizer.from_pretrained(ROOT / "models" / "tokenizer")
 
 
 @pytest.fixture(scope="module")

@@ -424,10 +424,13 @@ def served_folder(tmp_path, kind, scale):
     """A model of this repository, the smallest first, or a random one of that architecture where there is none."""
     folders = (ROOT / "models" / f"nano-{EMBEDDED[kind]}").glob("*/model.safetensors")
     folders = sorted((p.parent for p in folders), key=lambda p: (p / "model.safetensors").stat().st_size)
-    if len(folders) >= scale:
-        return folders[scale - 1]
-    save_model(tmp_path / kind / str(scale), kind, scale)
-    return tmp_path / kind / str(scale)
+    place = tmp_path / kind / str(scale)
+    if len(folders) < scale:
+        save_model(place, kind, scale)
+    else:  # on the hub a model has its tokenizer with it
+        for part in (folders[scale - 1], ROOT / "models" / "tokenizer"):
+            shutil.copytree(part, place, dirs_exist_ok=True)
+    return place
 
 
 EVERY = """

@@ -120,7 +120,8 @@ def test_resumed_run_gives_the_same_weights(tmp_path, first_tokens):
 
 def test_smallest_size_gives_the_committed_curve(monkeypatch):
     """60 steps again: each mean of 20 steps within 0.05 nats; the order of sums differs between processors."""
-    committed = next(r for family, r in grid.records() if (family, r["size"]) == ("nano-pythia-4m", "1.9k"))
+    folder = ROOT / "models" / "nano-pythia" / "1.9k"
+    committed = json.loads((folder / "training.json").read_text())
     plan = train.Plan(tokens=committed["tokens"], seed=committed["seed"])
     with np.load(ROOT / "training" / "first_tokens.npz") as held:
         known = dict(zip(plan.order().tolist(), held["windows"].astype(np.int64), strict=False))
@@ -167,7 +168,9 @@ def test_near_sees_copies_and_parts():
 @names
 def test_committed_model(folder):
     from safetensors import safe_open
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
+
+    from rbplib.models.load import load_tokenizer
 
     record = json.loads((folder / "training.json").read_text())
     path = folder / "model.safetensors"
@@ -179,7 +182,7 @@ def test_committed_model(folder):
     assert listed.nonembedding_params == record["nonembedding_params"] == ladders.nonembedding_parameters(model)
     assert listed.local == folder and listed.context == ladders.CONTEXT
     assert sum(p.numel() for p in model.parameters()) == record["total_params"]
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder, str(folder))
     text = "def f(x):\n    return x + 12  # naïve"
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert len(tokenizer) == model.config.vocab_size == ladders.VOCABULARY
@@ -207,7 +210,8 @@ def test_every_size_of_one_family_is_trained_three_times():
     assert {(name, seed) for _, name, seed in jobs} == {(n, s) for n in ladders.sizes("nano-pythia") for s in (43, 44)}
     listed = settings.load_family("nano-pythia-seeds")
     sizes = [model.nonembedding_params for model in listed.models]
-    assert len(sizes) == 12 and {sizes.count(size) for size in sizes} == {2}  # the third is the ladder's own
+    assert len(sizes) == 18 and {sizes.count(size) for size in sizes} == {3}
+    assert {m.local.parent.name for m in listed.models if "-" not in m.name} == {"nano-pythia"}  # the ladder's own
     assert all(settings.load_family(family).repeats == listed.name for family in ladders.FAMILIES)
 
 
@@ -223,15 +227,16 @@ def test_repeated_seeds_differ_in_their_seed_alone():
 
 
 def test_learning_rates_were_checked_at_both_ends():
-    """Neither rate is far off: half of one gains at most 0.1 nats in a run this short, twice of one at most 0.25."""
+    """Neither rate is far off: over a whole run, half or twice of one gains at most 0.05 nats."""
     found = json.loads((ROOT / "models" / "checks.json").read_text())
     losses = {(r["family"], r["size"], r["blocks"], r["tables"]): r["heldout_loss"] for r in found["runs"]}
-    for family in ladders.FAMILIES:
+    assert found["tokens"] == train.Plan.tokens
+    for family in checks.CHECKED:
         for name in checks.ends(family):
             rule = losses[family, name, 1.0, 1.0]
             for blocks, tables in checks.FACTORS[1:]:
                 other = losses[family, name, blocks, tables]
-                assert other is None or other > rule - (0.1 if min(blocks, tables) < 1 else 0.25)
+                assert other is None or other > rule - 0.05
 
 
 def test_check_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
@@ -241,15 +246,15 @@ def test_check_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(checks.data, "streams", lambda: None)
     checks.every(path)
     whole = json.loads(path.read_text())
-    assert len(whole["runs"]) == 2 * len(checks.FACTORS) * len(ladders.FAMILIES)
-    cut = {"steps": checks.STEPS, "runs": whole["runs"][::2]}
+    assert len(whole["runs"]) == 2 * len(checks.FACTORS) * len(checks.CHECKED)
+    cut = {"tokens": whole["tokens"], "runs": whole["runs"][::2]}
     path.write_text(json.dumps(cut))
     calls = []
     monkeypatch.setattr(checks, "one", lambda *run: calls.append(run) or sum(run[2:]))
     checks.every(path)
     assert json.loads(path.read_text()) == whole and len(calls) == len(whole["runs"][1::2])
     lines = list(checks.rows(whole))
-    assert len(lines) == 2 * len(ladders.FAMILIES) and lines[0].endswith("| 2.000 | 1.500 | 3.000 | 1.500 | 3.000 |")
+    assert len(lines) == 2 * len(checks.CHECKED) and lines[0].endswith("| 2.000 | 1.500 | 3.000 | 1.500 | 3.000 |")
 
 
 def test_rates_follow_the_width():
