@@ -151,6 +151,12 @@ class TestEveryPage:
         source = path.read_text(encoding="utf-8")
         assert re.search(r'claims\.judge\(|, name="', source)
 
+    def test_it_has_two_exercises_or_more_with_their_solutions(self, path):
+        text = path.read_text(encoding="utf-8")
+        exercises, solutions = (text.count(f":::{{admonition}} {kind}\n") for kind in ("Exercise", "Solution"))
+        assert exercises >= 2 and exercises == solutions
+        assert "{check}`" in text or path.stem == "12_train_your_own"  # whose numbers are the reader's own
+
 
 def test_no_opening_is_of_a_page_that_is_gone():
     assert set(OPENINGS) == {p.stem for p in NOTEBOOKS}
