@@ -154,7 +154,11 @@ def made(notebook, run):
     asked = "\n".join("".join(c["source"]) for c in cells).strip()
     run = run if run.get("page") == record["page"] else {}
     rows = {"Date": run.get("date"), "Seconds": run.get("seconds"), "Commit": run.get("commit")}
-    rows |= {"Platform": run.get("platform"), "Versions": run.get("versions"), "Notebook, SHA-256": record.get("source")}
+    rows |= {
+        "Platform": run.get("platform"),
+        "Versions": run.get("versions"),
+        "Notebook, SHA-256": record.get("source"),
+    }
     rows |= {"Made of, SHA-256": record.get("made_of"), "Page, SHA-256": record.get("page")}
     told = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None)
     told += f"<dt>Rank tables</dt><dd>Their digests stand on the page {link_to('22_reproduced')}.</dd>"
