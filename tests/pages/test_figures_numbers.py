@@ -7,10 +7,12 @@ nothing was measured; where the embedded families were, their tables and their e
 import json
 import re
 from html import unescape
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from ranktables import write_family
@@ -194,14 +196,13 @@ def test_figure_8_cross_entropy_and_histogram(place):
 
 
 def page_tables(path):
-    """Rows of every table on an executed page as dictionaries; numbers as the page holds them, to the last digit."""
+    """Rows of every table that an executed page offers as dictionaries; numbers as it holds them, to the last digit."""
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         for output in cell.get("outputs", []):
             html = "".join(output.get("data", {}).get("text/html", []))
-            names = [unescape(h) for h in re.findall(r'<th scope="col">(.*?)</th>', html)]
-            for row in re.findall(r"<tr>(<td.*?)</tr>", html):
-                cells = re.findall(r'<td class="[\w ]+"(?: data-sort="(.*?)")?>(.*?)</td>', row)
-                yield dict(zip(names, [float(s) if s else unescape(t) for s, t in cells], strict=True))
+            for data in re.findall(r'data-csv="(.*?)"', html):  # what is offered as CSV is the whole of a table
+                for row in pd.read_csv(StringIO(json.loads(unescape(data)))).to_dict("records"):
+                    yield {n: float(x) if type(x) in (int, float) else x for n, x in row.items()}
 
 
 def check_page(path, root, family):
