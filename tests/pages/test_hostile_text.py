@@ -69,7 +69,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        self.inside = tag
+        self.inside = "data" if ("type", "application/json") in attrs else tag  # a browser runs no script of that type
 
     def handle_data(self, data):
         self.words.append((self.inside, data))
