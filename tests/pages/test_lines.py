@@ -171,7 +171,7 @@ def test_a_page_without_any_k_says_so(family, monkeypatch):
 def test_the_papers_vocabulary_is_named_as_whose_it_is():
     for page in ("03_moderate_k", "05_k_dependence"):
         text = " ".join((root() / "notebooks" / f"{page}.md").read_text(encoding="utf-8").split())
-        assert text.count("50,257") == 1 and re.search(r"GPT-2's (vocabulary, )?50,257", text)
+        assert text.count("50,257") == len(re.findall(r"GPT-2's (?:vocabulary, )?50,257", text)) > 0
 
 
 def test_curves_of_two_sources_are_told_apart_from_their_documents():
