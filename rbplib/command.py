@@ -67,9 +67,7 @@ def size(text):
             return found
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(
-        f"{text!r} is no number of parameters from 1 to 1e18: write it as 13e9, 13B, 350M or 22k"
-    )
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1e18: write it as 13e9, 13B, 350M or 22k")
 
 
 def tell(as_json, value, *lines):
@@ -126,10 +124,16 @@ def forecasts(losses, N, sizes, ahead, **drawn):
         "p_n": ("run", -1, f"{N} hits in a row, as runs were counted:"),
         "p_n_independent": ("rbp", -N, f"{N} hits in a row, were hits independent (Eq. 6):"),
     }
+    held = [
+        "how models scatter",
+        *["the choice of sources"] * (rbp.resampled(min(drawn["n_bootstrap"], 1), 0) is not None),
+    ]
+    held += ["the choice among " + ", ".join(main.laws)] * (len(main.laws) > 1)
+    held += ["how trainings differ"] * bool(rbp.training_noise()[1])
     about = {"family": rbp.family, "corpus": rbp.corpus, "k": rbp.k, "n": N, "models": len(main.fitted), "level": 0.95}
     lines = [
         f"{rbp.family} on {rbp.corpus}, k = {rbp.k}: from {len(main.fitted)} models of {main.fitted.min():,.0f} to "
-        f"{main.fitted.max():,.0f} non-embedding parameters; 95% intervals: models, sources, forms, known trainings",
+        f"{main.fitted.max():,.0f} non-embedding parameters; a 95% interval holds " + ", ".join(held),
         *([f"not measured, and left out: {', '.join(rbp.missing)}"] if rbp.missing else []),
     ]
     for i, size in enumerate(main.S):
@@ -142,7 +146,8 @@ def forecasts(losses, N, sizes, ahead, **drawn):
             lines.append(f"  {words} " + (found[of] if none else f"{value:.4g} [{ends[0]:.4g}, {ends[1]:.4g}]"))
         lines.append("  -log RBP by form: " + ", ".join(f"{name} {value:.4g}" for name, value in forms.items()))
         rows.append(row)
-    return about | {"missing": list(rbp.missing), "forecasts": rows}, lines
+    why = {name: said for name, said in found.items() if isinstance(said, str)}
+    return about | {"missing": list(rbp.missing), "forecasts": rows, "not_told": why}, lines
 
 
 def checked(path, results):

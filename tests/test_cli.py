@@ -154,7 +154,8 @@ def test_predict_holds_what_was_planted(root, capsys):
     code, out, err = predicted(capsys, "--size", "30M", "--size", "1e8", "--n", "3", "--json")
     found = json.loads(out)
     assert code == 0 and not err
-    assert {n: v for n, v in found.items() if n != "forecasts"} == {
+    assert found["not_told"]["cross_entropy"].startswith("toy on prose gives no forecast of cross-entropy")
+    assert {n: v for n, v in found.items() if n not in ("forecasts", "not_told")} == {
         "family": "toy", "corpus": "prose", "k": 1, "n": 3, "models": 5, "level": 0.95, "missing": []}  # fmt: skip
     assert [row["S"] for row in found["forecasts"]] == [3e7, 1e8]
     for row in found["forecasts"]:

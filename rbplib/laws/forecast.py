@@ -88,18 +88,19 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     resamples the interval is for other text of the same kind.
 
     Args:
-        loss: Loss; models without a value are left out. S: sizes, non-embedding parameters, above 0.
+        loss: Loss; models without a value are left out, those of one size count as one.
+        S: sizes, non-embedding parameters, above 0.
     Returns:
         Forecast.
     Raises:
         InputError: fewer than three sizes have a value, or all have the same.
     Cost: three fits, and a line through each resample.
     """
-    S, part = np.atleast_1d(np.asarray(S, dtype=np.float64)), loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+    S, part = np.atleast_1d(np.asarray(S, dtype=np.float64)), told_sizes(loss)
     laws = {name: fit(part, kind, n_bootstrap=0) for name, kind in FORMS.items() if len(part.S)}
     laws = {name: law for name, law in laws.items() if np.isfinite(law.residual_sd)}
     if "line" not in laws:
-        few = "it takes three sizes whose losses exist and differ"
+        few = f"it takes three sizes whose losses exist and differ, and {len(part.S)} of {len(loss.S)} models have one"
         raise InputError(f"{loss.family} on {loss.corpus} gives no forecast of {loss.name}: {few}.")
     (variance, _, known), sources = part.training_variance(), 0.0
     least = np.sqrt(variance) if known else 0.0
@@ -112,6 +113,11 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     df, shares = np.array([[spare] for _, spare in noise]), [(1 - level) / 2, 0.5, (1 + level) / 2]
     low, middle, high = mixture_quantiles(np.stack([law.y_at(S) for law in laws.values()]), np.stack(sd), df, shares)
     return Forecast(laws, S, middle, np.stack([low, high]))
+
+
+def told_sizes(loss):
+    """The models of a Loss that have a value, those of one size as one: several trainings are no several sizes."""
+    return loss.keep(np.flatnonzero(np.isfinite(loss.y))).one_a_size
 
 
 def attempt(loss, S, **drawn):
@@ -167,7 +173,7 @@ def held_out_forecasts(losses, held_out=(1, 2)):
     """
     rows = []
     for loss, held in product(losses, held_out):
-        part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+        part = told_sizes(loss)
         order = np.argsort(part.S, kind="stable")
         rest, new = part.keep(order[:-held]), part.keep(order[-held:])
         if isinstance(found := attempt(rest, new.S), str):

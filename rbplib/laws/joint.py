@@ -113,8 +113,8 @@ class JointLaw:
 
     def refitted(self, losses):
         """Fits to other losses (R, n), started here: list of JointLaw, None for a row with a loss that is bad."""
-        each = zip((np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1), losses, strict=True)
-        return [fit(self.S, self.D, y, self.form, start=self) if ok else None for ok, y in each]
+        good = (np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)
+        return [fit(self.S, self.D, losses[i], self.form, start=self) if ok else None for i, ok in enumerate(good)]
 
     def widening(self, S, D, h=1e-5):
         """Sd of a new model at sizes and tokens (H,) about the law, in that of the fitted models about it."""
@@ -145,6 +145,7 @@ def fit(S, D, loss, form="additive", start=None):
 
     norm = [name == FORMS[form].norm for name in FORMS[form].parameters]
 
+    @np.errstate(over="ignore", invalid="ignore")  # far from the end of a search
     def parts(theta):
         values = np.where(exponent, np.exp(np.clip(theta, -40, 5)), theta)
         g = values[norm].sum() or 1.0
@@ -249,12 +250,11 @@ def compared(errors):
     """
     from scipy.special import stdtrit
 
-    each = errors.dropna(axis=1, how="all").dropna(axis=0)
-    total, n = np.sqrt((each**2).mean()).sort_values(kind="stable"), len(each)
+    n = len(each := errors.dropna(axis=1, how="all").dropna(axis=0))
+    total = np.sqrt((each**2).mean()).sort_values(kind="stable")
     apart = each.sub(each[total.index[0]], axis=0)[total.index] if len(total) else each
     half = apart.std() * (stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan)
-    found = {"groups": n, "rmse": total, "spread": each.std(), "behind": apart.mean()}
-    frame = pd.DataFrame(found, index=total.index).assign(low=apart.mean() - half, high=apart.mean() + half)
+    found = {"groups": n, "rmse": total, "spread": each.std(), "behind": (mean := apart.mean())}
+    frame = pd.DataFrame(found | {"low": mean - half, "high": mean + half}, index=total.index).rename_axis("form")
     cases = [np.arange(len(total)) == 0, frame["low"] > 0, frame["low"] <= 0]
-    frame["verdict"] = np.select(cases, ["best", "behind", "tie"], "cannot be told")
-    return frame.rename_axis("form").reset_index()
+    return frame.assign(verdict=np.select(cases, ["best", "behind", "tie"], "cannot be told")).reset_index()

@@ -114,6 +114,15 @@ class Loss:
         names = tuple(self.models[i] for i in models)
         return replace(self, sums=self.sums[..., models], S=self.S[models], models=names)
 
+    @property
+    def one_a_size(self):
+        """The same loss with models of one size as one, of their mean sums, named by the first; they become repeats."""
+        sizes, first, which, times = np.unique(self.S, return_index=True, return_inverse=True, return_counts=True)
+        if len(sizes) == len(self.S):
+            return self
+        sums, names = self.sums @ (np.eye(len(sizes)) / times)[which], tuple(self.models[i] for i in first)
+        return replace(self, sums=sums, S=sizes, models=names, repeats=self.repeats or self)
+
     def over_documents(self):
         """The same loss with every document on its own: how noisy it would look if none had a source in common."""
         return replace(self, source=None)

@@ -1,5 +1,7 @@
 """Forecasts: intervals hold on planted laws, straight and bent; parts equal what brute force and statsmodels give."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import planted_curve, planted_loss
@@ -128,6 +130,21 @@ def test_published_ladders_are_as_carried():
     assert row["line_error"] == pytest.approx(np.expm1(line - gpt2.y[3])) and row["forecast"] == pytest.approx(
         np.exp(line)
     )
+
+
+def test_trainings_of_one_size_are_one_point_and_tell_the_scatter():
+    rng = np.random.default_rng(8)
+    once = straight(rng)
+    loss = replace(once, sums=np.hstack([once.sums] * 3), S=np.tile(once.S, 3), models=once.models * 3)
+    assert forecast(loss, 1e9).interval == pytest.approx(forecast(once, 1e9).interval)
+    scattered = np.exp(rng.normal(0, 0.05, len(loss.S)))
+    apart = replace(loss, sums=loss.sums * scattered)
+    means = replace(once, sums=apart.sums.reshape(len(apart.sums), 3, -1).mean(axis=1))
+    told, alone = forecast(apart, 1e9), forecast(means, 1e9)
+    assert told.y == pytest.approx(alone.y) and told.laws["line"].n_models == len(once.S)
+    assert np.ptp(told.interval) > np.ptp(alone.interval)  # one new training scatters more than means of three
+    rows = held_out_forecasts([apart])
+    assert len(rows) == 3 and rows["models"].tolist() == [len(once.S) - 1] + [len(once.S) - 2] * 2
 
 
 def test_where_a_size_lies_is_said():

@@ -51,14 +51,24 @@ def test_a_planted_law_is_foretold_and_the_interval_is_the_mixture():
 def test_where_a_pair_lies_is_said_of_both_sides():
     found = joint_forecast.joint_forecast(POINTS, [1e5, 1e9], 3.2e7)
     assert found.place(0) == "inside the sizes measured, an interpolation; 0.30 decades beyond the most text"
-    assert "WARNING" in found.place(1) and found.place(1).endswith("0.30 decades beyond the most text")
+    assert "0.30 decades beyond the most text; WARNING: beyond both at once" in found.place(1)
+
+
+def test_trainings_given_twice_are_told_as_one():
+    twice = [np.concatenate([p, p]) for p in POINTS]
+    once, again = (joint_forecast.joint_forecast(p, [1e6], 6e7) for p in (POINTS, twice))
+    assert again.interval == pytest.approx(once.interval) and again.y == pytest.approx(once.y)
+    apart = [*twice[:2], np.concatenate([POINTS[2] * 1.01, POINTS[2] / 1.01])]
+    draws = np.array([np.concatenate([POINTS[2] * x, POINTS[2] / x]) for x in (1.1, 1.2)])
+    assert joint_forecast.joint_forecast(apart, [1e6], 6e7, draws=draws).y == pytest.approx(once.y)
 
 
 def test_what_is_left_out_is_counted_by_hand():
     left = joint_forecast.grid_ends(*POINTS[:2])
     frame = joint_forecast.held_out_joint(POINTS, left, {"corpus": "docs"})
     assert frame["left"].value_counts().to_dict() == {
-        "the largest size": 5, "the largest two sizes": 10, "the most text": 6, "all of these": 14}  # fmt: skip
+        "the largest size": 5, "the largest two sizes": 10, "the most text": 6, "beyond in both at once": 2,
+    }  # fmt: skip
     own = frame[frame["left"] == "the most text"]
     kept = GRID.D < GRID.D.max()
     again = joint_forecast.joint_forecast([p[kept] for p in POINTS], POINTS[0][~kept], POINTS[1][~kept])

@@ -62,7 +62,7 @@ def test_cases_are_what_their_names_say():
     kinds = grid_tables.grid_kinds([], forms, [ratio], found, ahead)
     assert kinds["grid_forms"][0].lead < 0.1 and kinds["grid_exponents"] == [case]
     (told,) = kinds["grid_forecasts"]
-    assert told.left_out == len(ahead) == 2 * (5 + 10 + 6 + 14) and told.share == ahead["inside"].mean()
+    assert told.left_out == len(ahead) == 2 * (5 + 10 + 6 + 2) and told.share == ahead["inside"].mean()
 
 
 def test_the_page_and_the_findings_show_one_grid():
