@@ -32,6 +32,7 @@ ran on the same machine; the digest is the first 12 digits of the SHA-256 of `mo
 COLUMNS = (
     "family",
     "size",
+    "seed",
     "S",
     "all parameters",
     "layers",
@@ -45,7 +46,8 @@ COLUMNS = (
 )
 
 SUM = """
-In all {runs} trainings, {tokens:,} tokens, {minutes:,.0f} minutes of one process.
+In all {runs} trainings, {tokens:,} tokens, {minutes:,.0f} minutes of one process by the clock; the checks below
+came on top.
 """
 
 CHECKS = """
@@ -94,7 +96,7 @@ def records(out):
 def row(family, name, r, digest):
     """A line of the table."""
     return (
-        f"| {family} | {name} | {r['nonembedding_params']:,} | {r['total_params']:,} | "
+        f"| {family} | {name} | {r['seed']} | {r['nonembedding_params']:,} | {r['total_params']:,} | "
         f"{r['layers']} | {r['width']} | {r['tokens']:,} | {r['train_loss']:.3f} | {r['heldout_loss']:.3f} | "
         f"{r['wall_seconds']:,.0f} s | {r['hardware']} | {digest} |"
     )

@@ -128,6 +128,7 @@ class JointLaw:
         return np.sqrt(1 + np.einsum("hp,pq,hq->h", ahead, np.linalg.pinv(own.T @ own, rcond=1e-8), ahead))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # far from the end of a search, and in SciPy's covariance, unused here
 def fit(S, D, loss, form="additive", start=None):
     """Least squares of log loss on a form: `numpy.linalg.lstsq` for one term, else MINPACK from several starts.
 
@@ -145,7 +146,6 @@ def fit(S, D, loss, form="additive", start=None):
 
     norm = [name == FORMS[form].norm for name in FORMS[form].parameters]
 
-    @np.errstate(over="ignore", invalid="ignore")  # far from the end of a search
     def parts(theta):
         values = np.where(exponent, np.exp(np.clip(theta, -40, 5)), theta)
         g = values[norm].sum() or 1.0

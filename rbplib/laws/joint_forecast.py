@@ -5,7 +5,7 @@ that saw different amounts of text. Models of one size, or of one amount, miss a
 known from no more points than there are sizes or amounts, whichever are fewer, less the exponents.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -83,6 +83,7 @@ def joint_losses(family, beside, corpus, k, tokens, protocol="paper", results=No
             "--tokens and --beside go together: a law in tokens comes from families that saw other amounts."
         )
     found = grid([family, *beside], corpus, [k], protocol, results, partial)
+    found = replace(found, curve=replace(found.curve, family=" with ".join([found.curve.family, ", ".join(beside)])))
 
     def ahead(loss, sizes, n_bootstrap=0, seed=42):
         if isinstance(loss, str):
