@@ -5,9 +5,12 @@ import re
 import numpy as np
 import pytest
 from scipy.special import log_softmax
+from scipy.stats import ncf
 
+from rbplib.laws.noise import noise_floor, size_spread, y_se
 from rbplib.pages import moving_ranks
 from tests.pages.test_moving import labels, spec_of
+from tests.planted import planted_curve
 
 
 def told(spec, pattern, **chosen):
@@ -50,3 +53,21 @@ def test_the_bars_are_the_best_candidates_and_the_true_token(scored):
 def test_no_place_is_a_sentence():
     assert moving_ranks.guess(np.empty((0, 5)), [1], str) == moving_ranks.NO_PLACE
     assert moving_ranks.guess(np.full((1, 5), -np.inf), [1, 2], str) == moving_ranks.NO_PLACE
+
+
+@pytest.mark.parametrize(("step", "more"), [(0, 0), (1, -2)])
+def test_a_perfect_law_shows_the_r2_of_the_noncentral_f(step, more):
+    curve = planted_curve()
+    floors = [noise_floor(curve.loss(k), n_bootstrap=200) for k in (1, 100)]
+    spec, one = spec_of(moving_ranks.floor({"one": curve}, {"one": floors})), floors[step]
+    n, free = curve.scored_tokens, len(curve.S) - 2
+    strength = 10**more * one.alpha**2 * size_spread(curve.S) / np.mean(y_se(one.misses / n, n) ** 2)
+    F = ncf.ppf([0.5, 0.05, 0.95], 1, free, strength)
+    parts = r"R² = ([\d.]+).a perfect law with (\d+) misses:.R² = ([\d.]+).nine in ten from ([\d.]+) to ([\d.]+)"
+    found = told(spec, parts.replace(".nine", " nine"), step=step, more=more)
+    assert found[:2] == pytest.approx([one.r2, one.misses[-1] * 10**more], abs=0.5)
+    assert found[2:] == pytest.approx(F / (F + free), abs=0.02)
+
+
+def test_no_noise_known_is_a_sentence():
+    assert isinstance(moving_ranks.floor({}, {}), str)
