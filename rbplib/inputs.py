@@ -58,7 +58,8 @@ def check_choice(value, choices, what):
 def nearest(name, names):
     """A hint for an unknown name: the nearest known one, or the list."""
     close = difflib.get_close_matches(str(name), [str(n) for n in names], n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(map(str, names))}."
+    apart = "; " if any("," in str(n) for n in names) else ", "
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {apart.join(map(str, names))}."
 
 
 class Reader(yaml.SafeLoader):

@@ -13,7 +13,7 @@ from rbplib.laws.noise import size_spread
 from rbplib.laws.published import QUANTITIES, families, lambada, lambada_steps, published_loss
 from rbplib.settings import InputError, nearest
 
-FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "otherwise", "not stated"  # of training text
+FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "otherwise", "not in the source"  # of training text
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ def published_laws(family=None):
     """Every law by size that the tables hold, of one family or of all: list of PublishedLaw."""
     names = {quantity: families(quantity) for quantity in QUANTITIES}
     known = sorted(set().union(*names.values()))
+    family = next((name for name in known if family and name.lower() == family.lower()), family)
     if family not in (None, *known):
         raise InputError(f"no published results of {family!r} by size: {nearest(family, known)}")
     return [published_law(name, q) for name in known for q in QUANTITIES if name in names[q] and family in (None, name)]

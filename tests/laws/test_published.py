@@ -109,6 +109,9 @@ def test_every_family_that_can_be_fitted_is():
     assert {family.partition(",")[0] for family, _ in told if "open_lm" not in family} == large
     assert len({family for family, _ in told if "open_lm" in family}) == 21  # of 24 cells three have fewer than 3 sizes
     assert {p.law.family for p in ladders.published_laws("mamba")} == {"mamba"}
+    assert {p.law.family for p in ladders.published_laws("GPT-3")} == {"gpt-3"}
+    with pytest.raises(InputError, match="; cerebras-gpt, 5 shots; "):  # names that hold commas are told apart
+        ladders.published_laws("?")
 
 
 def test_open_lm_is_whole_and_its_sizes_leave_out_both_embeddings():
