@@ -215,7 +215,7 @@ def line(found):
     counted = found.rule.holds and found.rule.enough > 1  # one case alone needs no count
     end = f"agrees {each.format(found.count)}" if counted else f"{found.verdict} ({found.rule.basis})"
     if counted and found.verdict == OPEN:
-        end = f"{OPEN}: " + (f"holds in {found.count}, too few to decide" if found.held else "no case has the numbers")
+        end = f"{OPEN}: " + (f"holds in {found.count}, too few to decide" if found.held else "no case decides")
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
     return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}."
 

@@ -10,6 +10,7 @@ from rbplib.laws.bootstrap import percentile_interval
 from rbplib.laws.forecast import tally
 from rbplib.laws.grid import grid, last_steps
 from rbplib.laws.joint_forecast import grid_ends, held_out_joint
+from rbplib.laws.ladders import exponent_ratio
 from rbplib.pages.tables import corpus_title
 
 CROSS_ENTROPY = "cross-entropy"
@@ -74,6 +75,12 @@ def form_frame(found, losses):
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
+def left_out_frame(compared, names):
+    """Median error in percent, a row per form of `names` in that order, a column per way of leaving out."""
+    errors = 100 * compared.pivot_table("rmse", "form", "left", "median", sort=False)
+    return errors.reindex([n for n in names if n in errors.index]).rename_axis(columns=None).reset_index()
+
+
 def exponent_cases(found, losses):
     """{kind: cases} of the laws in size: of each its r2 and worst_residual; of the fewest and the most tokens their
     exponents, first and last, and growth, their quotient."""
@@ -89,16 +96,19 @@ def exponent_cases(found, losses):
 
 
 def ratio_cases(found, k):
-    """The exponent in size at k over that of cross-entropy, by tokens: corpus, D, ratio, first, last, nearer (to 1)."""
+    """The exponent in size at k over that of cross-entropy, by tokens: corpus, D, ratio, first, last, nearer (to 1).
+
+    band (2, B): 95% by Fieller's theorem, see `exponent_ratio`."""
     cases = []
     for corpus, one in found.items():
         laws = {loss: one.whole.along_size(loss, n_bootstrap=0) for loss in (k, None)}
         D = [d for d in laws[k] if d in laws[None]]
-        ratio = np.array([laws[k][d].alpha / laws[None][d].alpha for d in D])
+        told = [exponent_ratio(laws[None][d], laws[k][d]) for d in D]
+        ratio, band = np.array([r for r, _ in told]), np.array([ends for _, ends in told]).T
         if len(ratio) > 1:
             first, last = float(ratio[0]), float(ratio[-1])
-            nearer = abs(first - 1) - abs(last - 1)
-            cases.append(SimpleNamespace(corpus=corpus, D=D, ratio=ratio, first=first, last=last, nearer=nearer))
+            ends = {"first": first, "last": last, "nearer": abs(first - 1) - abs(last - 1)}
+            cases.append(SimpleNamespace(corpus=corpus, D=D, ratio=ratio, band=band, **ends))
     return cases
 
 

@@ -99,7 +99,7 @@ def planted_kinds():
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
         "forecasts": [SimpleNamespace(share=0.95)],
         "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, log_size_lead=0.4)],
-        "falls": [SimpleNamespace(fall=0.1, low=0.05, fixed=1.0)],
+        "falls": [SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0)],
         "fall_shares": [SimpleNamespace(share=1.0, kaplan=1.0)],
         "joint_errors": [SimpleNamespace(sum_over_product=0.9, kaplan_over_sum=0.9)],
         "task_pairs": [SimpleNamespace(slope=1.0, scatter=0.1)],
@@ -145,6 +145,17 @@ def test_planted_cases_flip_every_verdict(rule, monkeypatch):
     for name in rule.holds:
         assert verdict([planted(name)] * 4) == "differs"
         assert verdict([planted()] * 2 + [planted(name)] * 2) == "mixed"
+
+
+def test_flattening_and_its_absence_are_judged_alike():
+    """A fall within its noise decides neither claim; beyond it, what one claim counts for, the other counts against."""
+    rules = [claims.all_claims()[name].holds for name in ("ladder_floor", "ladder_straight")]
+    cases = [SimpleNamespace(beyond=beyond) for beyond in (0.1, -0.1, np.nan)]
+    assert [[claims.holds(rule, case) for rule in rules] for case in cases] == [
+        [True, False],
+        [False, True],
+        [None, None],
+    ]
 
 
 def test_a_number_that_does_not_exist_decides_nothing():

@@ -111,6 +111,17 @@ def test_families_by_size_and_together(page):
     assert sds["A S^-a + B D^-b"] < sds["A S^-a D^-b"] < sds["A S^-a"]
 
 
+def test_a_fall_decides_beyond_two_standard_errors_alone(page):
+    """Both claims ask the same of a family: the ladders that flatten, that bend upwards, and that tell nothing."""
+    own = page[0]["falls.csv"]
+    for kind, where in (("one amount", "On one amount of text"), ("grows with size", "Where text grows with size")):
+        side = own[own["tokens"] == kind]
+        up, down = ((sign * side["fall"] > 2 * side["se of fall"]).sum() for sign in (1, -1))
+        words_of = page[1].split(f"{where} the fall is")[1]
+        assert f"above 0 in {up} and below 0 in {down} of {len(side)} families" in words_of
+        assert f"beyond two standard errors in {up + down} of {len(side)}" in page[1]
+
+
 def test_one_task_against_another(page, grid):
     both = grid[(grid["acc_lambada_openai"] >= 0.02) & (grid["acc_coqa"] >= 0.02)]
     x, y = (np.log(-np.log(both[f"acc_{t}"])) for t in ("lambada_openai", "coqa"))

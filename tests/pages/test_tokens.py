@@ -4,6 +4,7 @@ from ast import literal_eval
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rbplib.laws import grid as grids
@@ -56,6 +57,8 @@ def test_cases_are_what_their_names_say():
     ends = [law.alpha for law in grid.along_size(None, n_bootstrap=0).values()]
     assert (case.first, case.last) == (ends[0], ends[-1]) and case.growth == pytest.approx(ends[-1] / ends[0])
     (ratio,) = grid_tables.ratio_cases({"docs": grid}, 1)
+    low, high = ratio.band
+    assert (low <= ratio.ratio).all() and (ratio.ratio <= high).all()
     assert ratio.first == pytest.approx(1, abs=0.01) and ratio.last == pytest.approx(1, abs=0.01)  # planted alike
     forms = grid_tables.form_frame({"docs": grid}, [1])
     ahead = grid_tables.grid_forecasts({"docs": grid}, [1, None])
@@ -63,6 +66,14 @@ def test_cases_are_what_their_names_say():
     assert kinds["grid_forms"][0].lead < 0.1 and kinds["grid_exponents"] == [case]
     (told,) = kinds["grid_forecasts"]
     assert told.left_out == len(ahead) == 2 * (5 + 10 + 6 + 2) and told.share == ahead["inside"].mean()
+
+
+def test_every_form_on_what_was_left_out():
+    """Medians over corpora and losses in percent, forms in the order asked for."""
+    rows = [("b", "each size", 0.2), ("a", "each size", 0.1), ("a", "each size", 0.3), ("a", "the largest size", 0.5)]
+    frame = grid_tables.left_out_frame(pd.DataFrame(rows, columns=["form", "left", "rmse"]), ["a", "b", "c"])
+    assert frame["form"].tolist() == ["a", "b"]
+    assert frame["each size"].tolist() == pytest.approx([20, 20]) and frame["the largest size"][0] == pytest.approx(50)
 
 
 def test_the_page_and_the_findings_show_one_grid():
