@@ -110,7 +110,7 @@ def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored.pq.ParquetWriter, "write_table", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(InputError, match="No space left"):
         write_ranks(path, columns(seed=1), RECORD)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
