@@ -96,19 +96,16 @@ def exponent_cases(found, losses):
 
 
 def ratio_cases(found, k):
-    """The exponent in size at k over that of cross-entropy, by tokens: corpus, D, ratio, first, last, nearer (to 1).
-
-    band (2, B): 95% by Fieller's theorem, see `exponent_ratio`."""
+    """Exponent in size at k over cross-entropy's: corpus, D, ratio and its band (2, B), first, last, nearer (to 1)."""
     cases = []
     for corpus, one in found.items():
         laws = {loss: one.whole.along_size(loss, n_bootstrap=0) for loss in (k, None)}
-        D = [d for d in laws[k] if d in laws[None]]
-        told = [exponent_ratio(laws[None][d], laws[k][d]) for d in D]
-        ratio, band = np.array([r for r, _ in told]), np.array([ends for _, ends in told]).T
+        told = {d: exponent_ratio(laws[None][d], law) for d, law in laws[k].items() if d in laws[None]}
+        ratio, band = np.array([r for r, _ in told.values()]), np.array([ends for _, ends in told.values()]).T
         if len(ratio) > 1:
             first, last = float(ratio[0]), float(ratio[-1])
             ends = {"first": first, "last": last, "nearer": abs(first - 1) - abs(last - 1)}
-            cases.append(SimpleNamespace(corpus=corpus, D=D, ratio=ratio, band=band, **ends))
+            cases.append(SimpleNamespace(corpus=corpus, D=list(told), ratio=ratio, band=band, **ends))
     return cases
 
 
