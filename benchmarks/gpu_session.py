@@ -7,8 +7,10 @@
 The machine needs Python 3.11 to 3.13 with torch, transformers, NumPy, safetensors, hypothesis and pytest, no network
 and no installation. Each step runs in a process of its own with its own share of the time, and its results are written
 as they come, so that a step that fails or is stopped leaves the others running and what it had. Run again with the same
-folder, the ladder goes on where it was stopped. The exit status is the sum of the steps that failed: 10 the tests, 20
-the benchmark, 40 the ladder.
+folder, the ladder goes on where it was stopped, and steps that are not run again keep their record. The exit status is
+the sum of the steps that failed: 10 the tests, 20 the benchmark, 40 the ladder. Interrupted, or asked to end by a
+signal, it ends the running step with all that it started, writes what was done, and exits with 128 and the signal's
+number.
 """
 
 import argparse
@@ -19,18 +21,23 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
+import threading
 import time
-import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from rbplib.settings import InputError, root, write_text
+from rbplib.settings import InputError, atomic_path, root, write_text
 
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
 SHARES = {"tests": 4, "benchmark": 6, "ladder": 15}  # minutes of 25
 MOST_BYTES, MOST_FILES = 60_000_000, 8  # of all results
 OPTIONAL = ("ladder_weights.safetensors", "gpu_profile.txt", "ladder_checkpoints.npz")  # left out first, in this order
+OUTCOMES = "outcomes.jsonl"  # of the tests while they run
 GRACE = 10  # seconds between asking a process to end and ending it
+LOOK = 0.2  # seconds between looks whether the session was asked to end
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CARRIED = ("benchmarks", "corpora", "families", "rbplib", "tests", "training", "models/tokenizer", "pyproject.toml")
 CARRIED += ("Makefile", "README.md", "book/glossary.md", "book/data.md", "book/running.md")
 CARRIED += tuple(f"models/nano-pythia/{size}" for size in ("1.9k", "6.6k", "22k"))
@@ -40,16 +47,8 @@ def commands(out, small, minutes, text=None, tests="tests/gpu"):
     """{step: its command}, in order; minutes: {step: how long it may take}."""
     python, mini = [sys.executable, "-m"], ["--small"] * small
     which = ["-k", "cpu"] if small else ["-m", "gpu"]
-    pytest = [
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={out / 'tests.xml'}",
-        *which,
-        *tests.split(),
-    ]
+    pytest = ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "benchmarks.outcomes"]
+    pytest += ["--outcomes", str(out / OUTCOMES), *which, *tests.split()]
     benchmark = [
         "benchmarks.gpu",
         "--out",
@@ -63,45 +62,84 @@ def commands(out, small, minutes, text=None, tests="tests/gpu"):
     return {"tests": [*python, *pytest], "benchmark": [*python, *benchmark], "ladder": [*python, *ladder]}
 
 
-def run_step(command, seconds):
-    """Run a step; {"status", "seconds", "output": its end}. One that outlasts its time is ended with all it started."""
+@contextmanager
+def asked():
+    """The signals that ask the session to end, noted in a list while this is entered; those ignored before stay so."""
+    came, before = [], {}
+    if threading.current_thread() is threading.main_thread():
+        before = {s: signal.getsignal(s) for s in ENDING if signal.getsignal(s) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_group(process):
+    """End a process and all that it started: asked first, and after GRACE seconds not asked; returns its output."""
+    for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            output = process.communicate(timeout=wait)[0]
+            break
+    with suppress(ProcessLookupError):  # what gave its output away and goes on
+        os.killpg(process.pid, signal.SIGKILL)
+    return output
+
+
+def run_step(command, seconds, came=()):
+    """Run a step; {"status", "seconds", "output": its end}. One that outlasts its time, or runs when a signal has come
+    (`came`), is ended with all it started."""
     began, environment = time.time(), {**os.environ, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(
         command, cwd=root(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", start_new_session=True,
     ) as process:  # fmt: skip
-        try:
-            output, stopped = process.communicate(timeout=seconds)[0], False
-        except subprocess.TimeoutExpired:
-            stopped = True
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                output = process.communicate(timeout=GRACE)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                output = process.communicate()[0]
+        output = None
+        while output is None and not came and time.time() < began + seconds:
+            with suppress(subprocess.TimeoutExpired):
+                output = process.communicate(timeout=max(0.0, min(LOOK, began + seconds - time.time())))[0]
+        stopped = output is None
+        output = end_group(process) if stopped else output
     lines = (output or "").splitlines()
-    said = {"status": process.returncode, "seconds": round(time.time() - began, 1), "stopped_by_the_clock": stopped}
+    said = {"status": process.returncode, "seconds": round(time.time() - began, 1)}
+    said |= {"stopped_by_the_clock": stopped and not came}
+    said |= {"stopped_by": signal.Signals(came[0]).name} if stopped and came else {}
     return said | {"command": command[1:], "output": lines[-60:]}
 
 
 def told_tests(out):
-    """tests.json from pytest's report, which it replaces: outcomes with their reasons and times."""
-    path = out / "tests.xml"
+    """tests.json from the file of outcomes, which it replaces: each with its reason and time, and what did not end."""
+    path = out / OUTCOMES
     if not path.is_file():
         return None
-    found = []
-    for case in ElementTree.parse(path).iter("testcase"):
-        kinds = {child.tag: child for child in case if child.tag in ("failure", "error", "skipped")}
-        kind, child = next(iter(kinds.items()), ("passed", None))
-        entry = {"test": f"{case.get('classname')}::{case.get('name')}", "outcome": kind}
-        entry |= {"seconds": float(case.get("time"))}
-        said = "" if child is None else (child.get("message") or "") + ("\n" + (child.text or ""))[-4000:]
-        found.append(entry | ({"said": said} if said else {}))
+    found, begun, collected = {}, [], None
+    for line in path.read_text().splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:  # the line that was being written when the tests were stopped
+            continue
+        collected = entry.get("collected", collected)
+        begun += [entry["begun"]] if "begun" in entry else []
+        if "test" in entry and found.get(entry["test"], {}).get("outcome") not in ("failure", "error"):
+            found[entry["test"]] = entry
     path.unlink()
-    tally = {kind: sum(t["outcome"] == kind for t in found) for kind in ("passed", "failure", "error", "skipped")}
-    write_text(out / "tests.json", json.dumps(tally | {"tests": found}, indent=1) + "\n")
+    tests = list(found.values())
+    tally = {kind: sum(t["outcome"] == kind for t in tests) for kind in ("passed", "failure", "error", "skipped")}
+    tally |= {"collected": collected, "not_ended": [name for name in begun if name not in found]}
+    tally |= {"not_begun": None if collected is None else collected - len(set(begun))}
+    write_text(out / "tests.json", json.dumps(tally | {"tests": tests}, indent=1) + "\n")
     return tally
+
+
+def told_ladder(out):
+    """How much of the ladder is there, from its own record."""
+    path = out / "ladder.json"
+    found = json.loads(path.read_text()) if path.is_file() else None
+    return found and {"models": len(found["models"]), "not_finished": found["not_finished"], "note": found["note"]}
 
 
 def machine():
@@ -129,28 +167,90 @@ def keep_within(out):
     return left
 
 
-def session(out, small, minutes, only, text=None, tests="tests/gpu", say=print):
+def say_it(words):
+    """Print, also where the terminal has gone: then no more is said, and the session goes on."""
+    try:
+        print(words, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def earlier(out, small):
+    """The steps that an earlier call left in session.json."""
+    path = out / "session.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text())
+        steps, was = found["steps"], found["small"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is not the record of a session: move it away, or name another --out.") from None
+    if was != small:
+        kinds = ("a rehearsal", "a session on a GPU")
+        raise InputError(f"{out} holds {kinds[not was]}, and this is {kinds[not small]}: name another --out.")
+    return steps
+
+
+def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it):
     """Run the steps and return the exit status."""
     out.mkdir(parents=True, exist_ok=True)
-    told = {"machine": machine(), "minutes": minutes, "small": small, "steps": {}}
+    about = machine()
+    told = {"machine": about, "minutes": minutes, "small": small, "steps": earlier(out, small)}
     until, failed = time.time() + 60 * minutes, 0
-    for i, name in enumerate(only):
-        shares = [SHARES[n] for n in only[i:]]  # what a step leaves over goes to those after it
-        limit = (until - time.time()) * shares[0] / sum(shares)
-        limits = dict.fromkeys(FAILED, limit / 60)
-        say(f"{name}: at most {limit / 60:.1f} minutes")
-        told["steps"][name] = run_step(commands(out, small, limits, text, tests)[name], limit)
-        if name == "tests":
-            told["steps"][name]["tests"] = told_tests(out)
-        done = told["steps"][name]
-        failed += FAILED[name] if done["status"] else 0
-        say("\n".join(done["output"][-12:]))
-        say(f"{name}: {'failed' if done['status'] else 'done'} after {done['seconds']} s")
-        write_text(out / "session.json", json.dumps(told | {"status": failed}, indent=1) + "\n")
-    if left := keep_within(out):
+
+    def keep(**more):
+        status = sum(FAILED[n] for n, step in told["steps"].items() if step["status"])
+        write_text(out / "session.json", json.dumps(told | {"status": status} | more, indent=1) + "\n")
+
+    with asked() as came:
+        for i, name in enumerate(only):
+            if came:
+                break
+            shares = [SHARES[n] for n in only[i:]]  # what a step leaves over goes to those after it
+            limit = (until - time.time()) * shares[0] / sum(shares)
+            limits = dict.fromkeys(FAILED, limit / 60)
+            say(f"{name}: at most {limit / 60:.1f} minutes")
+            keep(running=name)
+            (out / OUTCOMES).unlink(missing_ok=True)
+            done = run_step(commands(out, small, limits, text, tests)[name], limit, came)
+            done |= {"machine": about["device"], "minutes": round(limit / 60, 2)}
+            done |= {"tests": told_tests(out)} if name == "tests" else {}
+            done |= {"ladder": told_ladder(out)} if name == "ladder" else {}
+            told["steps"][name] = done
+            failed += FAILED[name] if done["status"] else 0
+            keep()
+            say("\n".join(done["output"][-12:]))
+            say(f"{name}: {'failed' if done['status'] else 'done'} after {done['seconds']} s")
+        more = {"left_out": left} if (left := keep_within(out)) else {}
+        if came:
+            more |= {"stopped_by": signal.Signals(came[0]).name, "not_run": [n for n in only if n not in told["steps"]]}
+        keep(**more)
+    if left:
         say(f"left beside {out}, so that all results are at most {MOST_BYTES / 1e6:.0f} MB: {', '.join(left)}")
-        write_text(out / "session.json", json.dumps(told | {"status": failed, "left_out": left}, indent=1) + "\n")
-    return failed
+    if came:
+        say(f"stopped by {more['stopped_by']}; what was done is in {out / 'session.json'}")
+    return 128 + came[0] if came else failed
+
+
+def check(args):
+    """Refuse, before anything is run, what would only be found later."""
+    from training.large import check_text
+
+    if not args.minutes > 0:
+        raise InputError(f"--minutes {args.minutes:g}: it takes a number above 0.")
+    if args.text or ("ladder" in args.only and not args.small):
+        check_text(args.text)
+    if args.small and args.text:
+        raise InputError("--small trains on the tokens that a checkout holds: leave --text out.")
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=args.out).close()
+        tempfile.TemporaryFile(dir=args.out.resolve().parent).close()  # the ladder's checkpoints lie beside it
+    except OSError as error:
+        raise InputError(
+            f"--out {args.out}: results cannot be written there ({error.strerror}): name another folder."
+        ) from None
+    earlier(args.out.resolve(), args.small)
 
 
 def pack(path):
@@ -160,13 +260,15 @@ def pack(path):
     ids = carried_file()
     if not ids.is_file():
         raise InputError(f"there are no token ids in {ids}: write them with `python -m training.large carry`.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"--pack {path}: it takes a file's name in a folder that is there.")
     sizes = {}
 
     def plain(member):  # families of models that stay behind would only be complained of
         skip = "__pycache__" in member.name or member.name.startswith(("benchmarks/results", "families/nano-"))
         return None if skip else member
 
-    with tarfile.open(path, "w") as archive:
+    with atomic_path(path) as temporary, tarfile.open(temporary, "w") as archive:
         for name in CARRIED:
             archive.add(root() / name, name, filter=plain)
         archive.add(ids, "results/training/carried.npz")
@@ -196,6 +298,7 @@ def main(argv=None):
             return 0
         if not args.small and machine()["device"].startswith("a processor"):
             raise InputError("there is no CUDA device here: rehearse with --small, or run this where there is one.")
+        check(args)
     except InputError as error:
         print(error, file=sys.stderr)
         return 2

@@ -29,6 +29,7 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -129,14 +130,26 @@ def carried_file():
     return data.folder() / "carried.npz"
 
 
+def check_text(path=None):
+    """Refuse a file of token ids that is missing or is none, before anything is begun; returns its path."""
+    path = path or carried_file()
+    if not path.is_file():
+        raise InputError(f"there are no token ids in {path}: write them with `python -m training.large carry`.")
+    try:
+        with np.load(path) as held:
+            whole = {"training", "heldout", "record"} <= set(held)
+    except (OSError, ValueError, TypeError, BadZipFile):
+        whole = False
+    if not whole:
+        raise InputError(f"{path} holds no token ids as `python -m training.large carry` writes them.")
+    return path
+
+
 def read_text(path=None, small=False):
     """stream and heldout, uint16; evaluation: {corpus: (record, windows)}. small: of the tokens in the checkout."""
     if small:
         return small_text()
-    path = path or carried_file()
-    if not path.is_file():
-        raise InputError(f"there are no token ids in {path}: write them with `python -m training.large carry`.")
-    with np.load(path) as held:
+    with np.load(check_text(path)) as held:
         said, found = json.loads(bytes(held["record"])), {}
         for name, record in said.items():
             ids = np.split(held[f"{name}.ids"].astype(np.int64), held[f"{name}.lengths"].cumsum(dtype=np.int64)[:-1])

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,132 @@ def test_a_step_that_fails_or_hangs_leaves_the_others(tmp_path, monkeypatch, cap
     assert [step["stopped_by_the_clock"] for step in said["steps"].values()] == [False, True, False]
     assert said["steps"]["benchmark"]["output"] == ["begun"] and said["steps"]["benchmark"]["seconds"] < 30
     assert made.is_file() and "benchmark: failed" in capsys.readouterr().out
+
+
+SLOW = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path({pids!r}).write_text(str(child.pid))
+print("begun", flush=True)
+time.sleep(60)
+"""
+
+
+def alive(pid):
+    try:  # a child that is dead and not yet waited for is not alive
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_session_that_is_asked_to_end_leaves_nothing_running_and_tells_what_was_done(tmp_path, monkeypatch, number):
+    pids, out, before = tmp_path / "pids", tmp_path / "out", signal.getsignal(number)
+    steps = {"tests": "print('fine')", "benchmark": SLOW.format(pids=str(pids)), "ladder": "print('never')"}
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
+    monkeypatch.setattr(gpu_session, "GRACE", 5)
+
+    def ask():
+        while not (pids.is_file() and pids.read_text()):
+            time.sleep(0.02)
+        os.kill(os.getpid(), number)
+
+    signal.signal(number, signal.default_int_handler)  # whatever this process was started with
+    thread = threading.Thread(target=ask)
+    try:
+        thread.start()
+        status = gpu_session.session(out, True, 4.0, list(steps))
+    finally:
+        thread.join()
+        signal.signal(number, before)
+    said = json.loads((out / "session.json").read_text())
+    assert status == 128 + number and said["stopped_by"] == number.name and said["not_run"] == ["ladder"]
+    assert said["steps"]["tests"]["status"] == 0 and list(said["steps"]) == ["tests", "benchmark"]
+    assert said["steps"]["benchmark"]["stopped_by"] == number.name and said["steps"]["benchmark"]["output"] == ["begun"]
+    assert not said["steps"]["benchmark"]["stopped_by_the_clock"] and not alive(int(pids.read_text()))
+
+
+def test_a_later_call_keeps_the_record_of_an_earlier_one(tmp_path, monkeypatch, capsys):
+    steps = {"tests": "import sys; sys.exit(3)", "ladder": "print('fine')"}
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
+    assert gpu_session.session(tmp_path, True, 1.0, ["tests"]) == 10
+    assert gpu_session.session(tmp_path, True, 1.0, ["ladder"]) == 0
+    said = json.loads((tmp_path / "session.json").read_text())
+    assert {n: s["status"] for n, s in said["steps"].items()} == {"tests": 3, "ladder": 0} and said["status"] == 10
+    (tmp_path / "session.json").write_text(json.dumps(said | {"small": False}))
+    assert gpu_session.main(["--small", "--out", str(tmp_path)]) == 2
+    assert "holds a session on a GPU, and this is a rehearsal" in capsys.readouterr().err
+    (tmp_path / "session.json").write_text("{")
+    assert gpu_session.main(["--small", "--out", str(tmp_path)]) == 2
+    assert "is not the record of a session" in capsys.readouterr().err
+
+
+TESTS = """
+import time, pytest
+def test_one(): pass
+def test_two(): assert 1 == 2
+@pytest.mark.skip(reason="no such device")
+def test_three(): pass
+@pytest.fixture
+def torn(): raise RuntimeError("no fixture")
+def test_four(torn): pass
+def test_five(): time.sleep(60)
+def test_six(): pass
+"""
+
+
+def test_tests_that_the_clock_stops_leave_what_they_had(tmp_path):
+    (tmp_path / "test_some.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "benchmarks.outcomes"]
+    command += ["--outcomes", str(tmp_path / gpu_session.OUTCOMES), "-c", os.devnull, "--rootdir", str(tmp_path)]
+    line, came = [*command, str(tmp_path / "test_some.py")], []
+
+    def watch():
+        while '"begun": "test_some.py::test_five"' not in outcomes():
+            time.sleep(0.05)
+        came.append(signal.SIGTERM)
+
+    def outcomes():
+        path = tmp_path / gpu_session.OUTCOMES
+        return path.read_text() if path.is_file() else ""
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    done = gpu_session.run_step(line, 60, came)
+    assert done["status"] == -signal.SIGTERM, done
+    tally = gpu_session.told_tests(tmp_path)
+    assert [tally[kind] for kind in ("passed", "failure", "error", "skipped")] == [1, 1, 1, 1]
+    assert tally["collected"] == 6 and tally["not_begun"] == 1 and tally["not_ended"] == ["test_some.py::test_five"]
+    said = {
+        t["test"].split("::")[1]: t.get("said", "") for t in json.loads((tmp_path / "tests.json").read_text())["tests"]
+    }
+    assert "assert 1 == 2" in said["test_two"] and "no such device" in said["test_three"] and not said["test_one"]
+    assert "no fixture" in said["test_four"] and not (tmp_path / gpu_session.OUTCOMES).exists()
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu_session, "session", lambda *a: pytest.fail("it began"))
+    monkeypatch.setattr(gpu_session, "machine", lambda: {"device": "a GPU"})
+    monkeypatch.setattr("training.large.carried_file", lambda: tmp_path / "none.npz")
+    file, out = tmp_path / "file", str(tmp_path / "out")
+    file.write_text("x")
+    for given, said in (
+        (["--small", "--out", str(file)], f"--out {file}: results cannot be written there"),
+        (["--small", "--out", str(file / "in")], f"--out {file / 'in'}: results cannot be written there"),
+        (["--small", "--out", out, "--text", "/nonexist"], "there are no token ids in /nonexist"),
+        (["--out", out], f"there are no token ids in {tmp_path / 'none.npz'}"),
+        (["--out", out, "--text", str(file)], f"{file} holds no token ids as"),
+        (["--small", "--out", out, "--minutes", "0"], "--minutes 0: it takes a number above 0"),
+        (["--pack", str(tmp_path / "none" / "a.tar")], "there are no token ids"),
+    ):
+        assert gpu_session.main(given) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(said) and len(err.splitlines()) == 1, err
+    monkeypatch.setattr("training.large.carried_file", lambda: file)
+    for path in (tmp_path / "none" / "a.tar", tmp_path):
+        assert gpu_session.main(["--pack", str(path)]) == 2
+        assert "it takes a file's name in a folder that is there" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
 
 
 def test_results_stay_within_their_limits(tmp_path, monkeypatch):
