@@ -107,8 +107,10 @@ def held_out_joint(points, left, about=None):
     Data frame, a row per point: left, S, D, forecast, low, high, measured, error, inside.
     """
     rows = []
-    for kind, out in left.items():
-        out, wanted = out if isinstance(out, tuple) else (out, out)
+    pairs = {kind: out if isinstance(out, tuple) else (out, out) for kind, out in left.items()}
+    for kind, (out, wanted) in pairs.items():
+        if not wanted.any():
+            continue
         try:
             found = joint_forecast([side[~out] for side in points], points[0][wanted], points[1][wanted])
         except InputError:

@@ -75,6 +75,7 @@ def test_what_is_left_out_is_counted_by_hand():
     assert own["forecast"].to_numpy() == pytest.approx(np.exp(again.y))
     assert own["inside"].tolist() == ((own["low"] <= own["measured"]) & (own["measured"] <= own["high"])).tolist()
     assert joint_forecast.held_out_joint([p[:4] for p in POINTS], {"two": np.arange(4) < 2}).empty
+    assert joint_forecast.held_out_joint(POINTS, {"nothing beyond both": (kept, kept & ~kept)}).empty
 
 
 def test_intervals_hold_what_they_say_where_one_form_is_true():
