@@ -9,10 +9,11 @@ text. A step holds 32,768 tokens in place of 2,048, and the learning rates were 
 head's products are torch's own. Models are trained in processes of their own, some at once, so that one fills the gaps
 that another leaves on the device.
 
-Time is a budget. Some steps of every size are timed first, as many at once as later; where the whole would take
-longer than there is, all sizes get fewer tokens, down to half, and below that the largest is left out. The record says
-so. What is left of the models: counts of their ranks on three corpora as `rbp import` takes them, the counts at marks
-on the way, the record of every training, and the weights of those that fit.
+Time is a budget. Some steps and a look at every size are timed first, as many at once as later; where the whole would
+take longer than there is, the repeats are left out first, then all sizes get fewer tokens, down to half, and below that
+the largest is left out. The record says so. Run again with more time, the plan is made anew, and models trained by
+another plan stay where they are. What is left of the models: counts of their ranks on three corpora as `rbp import`
+takes them, the counts at marks on the way, the record of every training, and the weights of those that fit.
 """
 
 import argparse
@@ -39,11 +40,12 @@ from rbplib.ranks.identity import MEASURING
 from rbplib.ranks.measure import Task, measure_windows
 from rbplib.ranks.sharing import RUN_KS
 from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns, digests
-from rbplib.settings import InputError, root, write_text
+from rbplib.settings import InputError, atomic_path, root, write_text
 from rbplib.text.windows import encode, make_windows
 from training import data, ladders, train
 
 FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
+MORE = 1.1  # times the tokens, for which what was trained by an earlier plan is done again
 LEAST = 0.5  # of the planned tokens: with fewer the largest size is left out
 START, END = 20, 40  # seconds: of a process until its first step; kept for the counts at the end
 MOST_BYTES = 15_000_000  # of the file of weights
@@ -70,10 +72,13 @@ class Recipe:
     def sizes(self):
         return sizes_of(self.rungs)
 
-    def jobs(self, sizes):
-        """(name of a size, seed), largest first and repeats last: what the clock cuts off is what is missed least."""
+    def jobs(self, sizes, seeds=None):
+        """(name of a size, seed), largest first and repeats last: what the clock cuts off is what is missed least.
+
+        seeds: how many of them, all by default.
+        """
         names = list(self.sizes())
-        again = [(names[i], seed) for i in reversed(self.repeated) for seed in self.seeds[1:]]
+        again = [(names[i], seed) for i in reversed(self.repeated) for seed in self.seeds[1:seeds]]
         return [(n, self.seeds[0]) for n in reversed(names) if n in sizes] + [job for job in again if job[0] in sizes]
 
 
@@ -169,6 +174,17 @@ def small_text(tokens=4096, documents=12):
     return SimpleNamespace(stream=stream[: tokens + 1], heldout=stream[-4097:], evaluation={"first": (record, windows)})
 
 
+def save_arrays(path, **arrays):
+    """np.savez, whole or not at all: another process may read the folder meanwhile."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def place_of(out, said, name, seed):
+    """Beginning of the paths of a model's files; those of plans with other tokens are in other folders."""
+    return work_of(out) / str(said["tokens"]) / f"{name}-{seed}"
+
+
 def work_of(out):
     """Folder beside that of the results: checkpoints, which are many and large, and what the results are made of."""
     return out.with_name(f"{out.name}.work")
@@ -223,14 +239,17 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
     from safetensors.torch import save_file
 
     said = said or json.loads((work_of(out) / "plan.json").read_text())
-    plan, place = recipe.plan(text, said["tokens"], seed), work_of(out) / f"{name}-{seed}"
+    plan, place = recipe.plan(text, said["tokens"], seed), place_of(out, said, name, seed)
     if Path(f"{place}.json").is_file():
         return True
+    if time.time() >= until:
+        return False
+    place.parent.mkdir(parents=True, exist_ok=True)
     at = {max(1, round(share * plan.steps / recipe.every)) * recipe.every for share in recipe.marks}
 
     def look(model, step):
         if step in at:
-            np.savez(f"{place}.{step}.npz", **marked(rank_tables(model, text.evaluation, name), step))
+            save_arrays(f"{place}.{step}.npz", **marked(rank_tables(model, text.evaluation, name), step))
 
     stream, heldout = (on_device(part, device) for part in (text.stream, text.heldout))
     model, record = train.train(
@@ -240,14 +259,15 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
     if record["steps"] < plan.steps:
         return False
     tables = rank_tables(model, text.evaluation, name)
-    np.savez(f"{place}.{plan.steps}.npz", **marked(tables, plan.steps))
+    save_arrays(f"{place}.{plan.steps}.npz", **marked(tables, plan.steps))
     arrays, records = {}, {}
     for corpus, table in tables.items():
         records[corpus] = table.record | {"text": table.text}
         found = counted(table, grid_of_ks(table.record["vocab_size"]), RUN_KS, True)
         arrays |= {f"{corpus}/{what}": array for what, array in found.items()}
-    np.savez(f"{place}.counts.npz", **arrays)
-    save_file({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}, f"{place}.safetensors")
+    save_arrays(f"{place}.counts.npz", **arrays)
+    with atomic_path(f"{place}.safetensors") as temporary:
+        save_file({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}, temporary)
     record |= {
         "size": name,
         "passes": round(record["tokens"] / plan.text, 2),
@@ -259,7 +279,7 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
 
 
 def probe(recipe, text, name, device="cpu", seconds=3.0, steps=8):
-    """Seconds of a step of one size, {"eager": s, "graph": s or why there is none}."""
+    """Seconds of a step of one size and of a look at it, {"eager": s, "graph": s or why there is none, "look": s}."""
     found, losses = {}, {}
     stream = on_device(text.stream, device)
     plan = recipe.plan(text)
@@ -284,13 +304,17 @@ def probe(recipe, text, name, device="cpu", seconds=3.0, steps=8):
             found[way] = " ".join(str(error).split())[:200]
     if "graph" in losses and max(abs(a - b) for a, b in zip(*losses.values(), strict=True)) > AGREE:
         found["graph"] = f"its losses differ from those of steps launched one by one by more than {AGREE} nats"
-    return found
+    began = time.perf_counter()
+    rank_tables(model, text.evaluation, name)
+    train.heldout_loss(model, on_device(text.heldout, device))  # of the last look only
+    return found | {"look": time.perf_counter() - began}
 
 
-def settle(recipe, timed, budget):
+def settle(recipe, timed, budget, before=0):
     """What is trained within `budget` seconds, from {size: seconds of a step}: sizes, tokens, graphs, and in words why.
 
-    timed: {name: {"eager": seconds, "graph": seconds or words}}.
+    timed: {name: {"eager": seconds, "graph": seconds or words, "look": seconds}}. before: tokens of an earlier plan,
+    kept where MORE times as many are not possible.
     """
     graphs = all(isinstance(t.get("graph"), float) for t in timed.values())
     graphs = graphs and sum(t["graph"] for t in timed.values()) < sum(t["eager"] for t in timed.values())
@@ -299,115 +323,172 @@ def settle(recipe, timed, budget):
     if lost := [n for n in recipe.sizes() if n not in timed]:
         words.append(f"{', '.join(lost)} could not be timed and is left out")
 
-    def seconds(tokens):
-        steps, jobs = tokens // (recipe.batch * ladders.CONTEXT), recipe.jobs(names)
-        return sum(steps * timed[n][way] for n, _ in jobs) / workers + START * -(-len(jobs) // workers) * (workers > 1)
+    looks = len(recipe.marks) + 1
 
-    while names:
+    def seconds(tokens):
+        steps, jobs = tokens // (recipe.batch * ladders.CONTEXT), recipe.jobs(names, seeds)
+        spent = sum(steps * timed[n][way] + looks * timed[n].get("look", 0.0) for n, _ in jobs)
+        return spent / workers + START * -(-len(jobs) // workers) * (workers > 1)
+
+    def possible():
         fixed, whole = seconds(0), seconds(recipe.tokens)
-        share = min(1.0, (budget - fixed) / max(whole - fixed, 1e-9))
-        if share >= LEAST or len(names) == 1:
-            break
+        return min(1.0, (budget - fixed) / max(whole - fixed, 1e-9))
+
+    seeds = len(recipe.seeds)
+    while names and seeds > 1 and possible() < 1:
+        seeds -= 1
+    while len(names) > 1 and possible() < LEAST:
         words.append(f"{names.pop()} is left out: with it every size would get less than {LEAST:.0%} of the tokens")
     if not names:
-        raise InputError("no size of the ladder could be timed: the messages above say why.")
-    step = recipe.batch * ladders.CONTEXT * recipe.every
+        raise InputError(
+            "no size of the ladder could be timed: there was no time for it, or the messages above say why."
+        )
+    if seeds < len(recipe.seeds):
+        words.append(f"repeated sizes get {seeds} of the {len(recipe.seeds)} seeds planned")
+    step, share = recipe.batch * ladders.CONTEXT * recipe.every, possible()
     tokens = max(step, int(recipe.tokens * max(0.0, share)) // step * step)
-    if share < 1:
+    tokens = before if before <= tokens < MORE * before else tokens
+    if tokens < recipe.tokens:
         words.append(f"every size gets {tokens:,} of the {recipe.tokens:,} tokens planned")
     words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}")
-    expected = round(seconds(tokens), 1)
-    return {"sizes": names, "tokens": tokens, "graphs": graphs, "expected_seconds": expected, "words": words}
+    found = {"sizes": names, "seeds": seeds, "tokens": tokens, "graphs": graphs}
+    return found | {"expected_seconds": round(seconds(tokens), 1), "words": words}
 
 
-def in_processes(recipe, commands, options, ended=lambda: None):
+def renewed(old, new):
+    """The plan to go on with: a new one where it is larger, else the one that was begun. Less takes nothing away."""
+    large = [(p["tokens"], len(p["sizes"]), p["seeds"]) for p in (old, new)]
+    return new if large[0] != large[1] and all(a <= b for a, b in zip(*large, strict=True)) else old
+
+
+def in_processes(recipe, commands, options, ended=lambda: None, until=math.inf):
     """Run `python -m training.large COMMAND ...`, some at once: {command: what was wrong} of those that failed.
 
-    ended: called when one has ended, by one thread at a time.
+    ended: called when one has ended, by one thread at a time. until: time from which none is begun.
     """
     environment, lock = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}, threading.Lock()
 
     def run(command):
+        if time.time() >= until:
+            return command, None
         line = [sys.executable, "-m", "training.large", *command, *options]
         done = subprocess.run(line, env=environment, capture_output=True, text=True)
         print(done.stdout, end="", flush=True)
         with lock:
-            ended()
-        return command, done.returncode and (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1]
+            try:
+                ended()
+            except Exception as error:  # what is wrong with one file ends no training; the end of the run tells it
+                print(f"not gathered: {type(error).__name__}: {error}", flush=True)
+        wrong = done.returncode and (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1]
+        if wrong:
+            print(f"{' '.join(command[:2])}: {wrong}", flush=True)
+        return command, wrong
 
     with ThreadPoolExecutor(recipe.workers) as pool:
         return {command: wrong for command, wrong in pool.map(run, commands) if wrong}
 
 
+def note_of(tokens, text):
+    """What the record says of the tokens that every size was trained on."""
+    if tokens <= text:
+        return f"every size on {tokens:,} tokens of a text of {text:,}, none of it twice"
+    return f"every size on {tokens:,} tokens, a text of {text:,} read about {tokens / text:.1f} times"
+
+
 def gather(recipe, out, failed=()):
     """Write what there is of the ladder so far: ladder.json, .counts, _checkpoints.npz and _weights.safetensors."""
-    work = work_of(out)
-    said = json.loads((work / "plan.json").read_text())
-    done = [(n, s) for n, s in recipe.jobs(said["sizes"]) if (work / f"{n}-{s}.json").is_file()]
+    said = json.loads((work_of(out) / "plan.json").read_text())
+    place = {job: place_of(out, said, *job) for job in recipe.jobs(said["sizes"], said["seeds"])}
+    done = [job for job, path in place.items() if Path(f"{path}.json").is_file()]
     done = sorted(done, key=lambda job: (list(recipe.sizes()).index(job[0]), job[1]))
-    records = [json.loads((work / f"{n}-{s}.json").read_text()) for n, s in done]
+    records = [json.loads(Path(f"{place[job]}.json").read_text()) for job in done]
     tables = [r.pop("tables") for r in records]
-    missing = [f"{n}-{s}" for n, s in recipe.jobs(said["sizes"]) if (n, s) not in done]
+    missing = [f"{n}-{s}" for n, s in place if (n, s) not in done]
     whole = {"family": NAME, "recipe": asdict(recipe), "plan": said, "failed": dict(failed), "not_finished": missing}
-    weights = keep_weights(work, [(n, s) for n, s in done if s == recipe.seeds[0]], out)
-    note = (
-        f"every size on {said['tokens']:,} tokens, a text of {records[0]['text_tokens']:,} read again and again"
-        if records
-        else ""
-    )
-    write_text(
-        out / "ladder.json", json.dumps(whole | {"note": note, "weights": weights, "models": records}, indent=1) + "\n"
-    )
-    marks = {}
-    for n, s in recipe.jobs(said["sizes"]):
-        for path in sorted(work.glob(f"{n}-{s}.[0-9]*.npz")):
-            with np.load(path) as held:
-                marks |= {f"{n}-{s}/{key}": held[key] for key in held}
+    weights = keep_weights({n: place[n, s] for n, s in done if s == recipe.seeds[0]}, out)
+    note = note_of(said["tokens"], records[0]["text_tokens"]) if records else ""
+    marks, torn = {}, []
+    for (n, s), path in place.items():
+        for mark in sorted(path.parent.glob(f"{path.name}.[0-9]*.npz")):
+            try:
+                with np.load(mark) as held:
+                    marks |= {f"{n}-{s}/{key}": held[key] for key in held}
+            except (OSError, ValueError, EOFError, BadZipFile):
+                torn.append(mark.name)
+    whole |= {"note": note, "weights": weights, "unreadable": torn, "models": records}
+    write_text(out / "ladder.json", json.dumps(whole, indent=1) + "\n")
     if marks:
-        np.savez_compressed(out / "ladder_checkpoints.npz", **marks)
+        with atomic_path(out / "ladder_checkpoints.npz") as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, **marks)
     if records:
-        write_family(recipe, out, note, list(zip(done, tables, strict=True)))
+        write_family(recipe, out, note, {job: (place[job], t) for job, t in zip(done, tables, strict=True)})
     return missing
 
 
-def keep_weights(work, first, out, most=MOST_BYTES):
+def keep_weights(first, out, most=MOST_BYTES):
     """Put the weights of the first seed, smallest sizes first, in one file of at most so many bytes: their names."""
     from safetensors.torch import load_file, save_file
 
     kept, held, size = [], {}, 0
-    for n, s in first:
-        path = work / f"{n}-{s}.safetensors"
+    for n, place in first.items():
+        path = Path(f"{place}.safetensors")
         size += path.stat().st_size
         if size <= most:
             held |= {f"{n}/{name}": tensor for name, tensor in load_file(path).items()}
             kept.append(n)
     if held:
-        save_file(held, out / "ladder_weights.safetensors", {"family": NAME, "dtype": "bfloat16"})
+        with atomic_path(out / "ladder_weights.safetensors") as temporary:
+            save_file(held, temporary, {"family": NAME, "dtype": "bfloat16"})
         (out / "ladder_weights.safetensors").chmod(0o644)
     return kept
 
 
 def write_family(recipe, out, note, done):
     """The counts file of the finished models, with the repeats of a size as a role of their own; read back at once."""
-    first = [job for job, _ in done if job[1] == recipe.seeds[0]]
+    first = [job for job in done if job[1] == recipe.seeds[0]]
     if not first:
         return
-    again = {n for (n, s), _ in done if s != recipe.seeds[0]}
-    roles = {"family": first} | ({"repeats": [job for job, _ in done if job[0] in again]} if again else {})
+    again = {n for n, s in done if s != recipe.seeds[0]}
+    roles = {"family": first} | ({"repeats": [job for job in done if job[0] in again]} if again else {})
     names = {role: [n if s == recipe.seeds[0] else f"{n}-{s}" for n, s in jobs] for role, jobs in roles.items()}
-    entries, records = [], dict(done)
+    entries = []
     for role, jobs in roles.items():
-        for corpus in records[jobs[0]]:
+        for corpus in done[jobs[0]][1]:
             for job, name in zip(jobs, names[role], strict=True):
-                with np.load(work_of(out) / f"{job[0]}-{job[1]}.counts.npz") as held:
+                place, records = done[job]
+                with np.load(f"{place}.counts.npz") as held:
                     arrays = {key.partition("/")[2]: held[key] for key in held if key.startswith(f"{corpus}/")}
                 if name != names[role][-1]:
                     arrays["sourced"] = np.zeros((3, 0), int)
-                entries.append((role, records[job][corpus] | {"model": name, "model_id": name}, arrays))
-    about = {"name": NAME, "title": f"{FAMILY} on repeated text", "note": note}
+                entries.append((role, records[corpus] | {"model": name, "model_id": name}, arrays))
+    about = {"name": NAME, "title": f"{FAMILY}, the large ladder", "note": note}
     about = {"family": about, "models": names, "by": "this project", "exported": date.today().isoformat()}
     write_counts(out / "ladder.counts", about, entries)
     read_counts(out / "ladder.counts")  # refused here where a page would refuse it
+
+
+def settled(recipe, text, work, options, device, minutes, until):
+    """The plan, and {command: what was wrong} of sizes that could not be timed: the plan that was begun, or a new one
+    where there is more time than it was made for. What is timed is kept."""
+    file, names, failed = work / "plan.json", list(recipe.sizes()), {}
+    of = {"recipe": asdict(replace(recipe, workers=0)), "text": data.digest(text.stream)}
+    of = json.loads(json.dumps(of))
+    old = json.loads(file.read_text()) if file.is_file() else None
+    if old and old.get("of") != of:
+        raise InputError(f"{work} holds a ladder of another recipe or another text: name another --out.")
+    if old and minutes <= old["minutes"]:
+        return old, failed
+    untimed = [n for n in reversed(names) if not (work / f"{n}.probe").is_file()]
+    if recipe.workers:
+        failed = in_processes(recipe, [("probe", n) for n in untimed], options, until=until)
+    else:
+        for n in untimed:
+            write_text(work / f"{n}.probe", json.dumps(probe(recipe, text, n, device, seconds=0.05, steps=2)))
+    timed = {n: json.loads(p.read_text()) for n in names if (p := work / f"{n}.probe").is_file()}
+    new = settle(recipe, timed, until - time.time(), old["tokens"] if old else 0) | {"timed": timed, "of": of}
+    said = (renewed(old, new) if old else new) | {"minutes": minutes}
+    write_text(file, json.dumps(said))
+    return said, failed
 
 
 def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say=print):
@@ -419,25 +500,17 @@ def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
     options += ["--small"] * small + (["--text", str(text_file)] if text_file else [])
-    names, failed = list(recipe.sizes()), {}
-    if not (work / "plan.json").is_file():
-        if recipe.workers:
-            failed = in_processes(recipe, [("probe", n) for n in reversed(names)], options)
-        else:
-            for n in names:
-                write_text(work / f"{n}.probe", json.dumps(probe(recipe, text, n, device, seconds=0.05, steps=2)))
-        timed = {n: json.loads(p.read_text()) for n in names if (p := work / f"{n}.probe").is_file()}
-        write_text(work / "plan.json", json.dumps(settle(recipe, timed, until - time.time()) | {"timed": timed}))
-    said = json.loads((work / "plan.json").read_text())
+    said, failed = settled(recipe, text, work, options, device, minutes, until)
+    jobs = recipe.jobs(said["sizes"], said["seeds"])
     say("; ".join(said["words"]) + f"; about {said['expected_seconds']:.0f} s")
     if recipe.workers:
-        commands = [("one", n, "--seed", str(s), "--until", str(until)) for n, s in recipe.jobs(said["sizes"])]
-        failed |= in_processes(recipe, commands, options, lambda: gather(recipe, out))
+        commands = [("one", n, "--seed", str(s), "--until", str(until)) for n, s in jobs]
+        failed |= in_processes(recipe, commands, options, lambda: gather(recipe, out), until)
     else:
-        for n, s in recipe.jobs(said["sizes"]):
+        for n, s in jobs:
             one(recipe, text, n, s, out, device, until, said)
     missing = gather(recipe, out, {" ".join(command[:2]): wrong for command, wrong in failed.items()})
-    say(f"ladder: {len(recipe.jobs(said['sizes'])) - len(missing)} models in {time.time() - began:.0f} s" + (
+    say(f"ladder: {len(jobs) - len(missing)} models in {time.time() - began:.0f} s" + (
         f", not finished: {', '.join(missing)}" if missing else ""))  # fmt: skip
     return not missing and not failed
 

@@ -2,7 +2,10 @@
 
 import copy
 import json
+import threading
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,8 +103,6 @@ def test_the_large_ladder_in_miniature(device, tmp_path):
     assert not ladder.run(recipe, out, 0.0, device, small=True, say=said.append)  # no time: nothing is finished
     plan = json.loads((tmp_path / "made.work" / "plan.json").read_text())
     assert plan["tokens"] < recipe.tokens and "of the 4,096 tokens planned" in said[0]
-    for path in (tmp_path / "made.work").glob("plan.json"):
-        path.unlink()
     assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append)
     found = json.loads((out / "ladder.json").read_text())
     assert [(m["size"], m["seed"]) for m in found["models"]] == [(n, s) for n in ("1.9k", "6.6k") for s in (42, 43)]
@@ -125,13 +126,13 @@ def test_the_large_ladder_in_miniature(device, tmp_path):
 
 def test_a_ladder_stopped_by_the_clock_goes_on(tmp_path):
     text, recipe = ladder.small_text(), replace(ladder.SMALL, marks=())
-    said = {"tokens": recipe.tokens, "graphs": False}
+    said = {"tokens": recipe.tokens, "graphs": False, "seeds": 1}
     ladder.work_of(tmp_path / "a").mkdir()
     assert not ladder.one(recipe, text, "1.9k", 42, tmp_path / "a", until=0.0, said=said)
     assert ladder.one(recipe, text, "1.9k", 42, tmp_path / "a", said=said)
     ladder.work_of(tmp_path / "b").mkdir()
     assert ladder.one(recipe, text, "1.9k", 42, tmp_path / "b", said=said)
-    a, b = (json.loads((tmp_path / f"{x}.work" / "1.9k-42.json").read_text()) for x in "ab")
+    a, b = (json.loads((tmp_path / f"{x}.work" / "4096" / "1.9k-42.json").read_text()) for x in "ab")
     assert a["curve"] == b["curve"] and a["tables"]["first"]["sha256"] == b["tables"]["first"]["sha256"]
 
 
@@ -173,6 +174,87 @@ def test_the_plan_fits_the_time_or_says_what_it_leaves_out():
     assert names[3] not in ladder.settle(recipe, lost, 850)["sizes"]
     with pytest.raises(InputError, match="no size"):
         ladder.settle(recipe, {}, 850)
+
+
+def test_repeats_go_first_then_tokens_then_the_largest():
+    recipe = ladder.Recipe()
+    names = list(recipe.sizes())
+    timed = {n: {"eager": 0.004 * (i + 1)} for i, n in enumerate(names)}
+    whole = ladder.settle(recipe, timed, 1e6)["expected_seconds"]
+    seen = [ladder.settle(recipe, timed, whole * part) for part in (1.0, 0.9, 0.75, 0.6, 0.45, 0.2)]
+    shape = [(len(p["sizes"]), p["seeds"], round(p["tokens"] / recipe.tokens, 1)) for p in seen]
+    assert shape[0] == (9, 3, 1.0) and shape[1] == (9, 2, 1.0), shape
+    assert [s[0] for s in shape[:5]] == [9] * 5 and shape[4][1] == 1 and shape[5][0] < 9, shape
+    assert shape == sorted(shape, reverse=True) and all(p["seeds"] == 1 for p in seen if p["tokens"] < recipe.tokens)
+    for p, part in zip(seen, (1.0, 0.9, 0.75, 0.6, 0.45, 0.2), strict=True):
+        assert p["expected_seconds"] <= whole * part + 0.1 and len(recipe.jobs(p["sizes"], p["seeds"])) <= 13
+    looked = ladder.settle(recipe, {n: t | {"look": 2.0} for n, t in timed.items()}, 1e6)["expected_seconds"]
+    assert looked - whole == pytest.approx(13 * 2.0 * (len(recipe.marks) + 1) / recipe.workers, abs=0.2)
+
+
+def test_more_time_makes_a_new_plan_and_less_takes_nothing_away():
+    recipe = ladder.Recipe()
+    timed = {n: {"eager": 0.01} for n in recipe.sizes()}
+    small, large = (ladder.settle(recipe, timed, seconds) for seconds in (150, 850))
+    assert small["tokens"] < large["tokens"] == recipe.tokens
+    assert ladder.renewed(small, large) is large and ladder.renewed(large, small) is large
+    little = ladder.settle(recipe, timed, 155, small["tokens"])
+    assert little["tokens"] == small["tokens"] and ladder.renewed(small, little) is small
+    assert f"{small['tokens']:,} of the" in " ".join(little["words"])
+    assert "none of it twice" in ladder.note_of(4096, 4096) and "about 2.5 times" in ladder.note_of(250, 100)
+
+
+def test_processes_are_begun_told_and_not_begun_after_the_clock(tmp_path, monkeypatch, capsys):
+    stub = tmp_path / "python"
+    stub.write_text('#!/bin/sh\necho "$@"; [ "$4" != bad ] || { echo "first" >&2; echo "it is bad" >&2; exit 3; }\n')
+    stub.chmod(0o755)
+    monkeypatch.setattr(ladder.sys, "executable", str(stub))
+    recipe, ended = replace(ladder.SMALL, workers=2), []
+    commands = [("one", name, "--seed", "7") for name in ("a", "bad", "c")]
+    assert ladder.in_processes(recipe, commands, ["--small"], lambda: ended.append(1)) == {commands[1]: "it is bad"}
+    said = capsys.readouterr().out
+    assert len(ended) == 3 and "-m training.large one c --seed 7 --small\n" in said and "one bad: it is bad\n" in said
+    assert ladder.in_processes(recipe, commands, [], lambda: ended.append(1), until=time.time()) == {}
+    assert len(ended) == 3 and not capsys.readouterr().out
+
+    def torn():
+        raise ValueError("a torn file")
+
+    assert list(ladder.in_processes(recipe, commands, [], torn)) == [commands[1]]
+    assert capsys.readouterr().out.count("not gathered: ValueError: a torn file") == 3
+
+
+def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
+    """What the processes do is done here, one after the other: their command lines and what they leave are real."""
+    lock, lines = threading.Lock(), []
+
+    def start(line, **about):
+        with lock:
+            lines.append(line[3:])
+            assert ladder.main(line[3:]) == 0
+        return SimpleNamespace(returncode=0, stdout="", stderr="")
+
+    few = replace(ladder.SMALL, tokens=2 * 512, seeds=(42,), every=1)  # two steps
+    monkeypatch.setattr(ladder, "SMALL", few)
+    monkeypatch.setattr(ladder, "probe", lambda *a, probe=ladder.probe, **more: probe(*a, seconds=0.01, steps=1))
+    monkeypatch.setattr(ladder.subprocess, "run", start)
+    (tmp_path / "a.work" / "1024").mkdir(parents=True)
+    (tmp_path / "a.work" / "1024" / "1.9k-42.7.npz").write_bytes(b"PK torn")
+    monkeypatch.setattr(ladder, "START", 0)
+    assert ladder.run(replace(few, workers=2), tmp_path / "a", 10.0, "cpu", small=True, say=str)
+    assert [line[0] for line in lines] == ["probe"] * 2 + ["one"] * 2 and all("--until" in line for line in lines[2:])
+    assert ladder.run(few, tmp_path / "b", 10.0, "cpu", small=True, say=str)
+    (_, a), (_, b) = (read_counts(tmp_path / x / "ladder.counts") for x in "ab")
+    for mine, other in zip(a["family", "first", "paper"], b["family", "first", "paper"], strict=True):
+        assert mine.record["sha256"] == other.record["sha256"]
+    found = json.loads((tmp_path / "a" / "ladder.json").read_text())
+    assert found["unreadable"] == ["1.9k-42.7.npz"] and "none of it twice" in found["note"]
+    with np.load(tmp_path / "a" / "ladder_checkpoints.npz") as marks:
+        assert {key.split("/")[0] for key in marks} == {"1.9k-42", "6.6k-42"}
+    assert ladder.main(["one", "1.9k", "--seed", "9", "--small", "--out", str(tmp_path / "a"), "--until", "1"]) == 0
+    assert not list((tmp_path / "a.work" / "1024").glob("1.9k-9*"))  # its time was over before it began
+    with pytest.raises(InputError, match="another recipe or another text"):
+        ladder.run(replace(few, batch=1), tmp_path / "a", 10.0, "cpu", small=True)
 
 
 def test_token_ids_travel_as_they_are(tmp_path, monkeypatch):
