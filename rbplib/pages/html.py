@@ -144,6 +144,9 @@ def law_figure(path):
         figures.draw_fit(panels[corpus], law, label=family, **style.family_style(family))
     for corpus, ax in panels.items():
         figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(title=corpus_title(corpus), xlabel="")
+    for spare in axes.flat[len(corpora) :]:  # the panel above it then has the numbers of sizes
+        axes[-2 if rows > 1 else -1, -1].xaxis.set_tick_params(labelbottom=True)
+        spare.remove()
     fig.supxlabel("model size $S$ (non-embedding parameters)", fontsize=10.5)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))
