@@ -81,14 +81,45 @@ def fill(name, text):
 
 
 def gpu_text():
-    """What was measured on a GPU, from its results file alone; a rehearsal on a processor is none."""
-    found = json.loads(GPU.read_text()) if GPU.is_file() else {"device": "a processor"}
-    if found["device"].startswith("a processor"):
-        return (
-            "Nothing was measured: there is no `results/gpu.json`. No CUDA line of this project has been run; its\n"
-            "steps are rehearsed on a processor by the suite, whose times say nothing of a GPU."
-        )
-    return found["table"]
+    """What was measured and run on a GPU, from the results files alone; a rehearsal on a processor is none."""
+    from benchmarks import gpu
+
+    found, steps = held(GPU), session_lines(held(GPU.with_name("session.json")))
+    if found and not found["device"].startswith("a processor"):
+        return "\n".join([gpu.table(found), *([""] if steps else []), *steps])
+    if steps:
+        return "\n".join(["The benchmark has left no results of a GPU: there is no `results/gpu.json`.", "", *steps])
+    return (
+        "Nothing was measured: there is no `results/gpu.json`. No CUDA line of this project has been run; its\n"
+        "steps are rehearsed on a processor by the suite, whose times say nothing of a GPU."
+    )
+
+
+def held(path):
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def session_lines(told):
+    """How the steps of a session on a GPU ended, a line each."""
+    if not told or told["small"]:
+        return []
+    lines = [f"The session ran on {told['machine']['device']}, torch {told['machine']['torch']}:", ""]
+    for name in ("tests", "benchmark", "ladder"):
+        step = told["steps"].get(name)
+        if step is None:
+            lines.append(f"* {name}: not run")
+            continue
+        ended = "stopped by the clock" if step["stopped_by_the_clock"] else "done" if not step["status"] else "failed"
+        ended = f"stopped by {step['stopped_by']}" if "stopped_by" in step else ended
+        tests, ladder = step.get("tests"), step.get("ladder")
+        more = "; ".join(f"{tests[kind]} {kind}" for kind in ("passed", "failure", "error", "skipped")) if tests else ""
+        if tests and (tests["not_ended"] or tests["not_begun"]):
+            more += f"; {len(tests['not_ended'])} begun and not ended, {tests['not_begun']} not begun"
+        if ladder:
+            lost = ladder["not_finished"]
+            more = f"{ladder['models']} models" + (f"; not finished: {', '.join(lost)}" if lost else "")
+        lines.append(f"* {name}: {ended} after {step['seconds']:,.0f} s" + (f"; {more}" if more else ""))
+    return lines
 
 
 def figure(whole, path):

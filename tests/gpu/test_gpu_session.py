@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -315,6 +316,68 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
     (tmp_path / "gpu.json").write_text(json.dumps(found | {"table": gpu.table(found)}))
     assert "| 410M | 4 x 512 | 2,048 | +2.1% (+1.0% to +4.0%) of 3 | yes |" in report.gpu_text()
     assert "Not measured for want of time: qwen." in report.gpu_text() and "No CUDA line" not in report.gpu_text()
+    machine, done = (
+        {"device": "NVIDIA X", "torch": "2.11"},
+        {"status": 0, "seconds": 61.2, "stopped_by_the_clock": False},
+    )
+    tests = {"passed": 7, "failure": 1, "error": 0, "skipped": 0, "not_ended": ["t"], "not_begun": 4}
+    steps = {"tests": done | {"status": -15, "stopped_by": "SIGTERM", "tests": tests}}
+    steps |= {"ladder": done | {"ladder": {"models": 2, "not_finished": ["1.9k-43"], "note": ""}}}
+    session = {"machine": machine, "small": False, "steps": steps}
+    (tmp_path / "session.json").write_text(json.dumps(session))
+    assert "| 410M |" in report.gpu_text() and "* benchmark: not run" in report.gpu_text()
+    (tmp_path / "gpu.json").unlink()
+    said = report.gpu_text()
+    assert "No CUDA line" not in said and "The benchmark has left no results of a GPU" in said
+    assert (
+        "tests: stopped by SIGTERM after 61 s; 7 passed; 1 failure; 0 error; 0 skipped; 1 begun and not ended, 4"
+        in said
+    )
+    assert "* ladder: done after 61 s; 2 models; not finished: 1.9k-43" in said
+    (tmp_path / "session.json").write_text(json.dumps(session | {"small": True}))
+    assert "No CUDA line" in report.gpu_text()
+
+
+def gpu_case(batch, length, peak, full, body, waits=2):
+    case = {"batch": batch, "length": length, "seconds": [[1.0, 1.1, 0.9]] * 3, "tok_s": 2048.0, "over": 0.021}
+    case |= {"over_range": [0.01, 0.04], "over_body": 0.2, "peak_mb": peak, "full_peak_mb": full, "rate_share": 0.5}
+    return case | {"waits": 9, "device_waits": waits, "body_waits": 0, "body_device_waits": 1, "body_peak_mb": body}
+
+
+def test_the_table_judges_time_memory_and_waits_and_names_what_was_not_reached():
+    found = {"device": "NVIDIA X", "torch": "2.11", "dtype": "bfloat16", "rate": 7e14, "copy_rate": 4e12, "heads": {}}
+    found |= {"planned": {"shapes": ["410m", "1.4b", "6.9b"], "batches": [[4, 512], [8, 512]], "heads": ["1.4b"]}}
+    dims = [1024, 24, 16, 50_304]
+    flat = [gpu_case(4, 512, 60.0, 900.0, 50.0), gpu_case(8, 512, 110.0, 1800.0, 100.0, waits=3)]
+    logits = [gpu_case(4, 512, 250.0, 240.0, 50.0) | {"over": 0.2}]
+    found |= {"shapes": {"410m": {"dims": dims, "cases": flat}, "1.4b": {"dims": dims, "cases": logits}}, "skipped": []}
+    said = gpu.table(found)
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("| ")]
+    assert len({len(row) for row in rows}) == 1
+    judged = [(r[rows[0].index("fast")], r[rows[0].index("less")], r[-1]) for r in rows[1:]]
+    assert judged == [("yes", "yes", "yes"), ("yes", "yes", "no"), ("no", "no", "yes")]
+    assert "Goals met: fast in 2 of 3, less in 2 of 3, waits in 2 of 3 batches" in said
+    assert "goes from 10 to 10 MB, 0.0 kB a token; a token's bfloat16 logits are 100.6 kB" in said
+    assert "independent of tokens x vocabulary (less than 10% of that): yes." in said.lower()
+    flat[1]["peak_mb"] += 2048 * 2 * 50_304 / 2**20  # as if the logits were held
+    assert "100.6 kB a token;" in gpu.table(found) and "of that): no." in gpu.table(found)
+    assert said.endswith("before: 6.9B; 1.4B at 8 x 512; the head alone at the 1.4B shape.")
+
+
+def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path, monkeypatch):
+    """Every file that was kept on the way is the table of its own numbers, the second shape's too."""
+    kept, out = [], tmp_path / "gpu.json"
+    monkeypatch.setattr(gpu, "write_text", lambda path, text: path == out and kept.append(json.loads(text)))
+    monkeypatch.setattr(gpu, "case", lambda model, dims, ids, *a: gpu_case(*ids.shape, 1.0, 2.0, 1.0))
+    monkeypatch.setattr(gpu, "head_ways", lambda *a: {"width": 1, "vocab": 1, "rows": 1, "ways": {}})
+    monkeypatch.setattr(gpu, "profile_table", lambda *a: "a table")
+    monkeypatch.setattr(gpu, "make_model", lambda *a: SimpleNamespace())
+    monkeypatch.setattr(gpu, "make_ids", lambda model, batch, length: torch.ones(batch, length))
+    assert gpu.main(["--small", "--out", str(out)]) == 0
+    assert all(found["table"] == gpu.table(found) for found in kept) and len(kept) > 6
+    lost = [gpu.unmeasured(found) for found in kept]
+    assert lost[0] == ["14M", "WIDE"] and lost[-1] == [] and "WIDE" in lost[3]
+    assert sum(line.startswith("| WIDE |") for line in kept[-1]["table"].splitlines()) == len(gpu.SMALL_BATCHES)
 
 
 def test_the_page_in_the_repository_is_up_to_date():
