@@ -196,7 +196,7 @@ def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it)
     out.mkdir(parents=True, exist_ok=True)
     about = machine()
     told = {"machine": about, "minutes": minutes, "small": small, "steps": earlier(out, small)}
-    until, failed = time.time() + 60 * minutes, 0
+    until, failed, left = time.time() + 60 * minutes, 0, list(only)
 
     def keep(**more):
         status = sum(FAILED[n] for n, step in told["steps"].items() if step["status"])
@@ -204,10 +204,11 @@ def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it)
 
     with asked() as came:
         for i, name in enumerate(only):
-            if came:
-                break
             shares = [SHARES[n] for n in only[i:]]  # what a step leaves over goes to those after it
             limit = (until - time.time()) * shares[0] / sum(shares)
+            if came or limit <= 0:
+                break
+            left.remove(name)
             limits = dict.fromkeys(FAILED, limit / 60)
             say(f"{name}: at most {limit / 60:.1f} minutes")
             keep(running=name)
@@ -221,15 +222,17 @@ def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it)
             keep()
             say("\n".join(done["output"][-12:]))
             say(f"{name}: {'failed' if done['status'] else 'done'} after {done['seconds']} s")
-        more = {"left_out": left} if (left := keep_within(out)) else {}
-        if came:
-            more |= {"stopped_by": signal.Signals(came[0]).name, "not_run": [n for n in only if n not in told["steps"]]}
+        beside = keep_within(out)
+        more = ({"left_out": beside} if beside else {}) | ({"not_run": left} if left else {})
+        more |= {"stopped_by": signal.Signals(came[0]).name} if came else {}
         keep(**more)
+    if beside:
+        say(f"left beside {out}, so that all results are at most {MOST_BYTES / 1e6:.0f} MB: {', '.join(beside)}")
     if left:
-        say(f"left beside {out}, so that all results are at most {MOST_BYTES / 1e6:.0f} MB: {', '.join(left)}")
+        say(f"not run, {'since it was stopped' if came else 'for want of time'}: {', '.join(left)}")
     if came:
         say(f"stopped by {more['stopped_by']}; what was done is in {out / 'session.json'}")
-    return 128 + came[0] if came else failed
+    return 128 + came[0] if came else failed + sum(FAILED[name] for name in left)
 
 
 def check(args):

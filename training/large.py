@@ -152,6 +152,8 @@ def check_text(path=None):
 
 def read_text(path=None, small=False):
     """stream and heldout, uint16; evaluation: {corpus: (record, windows)}. small: of the tokens in the checkout."""
+    if small and path:
+        raise InputError("--small trains on the tokens that a checkout holds: leave --text out.")
     if small:
         return small_text()
     with np.load(check_text(path)) as held:
@@ -498,7 +500,10 @@ def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say
     text, until = read_text(text_file, small), began + 60 * minutes - END
     work, options = work_of(out), ["--out", str(out), "--device", device, "--workers", str(recipe.workers)]
     for folder in (out, work):
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--out {out}: results cannot be written there ({error.strerror}).") from None
     options += ["--small"] * small + (["--text", str(text_file)] if text_file else [])
     said, failed = settled(recipe, text, work, options, device, minutes, until)
     jobs = recipe.jobs(said["sizes"], said["seeds"])

@@ -140,6 +140,13 @@ def test_a_later_call_keeps_the_record_of_an_earlier_one(tmp_path, monkeypatch, 
     assert gpu_session.session(tmp_path, True, 1.0, ["ladder"]) == 0
     said = json.loads((tmp_path / "session.json").read_text())
     assert {n: s["status"] for n, s in said["steps"].items()} == {"tests": 3, "ladder": 0} and said["status"] == 10
+    monkeypatch.setattr(gpu_session, "run_step", lambda *a: pytest.fail("it was begun after its time"))
+    assert gpu_session.session(tmp_path, True, 0.0, ["tests", "ladder"]) == 50
+    assert json.loads((tmp_path / "session.json").read_text()) == said | {
+        "minutes": 0.0,
+        "not_run": ["tests", "ladder"],
+    }
+    assert "not run, for want of time: tests, ladder" in capsys.readouterr().out
     (tmp_path / "session.json").write_text(json.dumps(said | {"small": False}))
     assert gpu_session.main(["--small", "--out", str(tmp_path)]) == 2
     assert "holds a session on a GPU, and this is a rehearsal" in capsys.readouterr().err
@@ -377,6 +384,12 @@ def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path,
     assert all(found["table"] == gpu.table(found) for found in kept) and len(kept) > 6
     lost = [gpu.unmeasured(found) for found in kept]
     assert lost[0] == ["14M", "WIDE"] and lost[-1] == [] and "WIDE" in lost[3]
+    monkeypatch.setattr(gpu.torch.cuda, "get_device_name", lambda: "NVIDIA X")
+    for rate in ("matrix_rate", "copy_rate"):
+        monkeypatch.setattr(gpu, rate, lambda *a, **more: 1e12)
+    skips = []  # no time at all: every shape is skipped, and the file says so at once
+    gpu.measure(gpu.SMALL, gpu.BATCHES, 1, "cuda", 0.0, lambda found, _: skips.append(gpu.table(found)))
+    assert "want of time: 14m." in skips[1] and "ended before: WIDE." in skips[1] and "ended before" not in skips[2]
     assert sum(line.startswith("| WIDE |") for line in kept[-1]["table"].splitlines()) == len(gpu.SMALL_BATCHES)
 
 

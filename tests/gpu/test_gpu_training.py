@@ -237,7 +237,7 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
     few = replace(ladder.SMALL, tokens=2 * 512, seeds=(42,), every=1)  # two steps
     monkeypatch.setattr(ladder, "SMALL", few)
     monkeypatch.setattr(ladder, "probe", lambda *a, probe=ladder.probe, **more: probe(*a, seconds=0.01, steps=1))
-    monkeypatch.setattr(ladder.subprocess, "run", start)
+    monkeypatch.setattr(ladder, "subprocess", SimpleNamespace(run=start))
     (tmp_path / "a.work" / "1024").mkdir(parents=True)
     (tmp_path / "a.work" / "1024" / "1.9k-42.7.npz").write_bytes(b"PK torn")
     monkeypatch.setattr(ladder, "START", 0)
@@ -253,6 +253,9 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
         assert {key.split("/")[0] for key in marks} == {"1.9k-42", "6.6k-42"}
     assert ladder.main(["one", "1.9k", "--seed", "9", "--small", "--out", str(tmp_path / "a"), "--until", "1"]) == 0
     assert not list((tmp_path / "a.work" / "1024").glob("1.9k-9*"))  # its time was over before it began
+    for given in (["--text", "x"], ["--out", str(tmp_path / "a" / "ladder.json" / "in")]):
+        with pytest.raises(InputError, match="leave --text out|cannot be written there"):
+            ladder.main(["run", "--small", *given])
     with pytest.raises(InputError, match="another recipe or another text"):
         ladder.run(replace(few, batch=1), tmp_path / "a", 10.0, "cpu", small=True)
 
