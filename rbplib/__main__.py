@@ -3,7 +3,20 @@
 import sys
 from pathlib import Path
 
-from rbplib.command import command, forecasts, jsonable, law_report, main, natural, option, show, size, tell, whole
+from rbplib.command import (
+    command,
+    forecasts,
+    jsonable,
+    law_report,
+    main,
+    natural,
+    option,
+    published_fits,
+    show,
+    size,
+    tell,
+    whole,
+)
 from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
@@ -144,11 +157,9 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
 @command("published", "cerebras-gpt --json", option("family", nargs="?", help="one family only"), JSON)
 def list_published(family, as_json):
     """Fit the law to what others published."""
-    from rbplib.laws.ladders import published_laws
-
-    rows = [{name: jsonable(v) for name, v in law.record.items()} for law in published_laws(family)]
-    line = "{family:25} {quantity:13} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  {source}"
-    tell(as_json, rows, *(line.format(**row, told=show(row["interval"])) for row in rows))
+    rows = [{name: jsonable(v) for name, v in record.items()} for record in published_fits(family)]
+    line = "{family:25} {quantity:13} {of:20} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  "
+    tell(as_json, rows, *((line + row["source"]).format(**row, told=show(row["interval"])) for row in rows))
 
 
 @command(

@@ -9,6 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from rbplib.__main__ import main
+from rbplib.laws import published
 from rbplib.ranks.identity import asked, expected, ranks_path
 from rbplib.ranks.stored import write_ranks
 
@@ -154,8 +155,9 @@ def test_predict_holds_what_was_planted(root, capsys):
     code, out, err = predicted(capsys, "--size", "30M", "--size", "1e8", "--n", "3", "--json")
     found = json.loads(out)
     assert code == 0 and not err
+    assert found["held"] == ["how models scatter", "the choice of sources", "the choice among line, floor, quadratic"]
     assert found["not_told"]["cross_entropy"].startswith("toy on prose gives no forecast of cross-entropy")
-    assert {n: v for n, v in found.items() if n not in ("forecasts", "not_told")} == {
+    assert {n: v for n, v in found.items() if n not in ("forecasts", "not_told", "held")} == {
         "family": "toy", "corpus": "prose", "k": 1, "n": 3, "models": 5, "level": 0.95, "missing": []}  # fmt: skip
     assert [row["S"] for row in found["forecasts"]] == [3e7, 1e8]
     for row in found["forecasts"]:
@@ -360,5 +362,13 @@ def test_published_fits_as_json_and_as_lines(capsys):
     assert rows[0]["alpha"] == pytest.approx(-slope) and rows[0]["S"] == [S[0], S[-1]] and rows[0]["n"] == 5
     code, out, err = run(capsys, "published")
     assert code == 0 and len(out.splitlines()) > 50 and "mamba-2" in out
+    code, out, err = run(capsys, "published", "open_lm C4, x1", "--json")
+    rows = {(r["quantity"], r["of"]): r for r in json.loads(out)}
+    assert code == 0 and {("cross-entropy", "c4"), ("-log acc", "coqa"), ("-log acc", "LAMBADA")} <= set(rows)
+    grid = published.read("openlm_scaling").query("training_data == 'c4_original' and tokens_per_20_params == 1")
+    slope = np.polyfit(np.log(grid["nonembedding_params"]), np.log(grid["loss_c4"]), 1)[0]
+    assert rows["cross-entropy", "c4"]["alpha"] == pytest.approx(-slope) and rows["cross-entropy", "c4"]["n"] == len(
+        grid
+    )
     code, out, err = run(capsys, "published", "mmaba")
     assert code == 2 and not out and len(err.splitlines()) == 1 and "did you mean 'mamba'" in err

@@ -60,8 +60,9 @@ its two rates halved or doubled. Held-out loss, nats per token:
 |---|---|---|---|---|---|---|
 {rows}
 
-Another rate gains at most {gain:.3f} nats: that far the ladder's losses may be from their best. Runs of a hundred steps
-ask for higher rates than whole ones and are not to be trusted.
+Another rate gains at most {gain:.3f} nats. Where the best of a row is the last rate tried, a rate further on may gain
+more; larger models and other amounts of text were not checked. Runs of a hundred steps ask for higher rates than whole
+ones and are not to be trusted.
 """
 
 NOTES = """
