@@ -94,10 +94,13 @@ def floor_rows(curves, floors, draws, seed):
     for name, found in floors.items():
         corpus, S, n = html.unescape(corpus_title(name)), curves[name].S, curves[name].scored_tokens
         found = [one for one in found if np.isfinite(one.r2) and one.alpha and one.misses is not None and len(S) > 2]
-        for at, one in enumerate(found):
-            per = one.alpha**2 * size_spread(S) / np.mean(y_se(one.misses / n, n) ** 2) / one.misses[-1]
+        for one in found:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                per = one.alpha**2 * size_spread(S) / np.mean(y_se(one.misses / n, n) ** 2) / one.misses[-1]
+            if not 0 < per < np.inf:
+                continue
             told = {"k": int(one.k), "misses": int(one.misses[-1]), "alpha": one.alpha, "r2": one.r2, "per": per}
-            rows.append({"corpus": corpus, "at": at} | told)
+            rows.append({"corpus": corpus, "at": sum(row["corpus"] == corpus for row in rows)} | told)
         slope = (np.sqrt(STRENGTH)[:, None] + rng.normal(size=draws)) ** 2
         r2 = np.quantile(slope / (slope + rng.chisquare(max(1, len(S) - 2), draws)), [0.05, 0.5, 0.95], axis=1)
         bands.append({"corpus": corpus} | dict(zip(BAND, r2.tolist(), strict=True)))
