@@ -60,7 +60,7 @@ def natural(text):
 
 
 def size(text):
-    """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
+    """A number of parameters or tokens as people write it: 13e9, 13B, 350M, 22k."""
     try:
         found = float(text[:-1]) * POWERS[text[-1].lower()] if text[-1:].lower() in POWERS else float(text)
         if 1 <= found <= 1e18:
@@ -124,7 +124,7 @@ def published_fits(family=None):
     table = published.read("openlm_scaling")
     for quantity in (c for c in table if c.startswith(("loss_", "acc_")) and c != "acc_lambada_openai"):
         for (corpus, times), rows in published.open_lm(quantity).groupby(["corpus", "multiple"]):
-            name = f"open_lm {corpus[:3].strip('_')}, x{times:g}"
+            name = published.open_lm_family(corpus, times)
             if len(rows) < 3 or np.ptp(rows["loss"]) == 0 or (family or name).lower() != name.lower():
                 continue
             S, loss = rows.sort_values("S")[["S", "loss"]].to_numpy(float).T
@@ -133,7 +133,7 @@ def published_fits(family=None):
             about = {"family": name, "quantity": "-log acc" if kind == "acc" else "cross-entropy", "of": of}
             about |= {"n": law.n_models, "S": [S.min(), S.max()], "S is": "configuration", "text": ladders.GROWS}
             about |= {"alpha": law.alpha, "interval": law.ci_models, "r2": law.r2, "se of answers": None}
-            found.append(about | {"source": "mlfoundations/scaling (MIT)"})
+            found.append(about | {"source": published.OPEN_LM})
     return found
 
 
@@ -149,21 +149,12 @@ def forecasts(losses, N, sizes, ahead, **drawn):
         "p_n": ("run", -1, f"{N} hits in a row, as runs were counted:"),
         "p_n_independent": ("rbp", -N, f"{N} hits in a row, were hits independent (Eq. 6):"),
     }
-    held = [
-        "how models scatter",
-        *["the choice of sources"] * (rbp.resampled(min(drawn["n_bootstrap"], 1), 0) is not None),
-    ]
+    held = ["how models scatter"]
+    held += ["the choice of sources"] * (rbp.resampled(min(drawn["n_bootstrap"], 1), 0) is not None)
     held += ["the choice among " + ", ".join(main.laws)] * (len(main.laws) > 1)
     held += ["how trainings differ"] * bool(rbp.training_noise()[1])
-    about = {
-        "family": rbp.family,
-        "corpus": rbp.corpus,
-        "k": rbp.k,
-        "n": N,
-        "models": len(main.fitted),
-        "level": 0.95,
-        "held": held,
-    }
+    about = {"family": rbp.family, "corpus": rbp.corpus, "k": rbp.k, "n": N, "models": len(main.fitted)}
+    about |= {"level": 0.95, "held": held}
     lines = [
         f"{rbp.family} on {rbp.corpus}, k = {rbp.k}: from {len(main.fitted)} models of {main.fitted.min():,.0f} to "
         f"{main.fitted.max():,.0f} non-embedding parameters; a 95% interval holds " + ", ".join(held),

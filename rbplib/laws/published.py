@@ -18,6 +18,7 @@ QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of ri
     **{f"-log pass@{k}": ("HumanEval", f"pass_{k}") for k in (1, 10, 100)},
 }
 NATS = ("log_ppl", "cross_entropy")
+OPEN_LM = "mlfoundations/scaling (MIT)"  # the source of `open_lm`
 
 
 def read(name):
@@ -46,6 +47,11 @@ def open_lm(quantity, least=0.02):
     return rows.rename(columns=names)[[*names.values(), "loss"]].dropna()
 
 
+def open_lm_family(corpus, multiple):
+    """The name as a family of the open_lm models of one text and multiple."""
+    return f"open_lm {corpus[:3].strip('_')}, x{multiple:g}"
+
+
 @lru_cache(maxsize=2)
 def _results(folder):
     """All results by size, one row per model, step and number of shots, from the tables in a folder."""
@@ -54,8 +60,8 @@ def _results(folder):
     once = by_size["loss"].where(by_size["shots"] == 0)  # it has no examples in front of it, and is printed again
     by_size = by_size.assign(family=by_size["family"] + shots, cross_entropy=once)
     grid = open_lm("acc_lambada_openai").rename(columns={"S": "nonembedding_params", "D": "tokens"}).reset_index()
-    grid["family"] = "open_lm " + grid["corpus"].str[:3].str.strip("_") + ", x" + grid["multiple"].map("{:g}".format)
-    grid = grid.assign(acc=np.exp(-grid["loss"]), model=grid["name"], digits=8, source="mlfoundations/scaling (MIT)")
+    grid["family"] = list(map(open_lm_family, grid["corpus"], grid["multiple"]))
+    grid = grid.assign(acc=np.exp(-grid["loss"]), model=grid["name"], digits=8, source=OPEN_LM)
     coded = coded.rename(columns={"params": "nonembedding_params"}).assign(benchmark="HumanEval")
     rows = pd.concat([whole.assign(digits=np.inf), by_size, grid, coded]).rename(columns={"nonembedding_params": "S"})
     rows = rows.fillna({"benchmark": "LAMBADA", "architecture": "transformer", "params_basis": "configuration"})
