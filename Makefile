@@ -53,7 +53,8 @@ real: $(READY)
 
 env: $(READY)
 
-# torch comes first and apart, so that each platform may choose its own build of it; the lock carries a hash for the rest
+# torch comes first and apart, so that each platform may choose its own build of it; the lock carries a hash for the rest.
+# Compiled at once: where Python may write no bytecode (containers often say so), each of the book's processes would compile.
 $(READY): requirements.lock pyproject.toml
 	@test -w . || { echo "this folder may not be written: run make in a copy of it that may."; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -c '$(FITS)' \
@@ -63,7 +64,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -c '$(FITS)' \
 	    || { echo "Python 3.11, 3.12 or 3.13 is needed: remove $(VENV) and run make PYTHON=/path/to/one of them"; exit 1; }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on $(UV) $(TORCH)
-	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
+	@$(BIN)/uv pip install --compile-bytecode --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@echo $$(( $$(date +%s) - $$(cat .install-began) )) > $@; rm .install-began
 	@echo "installed in $$(cat $@) s"

@@ -21,6 +21,9 @@ from rbplib.pages import html, notebooks
 from rbplib.settings import InputError, argument, load_corpus, load_family, one_each, results_dir, root, write_text
 
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
+# Each scheduling asks for another one after this span, beside those that follow the end of a step: at the default of a
+# second they add up to a tenth of the book's time.
+UNHURRIED = ("--max-jobs-per-timespan", "10000/1h")
 LAST = 15  # lines of a failed step's log that are shown
 
 
@@ -105,11 +108,14 @@ def run(arguments, log, show=True):
     logger.handlers = [steps, words]
     stopped_by(stop)
     try:
-        cli.main([*map(str, arguments), "--quiet", "all"])
+        cli.main([*map(str, arguments), *UNHURRIED, "--quiet", "all"])
     except SystemExit as end:
         failed = end.code
     finally:
         stopped_by(interrupt)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):  # by which Snakemake would schedule again; Python would wait for it
+                thread.cancel()
         logger.handlers = []
         steps.close()
         words.close()

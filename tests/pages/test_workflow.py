@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -202,6 +203,7 @@ def test_stage_times_come_from_the_steps(place):
     stages = run_rules(place, ("measure__demo", "sleep 0.2; touch {output}"), ("html", "touch {output}"))
     assert {name: steps for name, (steps, _) in stages.items()} == {"measure": 1, "pages": 1}
     assert stages["measure"][1] >= 0.2
+    assert not [t for t in threading.enumerate() if isinstance(t, threading.Timer) and not t.finished.is_set()]
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
