@@ -2,7 +2,7 @@
 
 The notebooks keep their order. When HTML is made, what a run said under a name, `say(..., name="answer")`, is lifted to
 the top of the page and hidden code is gathered at its end; the opening comes from `book/pages.yml`, the rest from the
-page's own record.
+page's own record. Exercises are numbered here too: 02.1 is the first of page 02, on every family's.
 """
 
 import html
@@ -51,6 +51,7 @@ def build_parts(app, doctree):
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
             section[1:1] = sure(app, here["page"])
+    number_exercises(doctree, here["page"].partition("_")[0])
     code = gather_code(doctree)
     title = next(i for i, n in enumerate(page.children) if isinstance(n, nodes.title))
     page.children[title + 1 : title + 1] = opening
@@ -118,6 +119,19 @@ def sure(app, page):
             items += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
             items += f". See also {others}.</li>" if others else ".</li>"
     return [raw(f"<ul>{items}</ul>")] if items else []
+
+
+def number_exercises(doctree, page):
+    """Give each exercise of a page, and the solution that follows it, the page's number and its own: 02.1."""
+    count = 0
+    for box in doctree.findall(nodes.admonition):
+        title = box[0].astext()
+        if title in ("Exercise", "Solution"):
+            count += title == "Exercise"
+            said = f"{'Solution to exercise' if title == 'Solution' else title} {page}.{count}"
+            box[0].children = [nodes.Text(said)]
+            if title == "Exercise":
+                box["ids"].append(f"exercise-{page}-{count}")
 
 
 def gather_code(doctree):

@@ -38,6 +38,10 @@ def planted(digest="the digest"):
         new_code_cell("judge()", metadata=hidden, outputs=[shown("- **It agrees.** $x$ is 0.25.", "answer")]),
         new_markdown_cell("## How sure, and what would change it"),
         new_code_cell("sure()", metadata=hidden, outputs=[shown("An end.")]),
+        new_markdown_cell(
+            ":::{admonition} Exercise\nFind a.\n:::\n\n:::{admonition} Solution\n:class: dropdown\nHere.\n:::"
+        ),
+        new_markdown_cell(":::{admonition} Note\nNo task.\n:::\n\n:::{admonition} Exercise\nFind b.\n:::"),
     ]
     given = {"k": 10, "corpora": ["a b"], "family": "it's"}
     record = {"notebook": "02_x", "parameters": given, "source": "s0", "made_of": None, "page": digest}
@@ -67,7 +71,7 @@ def built(tmp_path_factory):
     listed = "\n".join(f"book/{page}" for page in pages)
     (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
     config = {"extensions": ["myst_nb", "rbppage"], "nb_execution_mode": "off", "nb_render_markdown_format": "myst"}
-    config |= {"myst_enable_extensions": ["dollarmath"], "nb_ipywidgets_js": {}}
+    config |= {"myst_enable_extensions": ["dollarmath", "colon_fence"], "nb_ipywidgets_js": {}}
     (place / "conf.py").write_text("\n".join(f"{name} = {value!r}" for name, value in config.items()))
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"]  # another process:
     paths = {"PYTHONPATH": str(ROOT / "book" / "_ext")}  # myst_nb registers itself for all later builds of this one
@@ -125,6 +129,15 @@ def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbour
     assert words.replace(" : ", ": ") in text(said) and "Another" not in said
     assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
     assert "page:0" not in page and "page:d" not in page
+
+
+def test_exercises_are_numbered_by_the_page_alike_for_every_family(built):
+    for family in ("fam", "other"):
+        titles = re.findall(r'admonition-title">([^<]+)<', built[f"_executed/{family}/02_x"])
+        assert titles == ["Exercise 02.1", "Solution to exercise 02.1", "Note", "Exercise 02.2"]
+        assert re.search(
+            r'id="exercise-02-2"[^>]*>\s*<p class="admonition-title">Exercise 02.2<', built["_executed/fam/02_x"]
+        )
 
 
 def test_the_line_of_the_footer_runs_in_a_shell(page):
