@@ -122,20 +122,21 @@ def explained_words(found, tail=""):
 
 def training_words(laws):
     """How far trainings of one size differ, measured on whose models; or that it is not known."""
-    laws = list(laws)
+    laws, said = list(laws), []
     known = [w for w in laws if w.training_df]
-    if not known:
-        return "No size of this family has a known second training, so training noise is not known here."
-    low, high = (number(100 * f(w.training_sd for w in known), 2) for f in (min, max))
-    by, own = known[0].loss.repeats.family, known[0].family
-    again = len(known[0].loss.repeats.models)
-    whose = "" if by in (own, f"{own}-seeds") else f", another family than {own}: it is taken over from there"
-    between = f"{low}%" if low == high else f"{low}% to {high}%"
-    return (
-        f"Beyond the choice of text trainings of one size differ by {between} of the loss (standard deviation, "
-        f"{known[0].training_df} degrees of freedom; 0 where that choice is enough), measured on the {again} models of "
-        f"*{by}*{whose}."
-    )
+    for by in dict.fromkeys(w.loss.repeats.family for w in known):
+        own = [w for w in known if w.loss.repeats.family == by]
+        sd = Values([100 * w.training_sd for w in own]).range.replace(" to ", "% to ")
+        lent = dict.fromkeys(w.family for w in own if not by.startswith(w.family))
+        said.append(
+            f"Beyond the choice of text trainings of one size differ by {sd}% of the loss (standard deviation, "
+            f"{own[0].training_df} degrees of freedom; 0 where that choice is enough), measured on the "
+            f"{len(own[0].loss.repeats.models)} models of *{by}*"
+            + (f" and taken over from there for {', '.join(lent)}, trained once." if lent else ".")
+        )
+    if alone := dict.fromkeys(w.family for w in laws if w.family not in {k.family for k in known}):
+        said.append(f"No size of {', '.join(alone)} has a known second training, so training noise is not known here.")
+    return " ".join(said)
 
 
 def bend_words(steps):

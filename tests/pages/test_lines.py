@@ -36,11 +36,13 @@ def test_what_explains_is_counted_and_the_untested_are_no_failures():
 
 def test_whose_trainings_they_are_is_said():
     own = fit(planted_loss(-0.1 * X, 0.02), n_bootstrap=50)
-    assert "*planted*" in tables.training_words([own]) and "another" not in tables.training_words([own])
+    assert "*planted*" in tables.training_words([own]) and "taken over" not in tables.training_words([own])
     other = replace(own, loss=replace(own.loss, family="else"))
-    assert "another family than else" in tables.training_words([other])
+    lent, both = tables.training_words([other]), tables.training_words([own, other])
+    assert "models of *planted* and taken over from there for else, trained once" in lent and lent.count("else") == 1
+    assert both.count("models of *planted*") == 1 and "taken over from there for else, trained once" in both
     alone = fit(planted_loss(-0.1 * X, again=0), n_bootstrap=50)
-    assert "not known here" in tables.training_words([alone])
+    assert "not known here" in tables.training_words([alone]) and "taken over" not in tables.training_words([alone])
 
 
 def test_the_frame_of_laws_holds_what_is_known_and_no_more():
