@@ -12,7 +12,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
 ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
-OF_THE_BOOK = ("test_offline", "test_tables", "test_workflow")  # files whose tests use it
+OF_THE_BOOK = ("test_offline", "test_figure_boxes", "test_tables", "test_workflow")  # files whose tests use it
 SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3}
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
 

@@ -47,6 +47,7 @@ def build_parts(app, doctree):
     if listed.is_file():
         app.env.note_dependency(str(listed))
         opening = open_page(yaml.safe_load(listed.read_text(encoding="utf-8")).get(here["page"]))
+    tell_figures(doctree, notebook["cells"])
     answer = lift_answer(doctree, notebook["cells"])
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
@@ -88,16 +89,34 @@ def open_page(said):
     ]
 
 
+def shown(doctree, cells):
+    """[(output, its node)] of all that the cells show."""
+    found = []
+    for cell in list(doctree.findall(is_cell)):
+        outputs = [o for o in cells[cell["cell_index"]].get("outputs", ()) if "data" in o]
+        bundles = list(cell.findall(lambda n: isinstance(n, nodes.container) and n.get("nb_element") == "mime_bundle"))
+        found += zip(outputs, bundles, strict=True)
+    return found
+
+
+def tell_figures(doctree, cells):
+    """Each figure its own alternative text, where MyST-NB gives one to all of a cell; those that want it in a fold."""
+    for output, bundle in shown(doctree, cells):
+        about = output.get("metadata", {})
+        for image in bundle.findall(nodes.image):
+            image["alt"] = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
+        if title := about.get("fold"):
+            place = bundle.parent.index(bundle)
+            bundle.parent[place : place + 1] = fold(title, [bundle], "rbp-more")
+
+
 def lift_answer(doctree, cells):
     """Take what the run said under a name out of its place."""
     found = []
-    for cell in list(doctree.findall(is_cell)):
-        shown = [o for o in cells[cell["cell_index"]].get("outputs", ()) if "data" in o]
-        bundles = list(cell.findall(lambda n: isinstance(n, nodes.container) and n.get("nb_element") == "mime_bundle"))
-        for output, bundle in zip(shown, bundles, strict=True):
-            if output.get("metadata", {}).get("rbp"):
-                found.append(bundle)
-                bundle.parent.remove(bundle)
+    for output, bundle in shown(doctree, cells):
+        if output.get("metadata", {}).get("rbp"):
+            found.append(bundle)
+            bundle.parent.remove(bundle)
     if not found:
         return []
     box = nodes.container(classes=["rbp-answer"])

@@ -6,7 +6,6 @@ The sole exception is `show`, which hands a finished figure to the page as SVG t
 import html
 
 import numpy as np
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from rbplib.pages.style import EMPTY, GREY, drawn, svg_of
 
@@ -16,8 +15,11 @@ FAINT = 0.28
 SOURCES, TRAININGS = "95% over sources", "95% over sources and trainings"
 
 
-def show(figure, alt):
-    """Put a figure on the page and close it; alt: one sentence for readers who cannot see what is drawn and shown."""
+def show(figure, alt, fold=None):
+    """Put a figure on the page and close it; alt: one sentence for readers who cannot see what is drawn and shown.
+
+    fold: what to show in its place until that is clicked.
+    """
     from IPython.display import display
     from matplotlib import pyplot as plt
 
@@ -27,20 +29,13 @@ def show(figure, alt):
     svg, seen = svg_of(figure), [ax for ax in figure.axes if ax.get_visible()]
     alt += " Nothing could be drawn." if all(ax.get_gid() == EMPTY for ax in seen) else ""
     bundle = {"image/svg+xml": svg, "text/plain": alt}
-    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}})
+    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}} | ({"fold": fold} if fold else {}))
     plt.close(figure)
 
 
 def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
-    """Logarithmic axes with labels that name the quantity; minor ticks are labelled when they span under a decade."""
+    """Logarithmic axes with labels that name the quantity."""
     ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
-    low, high = ax.get_ylim()
-    if low > 0 and high / low < 20:
-        short = high / low < 4  # too short for decades or their simple parts
-        ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if short else LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
-        ax.yaxis.set_major_locator(ticks)
-        ax.yaxis.set_major_formatter("{x:.3g}")
-        ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
 
 
@@ -212,18 +207,18 @@ def draw_runs(ax, law, single, N, **style):
     """N hits in a row: measured points, the law fitted to them, and N times the law at N = 1 as a dashed line."""
     draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
     draw_line(ax, single, times=N, linestyle="--", linewidth=1, color=style["color"])
-    ax.yaxis.set_major_locator(LogLocator())
     return ax
 
 
 def draw_sigmoid(ax, single, N, law, **style):
     """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
-    S = single.loss.S
+    S, name = single.loss.S, f"$N = {N}$"
     ax.axvspan(S.min(), S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
     if np.isfinite(single.alpha):
         grid = np.geomspace(S.min() / 1e4, S.max() * 1e40, 400)
-        ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), color=style["color"])
-    draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=f"$N = {N}$", markersize=4, **style)
+        ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), label=name, markevery=[], markersize=4, **style)
+        name = None  # the line stands in the legend with its points
+    draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=name, markersize=4, **style)
     ax.set(xscale="log", ylim=(-0.03, 1.03))
     return ax
 

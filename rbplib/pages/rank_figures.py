@@ -4,6 +4,7 @@ import numpy as np
 
 from rbplib.pages.figures import GREY, draw_fit, law_axes, row_axis
 from rbplib.pages.prose import plain
+from rbplib.pages.style import LINES
 
 RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)
 OBSERVED = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
@@ -19,8 +20,8 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
     seen = share > 0
     density = (share / (high - low + 1))[seen]
     ax.plot(np.sqrt(low * high)[seen], density, label=label, **OBSERVED)
-    for fit in fits:
-        ax.plot(np.arange(1, len(fit.pmf) + 1), fit.pmf, label=fit.title)
+    for fit, line in zip(fits, LINES, strict=False):
+        ax.plot(np.arange(1, len(fit.pmf) + 1), fit.pmf, label=fit.title, linestyle=line)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="share of tokens per rank")
     ax.set_ylim(bottom=density.min() / 10)
     return ax
@@ -30,9 +31,9 @@ def draw_fit_ratio(ax, histogram, fits):
     """Fitted over observed share in log bins: what a logarithmic histogram hides."""
     low, high, share = histogram.wide()
     seen, middle = share > 0, np.sqrt(low * high)
-    for fit in fits:
+    for fit, line in zip(fits, LINES, strict=False):
         below = np.concatenate([[0.0], fit.pmf.cumsum()])
-        ax.plot(middle[seen], (below[high] - below[low - 1])[seen] / share[seen], label=fit.title)
+        ax.plot(middle[seen], (below[high] - below[low - 1])[seen] / share[seen], label=fit.title, linestyle=line)
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
@@ -73,7 +74,7 @@ def draw_regions(ax, ratio, sigma, error, label, point, name):
     ax.grid(visible=False)
     ax.figure.colorbar(mesh, ax=ax, label=label)
     ax.plot(*point, marker="*", markersize=12, color="white", markeredgecolor="black", linestyle="none")
-    ax.annotate(name, point, (7, 5), textcoords="offset points", color="white", fontsize=9)
+    ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
     return ax
 
 
@@ -90,7 +91,7 @@ def draw_ratio_parts(ax, parts):
     ax.barh(rows, parts.ratios, color=["#D55E00" if r < 0 else "#0072B2" for r in parts.ratios], height=0.6)
     for row, value in zip(rows, parts.ratios, strict=True):
         gap, side = (60, "left") if value >= 0 else (-60, "right")
-        ax.text(value + gap, row, f"{round(value):,}", va="center", ha=side, fontsize=8.5)
+        ax.text(value + gap, row, f"{round(value):,}".replace("-", "−"), va="center", ha=side, fontsize=8.5)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.margins(x=0.22)
     ax.set_xlabel("log likelihood above that of the lognormal (nats)")

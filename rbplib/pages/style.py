@@ -14,6 +14,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.text import Text
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullFormatter
 
 COLOURS = {
     "blue": "#0072B2",
@@ -100,6 +101,8 @@ def svg_of(figure):
     """The figure as SVG text, to a hundredth of a point, so that a rerun gives the same bytes; empty axes say so."""
     for ax in figure.axes:
         name_empty(ax)
+        for axis in (ax.xaxis, ax.yaxis):
+            log_numbers(axis)
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
     out = StringIO()
@@ -116,10 +119,26 @@ def name_empty(ax):
     """Say so on an axis on which nothing could be drawn, and give a logarithmic one ends that it can have."""
     points = [line.get_xydata() for line in ax.get_lines() if line.get_transform() == ax.transData]
     points += [segment for c in ax.collections if hasattr(c, "get_segments") for segment in c.get_segments()]
-    if ax.axison and not ax.patches and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points):
+    filled = ax.patches or any(c.get_array() is not None for c in ax.collections)  # bars; a map, or its scale
+    if ax.axison and not filled and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points):
         ax.set_gid(EMPTY)
         ax.text(0.5, 0.5, EMPTY, color=GREY, ha="center", va="center", transform=ax.transAxes)
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log" and not axis.get_view_interval().min() > 0:
             (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(0.1, 1)
     return ax
+
+
+def log_numbers(axis):
+    """Numbers that do not meet on a logarithmic axis that has none of its own: decades, with simple parts if few."""
+    low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() != "log" or not axis.isDefault_majloc:
+        return
+    across, plain = axis.axis_name == "x", 1e-4 < low and high < 1e4
+    if np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1 or (high / low < 20 and not across):  # one decade or none
+        parts = ((1, 2, 5) if plain else (1, 3)) if across or high / low >= 20 else (1, 1.5, 2, 3, 5, 7)
+        short = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])  # too short for decades or their simple parts
+        axis.set_major_locator(short if high / low < 4 else LogLocator(subs=parts))
+        words = LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf))
+        axis.set_major_formatter("{x:.3g}" if plain else words)
+    axis.set_minor_formatter(NullFormatter())

@@ -24,6 +24,11 @@ def shown(text, name=None):
     return new_output("display_data", {"text/markdown": text}, metadata={"rbp": name} if name else {})
 
 
+def drawn(alt, **about):
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><title>{alt}</title></svg>'
+    return new_output("display_data", {"image/svg+xml": picture}, metadata={"image/svg+xml": {"alt": alt}, **about})
+
+
 def planted(digest="the digest"):
     hidden = {"tags": ["hide-input"]}
     cells = [
@@ -34,6 +39,7 @@ def planted(digest="the digest"):
         new_markdown_cell("## Results"),
         new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
         new_code_cell("second()", metadata=hidden, outputs=[shown("A sentence.")]),
+        new_code_cell("draw()", metadata=hidden, outputs=[drawn("One."), drawn("Another.", fold="More & <more>")]),
         new_markdown_cell("## The answer stands here"),
         new_code_cell("judge()", metadata=hidden, outputs=[shown("- **It agrees.** $x$ is 0.25.", "answer")]),
         new_markdown_cell("## How sure, and what would change it"),
@@ -100,6 +106,13 @@ def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
     assert page.count("It agrees.") == 1 and page.count('class="rbp-answer') + page.count("rbp-answer docutils") >= 1
     assert page.index("Opening words") < page.index("It agrees.") < page.index("Results</h2>" if 0 else "Results<")
     assert "The answer stands here" not in page and "math" in page.split("It agrees.")[1][:200]
+
+
+def test_each_figure_of_a_cell_has_its_own_words_and_its_fold(page):
+    before, fold = page.split('<details class="rbp-fold rbp-more"><summary>More &amp; &lt;more&gt;</summary>')
+    assert 'alt="One."' in before and "Another." not in before
+    inside, after = fold.split("</details>", 1)
+    assert 'alt="Another."' in inside and "<img" not in after
 
 
 def test_hidden_code_is_in_one_fold_in_order_and_shown_code_stays(page):

@@ -1,0 +1,84 @@
+"""No text of a static figure lies over another, is cut at the figure's edge, or is crossed by what is drawn."""
+
+import figureboxes
+import pytest
+from matplotlib import pyplot as plt
+
+from rbplib.pages import style
+
+
+@pytest.fixture
+def axes():
+    with plt.rc_context(style.RC):
+        figure, ax = plt.subplots()
+        ax.plot([1, 2, 3], [1, 2, 3], label="a line")
+        yield figure, ax
+        plt.close(figure)
+
+
+def faults(figure):
+    return figureboxes.Figure(style.svg_of(figure)).faults()
+
+
+def test_a_clean_figure_has_its_texts_and_no_fault(axes):
+    figure, ax = axes
+    ax.set(xlabel="size $S$", title="x < y & z")
+    ax.legend(loc="upper left")
+    said = [text for text, *_ in figureboxes.Figure(style.svg_of(figure)).texts]
+    assert {"size S", "x < y & z", "a line", "3.00"} <= {text for text in said}
+    assert faults(figure) == []
+
+
+def test_texts_over_each_other_are_found(axes):
+    figure, ax = axes
+    ax.text(1.5, 2.6, "one")
+    ax.text(1.52, 2.62, "two")
+    assert faults(figure) == ["'one' and 'two' overlap"]
+
+
+def test_a_text_beyond_the_edge_is_found(axes):
+    figure, ax = axes
+    figure.text(0.97, 0.5, "beyond")
+    assert faults(figure) == ["'beyond' is cut at the edge of the figure"]
+
+
+def test_a_legend_over_a_line_is_found_and_the_grid_is_no_line(axes):
+    figure, ax = axes
+    ax.legend(loc="center")
+    assert faults(figure) == ["'a line' is crossed by 1 of what is drawn"]
+
+
+def test_a_gap_between_two_pieces_of_a_line_crosses_nothing(axes):
+    figure, ax = axes
+    ax.plot([1, 1.2, float("nan"), 2.8, 3], [2.8] * 5)
+    ax.text(1.8, 2.77, "between")
+    assert faults(figure) == []
+
+
+@pytest.mark.parametrize("low, high", [(1.1, 1.4), (4e4, 3e5), (1.3e-3, 3.7e-2), (38, 520), (1e3, 1e6), (2e-9, 3e9)])
+@pytest.mark.parametrize("width", [style.WIDTH, style.WIDTH / 2])
+def test_numbers_of_a_logarithmic_axis_do_not_meet_and_there_are_two_or_more(low, high, width):
+    with plt.rc_context(style.RC):
+        figure, ax = plt.subplots(figsize=(width, width))
+        ax.plot([low, high], [low, high])
+        ax.set(xscale="log", yscale="log")
+        svg = style.svg_of(figure)
+        assert figureboxes.Figure(svg).faults() == []
+        shown = [t for t in ax.get_xticklabels() if t.get_text() and low <= t.get_position()[0] <= high]
+        assert len(shown) >= 2
+        plt.close(figure)
+
+
+def test_a_map_and_its_scale_are_not_said_to_be_empty():
+    with plt.rc_context(style.RC):
+        figure, ax = plt.subplots()
+        figure.colorbar(ax.pcolormesh([[0, 1], [2, 3]]), ax=ax)
+        said = {text for text, *_ in figureboxes.Figure(style.svg_of(figure)).texts}
+        plt.close(figure)
+    assert len(said) > 3 and not any("nothing" in text for text in said)
+
+
+def test_no_figure_of_the_book_has_a_fault(built_html):
+    every = figureboxes.figures_of(built_html)
+    assert len(every) > 40
+    assert {name: said for name, svg in every.items() if (said := figureboxes.Figure(svg).faults())} == {}
