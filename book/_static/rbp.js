@@ -26,6 +26,7 @@
 
   function sortable(table) {
     table.querySelectorAll("thead th").forEach((heading, column) => {
+      if (!heading.textContent.trim()) return; // a button without a name
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = heading.textContent;
@@ -111,7 +112,26 @@
     });
   }
 
+  // the theme's buttons: what they show has to be in their names, and pictures have no part in them
+  function named() {
+    document.querySelectorAll(".search-button-field").forEach((button) => button.removeAttribute("aria-label"));
+    document.querySelectorAll(".theme-switch-button :is(i, svg)").forEach((icon) => {
+      for (const name of ["title", "aria-labelledby"]) icon.removeAttribute(name);
+      icon.setAttribute("aria-hidden", "true");
+      icon.querySelector("title")?.remove();
+    });
+  }
+
+  // code that is wider than its place is reached by the tab key, also once its fold is open
+  function reachable(code) {
+    const reach = () => { code.tabIndex = code.scrollWidth > code.clientWidth ? 0 : -1; };
+    new ResizeObserver(reach).observe(code);
+  }
+
   function start() {
+    named();
+    window.addEventListener("load", named); // the theme draws its pictures meanwhile
+    document.querySelectorAll("article pre").forEach(reachable);
     document.querySelectorAll(".rbp-check").forEach(checked);
     document.querySelectorAll(".rbp-deck").forEach(slides);
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
