@@ -107,13 +107,18 @@ class RunGap:
 
     k: int
     N: int
-    measured: float  # log10 p_N; -inf where no window succeeded
+    measured: float  # log10 p_N; -inf without a success
     independent: float  # N log10 RBP_k
     dependent: float  # from autocorrelation and intraclass correlation
     gap: float
     interval: tuple[float, float]  # of the gap, sources resampled
     successes: int
-    windows: int
+    places: int  # where N tokens in a row are scored
+
+    @property
+    def times(self):
+        """How many times as frequent such runs are as independence says."""
+        return 10.0**self.gap
 
 
 def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95, definition="greater+ties"):
@@ -144,7 +149,7 @@ def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.9
             gap=float(measured - independent),
             interval=ends,
             successes=int(total[2]),
-            windows=int(total[3]),
+            places=int(total[3]),
         )
 
 

@@ -197,17 +197,17 @@ def share_frame(curves, ks, n_bootstrap=2000, seed=42):
 
 
 def gap_frame(gaps):
-    """One row per `runs.RunGap`: powers of ten."""
+    """One row per `runs.RunGap`: powers of ten; in words where there was no success."""
     return pd.DataFrame(
         {
             "k": g.k,
             "N": g.N,
-            "windows": g.windows,
+            "places": g.places,
             "all hits": g.successes,
-            "log10 p_N measured": g.measured,
+            "log10 p_N measured": g.measured if g.successes else f"0 of {g.places:,}",
             "independent": g.independent,
             "dependent hits": g.dependent,
-            "gap to independence": g.gap,
+            "gap to independence": g.gap if g.successes else "cannot be told",
             **ends(g.interval, "gap: "),
         }
         for g in gaps

@@ -113,23 +113,24 @@ def within(ks, tables):
     return used
 
 
-def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False):
+def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None):
     """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
     All columns `X: low` and `X: high` are one; a status comes first.
     download: a file name under which the whole frame is offered as CSV, made from the page itself, with all digits.
     digits: significant digits shown. safe: columns that already hold safe HTML, such as `token(...)`.
     columns: those to show, by default MOST that differ from row to row. fold: show the caption until it is clicked.
+    keep: bool per row, the rows to show; all are in the CSV.
     """
     from IPython.display import HTML, display
 
-    display(HTML(table_html(frame, caption, download, digits, safe, columns, fold)))
+    display(HTML(table_html(frame, caption, download, digits, safe, columns, fold, keep)))
 
 
-def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False):
+def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None):
     told = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
     frame = told.assign(**{name: frame[name] for name in safe})
-    rows = list(map(joined, frame.to_dict("records")))
+    rows = list(map(joined, (frame if keep is None else frame[np.asarray(keep, bool)]).to_dict("records")))
     empty = [joined(dict.fromkeys(frame.columns))]
     chosen, alike = choose(rows or empty, columns, safe)
     body = "".join(f"<tr>{''.join(_cell(row[n], n, digits, n in safe) for n in chosen)}</tr>" for row in rows)
@@ -139,12 +140,14 @@ def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None
     title = f"<caption>{caption}</caption>" if caption and not fold else ""
     same = "; ".join(f"{n} {number(rows[0][n], digits)}" for n in alike)
     note = f"<p>In every row: {html.escape(same)}.</p>" * bool(alike)
-    if download or len(chosen) + len(alike) < len(empty[0]):
+    if download or len(rows) < len(frame) or len(chosen) + len(alike) < len(empty[0]):
         data, name = html.escape(json.dumps(frame.to_csv(index=False))), html.escape(download or "table.csv")
-        whole = f" with all {len(frame.columns)} columns" * (len(chosen) < len(empty[0]))
+        more = [f"{len(frame)} rows"] * (len(rows) < len(frame))
+        more += [f"{len(frame.columns)} columns"] * (len(chosen) < len(empty[0]))
+        whole = f" with all {' and '.join(more)}" * bool(more)
         note += f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV{whole}</a></p>'
     table = f'<table class="rbp-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    text = f'<div class="rbp-table-wrap{" tall" * (len(frame) > TALL)}">{table}{note}</div>'
+    text = f'<div class="rbp-table-wrap{" tall" * (len(rows) > TALL)}">{table}{note}</div>'
     return f'<details class="rbp-fold"><summary>{caption}</summary>{text}</details>' if fold else text
 
 

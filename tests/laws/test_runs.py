@@ -74,7 +74,10 @@ def test_a_law_of_runs_can_be_fitted_and_no_success_is_said():
     assert "no hits" in fit(run_losses(never, 1, [5])[5], n_bootstrap=20).notes
     gap = run_gap(never[0], 1, 5)
     assert gap.measured == -np.inf and np.isnan(gap.interval).all()
-    assert len(gap_frame([gap])) == 1
+    (row,) = gap_frame([gap]).to_dict("records")
+    assert (row["log10 p_N measured"], row["gap to independence"]) == ("0 of 1,380", "cannot be told")
+    often = run_gap(table(np.repeat([[True] * 4 + [False] * 4], 30, axis=0)), 1, 2, n_bootstrap=0)
+    assert often.times == pytest.approx((3 / 7) / 0.25) and often.places == 210
 
 
 def test_two_models_and_equal_counts_are_no_fit():

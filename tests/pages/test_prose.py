@@ -95,6 +95,14 @@ def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():
     assert "nothing to show" in prose.table_html(WIDE[:0]) and len(rows(prose.table_html(WIDE[:0]))[0]) == 6
 
 
+def test_a_table_shows_the_rows_kept_and_gives_all_as_csv():
+    text = prose.table_html(WIDE, columns=["corpus", "n"], keep=[False, True])
+    assert len(rows(text)) == 2 and rows(text)[1] == ["b", "4"] and "with all 2 rows and 14 columns" in text
+    csv = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
+    assert len(csv.splitlines()) == 3 and "all 14 columns" in prose.table_html(WIDE, keep=[True, True])
+    assert "nothing to show" in prose.table_html(WIDE, keep=[False, False])
+
+
 def test_a_folded_table_shows_its_caption_alone():
     text = prose.table_html(WIDE, "a < b", fold=True)
     assert text.startswith('<details class="rbp-fold"><summary>a &lt; b</summary>') and "<caption>" not in text
