@@ -22,6 +22,7 @@ from rbplib.settings import InputError, given, held, nearest, read_yaml
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
+SYMBOLS = {"r2": "R²", "alpha": "exponent"}  # other numbers of a rule are shown by their names
 LINKED = ("claim",)  # columns of `finding_frame` that hold safe HTML
 SEEN = ("verdict", "claim", "paper", "ours")  # those that a page has room for
 CONDITIONS = {
@@ -67,6 +68,15 @@ class Claim:
         """The ranks that it is about; none where it is about all."""
         return self.k if isinstance(self.k, list) else [] if self.k is None else [self.k]
 
+    @property
+    def bound(self):
+        """What `holds` asks, in words; a mark that must be 1 is its name alone, and nothing where a proof decides."""
+        told = []
+        for name, conditions in (self.holds or {}).items():
+            ends = [f"{w} {' and '.join(f'{x:g}' for x in np.atleast_1d(b))}" for w, b in conditions.items()]
+            told.append(" ".join([SYMBOLS.get(name, name.replace("_", " ")), *ends * (conditions != {"at least": 1})]))
+        return ", ".join(told)
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -79,6 +89,7 @@ class Judged:
     ours: str
     count: str  # of the cases that hold
     verdict: str
+    fails: str = ""  # count of the cases that do not hold
 
 
 @cache
@@ -129,12 +140,18 @@ def direction(case):
     return np.nan if case.noise_p >= 0.05 else beyond_noise(case) or np.nan
 
 
-def explained(case):
-    """Is some noise enough for how the models leave the law: 1 or 0; NaN where that noise may be one not known."""
+def not_rejected(case):
+    """Does no noise reject how the models leave the law: 1 or 0; NaN where what is left may be a noise not known."""
     return {EXPLAINED[3]: 0.0, EXPLAINED[4]: np.nan, NOT_TESTED: np.nan}.get(case.explained_by, 1.0)
 
 
-COMPUTED = {f.__name__: f for f in (beyond_noise, direction, explained)}  # numbers that are no field of a case
+def text_not_rejected(case):
+    """As `not_rejected`, by the choice of documents or sources alone; NaN where that was not tested."""
+    return np.nan if case.explained_by == NOT_TESTED else float(case.explained_by in EXPLAINED[:2])
+
+
+# Numbers that are no field of a case.
+COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected)}
 
 
 def measure(name, case):
@@ -171,8 +188,8 @@ def judged(rule, cases, short=False):
         cases = [c for c in cases if holds(rule.among, c)]
     found = [holds(rule.holds, c) for c in cases] if rule.holds else []
     held = [h for h in found if h is not None]
-    count = f"{sum(held)} of {len(held)}"
-    words = Words(cases, count=count, k=", ".join(map(str, rule.ks)))
+    count, fails = (f"{sum(h == told for h in held)} of {len(held)}" for told in (True, False))
+    words = Words(cases, count=count, fails=fails, k=", ".join(map(str, rule.ks)))
     return Judged(
         rule=rule,
         cases=cases,
@@ -181,6 +198,7 @@ def judged(rule, cases, short=False):
         ours=(short and rule.short or rule.found).format_map(words),
         count=count,
         verdict=rule.proved or verdict(held, rule.enough),
+        fails=fails,
     )
 
 
@@ -217,7 +235,8 @@ def line(found):
     if counted and found.verdict == OPEN:
         end = f"{OPEN}: " + (f"holds in {found.count}, too few to decide" if found.held else "no case decides")
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
-    return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}."
+    rule = f"; rule: {found.rule.bound}" * bool(found.rule.bound)
+    return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}{rule}."
 
 
 def findings(part, evidence):
@@ -231,7 +250,8 @@ def finding_frame(found):
     return pd.DataFrame(
         {
             "verdict": f.verdict,
-            "claim": f'<a href="page:{f.rule.pages[0]}">{html.escape(f.claim)}</a>',
+            "claim": f'<a href="page:{f.rule.pages[0]}">{html.escape(f.claim)}</a>'
+            + f"<br><small>rule: {html.escape(f.rule.bound)}</small>" * bool(f.rule.bound),
             "paper": f"{f.rule.paper} ({f.rule.place})",
             "ours": f.ours,
             "basis": f.rule.basis,

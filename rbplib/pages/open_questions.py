@@ -131,6 +131,7 @@ def training_frame(family="pythia"):
     return pd.concat([pd.DataFrame(first), rest], axis=1)
 
 
+STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
 FRONT = {  # claims of the first page: {name: (number of a case, its name, (interval, over what) ...)}
     "top1_line": (lambda x: x.alpha, "Exponent", ("ci_tokens", "text"), ("ci_models", "sizes")),
     "independent_hits": (lambda x: x.gap, "Orders of magnitude above independence", ("interval", "text")),
@@ -147,7 +148,11 @@ def front_words(name, found):
     rule, (value, called, *intervals) = all_claims()[name], FRONT[name]
     place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
     case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
-    words = f"- **{case.claim}**: {case.verdict}, {case.count} cases."
+    words = f"- **{case.claim}** ({rule.bound}): {case.verdict}, {case.count} cases."
+    if name == "top1_line":
+        tests = (judged(all_claims()[n], [x for c in found for x in c.laws]) for n in STRAIGHT)
+        said = [f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests]
+        words += f" Noise of text and trainings rejects an exact line in {' and in '.join(said)}."
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
         one = told[(len(told) - 1) // 2]
         ends = ", ".join(f"{interval(getattr(one, field))} over other {of}" for field, of in intervals)
