@@ -53,29 +53,19 @@ def best_at(mu, nll, width):
     return minimize_scalar(lambda x: nll(mu, np.exp(x)), bounds=bounds, method="bounded", options=tight).fun
 
 
-def ridge_profile(histogram, mus):
-    """Largest log likelihood (nats, whole sample) of a rounded lognormal at fixed mu, less that of the best fit.
+def ridge(histogram, sigmas):
+    """The rounded lognormal on 1..V with the best mu for each sigma: along the ridge its likelihood hardly falls.
 
-    Along the ridge this hardly falls; mu = -inf stands for the power-law edge beta = 0.
-
-    Args:
-        histogram: RankHistogram or counts. mus: floats (n,).
+    histogram: RankHistogram or counts. sigmas: float64 (n,); infinity is the power-law edge beta = 0.
     Returns:
-        float64 (n,).
+        RankDistribution of the best fit; mu, float64 (n,); by how many nats per token each is below that fit, (n,).
     """
-    histogram = as_histogram(histogram)
-    value = Likelihood(histogram, CANDIDATES["lognormal_rounded"]).value
-
-    def nll(mu, sigma):
-        return value(np.array([1 - mu / sigma**2, 0.5 / sigma**2]))
-
-    def lowest(mu):
-        if np.isneginf(mu):
-            return minimize_scalar(lambda s: value(np.array([s, 0.0])), bounds=(0.0, 8.0), method="bounded").fun
-        return min(best_at(mu, nll, width) for width in (1.0, 2.5))
-
-    best = value(fit_rank_law(histogram, "lognormal_rounded").values)
-    return (best - np.array([lowest(mu) for mu in mus])) * histogram.total
+    histogram, rounded = as_histogram(histogram), CANDIDATES["lognormal_rounded"]
+    fit, value = fit_rank_law(histogram, rounded.name), Likelihood(histogram, rounded).value
+    how = {"bounds": rounded.ranges["s"][:2], "method": "bounded", "options": {"xatol": 1e-7}}
+    found = [minimize_scalar(lambda s, beta=beta: value(np.array([s, beta])), **how) for beta in 0.5 / sigmas**2]
+    s, nll = np.transpose([(one.x, one.fun) for one in found])
+    return fit, (1 - s) * sigmas**2, nll - value(fit.values)
 
 
 def rounded_lognormal_nll(histogram, mu, sigma):

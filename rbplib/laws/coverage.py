@@ -13,6 +13,7 @@ from rbplib.laws.bootstrap import line
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit
+from rbplib.laws.losses import logarithm, minus_log
 from rbplib.laws.noise import y_se
 from rbplib.laws.uncertainty import token_intervals
 
@@ -94,11 +95,8 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
 def _resampled(part, law, n_resamples, seed):
     """{name: interval of alpha} for RESAMPLED, from one set of resampled sources."""
     kind, x, params = ESTIMATORS[law.estimator], np.log(part.S), np.array([law.alpha, law.log_c])
-    drawn = part.resampled(n_resamples, seed, least=1)
-    apart = np.stack(
-        [np.roll(column, i) for i, column in enumerate(drawn.loss.T)], axis=1
-    )  # rows are drawn independently
-    kinds = zip(RESAMPLED, (drawn.loss, drawn.loss, apart), ("percentile", "bca", "percentile"), strict=True)
+    drawn = part.resampled(n_resamples, seed, least=1).loss
+    kinds = zip(RESAMPLED, (drawn, drawn, apart(drawn)), ("percentile", "bca", "percentile"), strict=True)
     return {n: token_intervals(kind, part, params, kind.solve(c, x), law.level, how)["alpha"] for n, c, how in kinds}
 
 
@@ -108,3 +106,30 @@ def token_interval(loss, alpha, level):
     se = y_se(-np.expm1(-loss.values), loss.total)
     half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(se**2 @ (centred / (centred @ centred)) ** 2)
     return alpha - half, alpha + half
+
+
+def apart(drawn):
+    """Resampled values (B, M) with each model's from other resamples: rows are drawn independently."""
+    return np.stack([np.roll(column, i) for i, column in enumerate(drawn.T)], axis=1)
+
+
+def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):
+    """{what was drawn: alpha of a Loss of hits by least squares, float64 (B,)}: tokens, documents, sources; unpaired.
+
+    All models have the same draws; "..., unpaired": each its own. What there are fewer than MIN_DOCUMENTS of is not
+    drawn, sources also where each document is its own. Empty without three sizes.
+    tables: rank tables of the models, in the order of the loss; without them tokens are not drawn.
+    """
+    used = np.flatnonzero(np.isfinite(loss.y))
+    part, rng, found = loss.keep(used), np.random.default_rng(seed), {}
+    if len(np.unique(part.S)) < 3 or loss.equal:
+        return {}
+    if tables:
+        hits = [[p.rank(loss.definition) <= loss.k for p in tables[i].parts("greater", "ties")] for i in used]
+        alike, tokens = np.unique([np.concatenate(of_model) for of_model in hits], axis=1, return_counts=True)
+        drawn = rng.multinomial(part.total, tokens / part.total, n_resamples) @ alike.T
+        found["tokens"] = logarithm(minus_log(drawn / part.total))
+    ways = {"documents": part.over_documents()} | ({"sources": part} if part.n_sources < part.n_documents else {})
+    found |= {name: values.y for name, way in ways.items() if (values := way.resampled(n_resamples, seed))}
+    found |= {f"{name}, unpaired": apart(y) for name, y in found.items()}
+    return {name: -line(y, np.log(part.S))[0] for name, y in found.items()}

@@ -29,7 +29,7 @@ LOOK = {
     },
     **{"width": "container", "height": 260, "background": "transparent", "autosize": FIT},
 }
-LISTS = {"family": "Family", "corpus": "Text", "k": "k", "N": "N", "form": "Axis"}
+LISTS = {"family": "Family", "corpus": "Text", "k": "k", "N": "N", "form": "Axis", "what": "Drawn anew"}
 NO_LADDER = "Nothing moves here: no text has three models with a loss to fit."
 STILL = "It moves where scripts may run; the figure of the same numbers nearest to it stands still."
 
@@ -63,6 +63,12 @@ def slide(name, label, value, least, most, step):
 def said(chart, lines=1, text="told:N"):
     """Lines of text above the axes."""
     return chart.mark_text(align="left", baseline="top", x=-50, y=-13 - 17 * lines).encode(text=text)
+
+
+def lacking(rows, condition, lines, text):
+    """Text above the axes while none of the rows meets a condition: an aggregate of no rows has no row itself."""
+    met = alt.Chart(alt.Data(values=rows)).transform_calculate(met=f"{condition} ? 1 : 0")
+    return said(met.transform_aggregate(met="sum(met)").transform_filter("!datum.met"), lines, alt.value(text))
 
 
 def spread(loss, used, seed):
@@ -105,9 +111,10 @@ def explorer(curves, tables, seed=42, floor=False):
     knobs += [choice("size", ["S", "all"], "Parameters", ["without embeddings (S)", "all"])]
     knobs += [slide("floor", "Floor, share of the least loss", 0, 0, 0.95, 0.01) if floor else alt.param("floor", 0)]
     out = alt.selection_point(name="out", fields=["model"], toggle="true", empty=False)
+    asked = "datum.family == family && datum.corpus == corpus && datum.k == k"
     chosen = (
         alt.Chart(alt.Data(values=rows))
-        .transform_filter("datum.family == family && datum.corpus == corpus && datum.k == k")
+        .transform_filter(asked)
         .transform_joinaggregate(least="min(loss)", models="count()")
         .transform_calculate(x="datum[size]", y="datum.loss - floor * datum.least", about="'Leave out ' + datum.model")
     )
@@ -119,8 +126,7 @@ def explorer(curves, tables, seed=42, floor=False):
     hollow = alt.when(out).then(alt.value(0)).otherwise(alt.value(1))
     points = chosen.mark_point(filled=True, size=110, opacity=1, color=BLUE, stroke=BLUE, strokeWidth=2)
     points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips).add_params(out)
-    none = chosen.transform_aggregate(n="count()").transform_filter("datum.n == 0")
-    none = said(none, 3, alt.value("Fewer than three models have a loss here."))
+    none = lacking(rows, asked, 3, "Fewer than three models have a loss here.")
     drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
     return alt.layer(drawn, points, law_text(line, floor), none).add_params(*knobs)
 

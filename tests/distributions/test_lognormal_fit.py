@@ -2,16 +2,32 @@
 
 import numpy as np
 from plantedranks import planted_pmf
-from scipy import stats
+from scipy import optimize, stats
 
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import rank_histogram
-from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent, ridge_profile, rounded_lognormal_nll
+from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent, ridge, rounded_lognormal_nll
 
 
 def test_likelihood_falls_slowly_along_the_ridge():
-    profile = ridge_profile(1e5 * planted_pmf("pareto_rounded", (1.4,)), [-10, -100, -1000, -np.inf])
-    assert np.all(np.diff(profile) > 0) and abs(profile[-1]) < 1e-3
+    counts = 1e5 * planted_pmf("pareto_rounded", (1.4,))
+    fit, mu, below = ridge(counts, np.array([3, 10, 30, 100, np.inf]))
+    assert np.all(np.diff(below) < 0) and abs(below[-1]) < 1e-8 and mu[-1] == -np.inf
+    assert np.allclose(mu[2:4], [-0.4 * 30**2, -0.4 * 100**2], rtol=0.02) and fit.status == "ridge"
+
+
+def test_the_ridge_is_where_scipy_finds_the_best_mu():
+    counts, ranks = 1e5 * planted_pmf("lognormal_ceiling", (1.0, 2.5)), np.arange(len(planted_pmf("zipf", (1.0,)))) + 1
+
+    def nll(mu, sigma):
+        ends = stats.lognorm(sigma, scale=np.exp(mu)).sf(np.append(0.5, ranks + 0.5))
+        return -(counts @ np.log((ends[:-1] - ends[1:]) / (ends[0] - ends[-1]))) / counts.sum()
+
+    sigmas = np.array([1.5, 2.5, 6.0])
+    fit, mu, below = ridge(counts, sigmas)
+    for sigma, at, lost in zip(sigmas, mu, below, strict=True):
+        best = optimize.minimize_scalar(nll, args=(sigma,), bounds=(-12, 6), method="bounded")
+        assert np.isclose(at, best.x, atol=2e-3) and np.isclose(lost, best.fun - fit.nll, atol=1e-7)
 
 
 def test_what_data_fix_and_what_they_do_not():

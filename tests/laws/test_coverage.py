@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from rbplib.laws.bootstrap import line
-from rbplib.laws.coverage import ANY, NEXT, RBP, THESE, coverage, judged
+from rbplib.laws.coverage import ANY, NEXT, RBP, THESE, coverage, drawn_exponents, judged, token_interval
+from rbplib.laws.curve import rbp_curve
 from rbplib.laws.designs import Design, centre
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit
 from rbplib.laws.uncertainty import exceeding
+from tests.pages.test_rank_tables import TABLES
 from tests.planted import planted_curve
 
 FEW_SOURCES_OF_MANY = Design.plain(sources=30, documents=16, between=(0.4, 0.08))
@@ -148,3 +150,31 @@ def test_a_family_that_is_not_among_its_repeats_is_drawn_so():
         drawn = design.losses(1, np.random.default_rng(4))[0][0]
         own = (drawn.repeats.sums == drawn.sums[:, :1]).all(axis=0).any()
         assert own == among and len(drawn.repeats.S) == (18 if among else 12)
+
+
+def test_exponents_are_drawn_by_tokens_documents_and_sources():
+    """Documents and sources as a law's own intervals, tokens as if each were a document; unpaired as normal theory."""
+    tables = [replace(t, token=TABLES[0].token) for t in TABLES]  # of the same text
+    loss = replace(rbp_curve(tables, [1]).loss(1), source=np.arange(120) // 4)
+    drawn, law = drawn_exponents(loss, tables, 2000), fit(loss, n_bootstrap=2000)
+    ways = ["tokens", "documents", "sources"]
+    assert list(drawn) == ways + [f"{way}, unpaired" for way in ways]
+    for way, known in (("sources", law), ("documents", law.over_documents)):
+        assert np.quantile(drawn[way], [0.025, 0.975]) == pytest.approx(known.ci_tokens, rel=1e-9)
+    hits = np.stack([t.rank() == 1 for t in TABLES], axis=1).astype(int)
+    apart = replace(loss, sums=hits, totals=np.ones(len(hits), int), source=None)
+    tokens = -line(apart.resampled(1000, 1).y, np.log(loss.S))[0]
+    assert drawn["tokens"].std() == pytest.approx(tokens.std(), rel=0.1)
+    assert drawn["tokens"].mean() == pytest.approx(law.alpha, abs=0.1 * tokens.std())
+    low, high = token_interval(loss, law.alpha, 0.95)
+    assert np.diff(np.quantile(drawn["tokens, unpaired"], [0.025, 0.975])) == pytest.approx(high - low, rel=0.1)
+
+
+def test_what_cannot_be_drawn_is_left_out():
+    loss = rbp_curve([replace(t, token=TABLES[0].token) for t in TABLES], [1]).loss(1)
+    assert set(drawn_exponents(replace(loss, source=None), (), 50)) == {"documents", "documents, unpaired"}
+    few = replace(loss, source=np.arange(120) // 10)
+    assert not any("sources" in way for way in drawn_exponents(few, TABLES, 50))
+    assert drawn_exponents(loss.keep([0, 1]), TABLES, 50) == {}
+    blind = replace(loss, sums=loss.sums * (loss.S < loss.S.max()))  # the largest never hits: two models are left
+    assert drawn_exponents(blind, TABLES, 50) == {}

@@ -32,13 +32,22 @@ def spec_of(chart, caption="What to see."):
     return spec
 
 
-def labels(spec, **chosen):
-    """Every text and mark of a figure in words, with its parameters set so."""
+def drawn(spec, **chosen):
+    """A figure as SVG, with its parameters set so."""
     known = {p["name"] for p in spec["params"]}
     assert set(chosen) <= known
     params = [p | ({"value": chosen[p["name"]]} if p["name"] in chosen else {}) for p in spec["params"]]
-    svg = vl_convert.vegalite_to_svg(spec | {"width": 600, "params": params})
-    return re.findall(r'aria-label="([^"]*)"', svg)
+    return vl_convert.vegalite_to_svg(spec | {"width": 600, "params": params})
+
+
+def labels(spec, **chosen):
+    """Every text and mark of a figure in words, as a screen reader has them."""
+    return re.findall(r'aria-label="([^"]*)"', drawn(spec, **chosen))
+
+
+def words_of(spec, **chosen):
+    """Every text of a figure as it is seen."""
+    return re.findall(r">([^<>]+)</t", drawn(spec, **chosen))
 
 
 def law_told(spec, **chosen):
@@ -93,6 +102,13 @@ def test_too_few_models_are_a_sentence_and_too_few_sources_are_said(curve):
     assert any("over sources: too few of them" in x for x in labels(spec, size="all"))
     left = labels(spec, out=[{"model": f"m{i}"} for i in range(5)])
     assert not any("α = " in x for x in left) and "Leave out m0" in left
+
+
+def test_where_no_models_have_a_loss_the_explorer_says_so(curve):
+    tables, other = [SimpleNamespace(record={}) for _ in WHOLE], replace(curve, ks=np.array([1, 5, 100]))
+    spec = spec_of(moving.explorer({"one": curve, "two": other}, {"one": tables, "two": tables}))
+    assert "Fewer than three models have a loss here." in words_of(spec, corpus="two", k=10)
+    assert "Fewer than three models have a loss here." not in words_of(spec, corpus="one", k=10)
 
 
 def test_bars_are_the_losses_and_say_where_there_is_none(curve):

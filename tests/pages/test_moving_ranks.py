@@ -1,15 +1,20 @@
 """Figures of single predictions, rank histograms and noise that move: what they say is what numpy and scipy say."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import log_softmax
-from scipy.stats import ncf
+from scipy.stats import lognorm, ncf
 
+from rbplib.distributions.fit import fit_rank_law
+from rbplib.distributions.histogram import table_histogram
+from rbplib.distributions.lognormal_fit import ridge
 from rbplib.laws.noise import noise_floor, size_spread, y_se
 from rbplib.pages import moving_ranks
-from tests.pages.test_moving import labels, spec_of
+from tests.pages.test_moving import labels, spec_of, words_of
+from tests.pages.test_rank_tables import TABLES
 from tests.planted import planted_curve
 
 
@@ -71,3 +76,74 @@ def test_a_perfect_law_shows_the_r2_of_the_noncentral_f(step, more):
 
 def test_no_noise_known_is_a_sentence():
     assert isinstance(moving_ranks.floor({}, {}), str)
+
+
+def rounded(sigma, mu, V=400):
+    """Masses of the ranks 1..V by scipy's lognormal, cut at the halves; by the upper tail, where these are exact."""
+    ends = lognorm(sigma, scale=np.exp(mu)).sf(np.arange(V + 1) + 0.5)
+    return (ends[:-1] - ends[1:]) / (ends[0] - ends[-1])
+
+
+@pytest.fixture(scope="module")
+def walked():
+    return spec_of(moving_ranks.ridge({"one": TABLES}, [1, 10]))
+
+
+@pytest.mark.parametrize(("at", "chosen"), [(0, {"mu": -5.0}), (1, {"mu": 1.5, "sigma": 2}), (2, {"way": "best"})])
+def test_the_likelihood_on_the_ridge_is_that_of_scipys_lognormal(walked, at, chosen):
+    table = TABLES[::-1][at]
+    histogram, rank = table_histogram(table), table.rank()
+    parts = r"μ = (N) σ = (N) below the best fit by.(N) nats per token.(N) over all (N) tokens"
+    parts += r".RBP at k = 1: (N) measured (N).RBP at k = 10: (N) measured (N)"
+    mu, sigma, below, whole, n, *shares = told(walked, parts.replace("N", r"-?[\d.]+"), at=at, **chosen)
+    _, best, _ = ridge(histogram, moving_ranks.SIGMAS)
+    assert mu == pytest.approx(chosen.get("mu", best[18]), rel=1e-3) and sigma == chosen.get("sigma", 10)
+    p = rounded(sigma, chosen.get("mu", best[18]))
+    lost = -np.log(p[rank - 1]).mean() - fit_rank_law(histogram, "lognormal_rounded").nll
+    assert below == pytest.approx(lost, rel=0.06) and whole == pytest.approx(lost * n, rel=0.06)
+    measured = [(rank <= k).mean() for k in (1, 10)]
+    assert n == len(rank) and shares == pytest.approx([p[0], measured[0], p[:10].sum(), measured[1]], abs=6e-4)
+
+
+def test_the_line_and_the_points_on_the_ridge_are_those_masses(walked):
+    drawn = labels(walked, sigma=3, mu=-1.0)
+    (line,) = [x for x in drawn if x.startswith("k: 1; y: ")]
+    assert float(line.removeprefix("k: 1; y: ")) == pytest.approx(rounded(3, -1.0)[0], rel=1e-5)
+    first = moving_ranks.ridge_rows({"one": TABLES[-1:]}, [1])[0]["bins"][0]
+    assert first == pytest.approx([1, (TABLES[-1].rank() == 1).mean()])
+    assert "rank of the true token: 1; share of tokens per rank: 5e-1" in drawn
+
+
+def test_a_law_too_far_from_the_ranks_is_a_sentence(walked):
+    assert any("told: This law gives some rank less" in x for x in labels(walked, sigma=1, mu=-1000.0))
+
+
+def test_ranks_without_a_lognormal_are_left_out():
+    first = replace(TABLES[0], greater=np.zeros_like(TABLES[0].greater))
+    assert isinstance(moving_ranks.ridge({"one": [first]}, [1]), str) and isinstance(moving_ranks.ridge({}, [1]), str)
+    rows = moving_ranks.ridge_rows({"one": [first, TABLES[0]], "two": [first]}, [1])
+    assert [row["name"] for row in rows] == ["one, m10000"]
+
+
+def test_draws_are_shown_with_their_quantiles_and_widths():
+    rng = np.random.default_rng(0)
+    draws = {"tokens": rng.normal(0.05, 0.001, 500), "sources": rng.normal(0.05, 0.003, 500)}
+    same, rare = {"tokens": np.full(500, 0.05)}, {"documents": np.where(np.arange(500) < 100, np.nan, 0.04)}
+    spec = spec_of(
+        moving_ranks.resampling({"one": draws | rare, "two": {"sources": draws["sources"]} | same, "three": same})
+    )
+    low, high = np.quantile(draws["sources"], [0.025, 0.975])
+    times = (high - low) / np.diff(np.quantile(draws["tokens"], [0.025, 0.975]))[0]
+    parts = r"95% of (\d+) draws of sources: ([\d.]+) to ([\d.]+) ([\d.]+) times as wide.as by tokens"
+    found = told(spec, parts.replace("sources: ", "sources:."), what="sources", corpus="one")
+    assert found == pytest.approx([500, low, high, times], abs=6e-3) and found[1:3] == pytest.approx(
+        [low, high], abs=6e-5
+    )
+    bars = [x for x in labels(spec, what="sources", corpus="one") if "share of draws: " in x]
+    assert sum(float(re.search(r"share of draws: ([\d.]+)", x)[1]) for x in bars) == pytest.approx(1, abs=1e-4)
+    assert "sources × 1.00" in words_of(spec, what="tokens", corpus="two") and "This text is not drawn so." in words_of(
+        spec, what="tokens", corpus="two"
+    )
+    assert "This text is not drawn so." not in words_of(spec, what="tokens", corpus="one")
+    assert spec["params"][0]["bind"]["options"] == ["one", "two"]
+    assert isinstance(moving_ranks.resampling({}), str) and isinstance(moving_ranks.resampling({"one": same}), str)
