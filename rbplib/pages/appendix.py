@@ -84,8 +84,8 @@ def entropy_examples():
         return x / x.sum(1, keepdims=True)
 
     cases = {  # the model's probabilities and the true ones, (positions, tokens)
-        "calibrated, one profile everywhere": (same, same),
-        "calibrated, sure here and unsure there": (sure, sure),
+        "the true law, one profile everywhere": (same, same),
+        "the true law, sure here and unsure there": (sure, sure),
         "one profile, too sure of itself": (np.array([[0.9, 0.08, 0.02]] * 2), same),
         "the second with logits divided by 5": (softer(5), sure),
         "the second with logits divided by 5.695": (softer(5.695), sure),
