@@ -7,6 +7,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from rbpmath import set_math
 from sphinx.util.docutils import SphinxDirective
 
 PAGE = re.compile(r"book/_executed/(?!all/)(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
@@ -48,7 +49,7 @@ class RunWords(SphinxDirective):
             said = words(place, name) or said
         box = nodes.container(classes=["rbp-said"])
         self.state.nested_parse(StringList(said.splitlines(), str(place)), 0, box)
-        return [box]
+        return [set_math(box)]
 
 
 def words(page, name):

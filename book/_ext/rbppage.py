@@ -13,11 +13,13 @@ from pathlib import Path
 
 import yaml
 from docutils import nodes
+from rbpmath import pieces, set_math
+from rbprules import SURE, link_to, sure
 
 PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 NAMED = re.compile(r'<a href="page:([\w./-]+)">(.*?)</a>', re.S)
 DEFAULT = "nano-pythia"
-SURE = "How sure, and what would change it"  # the heading under which the claims of a page are gone through
+MOVING, LONGEST = 'class="rbp-move"', 300  # characters of an alternative text that stands as a caption too
 PARAMETERS = {"parameters", "injected-parameters"}
 
 
@@ -47,7 +49,7 @@ def build_parts(app, doctree):
     if listed.is_file():
         app.env.note_dependency(str(listed))
         opening = open_page(yaml.safe_load(listed.read_text(encoding="utf-8")).get(here["page"]))
-    tell_figures(doctree, notebook["cells"])
+    tell_figures(doctree, notebook["cells"], here["page"].partition("_")[0])
     answer = lift_answer(doctree, notebook["cells"])
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
@@ -65,11 +67,6 @@ def build_parts(app, doctree):
         node.parent = page
 
 
-def link_to(page):
-    """A link that `link_pages` completes when it knows all pages and their titles."""
-    return f'<a href="page:{html.escape(page)}"></a>'
-
-
 def is_cell(node):
     return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
 
@@ -78,7 +75,8 @@ def open_page(said):
     """The question in a line; what the reader will know, what it needs, how long it takes."""
     if not said:
         return []
-    needs = ", ".join(link_to(p) for p in said["needs"]) or "nothing before it"
+    before, proofs = ([link_to(p) for p in said["needs"] if p[0].isdigit() == page] for page in (True, False))
+    needs = (", ".join(before) or "nothing before it") + ("; for the proofs: " + ", ".join(proofs)) * bool(proofs)
     goals = "".join(f"<li>{html.escape(goal)}</li>" for goal in said["goals"])
     return [
         raw(
@@ -99,15 +97,33 @@ def shown(doctree, cells):
     return found
 
 
-def tell_figures(doctree, cells):
-    """Each figure its own alternative text, where MyST-NB gives one to all of a cell; those that want it in a fold."""
-    for output, bundle in shown(doctree, cells):
-        about = output.get("metadata", {})
-        for image in bundle.findall(nodes.image):
-            image["alt"] = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
+def tell_figures(doctree, cells, page):
+    """Give each figure the page's number and its own, 02.1, what to see, and its own alternative text.
+
+    What to see is what was shown with it for that, or the alternative text unless that is long. MyST-NB gives one
+    alternative text to all figures of a cell. A figure that wants to be in a fold goes there with its words.
+    """
+    pairs, count = shown(doctree, cells), 0
+    for (output, bundle), (after, words) in zip(pairs, [*pairs[1:], ({}, None)], strict=True):
+        about, images = output.get("metadata", {}), list(bundle.findall(nodes.image))
+        moving = [n for n in bundle.findall(nodes.raw) if MOVING in n.astext()]
+        if not images and not moving:
+            continue
+        count += 1
+        for picture in moving:
+            text = picture.astext().replace("<figcaption>", f"<figcaption><strong>Fig. {page}.{count}.</strong> ", 1)
+            picture.children, picture.rawsource = [nodes.Text(text)], text
+        words = words if after.get("metadata", {}).get("see") else None
+        for image in images:
+            image["alt"] = alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
+            if not words:
+                image.parent += nodes.paragraph("", "", *(pieces(alt) if len(alt) <= LONGEST else []))
+            said = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
+            said["classes"].append("rbp-caption")
+            said[:0] = [nodes.strong("", f"Fig. {page}.{count}."), nodes.Text(" ")]
         if title := about.get("fold"):
-            place = bundle.parent.index(bundle)
-            bundle.parent[place : place + 1] = fold(title, [bundle], "rbp-more")
+            place, inside = bundle.parent.index(bundle), [bundle, words] if words else [bundle]
+            bundle.parent[place : place + len(inside)] = fold(title, inside, "rbp-more")
 
 
 def lift_answer(doctree, cells):
@@ -115,29 +131,16 @@ def lift_answer(doctree, cells):
     found = []
     for output, bundle in shown(doctree, cells):
         if output.get("metadata", {}).get("rbp"):
-            found.append(bundle)
+            found.append(set_math(bundle))
             bundle.parent.remove(bundle)
     if not found:
         return []
     box = nodes.container(classes=["rbp-answer"])
     box += [nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]), *found]
+    if rules := next((n for n in doctree.findall(nodes.section) if n[0].astext() == SURE), None):
+        box += nodes.paragraph("", "Each verdict follows from a rule: ")
+        box[-1] += nodes.reference("", "the rules of this page", refid=rules["ids"][0], internal=True)
     return [box]
-
-
-def sure(app, page):
-    """What each claim of a page rests on, what would change its verdict, its proof and its neighbours' pages."""
-    place = Path(app.srcdir) / "book" / "claims.yml"
-    app.env.note_dependency(str(place))
-    items = ""
-    for rule in yaml.safe_load(place.read_text(encoding="utf-8")).values():
-        if page in rule["pages"]:
-            k = rule.get("k", "")
-            claim = rule["claim"].replace("{k}", ", ".join(map(str, k)) if isinstance(k, list) else str(k))
-            others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
-            items += f"<li><em>{html.escape(claim)}</em>: {html.escape(rule['basis'])}"
-            items += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
-            items += f". See also {others}.</li>" if others else ".</li>"
-    return [raw(f"<ul>{items}</ul>")] if items else []
 
 
 def number_exercises(doctree, page):

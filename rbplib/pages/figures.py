@@ -15,12 +15,12 @@ FAINT = 0.28
 SOURCES, TRAININGS = "95% over sources", "95% over sources and trainings"
 
 
-def show(figure, alt, fold=None):
+def show(figure, alt, fold=None, see=""):
     """Put a figure on the page and close it; alt: one sentence for readers who cannot see what is drawn and shown.
 
-    fold: what to show in its place until that is clicked.
+    fold: what to show in its place until that is clicked. see: what to see, a sentence of Markdown under the figure.
     """
-    from IPython.display import display
+    from IPython.display import Markdown, display
     from matplotlib import pyplot as plt
 
     if not str(alt).strip():
@@ -30,6 +30,8 @@ def show(figure, alt, fold=None):
     alt += " Nothing could be drawn." if all(ax.get_gid() == EMPTY for ax in seen) else ""
     bundle = {"image/svg+xml": svg, "text/plain": alt}
     display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}} | ({"fold": fold} if fold else {}))
+    if see:
+        display(Markdown(see), metadata={"see": True})
     plt.close(figure)
 
 

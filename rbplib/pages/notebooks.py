@@ -152,8 +152,7 @@ def tidy(nb, family=None):
     """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
 
     Both parameter cells are hidden, other code is folded, the first heading names the family unless it is the default
-    or named already, run times and paths are dropped, stderr is taken off the page, and a figure's alternative text is
-    handed on to the page.
+    or named already, run times and paths are dropped, and stderr is taken off the page.
     """
     for i, cell in enumerate(nb.cells):
         tags = set(cell.metadata.get("tags", []))
@@ -166,20 +165,13 @@ def tidy(nb, family=None):
             cell.metadata["tags"] = sorted(tags)
         cell.id = f"cell-{i}"
         if cell.cell_type == "code":
-            _tidy_outputs(cell)
+            cell.outputs = [o for o in cell.outputs if not (o.output_type == "stream" and o.name == "stderr")]
     nb.metadata = {k: v for k, v in nb.metadata.items() if k in ("kernelspec", "jupytext")}
     heading = next((c for c in nb.cells if c.cell_type == "markdown" and re.search(TITLE, c.source, re.M)), None)
     if heading is None:
         raise InputError("the notebook has no heading: begin its first Markdown cell with '# Title'.")
     if family not in (None, DEFAULT_FAMILY, *re.search(TITLE, heading.source, re.M)[1].split()):
         heading.source = re.sub(r"^(\s*# .*?)\s*$", rf"\1: {family}", heading.source, count=1, flags=re.M)
-
-
-def _tidy_outputs(cell):
-    cell.outputs = [o for o in cell.outputs if not (o.output_type == "stream" and o.name == "stderr")]
-    for output in cell.outputs:
-        if alt := output.get("metadata", {}).get("image/svg+xml", {}).get("alt"):
-            cell.metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
 
 
 def cells_digest(nb):

@@ -31,6 +31,9 @@ def drawn(alt, **about):
 
 def planted(digest="the digest"):
     hidden = {"tags": ["hide-input"]}
+    see = new_output("display_data", {"text/markdown": "It *rises* by $x$."}, metadata={"see": True})
+    moving = '<figure class="rbp-move"><figcaption>Drag it.</figcaption></figure>'
+    moving = new_output("display_data", {"text/html": moving})
     cells = [
         new_markdown_cell("# A law\n\nOpening words."),
         new_code_cell("k: int = 1  # rank", metadata={"tags": ["parameters", "remove-cell"]}),
@@ -39,9 +42,14 @@ def planted(digest="the digest"):
         new_markdown_cell("## Results"),
         new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
         new_code_cell("second()", metadata=hidden, outputs=[shown("A sentence.")]),
-        new_code_cell("draw()", metadata=hidden, outputs=[drawn("One."), drawn("Another.", fold="More & <more>")]),
+        new_code_cell("draw()", metadata=hidden, outputs=[drawn("One."), drawn("Another.", fold="More & <more>"), see]),
+        new_code_cell("move()", metadata=hidden, outputs=[moving, drawn("Long. " * 60)]),
         new_markdown_cell("## The answer stands here"),
-        new_code_cell("judge()", metadata=hidden, outputs=[shown("- **It agrees.** $x$ is 0.25.", "answer")]),
+        new_code_cell(
+            "judge()",
+            metadata=hidden,
+            outputs=[shown("- **It agrees.** $x$ is 0.25, -log p_N rises, `p_N`.", "answer")],
+        ),
         new_markdown_cell("## How sure, and what would change it"),
         new_code_cell("sure()", metadata=hidden, outputs=[shown("An end.")]),
         new_markdown_cell(
@@ -67,8 +75,9 @@ def built(tmp_path_factory):
     (place / "book/_executed/fam/03_y.md").write_text("# The <next> page: fam\n")
     (place / "book/derivations").mkdir()
     (place / "book/derivations/power.md").write_text("# The proof\n")
-    opening = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y"], "minutes": 12}
-    claim = {"claim": "At k = {k} it <holds>", "k": [1, 10], "basis": "measured", "changes": "more sizes"}
+    opening = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y", "power"], "minutes": 12}
+    claim = {"claim": "At k = {k} RBP_1 <holds>", "k": [1, 10], "basis": "measured", "changes": "more sizes"}
+    claim["holds"] = {"r2": {"at least": 0.5}, "ratio": {"between": [1, 2]}}
     claim["pages"] = ["02_x", "derivations/power", "none", "03_y"]
     other = {"claim": "Another", "basis": "measured", "pages": ["03_y"]}
     (place / "book/claims.yml").write_text(json.dumps({"a": claim, "b": other}))
@@ -98,13 +107,15 @@ def text(html):
 def test_a_page_opens_with_its_question_and_what_it_needs(page):
     opening = page.split('<div class="rbp-opening">')[1].split("</div>")[0]
     assert "Is it &lt; 1?" in opening and opening.count("<li>") == 2 and "About 12 minutes" in opening
-    assert '<a href="03_y.html">The &lt;next&gt; page</a>' in opening
+    assert '<a href="03_y.html">The &lt;next&gt; page</a>; for the proofs: ' in opening and "The proof</a>" in opening
     assert page.index("</h1>") < page.index("rbp-opening") < page.index("Opening words")
 
 
 def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
     assert page.count("It agrees.") == 1 and page.count('class="rbp-answer') + page.count("rbp-answer docutils") >= 1
     assert page.index("Opening words") < page.index("It agrees.") < page.index("Results</h2>" if 0 else "Results<")
+    said = page.split("It agrees.")[1].split("</ul>")[0]
+    assert "−log p<sub>N</sub> rises" in said and "p_N</span>" in said
     assert "The answer stands here" not in page and "math" in page.split("It agrees.")[1][:200]
 
 
@@ -112,7 +123,17 @@ def test_each_figure_of_a_cell_has_its_own_words_and_its_fold(page):
     before, fold = page.split('<details class="rbp-fold rbp-more"><summary>More &amp; &lt;more&gt;</summary>')
     assert 'alt="One."' in before and "Another." not in before
     inside, after = fold.split("</details>", 1)
-    assert 'alt="Another."' in inside and "<img" not in after
+    assert 'alt="Another."' in inside and 'alt="Long.' in after
+
+
+def test_each_figure_has_its_number_and_what_to_see(page):
+    found = [text(part.split("</p>")[0]) for part in page.split('<p class="rbp-caption">')[1:]]
+    assert (
+        found[0] == "Fig. 02.1. One." and found[2] == "Fig. 02.4."
+    )  # the third moves; a long description is no caption
+    assert found[1].startswith("Fig. 02.2. It rises by") and page.count("It <em>rises</em>") == 1
+    fold = page.split('rbp-more"><summary>')[1].split("</details>")[0]
+    assert "It <em>rises</em>" in fold and "<figcaption><strong>Fig. 02.3.</strong> Drag it." in page
 
 
 def test_hidden_code_is_in_one_fold_in_order_and_shown_code_stays(page):
@@ -138,7 +159,8 @@ def test_circumstances_of_another_run_are_not_said(built):
 
 def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbours(page):
     said = page.split("<li><em>At k")[1].split("</ul>")[0]
-    words = "= 1, 10 it &lt;holds&gt; : measured; what would change it: more sizes. See also"
+    words = "= 1, 10 RBP1 &lt;holds&gt; : measured; the rule: R² at least 0.5, the ratio of exponents between 1 and 2; "
+    words += "what would change it: more sizes. See also"
     assert words.replace(" : ", ": ") in text(said) and "Another" not in said
     assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
     assert "page:0" not in page and "page:d" not in page

@@ -1,0 +1,39 @@
+"""Formulas that a run or book/claims.yml writes as plain text, RBP_1 or -log p_N, set as mathematics are."""
+
+import html
+import re
+
+from docutils import nodes
+
+MATH = re.compile(r"(?<![\w^_])-(?=log\b)|\b(?P<of>RBP|p)(?P<how>[_^])(?P<what>\w+)|\bmu/sigma\b")
+KINDS = {"_": nodes.subscript, "^": nodes.superscript}
+LEFT = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
+
+
+def pieces(text):
+    """A text as nodes."""
+    found, end = [], 0
+    for match in MATH.finditer(text):
+        found.append(nodes.Text(text[end : match.start()]))
+        found += (
+            [nodes.Text(match["of"]), KINDS[match["how"]]("", match["what"])]
+            if match["of"]
+            else [nodes.Text("−" if match[0] == "-" else "μ/σ")]
+        )
+        end = match.end()
+    return [*found, nodes.Text(text[end:])]
+
+
+def math_html(text):
+    """The same as HTML."""
+    tags = {nodes.subscript: "sub", nodes.superscript: "sup"}
+    found = ((tags.get(type(n)), html.escape(n.astext())) for n in pieces(text))
+    return "".join(f"<{tag}>{said}</{tag}>" if tag else said for tag, said in found)
+
+
+def set_math(node):
+    """Set what stands in a node, in place."""
+    for text in list(node.findall(nodes.Text)):
+        if MATH.search(text) and not isinstance(text.parent, LEFT):
+            text.parent.replace(text, pieces(str(text)))
+    return node
