@@ -35,7 +35,11 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Effect:
-    """A mean over families, and what noise alone, were the truth 0 in every family, would make of it."""
+    """A mean over families, and what noise alone, were the truth 0 in every family, would make of it.
+
+    Families may have one seed, one order of the text and one borrowed scatter, so their trainings' noise counts as
+    wholly common, the worst case: a mean over families takes nothing off it.
+    """
 
     estimate: float
     interval: tuple[float, float]  # 95%, Student's t over families
@@ -105,7 +109,7 @@ def pooled(contrasts):
     if all(c.again for c in contrasts):
         trained = [spread_of_trainings(np.mean([c.again[0] for c in g], axis=0), g[0].again[1]) for g in groups]
     sds = [sd * np.mean([c.length for c in group]) for (sd, _), group in zip(trained, groups, strict=True)]
-    trainings, df = float(np.sqrt(np.sum(np.square(sds))) / len(groups)), min(df for _, df in trained)
+    trainings, df = float(np.mean(sds)), min(df for _, df in trained)  # as if all moved together
     noise = float(np.hypot(sources, trainings)) if df else sources
     free = pooled_df(sources**2, spare, trainings**2, df) if df else spare
     p = float(2 * stdtr(free, -abs(effect.estimate) / noise)) if noise else np.nan

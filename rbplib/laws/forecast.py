@@ -202,12 +202,16 @@ def published_losses():
 def tried(frame):
     """What models left out come to, as the one case of a claim; none where none was left out.
 
-    Shares of the models inside the interval and inside that of the line alone, errors, and how often it was too low.
+    Shares of the models inside the interval and inside that of the line alone, errors, and how often it was too low;
+    of the line alone more than FAR decades beyond, how many lie inside, and how many it forecast too low.
     """
     cases = tally(frame)
     for case in cases:
         case.line_share, case.reach = frame["line_inside"].mean(), frame["horizon"].max()
         case.line_held = f"{frame['line_inside'].sum()} of {len(frame)}"
+        far = frame[frame["horizon"] > FAR]
+        case.line_far = f"{far['line_inside'].sum()} of {len(far)}"
+        case.line_low = f"{(far['line_error'] < 0).sum()} of {len(far)}"
     return cases
 
 

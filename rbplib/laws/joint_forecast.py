@@ -17,6 +17,7 @@ from rbplib.settings import InputError
 FORMS = ("product", "additive", "kaplan", "additive_floor")
 BOTH = "; WARNING: beyond both at once, where these intervals hold less often than they say (page 19 counts)"
 DRAWS = 100  # resamples at most: each is a fit of every form
+BOTH = "beyond in both at once"  # size and tokens
 
 
 @dataclass(frozen=True)
@@ -131,4 +132,4 @@ def grid_ends(S, D):
     """
     large, long = S >= np.unique(S)[-2:][0], np.unique(D)[-1] == D
     found = {"the largest size": np.max(S) == S, "the largest two sizes": large, "the most text": long}
-    return found | {"beyond in both at once": (large | long, large & long)}
+    return found | {BOTH: (large | long, large & long)}

@@ -6,10 +6,7 @@ A case is one fit, or one family on one corpus. A claim `agrees` where it holds 
 """
 
 import html
-import operator
-from dataclasses import MISSING, dataclass, fields, replace
-from functools import cache
-from string import Formatter
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -17,65 +14,12 @@ import pandas as pd
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.prose import MARKS, Values, say
 from rbplib.pages.recorded import judged_numbers
-from rbplib.settings import InputError, given, held, nearest, read_yaml
+from rbplib.pages.rules import CASES, CONDITIONS, Claim, all_claims
+from rbplib.settings import InputError
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
-CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
-SYMBOLS = {"r2": "R²", "alpha": "exponent"}  # other numbers of a rule are shown by their names
 LINKED = ("claim",)  # columns of `finding_frame` that hold safe HTML
 SEEN = ("verdict", "claim", "paper", "ours")  # those that a page has room for
-CONDITIONS = {
-    "at least": operator.ge,
-    "above": operator.gt,
-    "at most": operator.le,
-    "below": operator.lt,
-    "between": lambda value, ends: ends[0] <= value <= ends[1],
-}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One entry of claims.yml; the head of that file explains the fields."""
-
-    name: str
-    claim: str
-    paper: str
-    found: str
-    basis: str
-    pages: list
-    section: object = None
-    ours: bool = False
-    part: str = ""
-    of: str = ""
-    k: object = None
-    N: int | None = None
-    among: dict | None = None
-    holds: dict | None = None
-    enough: int = CASES
-    proved: str = ""
-    short: str = ""
-    changes: str = ""
-
-    @property
-    def place(self):
-        """Where the paper makes it."""
-        kind = "appendix" if str(self.section)[0].isalpha() else "section"
-        return "our question" if self.ours else f"{kind} {self.section}"
-
-    @property
-    def ks(self):
-        """The ranks that it is about; none where it is about all."""
-        return self.k if isinstance(self.k, list) else [] if self.k is None else [self.k]
-
-    @property
-    def bound(self):
-        """What `holds` asks, in words; a mark that must be 1 is its name alone, and nothing where a proof decides."""
-        told = []
-        for name, conditions in (self.holds or {}).items():
-            ends = [f"{w} {' and '.join(f'{x:g}' for x in np.atleast_1d(b))}" for w, b in conditions.items()]
-            told.append(" ".join([SYMBOLS.get(name, name.replace("_", " ")), *ends * (conditions != {"at least": 1})]))
-        return ", ".join(told)
 
 
 @dataclass(frozen=True)
@@ -90,43 +34,6 @@ class Judged:
     count: str  # of the cases that hold
     verdict: str
     fails: str = ""  # count of the cases that do not hold
-
-
-@cache
-def all_claims():
-    """{name: Claim} in the order of book/claims.yml; InputError: an entry is no claim, in one sentence."""
-    path = held("book", "claims.yml")
-    return {name: read_claim(name, entry, path) for name, entry in read_yaml(path).items()}
-
-
-def read_claim(name, entry, path):
-    """One entry of the file at `path` as a Claim, checked: fields, conditions and the places in its sentences."""
-    if not isinstance(entry, dict):
-        raise InputError(f"{path}: {name!r} holds no fields: the head of the file lists them.")
-    entry = given(entry, Claim, path, f"the claim {name!r}")
-    if lacking := [f.name for f in fields(Claim) if f.default is MISSING and f.name not in (*entry, "name")]:
-        raise InputError(f"{path}: the claim {name!r} lacks {lacking[0]!r}.")
-    for number_name, conditions in {**entry.get("among", {}), **entry.get("holds", {})}.items():
-        if not isinstance(conditions, dict):
-            raise InputError(f"{path}: {number_name!r} of {name!r} needs a condition, such as {{at least: 0.9}}.")
-        for word, bound in conditions.items():
-            check_condition(word, bound)
-    try:
-        for words in (entry["claim"], entry["found"], entry.get("short", "")):
-            list(Formatter().parse(words))
-    except ValueError as error:
-        raise InputError(f"{path}: a sentence of {name!r} is malformed ({error}).") from None
-    return Claim(name=name, **entry)
-
-
-def check_condition(word, bound):
-    if word not in CONDITIONS:
-        raise InputError(f"book/claims.yml has a condition {word!r}: {nearest(word, CONDITIONS)}")
-    bounds = bound if word == "between" and isinstance(bound, list) else [bound]
-    if len(bounds) != 1 + (word == "between") or not all(type(b) in (int, float) for b in bounds):
-        raise InputError(
-            f"book/claims.yml bounds {word!r} by {bound!r}: give a number, or [lowest, highest] of between."
-        )
 
 
 def beyond_noise(case):
@@ -246,7 +153,6 @@ def findings(part, evidence):
 
 def finding_frame(found):
     """The table of the page; the book resolves the names of pages. LINKED columns are safe HTML."""
-
     return pd.DataFrame(
         {
             "verdict": f.verdict,

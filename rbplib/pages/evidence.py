@@ -131,7 +131,8 @@ def by_kind(found):
 
 def bent(found, k):
     """The one case of all bends at one k, from their Contrasts; none where there are none."""
-    return [SimpleNamespace(k=k, **vars(pooled(found)))] if found else []
+    below = f"{sum(one.value < 0 for one in found)} of {len(found)}"
+    return [SimpleNamespace(k=k, below=below, **vars(pooled(found)))] if found else []
 
 
 def far_case(law, floor=None):

@@ -9,7 +9,7 @@ from rbplib.laws import joint
 from rbplib.laws.bootstrap import percentile_interval
 from rbplib.laws.forecast import tally
 from rbplib.laws.grid import grid, last_steps
-from rbplib.laws.joint_forecast import grid_ends, held_out_joint
+from rbplib.laws.joint_forecast import BOTH, grid_ends, held_out_joint
 from rbplib.laws.ladders import exponent_ratio
 from rbplib.pages.tables import corpus_title
 
@@ -142,4 +142,8 @@ def grid_kinds(bent, forms, ratios, exponents, ahead):
     for (corpus, _, k), row in errors.iterrows():
         own.append(SimpleNamespace(corpus=corpus, k=k, **{name: row.get(name, np.nan) for name in joint.FORMS}))
         own[-1].lead = own[-1].additive / own[-1].product
-    return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios, "grid_forecasts": tally(ahead)} | exponents
+    forecasts = tally(ahead)
+    for case in forecasts:
+        both = ahead[ahead["left"] == BOTH]
+        case.both_held, case.both_error = f"{both['inside'].sum()} of {len(both)}", both["error"].abs().median()
+    return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios, "grid_forecasts": forecasts} | exponents

@@ -116,6 +116,9 @@ def test_trials_are_counted_by_hand():
     assert list(rows["decades beyond"]) == ["0.6 to 1", "1 to 2", "all"] and list(rows["left out"]) == [10, 5, 15]
     assert frame["horizon"].unique() == pytest.approx(np.array([2, 4]) / 3)
     assert rows["inside 95% interval"].iloc[1] == inside[frame["horizon"] > 1].mean()
+    far = frame[frame["horizon"] > 1]
+    assert case.line_far == f"{far['line_inside'].sum()} of {len(far)}" and len(far) == 5
+    assert case.line_low == f"{(far['line_error'] < 0).sum()} of {len(far)}"
     assert tried(frame[:0]) == []
 
 

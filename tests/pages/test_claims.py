@@ -15,7 +15,7 @@ from rbplib.laws.ladders import PublishedLaw
 from rbplib.laws.law import Law, Scatter, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
-from rbplib.pages import claims, evidence, grid_tables, open_questions
+from rbplib.pages import claims, evidence, grid_tables, open_questions, rules
 from rbplib.pages.law_tables import form_frame
 from rbplib.settings import InputError, root
 from tests.planted import planted_grid
@@ -50,7 +50,7 @@ def theory(published):
 
 def test_theory_rows_are_computed_and_typed(theory):
     assert {r.verdict for r in theory} <= {"agrees", "differs", "mixed", "cannot be told"}
-    assert {r.rule.basis for r in theory} <= set(claims.BASIS)
+    assert {r.rule.basis for r in theory} <= set(rules.BASIS)
     ours = " ".join(r.ours for r in theory)
     assert "−3.1%" in ours and "2.4%" in ours and "0.854" in ours  # the GPT-2 pair, from exact sums
     frame = claims.finding_frame(theory)
@@ -64,7 +64,7 @@ def test_a_claim_has_a_rule_a_page_and_a_place(rule):
         folder = "book" if page.startswith("derivations/") else "notebooks"
         assert (root() / folder / f"{page}.md").is_file(), page
     assert bool(rule.section) != rule.ours
-    assert rule.basis in claims.BASIS and rule.part in ("law", "use", "theory", "")
+    assert rule.basis in rules.BASIS and rule.part in ("law", "use", "theory", "")
     assert rule.claim and rule.paper and rule.found
     assert bool(rule.proved) == (rule.basis == "proved")
     assert rule.proved in ("", "agrees", "differs") and not (rule.holds and rule.proved)
@@ -99,7 +99,7 @@ def planted_kinds():
         "rises": [SimpleNamespace(interval=(0.1, 0.2))],
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
-        "forecasts": [SimpleNamespace(share=0.95)],
+        "forecasts": [SimpleNamespace(share=0.95, line_share=0.9)],
         "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, log_size_lead=0.4)],
         "falls": [SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0)],
         "fall_shares": [SimpleNamespace(share=1.0, kaplan=1.0)],
@@ -270,7 +270,7 @@ def test_a_floor_does_not_pass_for_a_straight_line_where_noise_can_tell():
 )
 def test_a_flat_end_needs_a_sign_over_families_that_noise_does_not_give(interval, noise_p, verdict):
     effect = Effect(sum(interval) / 2, interval, 0.01, 5, 0.001, 0.002, noise_p)
-    found = claims.judged(RULES["flat_end"], [SimpleNamespace(k=1, **vars(effect))])
+    found = claims.judged(RULES["flat_end"], [SimpleNamespace(k=1, below="5 of 5", **vars(effect))])
     assert found.verdict == verdict
     assert "median" not in found.ours and "over 5 families" in found.ours
 
@@ -335,7 +335,7 @@ GOOD = {"claim": "c", "paper": "p", "found": "f", "basis": "measured", "pages": 
 )
 def test_a_malformed_claim_is_told_in_one_sentence(entry, said):
     with pytest.raises(InputError, match=said) as told:
-        claims.read_claim("name", entry, "claims.yml")
+        rules.read_claim("name", entry, "claims.yml")
     assert "\n" not in str(told.value)
 
 
