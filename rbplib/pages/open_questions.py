@@ -132,30 +132,46 @@ def training_frame(family="pythia"):
 
 
 STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
-FRONT = {  # claims of the first page: {name: (number of a case, its name, (interval, over what) ...)}
-    "top1_line": (lambda x: x.alpha, "Exponent", ("ci_tokens", "text"), ("ci_models", "sizes")),
-    "independent_hits": (lambda x: x.gap, "Orders of magnitude above independence", ("interval", "text")),
-    "equal_exponents": (
-        lambda x: x.alpha[0] - x.alpha[-1],
-        "Exponent of cross-entropy less that of -log RBP_1",
-        ("interval", "text"),
+
+
+def more_words(pair):
+    """By how much the exponent of -log RBP_1 is above that of cross-entropy, over other text."""
+    more, (low, high) = pair.alpha[-1] - pair.alpha[0], pair.interval  # of cross-entropy less the other
+    by = (
+        f"{number(more, 2)}, {interval((-high, -low), 2)}"
+        if more > 0
+        else f"{number(-more, 2)}, {interval(pair.interval, 2)}"
+    )
+    return f"The exponent of -log RBP_1 is {'larger' if more > 0 else 'smaller'} by {by} over other text"
+
+
+FRONT = {  # claims of the first page: {name: (the number of a case by which the middle one is found, its words)}
+    "top1_line": (
+        lambda x: x.alpha,
+        lambda x: (
+            f"Exponent {number(x.alpha)}, {interval(x.ci_tokens)} over other text, {interval(x.ci_models)} over "
+            "other sizes"
+        ),
     ),
+    "independent_hits": (
+        lambda x: x.gap,
+        lambda x: (
+            f"{x.N} hits in a row at k = {x.k} are {number(x.times, 2)} times as frequent as independence says, "
+            f"{interval([10.0**end for end in x.interval], 2)} over other text"
+        ),
+    ),
+    "equal_exponents": (lambda x: x.alpha[-1] - x.alpha[0], more_words),
 }
 
 
 def front_words(name, found):
-    """A claim as the first page has it: the verdict, in how many cases it holds, the middle case with its intervals."""
-    rule, (value, called, *intervals) = all_claims()[name], FRONT[name]
+    """A claim as the first page has it: the verdict, in how many cases it holds, the middle case with 95% intervals."""
+    rule, (value, words) = all_claims()[name], FRONT[name]
     place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
     case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
-    words = f"- **{case.claim}** ({rule.bound}): {case.verdict}, {case.count} cases."
-    if name == "top1_line":
-        tests = (judged(all_claims()[n], [x for c in found for x in c.laws]) for n in STRAIGHT)
-        said = [f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests]
-        words += f" Noise of text and trainings rejects an exact line in {' and in '.join(said)}."
+    said = f"- **{case.claim}**: {case.verdict}, {case.count} cases."
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
         one = told[(len(told) - 1) // 2]
-        ends = ", ".join(f"{interval(getattr(one, field))} over other {of}" for field, of in intervals)
         where = f"{place[id(one)]['family']} on {corpus_title(place[id(one)]['corpus'])}"
-        words += f" {called} {number(value(one))}, 95% interval {ends} ({where}, the middle case)."
-    return words
+        said += f" {words(one)} (95%; {where}, the median of {len(told)} cases)."
+    return said

@@ -5,11 +5,12 @@ import re
 import sys
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from rbplib.pages.open_questions import FRONT
+from rbplib.pages import open_questions as front
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = ["a-1", "b", "c.x"]
@@ -88,7 +89,21 @@ def test_the_first_page_asks_for_what_the_notebooks_say():
     page, words = re.search(r"{run-move} (\S+) (.+)", text).groups()
     drawn = (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8")
     assert words in drawn and "moving.show(" in drawn
-    assert set(FRONT) <= set(yaml.safe_load((ROOT / "book/claims.yml").read_text(encoding="utf-8")))
+    assert set(front.FRONT) <= set(yaml.safe_load((ROOT / "book/claims.yml").read_text(encoding="utf-8")))
+
+
+def test_the_first_page_says_in_words_what_the_middle_case_is():
+    place = {"family": "fam", "corpus": "made up"}
+    runs = [SimpleNamespace(k=10, N=10, gap=g, times=10**g, interval=(g - 1, g + 1)) for g in (0.0, 1.0, 2.0)]
+    pairs = [SimpleNamespace(ratio=1.5, alpha=(0.05, 0.06, a), interval=(-0.06, 0.01)) for a in (0.03, 0.04, 0.09)]
+    found = [SimpleNamespace(place=place, runs=[r], pairs=[p]) for r, p in zip(runs, pairs, strict=True)]
+    said = front.front_words("independent_hits", found)
+    assert "10 hits in a row at k = 10 are 10 times as frequent as independence says, [1, 100] over other text" in said
+    assert "(95%; fam on made up, the median of 3 cases)" in said.replace("&#32;", " ")
+    said = front.front_words("equal_exponents", found)
+    assert "The exponent of -log RBP_1 is smaller by 0.010, [−0.060, 0.010] over other text" in said
+    pairs[1].alpha, pairs[0].alpha = (0.05, 0.06, 0.07), (0.05, 0.06, 0.06)
+    assert "larger by 0.020, [−0.010, 0.060]" in front.front_words("equal_exponents", found)
 
 
 def test_the_paper_has_as_many_models_as_the_page_says():
