@@ -21,7 +21,7 @@ PLACE = ("book", "reference.json")
 EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "within resampling", "differs"
 FINE, ONLY_BOOK, ONLY_RUN = (EQUAL, ROUNDING, RESAMPLING), "only in the book", "only in this run"
 HALF = 2.0**-26  # relative: half of a double's 52 digits, what solving a system keeps unless it is all but singular
-DRAWN = ("ci_tokens", "ci_trainings", "interval")  # whose ends are quantiles of resamples
+RESAMPLED = ("pairs", "rises", "runs", "text_bends")  # kinds of case whose `interval` is of resamples, as ci_tokens is
 LEVEL = 0.95  # of these intervals; also of the claim that all their ends lie within what is allowed
 WHOSE = ("family", "families", "corpora")  # parameters that say whose numbers a page holds, not how they are made
 COLUMNS = {"text": ("document", "position", "token"), "ranks": ("greater", "ties"), "logprob": ("logprob",)}
@@ -65,7 +65,8 @@ def run_record():
     found = {"/".join(p.parts[-2:]).removesuffix(".ipynb"): page_numbers(p) for p in pages}
     if not any(found.values()):
         raise InputError("no page with numbers was run here: run `make book`, or `rbp book --family NAME`.")
-    return {"made": machine(), "tables": table_digests(), "pages": {name: told for name, told in found.items() if told}}
+    pages, silent = {name: told for name, told in found.items() if told}, [n for n, told in found.items() if not told]
+    return {"made": machine(), "tables": table_digests(), "pages": pages, "pages without numbers": silent}
 
 
 def read_reference(path=None):
@@ -85,6 +86,17 @@ def flat(numbers):
     """{(case, name, which end): value}; an interval is two numbers."""
     told = ((case, name, value) for case, named in numbers.items() for name, value in named.items())
     return {(c, n, i): v for c, n, value in told for i, v in enumerate(value if isinstance(value, list) else [value])}
+
+
+def drawn(case, name):
+    """Is that number of that case an interval whose ends are quantiles of resamples?"""
+    return name == "ci_tokens" or (name == "interval" and case.partition(" ")[0] in RESAMPLED)
+
+
+def same_resamples(book, run):
+    """Do equal seeds draw the same resamples in both: of the same rank tables, all that both have, by one numpy?"""
+    alike = [table == run["tables"][t] for t, table in book["tables"].items() if t in run["tables"]]
+    return bool(alike) and all(alike) and book["made"].get("numpy") == run["made"].get("numpy")
 
 
 def quantile_error(width, n_bootstrap, ends):
@@ -113,35 +125,52 @@ def made_alike(book, run):
 
 def compared(book, run):
     """Data frame of all numbers on pages that both records have, made with the same parameters; both values in a row.
-    Of a page on other families or corpora than the book's, what is of one family and corpus of both: no verdict is."""
+    Of a page on other families or corpora than the book's, what is of one family and corpus of both: no verdict is.
+    allowed: how far both may be apart; width: of the bootstrap interval that they are ends of, if it may move."""
     shared = [p for p in book["pages"] if p in run["pages"]]
     alike, rows = {p: made_alike(book["pages"][p], run["pages"][p]) for p in shared}, []
     values = {p: [flat(of["pages"][p]["numbers"]) for of in (book, run)] for p in shared if not alike[p][1]}
-    ends = max(1, sum(name in DRAWN for theirs, _ in values.values() for _, name, _ in theirs))
+    ends = max(1, sum(drawn(case, name) for theirs, _ in values.values() for case, name, _ in theirs))
+    fixed = same_resamples(book, run)
     for page, (theirs, ours) in values.items():
         B = book["pages"][page]["given"].get("n_bootstrap")
         for case, name, i in dict.fromkeys([*theirs, *ours]):
             missing = ONLY_RUN if (case, name, i) not in theirs else ONLY_BOOK if (case, name, i) not in ours else None
             if not alike[page][0] and (missing or " corpus " not in case):
                 continue
-            low, high = (theirs.get((case, name, end)) if name in DRAWN and B else None for end in (0, 1))
+            low, high = (theirs.get((case, name, end)) if drawn(case, name) else None for end in (0, 1))
             width = abs(high - low) if low is not None and high is not None else 0.0
             both = theirs.get((case, name, i)), ours.get((case, name, i))
-            found, allowed = outcome(*both, width, quantile_error(width, B, ends) if width else 0.0)
+            resampling = quantile_error(width, B, ends) if width and B and not fixed else 0.0
+            found, allowed = outcome(*both, width, resampling)
             which = ("", f": {i + 1}")[(case, name, 1) in {**theirs, **ours}]
-            rows.append((page, case, name + which, *both, allowed, missing or found))
-    return pd.DataFrame(rows, columns=["page", "case", "number", "book", "here", "allowed", "outcome"])
+            rows.append((page, case, name + which, *both, allowed, width * bool(resampling), missing or found))
+    return pd.DataFrame(rows, columns=["page", "case", "number", "book", "here", "allowed", "width", "outcome"])
 
 
 def sentences(book, run, rows):
     """What a comparison found, one sentence each; rows: of `compared`."""
     met, places = rows["outcome"].value_counts(), [t for t in book["tables"] if t in run["tables"]]
-    said = [f"{len(rows):,} numbers: " + (", ".join(f"{n:,} {found}" for found, n in met.items()) or "none compared")]
+    distinct, free = (
+        len(rows.drop_duplicates(["case", "number", "book"])),
+        rows[(rows["width"] > 0) & (rows["allowed"] > 0)],
+    )
+    said = [f"{len(rows):,} numbers ({distinct:,} that differ in case, name or value; others stand on several pages): "]
+    said[0] += ", ".join(f"{n:,} {found}" for found, n in met.items()) or "none compared"
+    if len(free):
+        low, high = (free["allowed"] / free["width"]).agg(["min", "max"])
+        said += [
+            f"{len(free):,} ends of bootstrap intervals are not equal: {low:.1%} to {high:.1%} of the width is allowed"
+        ]
+    elif same_resamples(book, run):
+        said += ["rank tables, seeds and numpy are the same, so resamples are: no interval may move beyond rounding"]
     same = {c: sum(book["tables"][t][c] == run["tables"][t][c] for t in places) for c in COLUMNS}
     said += [f"{len(places)} rank tables, equal to the bit: " + ", ".join(f"{c} {n}" for c, n in same.items())]
     alike = {p: made_alike(of, run["pages"][p]) for p, of in book["pages"].items() if p in run["pages"]}
     said += [f"{p} was made with other {' and '.join(other)}: not compared" for p, (_, other) in alike.items() if other]
     said += [f"{p} is of other families or corpora: compared in part" for p, x in alike.items() if x == (False, [])]
+    if silent := run.get("pages without numbers"):
+        said += [f"{len(silent)} pages were run that record no number to compare: {', '.join(silent)}"]
     for where, one, other in ((ONLY_BOOK, book, run), (ONLY_RUN, run, book)):
         alone = [f"{what} {x}" for what in ("pages", "tables") for x in one[what] if x not in other[what]]
         said += [f"{len(alone)} {where}: {', '.join(alone)}"] if alone else []
