@@ -137,9 +137,6 @@ def lift_answer(doctree, cells):
         return []
     box = nodes.container(classes=["rbp-answer"])
     box += [nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]), *found]
-    if rules := next((n for n in doctree.findall(nodes.section) if n[0].astext() == SURE), None):
-        box += nodes.paragraph("", "Each verdict follows from a rule: ")
-        box[-1] += nodes.reference("", "the rules of this page", refid=rules["ids"][0], internal=True)
     return [box]
 
 
