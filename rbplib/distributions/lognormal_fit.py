@@ -6,7 +6,7 @@ Derived in book/derivations/rank_laws.
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import entr, log_ndtr
+from scipy.special import entr, log_ndtr, softmax
 
 from rbplib.distributions.candidates import CANDIDATES, PAPER
 from rbplib.distributions.fit import fit_rank_law
@@ -31,18 +31,18 @@ def pivot_exponent(fit):
     return float(s + beta * i12 / i11), float(1 / np.sqrt(fit.n_tokens * i11))
 
 
-def predicted_ratio(fit):
-    """Exponent of -log p_1 over that of the rank entropy by a fitted lognormal, lam moving at fixed beta, on 1..V."""
-    t = np.log(np.arange(1, len(fit.pmf) + 1.0))
-    s, beta = fit.values
-    V = np.cov(t, t**2, aweights=fit.pmf, ddof=0)
-    of_entropy = (s * V[0, 0] + beta * V[0, 1]) / entr(fit.pmf).sum()
-    return float(fit.pmf @ t / -np.log(fit.pmf[0]) / of_entropy)
+def predicted_ratio(s, beta, V):
+    """Exponent of -log p_1 over that of the rank entropy by the lognormal on 1..V, s moving at fixed beta."""
+    t = np.log(np.arange(1, V + 1.0))
+    p = softmax(-s * t - beta * t**2)
+    C = np.cov(t, t**2, aweights=p, ddof=0)
+    return float(p @ t / -np.log(p[0]) * entr(p).sum() / (s * C[0, 0] + beta * C[0, 1]))
 
 
 def predicted_ratios(tables):
     """`predicted_ratio` of the paper's lognormal fitted to each model: (smallest, largest)."""
-    found = [predicted_ratio(fit_rank_law(table_histogram(t), PAPER)) for t in tables]
+    fits = [fit_rank_law(table_histogram(t), PAPER) for t in tables]
+    found = [predicted_ratio(*fit.values, len(fit.pmf)) for fit in fits]
     return min(found), max(found)
 
 

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.candidates import PAPER
 from rbplib.distributions.contest import FOLDS, scored_sources, table_contest
-from rbplib.distributions.lognormal_fit import predicted_ratios
+from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
 from rbplib.laws import ladders, published
 from rbplib.laws.bootstrap import line
 from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
@@ -211,13 +211,15 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     along = ladders.training_laws("pythia")
     first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
     exact = appendix.approximation_frame().iloc[0]
-    local = lognormal.local_exponents(*lognormal.natural(*gpt2.PRINTED))
+    lam, beta = lognormal.natural(*gpt2.PRINTED)
+    local = lognormal.local_exponents(lam, beta)
     kinds = {
         "refit": {"slope": slope, "r2": r2},
         "appendix": {
             "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
             "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
             "local_ratio": float(local.neg_log_p1 / local.entropy),
+            "cut_ratio": predicted_ratio(1 + lam, beta, gpt2.VOCABULARY),
         },
     }
     in_size = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
@@ -227,9 +229,15 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
     by_size = [ladders.published_law(name) for name in published.families() if "shots" not in name]
     forms = form_frame(by_size)  # a line says too little of a larger model under whose loss there is a floor: below 0
+    words = [
+        (p, ladders.published_law(p.law.family, "log ppl").law)
+        for p in by_size
+        if p.law.family in published.families("log ppl")
+    ]
     for name, text in (("fixed", ladders.FIXED), ("grows", ladders.GROWS)):
         forms[name] = forms["line, 1 out"].where(forms["text"] == text)
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
+        "word_pairs": [SimpleNamespace(family=w.family, ratio=p.law.alpha / w.alpha) for p, w in words],
         "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
         "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
         "published_forecasts": tried(held_out_forecasts(published_losses())),

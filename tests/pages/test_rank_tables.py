@@ -33,7 +33,25 @@ def test_tables_of_a_contest():
     assert len(rank_tables.vuong_frame(TABLES[0], fits, [("zipf", "yule")])) == 1
     by_aic = rank_tables.fit_frame(sorted(fits.values(), key=lambda fit: fit.aic))
     assert by_aic["AIC above the best"].is_monotonic_increasing and by_aic["1 - RBP_10000"].isna().all()
-    assert np.isfinite(predicted_ratio(fits["lognormal"]))
+    p, (s, beta), step = fits["lognormal"].pmf, fits["lognormal"].values, 1e-5
+    logs = np.log(
+        [entropies(-x * np.log(R) - beta * np.log(R) ** 2) for R in [np.arange(1, len(p) + 1.0)] for x in (s, s + step)]
+    )
+    assert predicted_ratio(s, beta, len(p)) == pytest.approx(np.divide(*(logs[1] - logs[0])), rel=1e-3)
+
+
+def entropies(log_mass):
+    """(-log p_1, entropy) of a law on ranks by its logarithms."""
+    p = np.exp(log_mass) / np.exp(log_mass).sum()
+    return -np.log(p[0]), -(p @ np.log(p))
+
+
+def test_the_end_of_the_vocabulary_alone_moves_the_ratio():
+    """A page once laid a ratio on all ranks beside one on 4,096 as if they were of one law."""
+    lam, beta = lognormal.natural(*gpt2.PRINTED)
+    on_all = lognormal.local_exponents(lam, beta)
+    found = [predicted_ratio(1 + lam, beta, V) for V in (4_096, 50_257, 3_000_000)]
+    assert on_all.neg_log_p1 / on_all.entropy < found[2] < found[1] < found[0] and found[0] > 1 > found[1]
     with pytest.raises(ValueError):
         table_contest(TABLES[0], ("no such distribution",))
 
