@@ -11,11 +11,18 @@ from rbplib.settings import InputError, given, held, nearest, read_yaml
 
 BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
-SYMBOLS = {
+NUMBERS = {  # of a rule, in words; others are shown by their names
     "r2": "R²",
-    "alpha": "exponent",
-    "direction": "mean beyond families and noise",
-}  # other numbers of a rule are shown by their names
+    "alpha": "the exponent",
+    "not_rejected": "no noise known rejects it at 5%",
+    "text_not_rejected": "the choice of text does not reject it at 5%",
+    "beyond_noise": "what the noise of the text leaves of the difference",
+    "direction": "what noise and the spread of families leave of the mean",
+    "share": "the share of intervals that hold",
+    "line_share": "the share of the line's own intervals that hold",
+    "ratio": "the ratio of exponents",
+    "zipf_lead": "the lead over a power law, in nats,",
+}
 CONDITIONS = {
     "at least": operator.ge,
     "above": operator.gt,
@@ -64,8 +71,10 @@ class Claim:
         """What `holds` asks, in words; a mark that must be 1 is its name alone, and nothing where a proof decides."""
         told = []
         for name, conditions in (self.holds or {}).items():
-            ends = [f"{w} {' and '.join(f'{x:g}' for x in np.atleast_1d(b))}" for w, b in conditions.items()]
-            told.append(" ".join([SYMBOLS.get(name, name.replace("_", " ")), *ends * (conditions != {"at least": 1})]))
+            ends = " and ".join(
+                f"{w} {' and '.join(f'{x:g}' for x in np.atleast_1d(b))}" for w, b in conditions.items()
+            )
+            told.append(NUMBERS.get(name, name.replace("_", " ")) + f" {ends}" * (conditions != {"at least": 1}))
         return ", ".join(told)
 
 

@@ -195,7 +195,7 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
     laws = [law(c, r2=r2) for c, r2 in zip("abcd", (0.976, 0.98, 0.99, 0.96), strict=True)]
     claims.judge("02_top1_law", laws=laws)
     on_page = {rule.name: rule.holds for rule in seen}
-    assert said[0].endswith("0.960 to 0.990; agrees on 3 of 4 corpora; rule: R² at least 0.975, exponent above 0.")
+    assert said[0].endswith("0.960 to 0.990; agrees on 3 of 4 corpora; rule: R² at least 0.975, the exponent above 0.")
     del seen[:]
     rows = {f.rule.name: f for f in claims.findings("law", {"laws": laws})}
     assert rows["top1_line"].verdict == "mixed" and rows["top1_line"].count == "3 of 4"
