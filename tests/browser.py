@@ -58,8 +58,14 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
     if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
     for (const kind of ["input", "change"]) knob.dispatchEvent(new Event(kind, { bubbles: true }));
   }
-  setTimeout(() => done({ figures: boxes.length, unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
-                          moved: drawn().filter((svg, i) => svg && svg !== before[i]).length }), boxes.length && 400);
+  const wait = boxes.length && 400;
+  const over = (box) => box.querySelector("svg")?.getBoundingClientRect().right > box.getBoundingClientRect().right;
+  setTimeout(() => {
+    const said = { figures: boxes.length, unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
+                   moved: drawn().filter((svg, i) => svg && svg !== before[i]).length };
+    for (const box of boxes) box.style.width = "330px";  // as where a side bar opens
+    setTimeout(() => done({ ...said, beyond: boxes.filter(over).length }), wait);
+  }, wait);
 })();
 """
 

@@ -52,6 +52,11 @@
       });
       named();
       new MutationObserver(named).observe(plot, { childList: true, subtree: true });
+      // Vega asks for the width again when the window changes; here the page's side bar may have opened, too
+      let wide = 0;
+      new ResizeObserver(() => {
+        if (wide !== (wide = plot.clientWidth)) window.dispatchEvent(new Event("resize"));
+      }).observe(plot);
       plot.addEventListener("keydown", (event) => {
         if (!["Enter", " "].includes(event.key) || !event.target.matches('path[role="button"]')) return;
         event.preventDefault();
