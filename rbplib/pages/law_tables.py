@@ -154,8 +154,8 @@ def narrower_words(rises, laws, low, high):
     wide = {(w.corpus, w.k): np.ptp(w.ci_tokens) for ws in laws.values() for w in ws}
     counts = [sum(width < wide[n, k] for n, width in told.items()) for k in (low, high)]
     return (
-        f"It is narrower than that of the exponent at $k = {low:,}$ in {counts[0]} of {len(told)} cases, "
-        f"and than that at $k = {high:,}$ in {counts[1]}."
+        f"The interval of the difference is narrower than that of the exponent at $k = {low:,}$ in {counts[0]} of "
+        f"{len(told)} cases, and than that at $k = {high:,}$ in {counts[1]}."
     )
 
 

@@ -64,7 +64,7 @@ class Values:
         names = Counter(v for v in values if isinstance(v, str))
         self.names = ", ".join(sorted(names))
         known = sorted(names, key=[*EXPLAINED, *sorted(names)].index)
-        self.counts = ", ".join(f"{name} {names[name]}" for name in known) + f" of {len(values)}"
+        self.counts = ", ".join(f"{name} in {names[name]}" for name in known) + f" of {len(values)}"
         ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
         self.narrowest, self.widest = (interval(ends[i]) if ends else "–" for i in (0, -1))
 
