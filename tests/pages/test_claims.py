@@ -223,7 +223,7 @@ def test_noise_explains_only_what_is_broken_and_says_which_noise():
     assert claims.judged(RULES["far_noise"], cases).held == [True, False, False, False, False]  # by the text alone
     found = claims.judged(RULES["far_trainings"], cases)
     assert found.held == [True, True, False, True]
-    assert "documents 1, trainings 2, none of these 1, not sources; trainings unknown 1 of 5" in found.ours
+    assert "documents in 1, trainings in 2, none of these in 1, not sources; trainings unknown in 1 of 5" in found.ours
     assert "3% of its loss" in found.ours  # the size of the effect stands in the sentence
     assert claims.judged(RULES["far_trainings"], [far(explained_by=told[3])] * 9).verdict == "cannot be told"
     assert claims.judged(RULES["far_noise"], [far(explained_by="not tested")] * 9).verdict == "cannot be told"
@@ -232,7 +232,7 @@ def test_noise_explains_only_what_is_broken_and_says_which_noise():
 def test_the_line_is_judged_against_the_widest_noise_known_and_says_how_far_off_it_is():
     laws = [law(c) for c in "abcd"]
     found = claims.judged(RULES["straight_line"], laws)
-    assert found.verdict == "agrees" and "2% of its loss" in found.ours and "trainings 4 of 4" in found.ours
+    assert found.verdict == "agrees" and "2% of its loss" in found.ours and "trainings in 4 of 4" in found.ours
     assert found.ours.startswith("rejected in 0 of 4") and found.claim.endswith("noise does not reject a straight line")
     for one in laws:
         one.explained_by = "none of these"

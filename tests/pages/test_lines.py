@@ -116,7 +116,9 @@ def test_the_second_band_of_points_holds_both_noises():
 def run_cells(monkeypatch, page, **parameters):
     """Everything that a page says and shows, its cells run here."""
     said = []
-    monkeypatch.setattr(figures, "show", lambda fig, alt: (said.append(alt), plt.close(fig)))
+    monkeypatch.setattr(
+        figures, "show", lambda fig, alt, **about: (said.append(alt + about.get("see", "")), plt.close(fig))
+    )
     monkeypatch.setattr(prose, "say", lambda text, **how: said.append(text))
 
     def shown(frame, caption="", *a, **k):
