@@ -1,4 +1,4 @@
-"""python -m benchmarks [ranks | explore | precision | gpu | bootstrap | distributions | report] [options]
+"""python -m benchmarks [ranks | explore | precision | gpu | bootstrap | distributions | plan | report] [options]
 
 Without a name: everything that runs on this machine, then the table and the figures.
 """
@@ -6,7 +6,7 @@ Without a name: everything that runs on this machine, then the table and the fig
 import importlib
 import sys
 
-NAMES = ("ranks", "explore", "precision", "bootstrap", "distributions", "gpu")
+NAMES = ("ranks", "explore", "precision", "bootstrap", "distributions", "plan", "gpu")
 
 
 def main(argv):

@@ -161,7 +161,7 @@ def write():
         fill("ranks", table(whole))
         fill("goals", goals(whole))
         figure(whole, HERE / "results" / "ranks.svg")
-    for name in ("explore", "precision", "bootstrap", "distributions"):
+    for name in ("explore", "precision", "bootstrap", "distributions", "plan"):
         found = RESULTS.with_name(f"{name}.json")
         if found.exists():
             fill(name, json.loads(found.read_text())["table"])

@@ -5,6 +5,8 @@ that would do the work, or its data sheet read where only its name is given. Tok
 that are here, and bounded by documents times window where there is neither.
 """
 
+import resource
+import sys
 import time
 
 import numpy as np
@@ -80,17 +82,17 @@ def plan_model(model, tokens, dtype, device, speed, length):
     embedding = (total - sizes.nonembedding) // 2 or total  # the head is about half of a table pair
     flops, weights = 2 * (sizes.nonembedding + embedding), total * dtype.itemsize
     timed = tokens and model.local and total < SMALL and device == "cpu"
-    each = batch_seconds(model, length, total) if timed else flops / (SHARE * speed)
+    each, process = batch_cost(model, length, total) if timed else (flops / (SHARE * speed), weights + PROCESS)
     free = GPUS[device][0] if device in GPUS else free_memory(device)
     return {
         "nonembedding_params": sizes.nonembedding,
         "total_params": total,
         "tokens": tokens,
-        "memory_bytes": weights + PROCESS if tokens else 0,
+        "memory_bytes": process if tokens else 0,
         "download_bytes": download_bytes(model, total) if tokens and not model.local else 0,
         "table_bytes": ROW * tokens,
         "seconds": tokens * each + weights / READ if tokens else 0.0,
-        "fits": not tokens or weights + PROCESS < free,
+        "fits": not tokens or process < free,
     }
 
 
@@ -108,8 +110,9 @@ def total_of(rows, texts):
     }
 
 
-def batch_seconds(model, length, parameters):
-    """Seconds per token that a model here takes for one batch on the CPU, with the threads of `measure`."""
+def batch_cost(model, length, parameters):
+    """(seconds per token, peak bytes of the process) of a model here in one batch on the CPU, with the threads of
+    `measure`."""
     from rbplib.models.load import load_model
     from rbplib.ranks.measure import batch_ranks
 
@@ -120,7 +123,8 @@ def batch_seconds(model, length, parameters):
     for _ in range(2):  # the first one warms up
         start = time.perf_counter()
         batch_ranks(loaded, windows, frozenset(), loaded.model.dtype)
-    return (time.perf_counter() - start) / ids.size
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return (time.perf_counter() - start) / ids.size, peak
 
 
 def plan_corpus(corpus, family, protocol, results):

@@ -1,7 +1,10 @@
 """Families written from models, and plans of what measuring one takes."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from rbplib import __main__ as cli
 from rbplib.models.family_file import write_family
 from rbplib.models.sizes import family_sizes
 from rbplib.ranks.plan import plan_family, plan_text
+from rbplib.ranks.stored import read_ranks
 from rbplib.settings import InputError, load_family
 
 
@@ -96,6 +100,28 @@ def test_new_then_measured_then_planned(room, capsys):
     assert capsys.readouterr().out.count("measured already") == 2
     assert cli.main(["plan", *ask, "--json", "--results", str(room / "elsewhere")]) == 0
     assert [m["tables_to_measure"] for m in json.loads(capsys.readouterr().out)["models"]] == [1, 1]
+
+
+def test_a_plan_tells_what_a_measurement_takes(tmp_path, monkeypatch):
+    """Tokens, disk and memory, told by one process, are within 30% of what another then takes to measure."""
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+
+    def rbp(*asked):
+        child = subprocess.Popen([sys.executable, "-m", "rbplib", *asked], stdout=subprocess.PIPE, text=True)
+        said = child.stdout.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        return said, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+    ask = ["--family", "nano-pythia", "--model", "1.9k", "--model", "6.6k", "--corpus", "licences"]
+    plan = json.loads(rbp("plan", *ask, "--json")[0])
+    tables, memory = rbp("measure", *ask, "--quiet")
+    tokens = [read_ranks(path).record["read_tokens"] for path in tables.split()]
+    assert [m["tokens"] for m in plan["models"]] == tokens
+    disk = sum(os.path.getsize(path) for path in tables.split())
+    assert plan["total"]["disk_bytes"] == pytest.approx(disk, rel=0.3)
+    assert plan["total"]["memory_bytes"] == pytest.approx(memory, rel=0.3)
 
 
 def test_plan_of_the_papers_models(monkeypatch, tmp_path):
