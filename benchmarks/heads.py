@@ -21,7 +21,7 @@ MUCH = 1 << 34  # bytes: the number of rows alone cuts the tile
 
 def engine_sums(tile, own):
     sums = torch.empty(3, len(own), dtype=tile.dtype, device=tile.device)
-    tiles.sum_tile(tile, own, torch.empty_like(tile), sums)
+    tiles.sum_tile(tile, own, tiles.flags_of(tile), sums)
     return sums.double()
 
 

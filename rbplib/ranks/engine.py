@@ -35,8 +35,7 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     _check(logits, targets, "logits")
     with torch.no_grad():
         found = _shaped(Given(logits.reshape(-1, logits.shape[-1])), targets)
-    _refuse_nan(found.logprob)
-    return found
+    return _given_back(found, targets.device)
 
 
 def head_ranks(
@@ -54,8 +53,9 @@ def head_ranks(
         hidden: float tensor (..., d), final hidden states.
         head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function of (n, d) rows.
         targets: int64 tensor (...), ids in [0, V).
-        memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator. Results do not depend on it.
-        chunk: at most so many rows at once, rounded up to a multiple of 64. Results do not depend on it.
+        memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator, there at most those of the logits.
+        chunk: at most so many rows at once, rounded up to a multiple of 64. Results depend on neither; on an
+            accelerator other numbers of rows may meet kernels that add up in another order, so that last bits differ.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
         as `token_ranks`; also ValueError for targets on another device, or memory too small for one row of scores.
@@ -68,12 +68,12 @@ def head_ranks(
     _check(hidden, targets, "hidden states")
     with torch.no_grad():
         found = _head_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets, dtype, memory, chunk)
-    _refuse_nan(found.logprob)
-    return found
+    return _given_back(found, targets.device)
 
 
-def _head_ranks(rows, head, targets, dtype, memory=None, chunk=None) -> Ranks:
-    """Ranks of the targets' shape from hidden states (n, d), by blocks of a known head or whole rows of another."""
+def _head_ranks(rows, head, targets, dtype, memory=None, chunk=None, below=None) -> Ranks:
+    """Ranks of the targets' shape from hidden states (n, d), by blocks of a known head or whole rows of another; on the
+    processor. below: what all targets are known to be."""
     if memory is None:
         memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
     if not isinstance(head, Head):
@@ -91,16 +91,27 @@ def _head_ranks(rows, head, targets, dtype, memory=None, chunk=None) -> Ranks:
             f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {size}: "
             f"give at least {least}"
         )
-    return _shaped(scores, targets)
+    return _shaped(scores, targets, below)
 
 
-def _shaped(scores, targets) -> Ranks:
-    _check_ids(targets, scores.cuts[-1][1])
+def _shaped(scores, targets, below=None) -> Ranks:
+    if below is None or below > scores.cuts[-1][1]:
+        _check_ids(targets, scores.cuts[-1][1])
     return Ranks(*(column.view_as(targets) for column in ranked(scores, targets.reshape(-1))))
 
 
+def _given_back(found: Ranks, device: torch.device) -> Ranks:
+    """Ranks without a NaN, on the device of what was given."""
+    _refuse_nan(found.logprob)
+    return Ranks(*(column.to(device, non_blocking=True) for column in found))
+
+
 def sequence_ranks(
-    model: nn.Module, input_ids: Tensor, scored: Tensor | None = None, dtype: torch.dtype | None = torch.float32
+    model: nn.Module,
+    input_ids: Tensor,
+    scored: Tensor | None = None,
+    dtype: torch.dtype | None = torch.float32,
+    device: torch.device | None = None,
 ) -> Ranks:
     """Ranks of every token of a batch but the first of each sequence, which has no context.
 
@@ -112,40 +123,40 @@ def sequence_ranks(
         model: a causal language model in evaluation mode.
         input_ids: int64 (B, T), T >= 2. Padding stands on the right, where a causal model never sees it.
         scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are 0, logprob is NaN.
-            Best kept on a processor: a GPU is then not waited for to know how many they are.
         dtype: as in `head_ranks`.
+        device: where the model reads its ids, by default where they are. With ids and `scored` on a processor a GPU is
+            waited for once, for the results.
     Returns:
-        Ranks of shape (B, T - 1).
+        Ranks of shape (B, T - 1), where the ids were given.
     Raises:
         ValueError: as `head_ranks`; the model is in training mode; a window holds no token to score.
     """
     if model.training:
         raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
-    chosen = _chosen(model, input_ids, scored)
-    targets = input_ids[:, 1:]  # (B, T-1)
-    greater, ties = torch.zeros_like(targets), torch.zeros_like(targets)
-    logprob = torch.full(targets.shape, float("nan"), device=targets.device)
+    chosen, table = _chosen(model, input_ids, scored)
+    ids = input_ids if device is None else input_ids.to(device, non_blocking=True)
+    greater, ties, logprob = chosen.long() * 0, chosen.long() * 0, torch.full(chosen.shape, float("nan"))
     with torch.inference_mode():
-        way, _ = way_of(model, input_ids)
-        few = max(1, BODY_TOKENS // input_ids.shape[1]) if input_ids.device.type == "cpu" else len(input_ids)
+        way, _ = way_of(model, ids)
+        few = max(1, BODY_TOKENS // ids.shape[1]) if ids.device.type == "cpu" else len(ids)
         few = 1 if way == UNSPLIT else few
-        for part in (slice(i, i + few) for i in range(0, len(input_ids), few)):
-            here = chosen[part].flatten().nonzero()[:, 0]  # places once: each mask on a GPU would wait for them anew
+        for part in (slice(i, i + few) for i in range(0, len(ids), few)):
+            here = chosen[part].flatten().nonzero()[:, 0]
             if not len(here):
                 continue
-            here = here.to(targets.device, non_blocking=True)
-            states, head = final_hidden(model, input_ids[part])
-            wanted = targets[part].flatten()[here].to(states.device)
-            rows = states.flatten(0, 1)[(here + here // targets.shape[1]).to(states.device)]  # without the last of each
-            found = _head_ranks(rows, head, wanted, dtype)
+            places = (here + here // chosen.shape[1]).to(ids.device, non_blocking=True)  # without the last of each
+            wanted = ids[part].flatten()[places + 1]
+            states, head = final_hidden(model, ids[part])
+            rows = states.flatten(0, 1)[places.to(states.device)]
+            found = _head_ranks(rows, head, wanted.to(states.device), dtype, below=table)
             for whole, values in zip((greater, ties, logprob), found, strict=True):
-                whole[part].view(-1)[here] = values.to(whole.device)
-    _refuse_nan(logprob.masked_fill(~chosen.to(logprob.device, non_blocking=True), 0.0), offset=1)
-    return Ranks(greater, ties, logprob)
+                whole[part].view(-1)[here] = values
+    _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
+    return Ranks(*(column.to(input_ids.device, non_blocking=True) for column in (greater, ties, logprob)))
 
 
-def _chosen(model, input_ids, scored) -> Tensor:
-    """The entries to score, bool (B, T-1), of windows and ids that fit the model and each other."""
+def _chosen(model, input_ids, scored) -> tuple[Tensor, int | None]:
+    """The entries to score, bool (B, T-1), on the processor, of windows that fit the model; what all ids are below."""
     if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
     if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
@@ -153,7 +164,7 @@ def _chosen(model, input_ids, scored) -> Tensor:
     entries = torch.ones_like(input_ids[:, 1:], dtype=torch.bool, device="cpu")
     if scored is not None and scored.shape != entries.shape:
         raise ValueError(f"`scored` of shape {tuple(scored.shape)} does not match windows: want {tuple(entries.shape)}")
-    return entries if scored is None else scored.to(torch.bool)
+    return entries if scored is None else scored.to("cpu", torch.bool), table
 
 
 def _check(values: Tensor, targets: Tensor, name: str) -> None:

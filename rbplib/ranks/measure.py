@@ -231,14 +231,14 @@ def batch_ranks(loaded, group, special, dtype):
     for row, w in enumerate(group):
         ids[row, : len(w.ids)] = w.ids
         scored[row, scored_rows(w, special) - 1] = True
-    inputs, mask = torch.from_numpy(ids).to(loaded.device), torch.from_numpy(scored)
-    found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype)
+    inputs, mask = torch.from_numpy(ids), torch.from_numpy(scored)
+    found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype, device=loaded.device)
     row, column = np.nonzero(scored)
     return {
         "document": np.array([w.document for w in group])[row],
         "position": np.array([w.start for w in group])[row] + column + 1,
         "token": ids[row, column + 1],
-        **{name: values.cpu().numpy()[row, column] for name, values in found._asdict().items()},
+        **{name: values.numpy()[row, column] for name, values in found._asdict().items()},
     }
 
 

@@ -41,8 +41,13 @@ def sum_rows(scores: "Given | Product", rows: Tensor, wanted: Tensor) -> Tensor:
     """The three sums (3, n) of targets (n,), over the whole vocabulary at once."""
     tile = scores(rows, slice(None))[: len(wanted)]  # (n, V)
     sums = torch.empty(3, len(wanted), dtype=tile.dtype, device=tile.device)
-    sum_tile(tile, tile.gather(1, wanted[:, None]), torch.empty_like(tile), sums)
+    sum_tile(tile, tile.gather(1, wanted[:, None]), flags_of(tile), sums)
     return sums if tile.device.type == "mps" else sums.double()  # mps has no float64
+
+
+def flags_of(tile: Tensor) -> Tensor:
+    """Scratch for comparisons of a tile: booleans, or floats on a processor, which sums them several times faster."""
+    return torch.empty_like(tile, dtype=tile.dtype if tile.device.type == "cpu" else torch.bool)
 
 
 def sum_blocks(scores: "Given | Product", rows: Tensor, wanted: Tensor, space: Tensor) -> Tensor:
@@ -76,8 +81,7 @@ def sum_tile(tile: Tensor, own: Tensor, flags: Tensor, sums: Tensor) -> None:
     Args:
         tile: float (n, b), scores.
         own: (n, 1), the targets' scores.
-        flags: (n, b) scratch. Comparisons written as floats and summed as floats are several times faster than
-            booleans, and exact: a count is below 2^24.
+        flags: (n, b) scratch, see `flags_of`; sums of them are exact, a count is below 2^24.
         sums: (3, n), filled with candidates above, candidates equal, and the sum of exp(score - own).
     """
     torch.sum(torch.gt(tile, own, out=flags), 1, out=sums[0])
@@ -87,21 +91,23 @@ def sum_tile(tile: Tensor, own: Tensor, flags: Tensor, sums: Tensor) -> None:
 
 
 def ranked(scores: "Given | Product", targets: Tensor) -> Ranks:
-    """Ranks of targets (n,), `scores.most` rows at once; rows whose sum is not finite again, few at once, with care."""
+    """Ranks of targets (n,), `scores.most` rows at once; rows whose sum is not finite again, few at once, with care.
+    They are on the processor: an accelerator is waited for once, for the sums."""
     space, sums = None, []
     if len(scores.cuts) > 1:
         space = torch.empty(2, min(scores.most, len(targets) + GRAIN) * widest(scores.cuts), dtype=scores.kind)
     for chunk in row_chunks(len(targets), scores.most):
         rows, wanted = scores.rows(chunk), targets[chunk]
         sums.append(sum_rows(scores, rows, wanted) if space is None else sum_blocks(scores, rows, wanted, space))
-    greater, ties, total = torch.cat(sums, 1)
+    greater, ties, total = torch.cat(sums, 1).cpu()
     found = Ranks(greater.long(), ties.long(), (-total.log()).float())
     doubtful = (~total.isfinite()).nonzero()[:, 0]
     for some in doubtful.split(scores.few) if len(doubtful) else ():
-        rows = scores.rows(some)
+        there = some.to(targets.device)
+        rows = scores.rows(there)
         whole = torch.cat([scores(rows, slice(*cut))[: len(some)] for cut in scores.cuts], 1)  # (n, V)
-        for column, values in zip(found, careful_rows(whole, targets[some]), strict=True):
-            column[some] = values
+        for column, values in zip(found, careful_rows(whole, targets[there]), strict=True):
+            column[some] = values.cpu()
     return found
 
 
@@ -157,7 +163,7 @@ class Product:
         kind: dtype of the product. A half-precision weight meets float32 exactly: on CUDA inside the product,
             elsewhere by widening one block at a time.
         memory, chunk: bytes of tiles, and rows at once at most. More rows are best where the weight is wide, since
-            each tile reads a block of it anew.
+            each tile reads a block of it anew. On an accelerator tiles take no more than logits in the storage dtype.
     """
 
     def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype, memory: int, chunk: int | None = None):
@@ -167,7 +173,10 @@ class Product:
         self.narrow = hidden.device.type == "cuda" and kind == torch.float32 and stored != kind
         self.kind = kind if kind in (torch.float32, torch.float64) else torch.float32
         widened = 0 if self.narrow or stored == kind else kind.itemsize * widest(self.cuts) * width
-        held = (3 if self.narrow else 2) * widest(self.cuts) * self.kind.itemsize  # bytes per row of tiles
+        held = 2 * widest(self.cuts) * self.kind.itemsize  # bytes per row of tiles
+        if hidden.device.type != "cpu":
+            held = size * (self.kind.itemsize + 1 + (kind.itemsize if kind != self.kind else 0))
+            memory = min(memory, widened + len(hidden) * size * stored.itemsize)
         best = chunk or max(1024, min(2048, 4 * width))
         self.most = max(GRAIN, min(best, (memory - widened) // held) // GRAIN * GRAIN)
         self.few = max(1, min(WHOLE_ROWS, memory // (16 * size)))  # whole rows of scores

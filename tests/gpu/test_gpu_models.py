@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.counting import Waits
+from benchmarks.gpu import device_waits
+from benchmarks.heads import whole_rows
 from rbplib.models import load as loading
 from rbplib.models.files import hub_model
+from rbplib.ranks import engine
 from rbplib.ranks import measure as measuring
 from rbplib.ranks.engine import sequence_ranks, token_ranks
 from rbplib.ranks.stored import COLUMNS, RankTable
@@ -57,6 +61,33 @@ def test_half_precision_models_are_ranked_in_float32(device, dtype):
         states, head = final_hidden(model, ids)
     truth = token_ranks(states[:, :-1].double() @ head.weight.double().t(), ids[:, 1:])
     assert near(found, truth, torch.ones_like(found.greater, dtype=torch.bool), nats=1e-4)
+
+
+class Named(Waits):
+    """The names of the calls that it counts."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        before, out = self.waits, super().__torch_function__(func, types, args, kwargs)
+        self.names += [func.__name__] * (self.waits > before)
+        return out
+
+
+@everywhere
+def test_a_batch_waits_for_its_results_alone(device, monkeypatch):
+    """From ids on the processor to columns there: once the body is launched, one copy of all sums. (On a processor: no
+    other call that would wait on a GPU before it.)"""
+    model = tiny(*ARCHITECTURES["plain"]).to(device)
+    loaded = SimpleNamespace(model=model, device=torch.device(device))
+    run = (measuring.batch_ranks, loaded, some_windows(3, 24, 320), frozenset({5}), torch.float32)
+    run[0](*run[1:])  # how scores are had is found out once
+    if large(device):
+        assert device_waits(*run) == 1
+    names, body = [], engine.final_hidden
+    monkeypatch.setattr(engine, "final_hidden", lambda *a: (body(*a), names.append("body"))[0])
+    with whole_rows(), Named() as counted:
+        counted.names = names
+        run[0](*run[1:])
+    assert names.count("cpu") == names.count("body") == 1 and names.index("cpu") == names.index("body") + 1, names
 
 
 def some_windows(count, length, vocab):
@@ -114,7 +145,8 @@ def test_a_model_larger_than_the_device_is_split(device, monkeypatch, tmp_path):
     pytest.importorskip("accelerate", reason="accelerate, which places parts of models, is not installed")
     import transformers.integrations.accelerate as placing
 
-    net = save_model(tmp_path / "m", "gpt_neox", scale=8, num_hidden_layers=6)
+    size = {"scale": 64, "num_attention_heads": 16} if large(device) else {"scale": 8}  # 0.8 GB: what torch keeps
+    net = save_model(tmp_path / "m", "gpt_neox", num_hidden_layers=6, **size)  # reserved counts as room too
     room = int(0.5 * sum(p.numel() * p.itemsize for p in net.parameters()))
     if large(device):
         torch.cuda.empty_cache()
