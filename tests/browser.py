@@ -1,7 +1,8 @@
 """Open pages of a built book in headless Chromium and tell, as JSON, what each one asked for and how it came out.
 
 Run as `python tests/browser.py HTML_FOLDER PAGE...`; the tests run it inside a network namespace that holds only the
-loopback device where they may, so that nothing could be fetched even if a page tried.
+loopback device where they may, so that nothing could be fetched even if a page tried. With `--axe FILE` before the
+folder the script axe-core looks for what keeps people out, in light and dark, in a window and on a phone.
 """
 
 import json
@@ -34,19 +35,27 @@ const done = arguments[0], began = Date.now();
   else setTimeout(look, 50);
 })();
 """
-COUNT = """
-for (const fold of document.querySelectorAll("details.rbp-fold")) fold.open = true;
+OPEN = """
+for (const fold of document.querySelectorAll("details")) fold.open = true;
+for (const solution of document.querySelectorAll(".toggle-hidden")) solution.classList.remove("toggle-hidden");
+"""
+WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+COUNT = (
+    OPEN
+    + """
 const n = (s) => document.querySelectorAll(s).length;
 return {
   math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
-  wide_tables: [...document.querySelectorAll("table.rbp-table")]
+  wide_tables: [...document.querySelectorAll("article table")]
     .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1).map((t) => t.textContent.slice(0, 60)),
-  wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  many_columns: [...document.querySelectorAll("table.rbp-table")]
+    .filter((t) => t.tHead.rows[0].cells.length > 6).map((t) => t.textContent.slice(0, 60)),
 };
 """
+)
 
 MOVE = """
 const done = arguments[0], boxes = [...document.querySelectorAll(".rbp-move")], began = Date.now();
@@ -69,6 +78,14 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
 })();
 """
 
+AXE = """
+const done = arguments[0], grave = (rule) => ["serious", "critical"].includes(rule.impact);
+axe.run(document, { resultTypes: ["violations"] }).then(
+  (all) => done(all.violations.filter(grave).map((r) => `${r.id}: ${r.nodes.map((n) => n.target).join("; ")}`)),
+  (error) => done([String(error)]));
+"""
+WINDOW, PHONE = 1280, 375  # pixels
+
 
 def find():
     """(browser, driver), each None where it is not installed."""
@@ -90,25 +107,59 @@ def open_browser():
     return webdriver.Chrome(service=Service(driver), options=options)
 
 
-def visit(driver, url):
+def set_width(driver, width):
+    size = {"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def load(driver, url, width=WINDOW):
+    set_width(driver, width)
     driver.get(url)
-    driver.set_script_timeout(30)
+    driver.set_script_timeout(60)
     driver.execute_async_script(WAIT)
+
+
+def visit(driver, url):
+    load(driver, url)
     time.sleep(0.1)
-    found = driver.execute_script(COUNT) | driver.execute_async_script(MOVE)
+    found = driver.execute_script(COUNT)
+    for width in (WINDOW, PHONE):
+        set_width(driver, width)
+        found[f"wider than {width}"] = driver.execute_script(WIDER)
+    set_width(driver, WINDOW)
+    found |= driver.execute_async_script(MOVE)
     events = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
     found["requests"] = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     found["console"] = [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"]
     return found
 
 
-def main(folder, pages):
+def audit(driver, url, axe):
+    """Serious and critical faults that axe-core finds, every fold open: sentences."""
+    found = []
+    for width in (WINDOW, PHONE):
+        for scheme in ("light", "dark"):
+            feature = {"name": "prefers-color-scheme", "value": scheme}
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+            load(driver, url, width)
+            driver.execute_script(OPEN)
+            time.sleep(0.3)  # colours fade over
+            driver.execute_script(axe)
+            found += [f"{scheme}, {width}: {fault}" for fault in driver.execute_async_script(AXE)]
+    return found
+
+
+def main(folder, *pages, axe=None):
     driver = open_browser()
     try:
-        print(json.dumps({page: visit(driver, (Path(folder).resolve() / page).as_uri()) for page in pages}))
+        seen = {page: (Path(folder).resolve() / page).as_uri() for page in pages}
+        print(json.dumps({p: audit(driver, url, axe) if axe else visit(driver, url) for p, url in seen.items()}))
     finally:
         driver.quit()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    if sys.argv[1] == "--axe":
+        main(*sys.argv[3:], axe=Path(sys.argv[2]).read_text(encoding="utf-8"))
+    else:
+        main(*sys.argv[1:])

@@ -112,7 +112,7 @@ def tell_figures(doctree, cells, page):
         count += 1
         for picture in moving:
             text = picture.astext().replace("<figcaption>", f"<figcaption><strong>Fig. {page}.{count}.</strong> ", 1)
-            picture.children, picture.rawsource = [nodes.Text(text)], text
+            picture[:], picture.rawsource = [nodes.Text(text)], text
         words = words if after.get("metadata", {}).get("see") else None
         for image in images:
             image["alt"] = alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
@@ -121,6 +121,8 @@ def tell_figures(doctree, cells, page):
             said = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
             said["classes"].append("rbp-caption")
             said[:0] = [nodes.strong("", f"Fig. {page}.{count}."), nodes.Text(" ")]
+            holder, at = image.parent, image.parent.index(image)
+            holder[at : at + 1] = [nodes.container("", image, classes=["rbp-still"])]
         if title := about.get("fold"):
             place, inside = bundle.parent.index(bundle), [bundle, words] if words else [bundle]
             bundle.parent[place : place + len(inside)] = fold(title, inside, "rbp-more")

@@ -127,16 +127,17 @@
     });
   }
 
-  // code that is wider than its place is reached by the tab key, also once its fold is open
-  function reachable(code) {
-    const reach = () => { code.tabIndex = code.scrollWidth > code.clientWidth ? 0 : -1; };
-    new ResizeObserver(reach).observe(code);
+  // what is wider than its place is reached by the tab key, to scroll it, also once its fold is open
+  function reachable(box) {
+    const reach = () => (box.scrollWidth > box.clientWidth ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex"));
+    new ResizeObserver(reach).observe(box);
+    box.querySelectorAll("img").forEach((image) => image.addEventListener("load", reach));
   }
 
   function start() {
     named();
     window.addEventListener("load", named); // the theme draws its pictures meanwhile
-    document.querySelectorAll("article pre").forEach(reachable);
+    document.querySelectorAll("article pre, .rbp-still").forEach(reachable);
     document.querySelectorAll(".rbp-check").forEach(checked);
     document.querySelectorAll(".rbp-deck").forEach(slides);
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list

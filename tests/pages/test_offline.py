@@ -1,6 +1,7 @@
 """The book reads offline: no page loads anything from outside, and what it needs lies beside it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -209,5 +210,29 @@ def test_no_table_is_wider_than_its_column(visited):
     assert {p: v["wide_tables"] for p, v in visited.items() if v["wide_tables"]} == {}
 
 
-def test_no_page_is_wider_than_its_window(visited):
-    assert {p: v["wide"] for p, v in visited.items() if v["wide"] > 0} == {}
+def test_tables_have_six_columns_at_most(visited):
+    assert {p: v["many_columns"] for p, v in visited.items() if v["many_columns"]} == {}
+
+
+@pytest.mark.parametrize("width", [browser.PHONE, browser.WINDOW])
+def test_no_page_is_wider_than_its_window(visited, width):
+    wider = {p: v[f"wider than {width}"] for p, v in visited.items()}
+    assert {p: pixels for p, pixels in wider.items() if pixels > 0} == {}
+
+
+def axe_core():
+    """The script of axe-core, which is not part of this project: in RBP_AXE, or installed by npm beside it."""
+    given = os.environ.get("RBP_AXE") or Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+    return Path(given) if Path(given).is_file() else None
+
+
+def test_axe_finds_no_serious_fault(built_html):
+    """Every kind of page, in light and dark, in a window and on a phone; a second for each."""
+    if not axe_core():
+        pytest.skip("axe-core is not here: `npm pack axe-core`, unpack it, and name its axe.min.js in RBP_AXE")
+    if not all(browser.find()):
+        pytest.skip("no Chromium with its driver is installed")
+    command = [sys.executable, browser.__file__, "--axe", axe_core(), built_html, *chosen(built_html)]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert {page: found for page, found in json.loads(done.stdout).items() if found} == {}
