@@ -8,7 +8,7 @@ from rbplib.settings import InputError
 
 
 def exponent_difference(first, second, n_bootstrap=10_000, seed=42, level=0.95):
-    """Exponent of the second loss less that of the first, by least squares, with a token interval of the difference.
+    """Exponent of the second loss less that of the first, by least squares, with its interval over sources.
 
     Both exponents come from the same resampled sources, so what they share cancels.
 

@@ -153,7 +153,9 @@ def components(table, k=1):
         Components; NaN where there are not two families or not two corpora.
     """
     rows = table[(table["k"] == k) & table["alpha"].notna()].reset_index(drop=True)
-    noise = float(np.sqrt((((rows["tokens: high"] - rows["tokens: low"]) / 3.92) ** 2).mean())) if len(rows) else np.nan
+    noise = (
+        float(np.sqrt((((rows["sources: high"] - rows["sources: low"]) / 3.92) ** 2).mean())) if len(rows) else np.nan
+    )
     names = [n for n in ("family", "corpus") if 1 < rows[n].nunique() < len(rows)]  # some level must be there twice
     if not names or len(rows) < 4:
         return Components(rows["alpha"].mean(), np.nan, np.nan, np.nan, noise, np.nan, np.nan)
@@ -188,12 +190,12 @@ def heterogeneity(table, k=1):
     import pandas as pd
     from scipy.special import chdtrc
 
-    rows = table[(table["k"] == k) & table[["alpha", "tokens: low", "tokens: high"]].notna().all(axis=1)]
+    rows = table[(table["k"] == k) & table[["alpha", "sources: low", "sources: high"]].notna().all(axis=1)]
     found = []
     for family, part in rows.groupby("family", sort=False):
         if len(part) < 2:
             continue
-        weight = (3.92 / (part["tokens: high"] - part["tokens: low"])) ** 2
+        weight = (3.92 / (part["sources: high"] - part["sources: low"])) ** 2
         mean = (weight * part["alpha"]).sum() / weight.sum()
         q = float((weight * (part["alpha"] - mean) ** 2).sum())
         row = {"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q))}

@@ -46,7 +46,7 @@ class Law:
     loss: Loss
     estimator: str
     level: float
-    method: str  # of the token intervals: percentile or bca
+    method: str  # of the intervals over sources: percentile or bca
     used: tuple[int, ...]  # models of the loss that the fit used
     parameters: dict  # name -> value, all of the estimator's
     token_intervals: dict  # name -> (low, high): sources resampled, the same for every model
@@ -199,7 +199,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         estimator: "least_squares" (the paper's), "binomial" (maximum likelihood, complementary log-log link),
             "irreducible" (a floor under the loss) or "quadratic" (in log S).
         n_bootstrap: resamples of the sources; 0 for none. seed: int; one seed, one set of resamples.
-        level: of both intervals. method: of the token interval, "percentile" or "bca".
+        level: of both intervals. method: of the interval over sources, "percentile" or "bca".
         strict: raise DoubtfulFit instead of handing back a fit whose status is not ok.
     Returns:
         Law.

@@ -53,7 +53,7 @@ def ends(interval, of=""):
 
 def law_columns(law):
     """What every table of laws says of one: exponent, both 95% intervals, R²."""
-    return {"alpha": law.alpha, **ends(law.ci_tokens, "tokens: "), **ends(law.ci_models, "models: "), "R²": law.r2}
+    return {"alpha": law.alpha, **ends(law.ci_tokens, "sources: "), **ends(law.ci_models, "models: "), "R²": law.r2}
 
 
 def line_words(laws, bound=None):
@@ -239,7 +239,7 @@ def shift_frame(curves, k=1):
 
 
 def precision_frame(curves, k=1, n_bootstrap=10_000, seed=42):
-    """One row per precision and definition: exponent, token interval, R^2, change against the exact one."""
+    """One row per precision and definition: exponent, interval over sources, R^2, change against the exact one."""
     laws = {key: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed) for key, curve in curves.items()}
     frame = pd.DataFrame(
         {"precision": precision, "definition": definition, "alpha": w.alpha, **ends(w.ci_tokens), "R²": w.r2}

@@ -215,7 +215,7 @@ class TextRows:
 def cut(lines):
     """Pieces of at least LEAST characters, cut at blank lines, or at line ends where a paragraph is very long.
 
-    A bootstrap resamples documents, so one long text must become many; a piece still fills a window of 512 tokens.
+    A bootstrap resamples sources, so one long text must become many; a piece still fills a window of 512 tokens.
     """
     held, size, first = [], 0, True
     for unit, characters in paragraphs(lines):

@@ -132,7 +132,7 @@ def status_words():
 
 def test_every_status_word_is_in_the_glossary():
     words = status_words()
-    assert {"few misses", "ridge", "no token interval"} <= words
+    assert {"few misses", "ridge", "no interval over sources"} <= words
     assert words <= set(TERMS), words - set(TERMS)
     explained = re.search(r"^explained by\n(.*?)\n\n", GLOSSARY, re.M | re.S)[1]
     assert all(word in " ".join(explained.split()) for word in uncertainty.EXPLAINED)
