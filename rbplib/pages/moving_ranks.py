@@ -53,16 +53,17 @@ def places(logits, ids, decode):
 
 
 def guess(logits, ids, decode):
-    """The next token at each place of a text, with a temperature that every score is divided by.
+    """The next token at each place of a text, told when asked, with a temperature that every score is divided by.
 
     Args:
         logits: float (T, V), row t scores every candidate for token t + 1. ids: int (T + 1,). decode: text of some ids.
     """
     if not (rows := places(logits, ids, decode)):
         return NO_PLACE
-    names = [f"{row['place']}: {visible(row['context'], 16, end=True)} → {row['true']}" for row in rows]
+    names = [f"{row['place']}: {visible(row['context'], 16, end=True)}" for row in rows]
     knobs = [choice("place", [row["place"] for row in rows], "Place", names)]
     knobs += [slide("T", "Temperature T", 1, 0.2, 3, 0.1)]
+    knobs += [alt.param(name="show", value=False, bind=alt.binding_checkbox(name="Show the true token"))]
     chosen = (
         alt.Chart(alt.Data(values=rows))
         .transform_calculate(sum="datum.sums[round(10 * T) - 2]")
@@ -70,17 +71,19 @@ def guess(logits, ids, decode):
         .transform_joinaggregate(mean="mean(nats)", places="count()")
         .transform_filter("datum.place == place")
     )
-    told = "[datum.context + ' → ?', 'true token ' + datum.true + ': rank ' + format(datum.rank, ',') + ' at every T', "
-    told += "'its −log p at T = ' + format(T, '.1f') + ': ' + format(datum.nats, '.3f') + ' nats', "
+    told = "[datum.context + ' → ?', "
+    told += "show ? 'true token ' + datum.true + ': rank ' + format(datum.rank, ',') + ' at every T' : '', "
+    told += "show ? 'its −log p at T = ' + format(T, '.1f') + ': ' + format(datum.nats, '.3f') + ' nats' : '', "
     told += "'mean of the ' + datum.places + ' places: ' + format(datum.mean, '.3f') + ' nats']"
     each = chosen.transform_flatten(["names", "scores", "hit"])
-    shown = "format(datum.p, datum.p < 0.001 ? '.0e' : '.3f') + (datum.hit ? ' ← true' : '')"
+    each = each.transform_filter(f"show || !datum.hit || datum.rank <= {BEST}")
+    shown = "format(datum.p, datum.p < 0.001 ? '.0e' : '.3f') + (show && datum.hit ? ' ← true' : '')"
     each = each.transform_calculate(p="exp(datum.scores / T - datum.sum)", told=shown)
     wide = alt.Axis(minExtent=112, maxExtent=112, title=None)
     y = alt.Y("names:N", sort=None, axis=wide)
-    ticks = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~g")
+    ticks = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~g", domain=False)  # beyond 1 there are numbers alone
     x = alt.X("p:Q", title="probability at T", axis=ticks).scale(domain=[0, 1.3])
-    color = alt.when("datum.hit").then(alt.value(RED)).otherwise(alt.value(BLUE))
+    color = alt.when("show && datum.hit").then(alt.value(RED)).otherwise(alt.value(BLUE))
     numbers = each.mark_text(align="left", dx=4, fontSize=11).encode(x, y, text="told:N")
     above = said(chosen.transform_calculate(told=told), 4)
     above.mark.x = -112

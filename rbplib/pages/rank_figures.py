@@ -99,7 +99,7 @@ def draw_ratio_parts(ax, parts):
 
 
 def draw_candidates(ax, example):
-    """Fig. 1 of the paper for one `examples.Example`: the best candidates as bars, the true token's apart."""
+    """Fig. 1 of the paper for one `examples.Example`: candidates as bars, the true token's apart, its p dotted."""
     texts, chances = map(list, zip(*example.candidates, strict=True))
     if example.target not in texts:
         texts.append(example.target)
@@ -108,5 +108,6 @@ def draw_candidates(ax, example):
     true = [text == example.target for text in texts]
     colours, hatches = ["#D55E00" if t else "#9AA5B1" for t in true], ["//" if t else "" for t in true]
     ax.barh(rows, chances, color=colours, hatch=hatches)
+    ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")
     ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")
     return ax

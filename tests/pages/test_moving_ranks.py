@@ -41,18 +41,27 @@ def test_temperature_moves_the_nats_of_the_whole_vocabulary_and_no_rank(scored, 
     for place in (1, 2, 3):
         rank = (logits[place - 1] >= logits[place - 1, ids[place]]).sum()
         parts = r"rank (\d+) at every T its -log p at T = [\d.]+: ([\d.]+) nats mean of the 3 places: ([\d.]+) nats"
-        found = told(spec, parts.replace(" its", ".its").replace(" mean", ".mean"), place=place, T=T)
+        found = told(spec, parts.replace(" its", ".its").replace(" mean", ".mean"), place=place, T=T, show=True)
         assert found == pytest.approx([rank, true[place - 1], true.mean()], abs=6e-4)
 
 
 def test_the_bars_are_the_best_candidates_and_the_true_token(scored):
     logits, ids, spec = scored
     p = np.exp(log_softmax(logits.astype(float), axis=1))
-    bars = [x for x in labels(spec, place=3) if x.startswith("names: ") or "; names: " in x]
+    bars = [x for x in labels(spec, place=3, show=True) if x.startswith("names: ") or "; names: " in x]
     shown = [float(re.search(r"probability at T: ([\d.e-]+)", x)[1]) for x in bars if "told" not in x]
     assert shown == pytest.approx([*np.sort(p[2])[::-1][:8], p[2, 40]], rel=1e-4)
-    (true,) = [x for x in labels(spec, place=3) if "← true" in x]
+    (true,) = [x for x in labels(spec, place=3, show=True) if "← true" in x]
     assert "49 ␣&lt;40&gt;" in true  # of fifty one has no score, and it stands behind
+
+
+def test_the_true_token_is_hidden_until_it_is_asked_for(scored):
+    _, _, spec = scored
+    before = " ".join(x for place in (1, 2, 3) for x in labels(spec, place=place))
+    assert (
+        "true" not in before and "rank" not in before and "49 ␣&lt;40&gt;" not in before and "mean of the 3" in before
+    )
+    assert "true" not in str(spec["params"]).replace("Show the true token", "") and "→" not in str(spec["params"])
 
 
 def test_no_place_is_a_sentence():
