@@ -31,7 +31,7 @@ def share_translators(app):
 
 
 def setup(app):
-    for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplaunch", "rbppage"):
+    for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
         app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
     app.connect("build-finished", copy_mathjax)

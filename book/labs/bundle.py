@@ -1,24 +1,51 @@
 """A bundle for a class: rank counts of two families, a reader, a codebook and the lab sheets; no model and no torch.
 
 python book/labs/bundle.py [FAMILY FAMILY ...] makes dist/labs.zip of what was measured; `make labs` does it in the
-book's environment. The sheets are the lab pages: for students without the solutions, for teachers with them.
+book's environment, and the book's own build puts it on the page for teachers. The sheets are the lab pages, as Markdown
+and as HTML: for students without the solutions, for teachers with them and with what their code prints on these counts.
+The same tables give the same bytes.
 """
 
 import argparse
+import html
 import importlib.util
+import json
 import re
+import subprocess
 import sys
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+
+import yaml
+from docutils.utils.math.latex2mathml import tex2mathml
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from rbplib.pages.evidence import shown_ks
 from rbplib.ranks.sharing import export_family
-from rbplib.settings import InputError, atomic_path, load_corpus, load_family, root
+from rbplib.settings import InputError, atomic_path, load_corpus, load_family, root, write_text
 
 HERE = Path(__file__).resolve().parent
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
+CODE = re.compile(r"^```python\n(.*?)^```\n", re.M | re.S)
+STYLE = """body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font-family: sans-serif; line-height: 1.5 }
+pre { overflow: auto; padding: 0.6rem; background: #f4f4f4; font-size: 0.85rem }
+@media print { pre { white-space: pre-wrap } }"""
+# runs the blocks of one sheet one after the other, as a class does; prints what each printed, and what was read
+RUN = """import contextlib, io, json, sys
+said, names = [], {}
+for block in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            exec(block, names)
+        except Exception as error:
+            print(f"The code ends here on these counts: {type(error).__name__}: {error}")
+    said.append(out.getvalue())
+print(json.dumps([said, f"{names['models'][0].family}, {names['corpus']}"]))
+"""
 
 CODEBOOK = """# Codebook
 
@@ -49,13 +76,61 @@ The rank counts equal candidates against the true token. Logarithms are natural.
 """
 
 
-def sheet(text, solutions):
-    """A lab page as plain Markdown, with its solutions or without."""
+def exercise_numbers():
+    """{label: number} of exercises and tasks as the book counts them: in the order of its contents."""
+    parts = yaml.safe_load((HERE.parents[1] / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    pages = [HERE.parents[1] / f"{c['file']}.md" for part in parts for c in part["chapters"] if "file" in c]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    return {label: n for n, label in enumerate(re.findall(r"\{exercise\} .*\n:label: (\S+)", text), 1)}
+
+
+def printed(text, folder):
+    """(what each block of a lab's code prints in a folder with counts and reader, which family and corpus it read)."""
+    blocks = json.dumps(CODE.findall(text))
+    done = subprocess.run([sys.executable, "-c", RUN], input=blocks, capture_output=True, text=True, cwd=folder)
+    done.check_returncode()
+    return json.loads(done.stdout)
+
+
+def with_printed(text, folder):
+    """A lab page whose code is followed by what it prints."""
+    said, read = printed(text, folder)
+    said = iter(said)
+
+    def followed(match):
+        out = next(said).rstrip()
+        return f"{match[0]}\n**What you will see** ({read}):\n\n```text\n{out}\n```\n" if out else match[0]
+
+    return CODE.sub(followed, text)
+
+
+def as_html(text):
+    """A sheet as a page of its own that needs no script and no network; formulas are MathML."""
+    reader = MarkdownIt().use(dollarmath_plugin, renderer=lambda tex, _: tex2mathml(tex))
+    title = html.escape(text.partition("\n")[0].lstrip("# "))
+    head = (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n<style>{STYLE}</style>\n'
+    )
+    return f"{head}{reader.render(text)}"
+
+
+def sheets(solutions, folder=None):
+    """{file name: text} of all sheets, as Markdown and as HTML; folder: of counts and reader, for what code prints."""
+    found, numbers = {}, exercise_numbers()
+    for page in sorted(HERE.glob("[0-9]_*.md")):
+        text = page.read_text(encoding="utf-8")
+        text = sheet(with_printed(text, folder) if folder else text, solutions, numbers)
+        found |= {page.name: text, f"{page.stem}.html": as_html(text)}
+    return found
+
+
+def sheet(text, solutions, numbers):
+    """A lab page as plain Markdown, with its solutions or without; numbers: {label: number in the book}."""
 
     def part(match):
         kind, name, body = match[2], match[3], re.sub(r"^:\w+:.*\n", "", match[4], flags=re.M)
         if kind == "exercise":
-            return f"## Task: {name}\n{body}"
+            return f"## Task: {name} (exercise {numbers[re.search(r':label: (.+)', match[4])[1]]} of the book)\n{body}"
         return f"**Solution.**\n{body}" if solutions else ""
 
     text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", TASK.sub(part, text))  # they lead to pages of the book
@@ -82,25 +157,30 @@ def contents(path):
     return "".join(lines)
 
 
+def entry(name):
+    """A file of the bundle that bears no date, so that it is the same whenever it is made."""
+    (found := zipfile.ZipInfo(f"labs/{name}")).external_attr = 0o644 << 16
+    return found
+
+
 def make_bundle(families, out):
     """Write the bundle atomically; its path. InputError: a family was not measured."""
     table = (
         "| file | text | models | S | V | documents | sources | tokens scored |\n|---|---|---|---|---|---|---|---|\n"
     )
-    pages = sorted(HERE.glob("[0-9]_*.md"))
     with atomic_path(out) as temporary, tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(temporary, "w") as z:
         for family in families:
-            path = Path(folder) / f"{load_family(family).name}.counts"
-            export_family(family, path, shown_ks)
+            family = replace(load_family(family), repeats="")  # models trained again have no part in the labs
+            path = Path(folder) / f"{family.name}.counts"
+            export_family(family, path, shown_ks, exported="a day not told")
             table += contents(path)
-            z.write(path, f"labs/{path.name}")
+            z.writestr(entry(path.name), path.read_bytes())  # packed already
         texts = {"codebook.md": CODEBOOK + table, "ranks.py": (HERE / "ranks.py").read_text(encoding="utf-8")}
-        for page in pages:
-            text = page.read_text(encoding="utf-8")
-            texts |= {f"student/{page.name}": sheet(text, False), f"teacher/{page.name}": sheet(text, True)}
+        write_text(Path(folder) / "ranks.py", texts["ranks.py"])
+        texts |= {f"student/{name}": text for name, text in sheets(False).items()}
+        texts |= {f"teacher/{name}": text for name, text in sheets(True, folder).items()}
         for name, text in texts.items():
-            (entry := zipfile.ZipInfo(f"labs/{name}")).external_attr = 0o644 << 16
-            z.writestr(entry, text, zipfile.ZIP_DEFLATED)
+            z.writestr(entry(name), text, zipfile.ZIP_DEFLATED)
     return out
 
 
@@ -108,8 +188,11 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("families", nargs="*", default=FAMILIES, help="measured families (default: two embedded ones)")
     parser.add_argument("-o", "--output", type=Path, default=root() / "dist" / "labs.zip")
+    parser.add_argument("--sheets", type=Path, help="a folder for the students' sheets as HTML, whatever was measured")
     asked = parser.parse_args(argv)
     try:
+        for name, text in sheets(False).items() if asked.sheets else ():
+            write_text(asked.sheets / name, text) if name.endswith(".html") else None
         print(make_bundle(asked.families, asked.output))
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)

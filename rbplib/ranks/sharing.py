@@ -16,12 +16,15 @@ FOLDERS = re.compile(r"(/|~|[A-Za-z]:\\).*[/\\]", re.DOTALL)  # those of a path 
 RUN_KS = (1, 10, 100)  # k of the runs of hits that pages show
 
 
-def export_family(family, out, grid, corpora=None, protocol="paper", ks=(), by="", anonymous=False, results=None):
+def export_family(
+    family, out, grid, corpora=None, protocol="paper", ks=(), by="", anonymous=False, results=None, exported=""
+):
     """Write the counts file of a measured family, and of the models that tell how its trainings differ where measured.
 
     Args:
         grid: the k at which hits are counted, as a function of the size of the vocabulary. ks: further ones, also for
-            runs. by: who measured. anonymous: number the sources of text in place of their names.
+            runs. by: who measured. anonymous: number the sources of text in place of their names. exported: when, by
+            default today.
     Raises:
         InputError: a model without a table, or the file cannot be written.
     """
@@ -38,7 +41,7 @@ def export_family(family, out, grid, corpora=None, protocol="paper", ks=(), by="
     names = {"family": family, "repeats": family.repeats}
     record = {"models": {role: [m.name for m in load_family(names[role]).models] for role in found}}
     record |= {"family": {"name": family.name, "title": family.title, "note": family.note}}
-    write_counts(out, record | {"by": by, "exported": date.today().isoformat()}, entries)
+    write_counts(out, record | {"by": by, "exported": exported or date.today().isoformat()}, entries)
     return out
 
 

@@ -4,8 +4,11 @@ import ast
 import importlib.util
 import os
 import re
+import shutil
 import sys
 import zipfile
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -38,20 +41,26 @@ def class_room(tmp_path_factory, bundle):
         patch.setenv("RBP_RESULTS", str(place / "results"))
         out = bundle.make_bundle(["synthetic"], place / "labs.zip")
         tables = family_tables("synthetic", sorted(CORPORA)[0])[0]
+        again = bundle.make_bundle(["synthetic"], place / "again.zip")
     with zipfile.ZipFile(out) as z:
         z.extractall(place / "unpacked")
+    assert out.read_bytes() == again.read_bytes()  # the same tables give the same bytes, on any day:
+    assert {i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     return place / "unpacked" / "labs", tables
 
 
 def run_lab(folder, page):
-    """The names that a lab's code leaves behind, its blocks run one after the other in the class's folder."""
+    """The names that a lab's code leaves behind, its blocks run one after the other in the class's folder; what each
+    printed is under the name `said`."""
     before, path, names = os.getcwd(), list(sys.path), {}
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     sys.modules.pop("ranks", None)
     try:
         for number, block in enumerate(CODE.findall(page.read_text(encoding="utf-8"))):
-            exec(compile(block, f"<{page.stem}, block {number}>", "exec"), names)
+            with redirect_stdout(StringIO()) as out:
+                exec(compile(block, f"<{page.stem}, block {number}>", "exec"), names)
+            names.setdefault("said", []).append(out.getvalue())
     finally:
         os.chdir(before)
         sys.path[:] = path
@@ -126,6 +135,96 @@ def test_students_get_no_solution_and_teachers_all(class_room, bundle):
         assert "Solution" not in student and CODE.findall(student) == CODE.findall(text)[:1]
         assert CODE.findall(teacher) == CODE.findall(text)
         assert not re.search(r"\{(exercise|solution|eq|ref)\}|\\RBP|\\E\b", student + teacher)
+
+
+def test_teachers_read_what_each_code_prints_and_on_what(ran, class_room):
+    for page in PAGES:
+        teacher, student = ((class_room[0] / who / page.name).read_text() for who in ("teacher", "student"))
+        told = re.findall(
+            r"^\*\*What you will see\*\* \(synthetic, code\):\n\n```text\n(.*?)\n```$", teacher, re.M | re.S
+        )
+        assert told == [said.rstrip() for said in ran[page.stem]["said"] if said] and len(told) > 3
+        assert "What you will see" not in student
+
+
+def test_code_that_ends_early_says_so(bundle, class_room):
+    code = "from ranks import read\nmodels, corpus = read('synthetic.counts', 'code'), 'code'\nprint(1)\n1 / 0\n"
+    text = f"```python\n{code}```\n"
+    said, read = bundle.printed(text, class_room[0])
+    assert said == ["1\nThe code ends here on these counts: ZeroDivisionError: division by zero\n"]
+    assert read == "synthetic, code"
+
+
+def test_sheets_are_pages_of_their_own_as_well(class_room):
+    for page in PAGES:
+        student, teacher = (class_room[0] / who / f"{page.stem}.html" for who in ("student", "teacher"))
+        html = student.read_text()
+        assert html.count("<h2>Task: ") == page.read_text().count("{exercise}") and "Solution" not in html
+        assert "<math" in html and "$" not in html and not re.search(r"<(script|link|img)", html)
+        assert teacher.read_text().count("What you will see") > 3
+
+
+def sphinx(place, pages, extensions, config=()):
+    """Build Markdown pages with extensions of the book: {page: HTML}, and the folder of the site."""
+    from sphinx.application import Sphinx
+
+    listed = "\n".join(pages)
+    (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
+    before = list(sys.path)
+    sys.path.insert(0, str(LABS.parent / "_ext"))
+    try:
+        settings = {"extensions": ["myst_parser", *extensions], **dict(config)}
+        Sphinx(
+            place, None, place / "out", place / "trees", "html", settings, StringIO(), StringIO(), parallel=0
+        ).build()
+    finally:
+        sys.path[:] = before
+    return {page: (place / "out" / f"{page}.html").read_text() for page in pages}
+
+
+def test_a_task_has_the_number_that_the_book_gives_it(bundle, class_room, tmp_path):
+    root = LABS.parents[1]
+    pages = re.findall(r"file: (book/(?:derivations|exercises|labs)\S*)", (root / "_toc.yml").read_text())
+    for page in pages:
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / f"{page}.md", tmp_path / f"{page}.md")
+    built = sphinx(
+        tmp_path, pages, ["sphinx_exercise"], {"myst_enable_extensions": ["dollarmath"], "numfig": True}.items()
+    )
+    shown = [
+        (int(n), name) for page in pages for n, name in re.findall(r"Exercise (\d+) </span> \((.+?)\)</p>", built[page])
+    ]
+    assert [n for n, _ in shown] == list(bundle.exercise_numbers().values())
+    names = dict(shown)
+    sheets = "".join((class_room[0] / "student" / page.name).read_text() for page in PAGES)
+    told = re.findall(r"## Task: (.+) \(exercise (\d+) of the book\)", sheets)
+    assert len(told) > 15 and all(names[int(number)] == name for name, number in told)
+
+
+FAKE = """import sys, zipfile
+from pathlib import Path
+out, sheets = Path(sys.argv[2]), Path(sys.argv[4])
+sheets.mkdir(parents=True)
+(sheets / "1_x.html").write_text("A sheet.")
+if {measured}:
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("labs/fam.counts", "12")
+else:
+    sys.exit(print("rbp: fam was not measured: measure <it>.", file=sys.stderr) or 2)
+"""
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_book_offers_the_bundle_or_says_why_not(tmp_path, measured):
+    (tmp_path / "book/labs").mkdir(parents=True)
+    (tmp_path / "book/labs/bundle.py").write_text(FAKE.format(measured=measured))
+    (tmp_path / "book/teaching.md").write_text("# Teaching\n\n```{labs-bundle}\n```\n")
+    html = sphinx(tmp_path, ["book/teaching"], ["rbplabs"])["book/teaching"]
+    for place in re.findall(r'href="(\.\./labs/[^"]+)"', html):
+        assert (tmp_path / "out/book" / place).is_file()
+    assert '<a href="../labs/1_x.html">1 x</a>' in html
+    assert ('<a href="../labs/labs.zip" download>' in html and "counts of fam," in html) == measured
+    assert ("built without the bundle: fam was not measured: measure &lt;it&gt;." in html) != measured
 
 
 def test_the_codebook_names_every_field_and_what_is_there(class_room, bundle):
