@@ -3,11 +3,11 @@
 import html
 import json
 import re
-from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from rbpmath import set_math
+from rbpteach import executed
 from sphinx.util.docutils import SphinxDirective
 
 PAGE = re.compile(r"book/_executed/(?!all/)(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
@@ -33,7 +33,7 @@ def switch(app, pagename, templatename, context, doctree):
 
 
 class RunWords(SphinxDirective):
-    """{run-words} PAGE NAME: the sentence that a page's run said under that name, as its own Markdown.
+    """{run-words} PAGE NAME: the sentence that a page's run said under that name, the default family's first.
 
     A sentence stands in its place where the page was not run, or said nothing of the name.
     """
@@ -42,10 +42,9 @@ class RunWords(SphinxDirective):
 
     def run(self):
         page, name = self.arguments
-        place = Path(self.env.srcdir) / "book" / "_executed" / "all" / f"{page}.ipynb"
+        place = executed(self.env, page)
         said = f"*This copy of the book was built without what the page {page} says here.*"
-        if place.is_file():
-            self.env.note_dependency(str(place))
+        if place:
             said = words(place, name) or said
         box = nodes.container(classes=["rbp-said"])
         self.state.nested_parse(StringList(said.splitlines(), str(place)), 0, box)

@@ -132,7 +132,7 @@ def lift_answer(doctree, cells):
     """Take what the run said under a name out of its place."""
     found = []
     for output, bundle in shown(doctree, cells):
-        if output.get("metadata", {}).get("rbp"):
+        if output.get("metadata", {}).get("rbp", "slide") != "slide":  # said for a slide, it stays in its place
             found.append(set_math(bundle))
             bundle.parent.remove(bundle)
     if not found:
@@ -150,7 +150,8 @@ def number_exercises(doctree, page):
         if title in ("Exercise", "Solution"):
             count += title == "Exercise"
             said = f"{'Solution to exercise' if title == 'Solution' else title} {page}.{count}"
-            box[0].children = [nodes.Text(said)]
+            box[0].clear()
+            box[0] += nodes.Text(said)
             if title == "Exercise":
                 box["ids"].append(f"exercise-{page}-{count}")
 

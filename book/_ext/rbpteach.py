@@ -1,13 +1,14 @@
-"""What teaching pages need: number fields that check an answer, figures of executed pages, how to cite the book."""
+"""What teaching pages need: fields that check an answer, figures of executed pages and links to them, citations."""
 
 import html
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import yaml
 from docutils import nodes
-from docutils.parsers.rst import Directive
+from docutils.parsers.rst import Directive, directives
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 CHECK = re.compile(r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?")
@@ -39,35 +40,113 @@ class Check(SphinxRole):
 class RunFigure(SphinxDirective):
     """{run-figure} PAGE WORDS: the figure of the default family's executed page whose description has these words.
 
-    A sentence stands in its place where the page was not run, or has no such figure.
+    With :first: its first panel alone, the whole in a fold. A sentence stands in its place where the page was not run,
+    or has no such figure.
     """
 
     required_arguments = 2
     final_argument_whitespace = True
+    option_spec = {"first": directives.flag}
 
     def run(self):
         page, words = self.arguments
-        root = Path(self.env.srcdir)
-        place = next(iter(sorted(root.glob(f"book/_executed/*/{page}.ipynb"), key=default_first)), None)
-        if place:
-            self.env.note_dependency(str(place))
+        place = executed(self.env, page)
         data, alt = next((f for f in (svgs(place) if place else ()) if words in f[1]), ("", ""))
         if not data:
             return [nodes.paragraph("", f"This copy of the book was built without this figure of the page {page}.")]
         if getattr(self.env.app.builder, "format", "") != "html":
             return [nodes.paragraph("", alt)]
-        name = f"slide-{page}-{self.env.new_serialno('run-figure')}.svg"
+        shown = self.image(data, alt)
+        if "first" in self.options and (part := first_panel(data)):
+            fold = f'<details class="rbp-fold"><summary>More: all panels</summary>{shown}</details>'
+            shown = self.image(part, f"The first panel of: {alt}") + fold
+        family = f" ({place.parent.name})" if place.parent.name != "all" else ""
+        title = f"From the page: {page.partition('_')[2].replace('_', ' ')}{family}"
+        said = link_to(self.env, place, title)
+        return [nodes.raw("", shown, format="html"), nodes.paragraph("", "", said, classes=["rbp-from"])]
+
+    def image(self, data, alt):
+        """HTML of a picture that is written beside the page."""
+        name = f"slide-{self.arguments[0]}-{self.env.new_serialno('run-figure')}.svg"
         folder = Path(self.env.app.outdir) / "_images"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(data, encoding="utf-8")
         up = "../" * self.env.docname.count("/")
-        image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(alt)}">'
-        family = f" ({place.parent.name})" if place.parent.name != "all" else ""
-        title = f"From the page: {page.partition('_')[2].replace('_', ' ')}{family}"
-        docname, said = place.relative_to(root).with_suffix("").as_posix(), nodes.Text(title)
-        if docname in self.env.found_docs:
-            said = nodes.reference("", "", said, internal=True, refuri=f"{up}{docname}.html")
-        return [nodes.raw("", image, format="html"), nodes.paragraph("", "", said, classes=["rbp-from"])]
+        return f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(alt)}">'
+
+
+class RunPage(SphinxRole):
+    """{run-page}`WORDS <PAGE#HEADING>`: a link to the default family's page; the words alone where it was not run."""
+
+    def run(self):
+        words, page, anchor = re.fullmatch(r"(.+?) <(\w+)(#[\w-]+)?>", self.text).groups()
+        place = executed(self.env, page)
+        return [link_to(self.env, place, words, anchor or "") if place else nodes.emphasis("", words)], []
+
+
+def executed(env, page):
+    """The executed notebook of that name, the default family's before others; None where there is none."""
+    found = sorted(Path(env.srcdir).glob(f"book/_executed/*/{page}.ipynb"), key=default_first)
+    if found:
+        env.note_dependency(str(found[0]))
+    return found[0] if found else None
+
+
+def link_to(env, place, words, anchor=""):
+    """Words that lead to an executed page where it is part of this book."""
+    docname = place.relative_to(env.srcdir).with_suffix("").as_posix()
+    if docname not in env.found_docs:
+        return nodes.Text(words)
+    uri = f"{'../' * env.docname.count('/')}{docname}.html{anchor}"
+    return nodes.reference("", "", nodes.Text(words), internal=True, refuri=uri)
+
+
+NUMBERS = r"(-?[\d.]+) (-?[\d.]+)"
+BOX = re.compile(rf"\s*M {NUMBERS} \s*L {NUMBERS} \s*L {NUMBERS} \s*L {NUMBERS} \s*z\s*")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def first_panel(svg):
+    """The first of a figure's panels, enlarged, with what stands above and below all; empty where it is the only one.
+
+    A panel is a group that begins with the frame of its axes, as matplotlib draws it.
+    """
+    for prefix, uri in (("", SVG[1:-1]), ("xlink", "http://www.w3.org/1999/xlink")):
+        ElementTree.register_namespace(prefix, uri)
+    tree = ElementTree.fromstring(svg)
+    (figure,) = tree.findall(f"{SVG}g")
+    groups = [(group, next(group.iter(f"{SVG}path"), None)) for group in list(figure)[1:]]
+    frames = {group: BOX.fullmatch(path.get("d", "")) for group, path in groups if path is not None}
+    corners = {group: [float(x) for x in box.groups()] for group, box in frames.items() if box}
+    if len(corners) < 2:
+        return ""
+    (first, (_, bottom, right, _, _, top, *_)), *rest = corners.items()
+    below = min((c[5] - 18 for _, c in rest if c[5] > bottom), default=bottom + 36)
+    width, height = (float(x) for x in tree.get("viewBox").split()[2:])
+    right, below = right + 9, min(below, bottom + 36)
+    scale = min(width / right, max(1, 0.62 * width / (below - top + 17)))
+    others = {group: tops for group, _ in groups if group not in corners and (tops := heights(group))}
+    start = max((max(tops) + 8 for tops in others.values() if max(tops) < top), default=0)
+    lift = start - scale * (top - 17)
+    first.set("transform", f"translate({(width - scale * right) / 2:.1f} {lift:.1f}) scale({scale:.2f})")
+    end = start + scale * (below - top + 17)
+    for group, tops in others.items():
+        if min(tops) > bottom:
+            group.set("transform", f"translate(0 {end - min(tops) + 14:.1f})")
+            end += max(tops) - min(tops) + 20
+    for group, _ in rest:
+        figure.remove(group)
+        figure.extend(list(group.iter(f"{SVG}defs")))  # letters and marks are drawn once and used everywhere
+    figure[0].set("transform", f"scale(1 {end / height:.3f})")
+    tree.set("viewBox", f"0 0 {width} {end:.1f}")
+    tree.set("height", f"{end:.1f}pt")
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def heights(group):
+    """Where the texts of a group stand, from the top."""
+    moves = (re.match(rf"translate\({NUMBERS}\)", part.get("transform", "")) for part in group.iter(f"{SVG}g"))
+    return [float(move[2]) for move in moves if move]
 
 
 def default_first(path):
@@ -114,6 +193,7 @@ def bibtex(entry):
 
 def setup(app):
     app.add_role("check", Check())
+    app.add_role("run-page", RunPage())
     app.add_directive("run-figure", RunFigure)
     app.add_directive("cite-book", CiteBook)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

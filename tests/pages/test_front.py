@@ -24,6 +24,9 @@ INTRO = """# First
 
 ```{run-words} 14_y front
 ```
+
+```{run-words} 05_w front
+```
 """
 
 
@@ -42,6 +45,9 @@ def built(tmp_path_factory):
     other = {"data": {"text/markdown": "Not this."}, "metadata": {}}
     cells = [{}, {"outputs": [other]}, {"outputs": [said]}]
     (place / "book/_executed/all/13_x.ipynb").write_text(json.dumps({"cells": cells}))
+    for family in FAMILIES[1:]:
+        said["data"] = {"text/markdown": [f"Said of {family}."]}
+        (place / f"book/_executed/{family}/05_w.ipynb").write_text(json.dumps({"cells": [{"outputs": [said]}]}))
     (place / "book/intro.md").write_text(INTRO)
     listed = "\n".join(["book/intro", *(f"book/_executed/{page}" for page in pages)])
     (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
@@ -52,7 +58,8 @@ def built(tmp_path_factory):
         Sphinx(place, None, place / "out", place / "trees", "html", config, StringIO(), warnings, parallel=0).build()
     finally:
         sys.path[:] = before
-    assert not warnings.getvalue()
+    # a second site in one process hears that the first one's parts are there already
+    assert not [line for line in warnings.getvalue().splitlines() if "already registered" not in line]
     out = place / "out" / "book"
     return {p.relative_to(out).with_suffix("").as_posix(): p.read_text() for p in out.rglob("*.html")}
 
@@ -78,6 +85,7 @@ def test_words_of_a_run_stand_where_they_are_asked_for(built):
     assert "A claim: 0.25." in text and "<strong>A claim</strong>" in built["intro"] and "Not this" not in text
     assert "was built without what the page 13_x says here" in text
     assert "was built without what the page 14_y says here" in text
+    assert "Said of b." in text and "Said of c.x." not in text
 
 
 def test_the_first_page_asks_for_what_the_notebooks_say():

@@ -36,6 +36,12 @@ Source code has no source, and {term}`ICC` is linked by hand.
 ```{run-figure} 03_y a line
 ```
 
+```{run-figure} 02_x a square
+:first:
+```
+
+Read {run-page}`How sure? <02_x#how-sure>` and {run-page}`Nothing <03_y>` and {run-page}`Here <05_z#an-end>`.
+
 ```{cite-book}
 ```
 
@@ -43,9 +49,24 @@ Source code has no source, and {term}`ICC` is linked by hand.
 """
 
 
-def notebook(alt):
-    cell = {"outputs": [{"data": {"image/svg+xml": SVG}, "metadata": {"image/svg+xml": {"alt": alt}}}]}
-    return json.dumps({"cells": [{}, cell]})
+def panels():
+    """A figure of three panels with a legend below them, as the book draws it: its SVG."""
+    from matplotlib import pyplot as plt
+
+    from rbplib.pages import figures, style
+
+    style.use()
+    fig, axes = plt.subplots(1, 3, sharey=True)
+    for ax, name in zip(axes, ("first", "second", "third"), strict=True):
+        ax.plot([1, 2], [3, 4], marker="o", label="a long word")
+        ax.set(title=name, xlabel=f"size of the {name}")
+    figures.legend_below(fig, axes[0])
+    return figures.svg_of(fig)
+
+
+def notebook(alt, svg=SVG):
+    outputs = [{"data": {"image/svg+xml": s}, "metadata": {"image/svg+xml": {"alt": a}}} for a, s in ((alt, SVG), svg)]
+    return json.dumps({"cells": [{}, {"outputs": outputs}]})
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +76,19 @@ def built(tmp_path_factory):
 
     place = tmp_path_factory.mktemp("teaching")
     (place / "book" / "_executed" / "nano-pythia").mkdir(parents=True)
-    (place / "book" / "_executed" / "nano-pythia" / "02_x.ipynb").write_text(notebook("a line & its band"))
+    (place / "book" / "_executed" / "nano-pythia" / "02_x.ipynb").write_text(
+        notebook("a line & its band", ("a square", panels()))
+    )
+    (place / "book" / "_executed" / "nano-pythia" / "05_z.md").write_text("# Z\n")
+    (place / "book" / "_executed" / "nano-pythia" / "05_z.ipynb").write_text(notebook("", ("", SVG)))
     (place / "book" / "page.md").write_text(PAGE, encoding="utf-8")
     (place / "book" / "glossary.md").write_text(GLOSSARY.replace("{doc}`table of notation <notation>`", "a table"))
-    (place / "index.md").write_text("# X\n\n```{toctree}\nbook/page\nbook/glossary\n```\n")
+    (place / "index.md").write_text(
+        "# X\n\n```{toctree}\nbook/page\nbook/glossary\nbook/_executed/nano-pythia/05_z\n```\n"
+    )
     shutil.copy(ROOT / "CITATION.cff", place)
     config = {"extensions": ["myst_parser", "rbpterms", "rbpteach"], "myst_enable_extensions": ["dollarmath"]}
-    config |= {"exclude_patterns": ["book/_executed"], "copyright": "2026"}
+    config |= {"copyright": "2026"}
     warnings, before = StringIO(), list(sys.path)
     sys.path.insert(0, str(ROOT / "book" / "_ext"))
     try:
@@ -110,6 +137,60 @@ def test_a_figure_of_a_run_is_shown_and_a_lacking_one_is_said(built):
     (image,) = re.findall(r'<img class="rbp-figure" src="([^"]+)" alt="a line &amp; its band">', pages["page"])
     assert (out / "book" / image).read_text() == SVG
     assert "without this figure of the page 02_x" in pages["page"] and "of the page 03_y" in pages["page"]
+
+
+def test_the_first_panel_stands_alone_with_the_legend_and_the_whole_is_folded(built):
+    pages, _, out = built
+    first, whole = re.findall(r'<img class="rbp-figure" src="([^"]+)" alt="[^"]*a square">', pages["page"])
+    assert pages["page"].index(first) < pages["page"].index("More: all panels") < pages["page"].index(whole)
+    first, whole = ((out / "book" / place).read_text() for place in (first, whole))
+    frame = re.compile(
+        r'd="M [\d.]+ [\d.]+ \s*L [\d.]+ [\d.]+ \s*L [\d.]+ [\d.]+ \s*L [\d.]+ [\d.]+ \s*z\s*" style="fill: #ffffff'
+    )
+    assert len(frame.findall(whole)) == 4 and len(frame.findall(first)) == 2  # the paper behind all, and each panel
+    used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', first))
+    assert {a or b for a, b in used} <= set(re.findall(r' id="([^"]+)"', first))
+    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', first).groups()
+    assert float(height) < float(width)
+
+
+def test_a_link_to_a_page_of_a_run_is_words_where_it_was_not_run(built):
+    html = built[0]["page"]
+    assert "Read How sure? and <em>Nothing</em> and" in html
+    assert 'href="../book/_executed/nano-pythia/05_z.html#an-end">Here</a>' in html
+
+
+def headings(page):
+    text = (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8")
+    return {re.sub(r"[^a-z0-9]+", "-", h.lower()).strip("-") for h in re.findall(r"^#+ (.+)$", text, re.M)}
+
+
+def test_the_plan_its_notes_and_the_slides_lead_to_headings_that_are_there():
+    for name in ("teaching", "teachers_notes", "slides"):
+        text = (ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")
+        links = re.findall(r"\{run-page\}`[^`<]+ <(\w+)#?([\w-]*)>`", text)
+        assert len(links) == text.count("{run-page}") and len(links) >= 3
+        for page, anchor in links:
+            assert not anchor or anchor in headings(page), (name, page, anchor)
+
+
+def test_every_part_of_the_plan_has_a_note_and_the_slides_follow_it():
+    plan, notes, slides = ((ROOT / f"book/{n}.md").read_text() for n in ("teaching", "teachers_notes", "slides"))
+    rows = re.findall(r"^\| ((\d)\. .+?) \((\d+) minutes\) \| .+? \| (.+?) \|", plan, re.M)
+    assert [title for title, *_ in rows] == re.findall(r"^## Session (\d\. .+)$", slides, re.M) and len(rows) == 4
+    for _, session, minutes, parts in rows:
+        parts = re.findall(r"(?:^|, )([^,()]+?)(?:, while[^()]*)? \((\d+)\)", parts)
+        assert sum(int(m) for _, m in parts) == int(minutes)
+        for part, m in parts:
+            assert f"| {session}, {part} | {m} |" in notes, part
+
+
+def test_what_pages_quote_of_a_run_is_said_under_that_name():
+    pages = [p.read_text(encoding="utf-8") for p in (ROOT / "book").glob("*.md")]
+    found = re.findall(r"^```\{run-words\} (\S+) (\S+)$", "\n".join(pages), re.M)
+    assert len(found) >= 5
+    for page, name in found:
+        assert f'name="{name}"' in (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8"), (page, name)
 
 
 def test_the_citations_are_those_of_the_citation_file(built):
