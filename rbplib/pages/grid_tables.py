@@ -69,10 +69,21 @@ def form_frame(found, losses):
             if not (np.isfinite(place[2]) & (place[2] > 0)).all():
                 continue
             for kind, left in joint.groupings(*place[:2]).items():
-                own = joint.compared(joint.held_out(*place, left))
-                parts.append(own.assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0))
-    columns = ["corpus", "loss", "left", "k", "form", "rmse"]
+                own = joint.compared(errors := joint.held_out(*place, left))
+                ahead = leads(errors[["additive", "product"]])
+                parts.append(own.assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0, sum_ahead=ahead))
+    columns = ["corpus", "loss", "left", "k", "form", "rmse", "sum_ahead"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def leads(errors):
+    """Of the two columns of `joint.held_out` errors, is the first smaller by more than its spread over the groups?
+
+    1 or 0; NaN where one of them has none, or too few groups tell no spread.
+    """
+    best = joint.compared(errors)
+    told = len(best) == 2 and best["low"].notna().all()
+    return float(best["form"][0] == errors.columns[0] and best["verdict"][1] == "behind") if told else np.nan
 
 
 def left_out_frame(compared, names):
@@ -138,10 +149,10 @@ def left_row(rows):
 def grid_kinds(bent, forms, ratios, exponents, ahead):
     """{kind: cases} for claims: see `bend_cases`, `form_frame`, `ratio_cases`, `exponent_cases`, `grid_forecasts`."""
     own = []
-    errors = forms.groupby(["corpus", "loss", "k", "form"], sort=False)["rmse"].median().unstack()
-    for (corpus, _, k), row in errors.iterrows():
-        own.append(SimpleNamespace(corpus=corpus, k=k, **{name: row.get(name, np.nan) for name in joint.FORMS}))
-        own[-1].lead = own[-1].additive / own[-1].product
+    for (corpus, k, left), rows in forms.groupby(["corpus", "k", "left"], sort=False):
+        rmse = rows.set_index("form")["rmse"].reindex(list(joint.FORMS))
+        case = {"lead": rmse["additive"] / rmse["product"], "sum_ahead": rows["sum_ahead"].iloc[0]}
+        own.append(SimpleNamespace(corpus=corpus, k=k, left=left, **case))
     forecasts = tally(ahead)
     for case in forecasts:
         both = ahead[ahead["left"] == BOTH]

@@ -1,5 +1,8 @@
 """Tables of the page on the three losses: their values, their exponents, and how these differ."""
 
+from operator import itemgetter
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 
@@ -52,3 +55,28 @@ def with_trainings(first, second, gap, interval):
         return np.nan, np.nan
     half = half_width(sources, first.n_sources - 1, trainings, df, own_seeds(first, df))
     return gap - half, gap + half
+
+
+def entropy_cases(curves, ks):
+    """Does cross-entropy tell RBP_k? A quadratic in its log is fitted to log(-log RBP_k) of all models on one corpus.
+
+    A case for each corpus, k and size of vocabulary (losses per token of unlike ones are not compared): models, r2, sd
+    of the residuals, times that between trainings of one size, curve_p (F test of the two variances; NaN: unknown).
+    """
+    from scipy.special import fdtrc
+
+    groups, cases = {}, []
+    for c, k in ((c, k) for c in curves for k in ks if k in c.ks):
+        groups.setdefault((c.corpus, c.vocab_size, k), []).append((c.cross_entropy_loss(), c.loss(k)))
+    for (corpus, _, k), pairs in groups.items():
+        points = np.array([np.concatenate([loss.y for loss in of]) for of in zip(*pairs, strict=True)])
+        x, y = points[:, np.isfinite(points).all(axis=0)]
+        if (spare := len(np.unique(x)) - 3) < 1 or np.ptp(y) == 0:
+            continue
+        squares = np.sum((y - np.polyval(np.polyfit(x, y, 2), x)) ** 2)
+        variance, _, df = max((loss.training_variance() for _, loss in pairs), key=itemgetter(2))
+        case = SimpleNamespace(corpus=corpus, k=k, models=len(x), r2=1 - squares / np.var(y) / len(y))
+        case.sd, case.times = np.sqrt(squares / spare), np.sqrt(squares / spare / variance)
+        case.curve_p = float(fdtrc(spare, df, case.times**2)) if df else np.nan
+        cases.append(case)
+    return cases

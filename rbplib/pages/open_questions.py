@@ -6,7 +6,6 @@ import pandas as pd
 
 from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
-from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
 from rbplib.pages.claims import all_claims, judged
 from rbplib.pages.prose import interval, number
 from rbplib.pages.tables import corpus_title, ends, law_columns
@@ -68,26 +67,10 @@ def breakdown_frame(found):
             "largest residual (%)": 100 * far.worst_residual,
             "as low under an exact law": far.floor.worse,
             "explained by": far.explained_by,
-            "verdict": noise_verdict(far),
         }
         for c in found
         for far in c.far
     )
-
-
-def noise_verdict(case):
-    """A few words for a law at large k: which noise suffices, a real break, or reversed beyond the widest noise."""
-    if case.high < 0:
-        return "reversed beyond noise"
-    if not math.isfinite(case.r2):
-        return "no misses left"
-    text, trained, broken, unknown = (
-        "the text suffices",
-        "trainings suffice",
-        "a real break",
-        "not the text; trainings unknown",
-    )
-    return dict(zip(EXPLAINED, (text, text, trained, broken, unknown), strict=True)).get(case.explained_by, NOT_TESTED)
 
 
 def architecture_frame(found):

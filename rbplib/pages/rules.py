@@ -21,6 +21,12 @@ NUMBERS = {  # of a rule, in words; others are shown by their names
     "share": "the share of intervals that hold",
     "line_share": "the share of the line's own intervals that hold",
     "ratio": "the ratio of exponents",
+    "curve_p": "p of one curve",
+    "misfit": "the misfit of RBP_k",
+    "sum_ahead": "better beyond the spread of groups",
+    "log_size_r2": "R² against log S",
+    "log_size_lead": "its lead over that against S",
+    "r2_drop": "the fall of R²",
     "zipf_lead": "the lead over a power law, in nats,",
 }
 CONDITIONS = {

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rbplib.laws.curve import Curve
 from rbplib.laws.families import Effect
 from rbplib.laws.ladders import PublishedLaw
 from rbplib.laws.law import Law, Scatter, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
-from rbplib.pages import claims, evidence, grid_tables, open_questions, rules
+from rbplib.pages import claims, evidence, grid_tables, open_questions, published_cases, rules
 from rbplib.pages.law_tables import form_frame
+from rbplib.pages.loss_tables import entropy_cases
 from rbplib.settings import InputError, root
 from tests.planted import planted_grid
 
@@ -40,7 +42,7 @@ def test_large_k_is_the_same_share_of_the_vocabulary():
 
 @pytest.fixture(scope="module")
 def published():
-    return evidence.published_numbers()
+    return published_cases.published_numbers()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_a_claim_has_a_rule_a_page_and_a_place(rule):
     assert all(conditions.keys() <= words for conditions in {**(rule.holds or {}), **(rule.among or {})}.values())
 
 
-KINDS = {"laws": Law, "new_laws": Law, "recurrent": Law, "run_laws": Law, "runs": RunGap}
+KINDS = {"laws": Law, "new_laws": Law, "recurrent": Law, "runs": RunGap}
 
 
 @pytest.mark.parametrize("rule", MEASURED, ids=lambda rule: rule.name)
@@ -96,6 +98,9 @@ def planted_kinds():
     result = SimpleNamespace(place=order.index, loss=np.array([0.0, 0.1]), best="zipf", candidates=order)
     return {
         "far": [evidence.far_case(law)],
+        "far_drops": [SimpleNamespace(r2_drop=0.1)],
+        "one_curve": planted_entropies(),
+        "run_laws": evidence.run_cases({(1, N): planted_run(N) for N in (1, 5)}),
         "rises": [SimpleNamespace(interval=(0.1, 0.2))],
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
@@ -108,6 +113,23 @@ def planted_kinds():
         "ratio_trends": [SimpleNamespace(trend=0.5)],
         **planted_grid_kinds(),
     }
+
+
+def planted_run(N, status="ok", alpha=0.05):
+    return SimpleNamespace(status=status, r2=0.99, alpha=alpha, family="f", corpus="docs")
+
+
+def planted_entropies(off=0.0, n=5):
+    """Families whose RBP_1 is one curve of cross-entropy but for `off`, a family's own, and 1% between trainings."""
+    rng, S, curves = np.random.default_rng(2), np.tile(np.geomspace(1e3, 1e6, 6), 3), []
+    for i in range(n):
+        nll = 5 - 0.2 * np.log(S) + 0.1 * i
+        y = 1.1 * np.log(nll) - 2 + off * (-1) ** i + rng.normal(0, 0.01, len(S))
+        hits = np.round(1e6 * np.exp(-np.exp(y))).astype(np.int64)[None, :, None]
+        names = tuple(f"m{j}" for j in range(len(S)))
+        seeds = Curve(f"f{i}", "docs", "paper", names, S, 4096, np.array([1]), hits, np.array([10**6]), 1e6 * nll[None])
+        curves.append(replace(seeds.keep(names[:6]), repeats=seeds))
+    return entropy_cases(curves, (1, 10))
 
 
 @cache
@@ -303,17 +325,22 @@ def test_a_slope_that_rises_must_be_noise_as_well_as_its_scatter(published):
     found = claims.judged(rule, published["reversal"])
     assert found.verdict == "mixed" and found.count == "1 of 2" and not rule.proved
     figure = SimpleNamespace(k=10_000, alpha=-0.1, lack_of_fit_p=0.3, standard_errors=1.0)
-    assert claims.judged(rule, evidence.reversed_slope(figure)).verdict == "agrees"
+    assert claims.judged(rule, published_cases.reversed_slope(figure)).verdict == "agrees"
     steep = SimpleNamespace(k=10_000, alpha=-0.1, lack_of_fit_p=0.01, standard_errors=9.0)
-    assert claims.judged(rule, evidence.reversed_slope(steep)).verdict == "differs"
-    assert evidence.reversed_slope(SimpleNamespace(k=1, alpha=0.1, lack_of_fit_p=0.5, standard_errors=-9.0)) == []
+    assert claims.judged(rule, published_cases.reversed_slope(steep)).verdict == "differs"
+    assert (
+        published_cases.reversed_slope(SimpleNamespace(k=1, alpha=0.1, lack_of_fit_p=0.5, standard_errors=-9.0)) == []
+    )
 
 
 def test_no_verdict_is_typed_but_those_that_a_derivation_proves():
     """Half of the verdicts once were constants of the file."""
     proved = {name for name, rule in RULES.items() if rule.proved}
-    assert proved == {"smooth_emergence", "entropy_of_ranks", "algebra", "dominant_term"}
-    assert {name for name, rule in RULES.items() if not rule.holds and not rule.proved} == {"many_tokens"}
+    assert proved == {"smooth_emergence", "sharper_rise", "entropy_of_ranks", "algebra", "dominant_term"}
+    assert {name for name, rule in RULES.items() if not rule.holds and not rule.proved} == {
+        "many_tokens",
+        "greedy_gain",
+    }
 
 
 GOOD = {"claim": "c", "paper": "p", "found": "f", "basis": "measured", "pages": ["x"], "section": 4}
@@ -401,13 +428,32 @@ def test_training_question_needs_no_measurement():
     assert (frame["R²"] > 0.9).any() and frame["alpha"].iloc[-1] > frame["alpha"].iloc[0]
 
 
-def test_noise_verdicts():
-    row = {"high": 0.1, "explained_by": "sources", "r2": 0.5}
-    verdict = lambda **changed: open_questions.noise_verdict(SimpleNamespace(**row | changed))  # noqa: E731
-    assert verdict() == "the text suffices"
-    assert verdict(explained_by="documents") == "the text suffices"
-    assert verdict(explained_by="trainings") == "trainings suffice"
-    assert verdict(explained_by="none of these") == "a real break"
-    assert verdict(explained_by="not sources; trainings unknown") == "not the text; trainings unknown"
-    assert verdict(explained_by="not tested") == "not tested"
-    assert verdict(high=-0.01) == "reversed beyond noise"
+def test_one_curve_of_cross_entropy_is_told_from_several():
+    """Trainings of 1% about one curve pass; families that lie 5% to either side of it do not, at any k counted."""
+    (one,), (apart,) = planted_entropies(), planted_entropies(off=0.05)
+    assert (one.k, one.models) == (1, 30) and one.sd == pytest.approx(0.01, rel=0.4) and one.curve_p > 0.05
+    assert apart.curve_p < 1e-6 and apart.times == pytest.approx(5, rel=0.5)
+    assert not claims.holds(RULES["beyond_entropy"].holds, one) and claims.holds(RULES["beyond_entropy"].holds, apart)
+
+
+def test_runs_that_carry_no_fit_decide_nothing():
+    laws = {(1, 1): planted_run(1), (1, 5): planted_run(5, alpha=0.03), (1, 50): planted_run(50, status="few hits")}
+    found = [claims.judged(RULES[name], evidence.run_cases(laws)) for name in ("run_line", "run_exponent")]
+    assert [one.held for one in found] == [[True], [False]] and "1 of 2 (N = 5 at k = 1 × 1 of 2)" in found[0].ours
+
+
+@pytest.mark.parametrize(("sizes", "told"), [(3, False), (4, True)])
+def test_a_straight_ratio_takes_four_sizes(sizes, told):
+    S = np.geomspace(1e3, 1e6, sizes)
+    case = evidence.ladder(pd.DataFrame({"S": S, "mu/sigma": -5 + np.log(S), "status": "ok"}))
+    assert np.isfinite(case.log_size_r2) == told and case.sizes == sizes
+    assert claims.holds(RULES["linear_ratio"].holds, case) is (True if told else None)
+
+
+def test_a_lead_within_its_spread_is_none():
+    """Paired errors of eight groups: the sum better in all, better in the mean alone, and too few groups to tell."""
+    product_error = np.linspace(0.05, 0.1, 8)
+    clear, noisy = product_error - 0.03, product_error + np.tile([0.04, -0.05], 4)
+    told = [grid_tables.leads(pd.DataFrame({"additive": e, "product": product_error})) for e in (clear, noisy)]
+    assert told == [1.0, 0.0]
+    assert np.isnan(grid_tables.leads(pd.DataFrame({"additive": clear[:2], "product": product_error[:2]})))
