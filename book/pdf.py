@@ -1,4 +1,5 @@
-"""`make pdf`: the book as one page of HTML, printed by Chromium with page numbers and every fold open."""
+"""`make pdf`: the book as one page of HTML, printed by Chromium with page numbers; folds are open but the code's,
+which stands in the notebooks."""
 
 import re
 import shutil
@@ -17,7 +18,7 @@ PRINTED = """<style>
 html { font-size: 11px !important; }
 .bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header, .bd-header-article, .bd-footer, .prev-next-footer,
 .header-article, .toggle-button, .copybtn, #pst-back-to-top, #pst-scroll-pixel-helper, details.hide > summary,
-.rbp-families, .rbp-csv, .headerlink, .skip-link {
+.rbp-families, .rbp-csv, .rbp-code, .headerlink, .skip-link {
   display: none !important; }
 .bd-main, .bd-content, .bd-article-container, .bd-container__inner {
   display: block !important; max-width: 100% !important; }
@@ -26,7 +27,7 @@ html { font-size: 11px !important; }
 span[id^="document-"] + section { break-before: page; }
 img, svg, table, figure { max-width: 100% !important; }
 img, svg, figure, pre { break-inside: avoid; }
-table { font-size: 0.62rem !important; }
+table { font-size: 0.8rem !important; }
 th, td { white-space: normal !important; overflow-wrap: anywhere; padding: 0.1rem 0.2rem !important; }
 th, td, td div { min-width: 0 !important; }
 td.num { white-space: nowrap !important; }

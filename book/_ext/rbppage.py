@@ -212,17 +212,18 @@ def literal(text, language):
 
 def link_pages(app, pagename, templatename, context, doctree):
     """Complete the links to `page:NAME`: to the same family's page where it has one; empty ones take its title."""
-    here = PAGE.fullmatch(pagename)
-    if not here or "body" not in context:
+    if "body" not in context:
         return
+    here = PAGE.fullmatch(pagename)
+    family = here["family"] if here else DEFAULT  # the book as one page is a page of no family
 
     def link(match):
-        folders = (f"_executed/{here['family']}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
+        folders = (f"_executed/{family}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
         names = [f"book/{folder}/{match[1]}".replace("//", "/") for folder in folders]
         names += sorted(name for name in app.env.found_docs if re.fullmatch(rf"book/_executed/[^/]+/{match[1]}", name))
         if not (found := next((name for name in names if name in app.env.found_docs), None)):
             return match[2] or match[1]
-        title = html.escape(app.env.titles[found].astext().removesuffix(f": {here['family']}"))
+        title = html.escape(app.env.titles[found].astext().removesuffix(f": {family}"))
         return f'<a href="{html.escape(app.builder.get_relative_uri(pagename, found))}">{match[2] or title}</a>'
 
     context["body"] = NAMED.sub(link, context["body"])

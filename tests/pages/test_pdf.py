@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +23,19 @@ def test_folds_open_and_still_pictures_stand():
     assert '<details open class="x">' in text and "<noscript>" not in text and 'class="rbp-move"' not in text
     assert '<img alt="still" src="_images/a.svg">' in text and "counter(page)" in text
     assert pdf.for_print("<details open>").count("open") == 1
+
+
+def test_links_between_pages_are_named_in_the_book_as_one_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    from rbppage import DEFAULT, link_pages
+
+    names = {"book/_executed/all/09_families": "All families", f"book/_executed/{DEFAULT}/02_top1_law": "The law"}
+    titles = {name: SimpleNamespace(astext=lambda title=title: title) for name, title in names.items()}
+    builder = SimpleNamespace(get_relative_uri=lambda page, to: f"#document-{to}")
+    app = SimpleNamespace(env=SimpleNamespace(found_docs=set(names), titles=titles), builder=builder)
+    context = {"body": '<a href="page:02_top1_law"></a>, <a href="page:09_families"></a>'}
+    link_pages(app, "intro", "page.html", context, None)
+    assert re.findall('href="#document-(.*?)">(.*?)</a>', context["body"]) == [*reversed(names.items())]
 
 
 def test_without_a_browser_one_sentence(monkeypatch, capsys):
