@@ -12,10 +12,10 @@ from rbplib.pages.prose import number
 
 
 def contest_frame(result, fits):
-    """One row per candidate, best first: held-out loss with interval, AIC, and how far it is off in absolute terms."""
+    """One row per candidate, best first: held-out nats, thousandths above the best, AIC, misfit at the most."""
     frame = fit_frame([fits[name] for name in result.candidates]).drop(columns=["p_1", "1 - RBP_10000", "fitted"])
-    low, high = result.interval
-    held_out = {"held-out nats": result.nll, "above the best": result.loss, "low": low, "high": high}
+    low, high = 1000 * result.interval
+    held_out = {"held-out nats": result.nll, "above the best": 1000 * result.loss, "low": low, "high": high}
     for at, (name, values) in enumerate(held_out.items(), start=2):
         frame.insert(at, name, values)
     return frame
@@ -41,10 +41,10 @@ def fit_frame(fits):
 
 
 def zipf_words(lead, fits):
-    """How the paper's lognormal stands to Zipf, which it contains, in held-out nats per token: a sentence's end."""
+    """How the paper's lognormal stands to Zipf, which it contains, in thousandths of a nat: a sentence's end."""
     if contains(fits["zipf"], fits[PAPER]):
         return "it is Zipf's law here, its curvature counts for nothing."
-    return f"{number(abs(lead))} {'ahead of' if lead > 0 else 'behind'} Zipf."
+    return f"{number(1000 * abs(lead))} {'ahead of' if lead > 0 else 'behind'} Zipf."
 
 
 def worst_misfit(pairs, ks):

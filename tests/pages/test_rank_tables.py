@@ -1,11 +1,14 @@
 """Page tables of distributions of ranks, made from planted tables."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rbplib.distributions import gpt2, lognormal
+from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.contest import table_contest
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
@@ -29,6 +32,7 @@ def test_tables_of_a_contest():
     result, fits = table_contest(TABLES[0], ("zipf", "yule", "lognormal"), n_bootstrap=300)
     frame = rank_tables.contest_frame(result, fits)
     assert frame.iloc[0]["above the best"] == 0 and np.all(frame["AIC above the best"] >= 0)
+    assert np.allclose(frame["above the best"], 1000 * (frame["held-out nats"] - frame["held-out nats"][0]))
     assert list(frame["law"]) == [fits[name].title for name in result.candidates]
     assert len(rank_tables.vuong_frame(TABLES[0], fits, [("zipf", "yule")])) == 1
     by_aic = rank_tables.fit_frame(sorted(fits.values(), key=lambda fit: fit.aic))
@@ -66,7 +70,7 @@ def test_what_page_08_says_of_any_family():
     never = replace(TABLES[0], greater=np.full_like(TABLES[0].greater, 300))
     assert np.isfinite(rank_tables.worst_misfit([(never, fits["lognormal"])], [1, 10])[0])
     bent = {**fits, "lognormal": fit_rank_law(1e6 * np.exp(-0.2 * np.log(np.arange(1, 401)) ** 2), "lognormal")}
-    assert rank_tables.zipf_words(-0.01, bent) == "0.0100 behind Zipf."
+    assert rank_tables.zipf_words(-0.01, bent) == "10 behind Zipf."
     assert rank_tables.zipf_words(0.01, bent).endswith("ahead of Zipf.")
     straight = {**fits, "lognormal": fit_rank_law(1e6 * fits["zipf"].pmf, "lognormal")}
     assert "is Zipf's law here" in rank_tables.zipf_words(1e-13, straight)
@@ -108,3 +112,8 @@ def test_tables_of_the_appendix():
     assert list(appendix.exponents_frame().columns[:3]) == ["law", "k = 1", "k = 10"]
     assert (appendix.emergence_frame((0.5, 0.9)).drop(columns="p") > 0).all(axis=None)
     assert appendix.precision_frame()["effective misses"].is_monotonic_increasing  # ever narrower intervals
+
+
+def test_page_08_says_each_law_in_a_line():
+    text = (Path(__file__).resolve().parents[2] / "notebooks" / "08_rank_distribution.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^- \*\*(.+?)\*\*: ", text, re.M)) == sorted(c.title for c in CANDIDATES.values())
