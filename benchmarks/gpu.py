@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ import torch
 from benchmarks import heads
 from benchmarks.contenders import SHAPES, body_only, full_logits, make_ids, make_model, rbplib
 from benchmarks.counting import Counting, waits
+from rbplib.models.heads import way_of
 from rbplib.settings import write_text
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
@@ -30,6 +32,7 @@ ROWS = 16_384  # of the head alone
 GOAL = 0.05  # at most so much longer than the forward pass with full logits
 RESULT_WAITS = 1  # host waits beyond the body's: the results are looked at once, for NaN
 GROWTH = 0.1  # of a token's logits: by less, memory above the body's is called independent of tokens x vocabulary
+INCOMPLETE = 3  # exit status: some parts were not measured, and the table says which
 SMALL = {"14m": (16, 1, 2, 640), "wide": (16, 1, 2, 1500)}
 SMALL_BATCHES, SMALL_ROWS = ((2, 16), (3, 32)), 96
 
@@ -64,8 +67,7 @@ def copy_rate(device, size=1 << 30, repeats=10):
 
 def peak(run, model, ids):
     """MB above what is held before; None on a processor."""
-    if ids.device.type != "cuda":
-        run(model, ids)
+    if model.device.type != "cuda":
         return None
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -95,22 +97,63 @@ def flops(shape, ids):
     return ids.numel() * (2 * weights + 2 * layers * ids.shape[1] * hidden)
 
 
+def words(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def tried(found, name, run, *args, **more):
+    """What a part of the measurement returns; None where it fails, and why in found["failures"]: the others go on."""
+    try:
+        return run(*args, **more)
+    except Exception as error:  # out of memory, a kernel that this torch or device lacks, a compiler that is not there
+        found.setdefault("failures", {})[name] = words(error)
+    if torch.cuda.is_available():
+        with suppress(Exception):
+            torch.cuda.empty_cache()
+    return None
+
+
+def over(times, name, other):
+    """By how much one run takes longer than another, [median, least, most] of the rounds that have both; or None."""
+    ratios = [t[name] / t[other] - 1 for t in times if t.get(name) and t.get(other)]
+    return [statistics.median(ratios), min(ratios), max(ratios)] if ratios else None
+
+
+def by_sums(sums):
+    def run(model, ids):
+        with heads.summed_by(sums):
+            return rbplib(model, ids)
+
+    return run
+
+
 def case(model, shape, ids, rate, limit, device, most=9):
-    """One batch: pairs of (engine, full logits) until `limit` seconds have gone, 3 to `most` of them."""
-    runs, began, times = (rbplib, full_logits, body_only), time.perf_counter(), []
-    for run in runs:
-        run(model, ids)
-    while len(times) < 3 or (len(times) < most and time.perf_counter() - began < limit):
-        times.append([seconds(run, model, ids, device=device) for run in runs])
-    ours, ratios = statistics.median(t[0] for t in times), [a / b for a, b, _ in times]
-    found = {"batch": len(ids), "length": ids.shape[1], "seconds": times, "tok_s": ids[:, 1:].numel() / ours}
-    found |= {"over": statistics.median(ratios) - 1, "over_range": [min(ratios) - 1, max(ratios) - 1]}
-    found |= {"over_body": statistics.median(a / c for a, _, c in times) - 1}
-    found |= {"peak_mb": peak(rbplib, model, ids), "full_peak_mb": peak(full_logits, model, ids)}
-    found |= {"body_peak_mb": peak(body_only, model, ids)}
-    found |= {"rate_share": flops(shape, ids) / ours / rate, "waits": waits(rbplib, model, ids)}
-    found |= {"device_waits": device_waits(rbplib, model, ids), "body_waits": waits(body_only, model, ids)}
-    found |= {"body_device_waits": device_waits(body_only, model, ids)}
+    """One batch: rounds of the engine, full logits, the body, and the engine by sums of fewer passes, until `limit`
+    seconds have gone, 3 to `most` of them. The engine gets its ids on the processor, as `measure` gives them."""
+    host, began, times = ids.cpu(), time.perf_counter(), []
+    found = {"batch": len(ids), "length": ids.shape[1]}
+    runs = {"engine": (rbplib, host), "full logits": (full_logits, ids), "body": (body_only, ids)}
+    runs |= {name: (by_sums(sums), host) for name, sums in heads.FEWER.items()}
+    going = [name for name, (run, given) in runs.items() if tried(found, name, run, model, given) is not None]
+    while "engine" in going and (len(times) < 3 or (len(times) < most and time.perf_counter() - began < limit)):
+        times.append({name: tried(found, name, seconds, runs[name][0], model, runs[name][1], device=device)
+                      for name in going})  # fmt: skip
+        going = [name for name in going if times[-1][name]]
+    if not (ours := [t["engine"] for t in times if t["engine"]]):
+        return found | {"failed": found["failures"]["engine"]}
+    ours = statistics.median(ours)
+    found |= {"seconds": times, "tok_s": ids[:, 1:].numel() / ours, "over": over(times, "engine", "full logits")}
+    found |= {"over_body": over(times, "engine", "body")}
+    found |= {"fewer": {name: over(times, name, "engine") for name in heads.FEWER}}
+    found |= {"rate_share": rate and flops(shape, ids) / ours / rate}
+    found |= {"way": tried(found, "way", lambda: way_of(model, ids)[0])}
+    for what, name in (("", "engine"), ("full_", "full logits"), ("body_", "body")):
+        run, given = runs[name]
+        if name in going:
+            found[f"{what}peak_mb"] = tried(found, f"{what}peak_mb", peak, run, model, given)
+        if name in going and what != "full_":
+            found[f"{what}waits"] = tried(found, f"{what}waits", waits, run, model, given)
+            found[f"{what}device_waits"] = tried(found, f"{what}device_waits", device_waits, run, model, given)
     return found
 
 
@@ -127,34 +170,42 @@ def passes(run, hidden, head, targets):
     return counted.moved / (4 * scores)
 
 
-def head_ways(width, vocab, rows, device, limit, compiler):
-    """{way: seconds, passes over the float32 scores, and how its ranks differ} of the head alone, in turns."""
+def head_ways(width, vocab, rows, device, limit, compiler, about, keep=lambda: None):
+    """Into about["ways"]: {way: seconds, passes over the float32 scores, and how its ranks differ} of the head alone,
+    in turns; keep() is called as each is there."""
+    about |= {"width": width, "vocab": vocab, "rows": rows, "ways": {}}
     hidden, head, targets = heads.states(rows, width, vocab, device, torch.bfloat16)
-    ways, found, truth, began = heads.ways(device, compiler), {}, {}, time.perf_counter()
+    ways, truth, began = heads.ways(device, compiler), {}, time.perf_counter()
+
+    def first(name, run, of):
+        ranks = run(hidden, head, targets)
+        told = {"passes": passes(run, hidden, head, targets) if countable(name) else None}
+        if of == name:
+            truth[name] = ranks
+        if of:
+            a, b = truth[of], ranks
+            moved = ((a.greater != b.greater) | (a.ties != b.ties)).sum().item()
+            told |= {"moved": moved, "logprob": (a.logprob - b.logprob).abs().max().item()}
+        return told | {"seconds": [seconds(run, hidden, head, targets, device=device)]}
+
     for name, (run, of) in ways.items():
-        try:
-            ranks = run(hidden, head, targets)
-            found[name] = {"seconds": [], "passes": passes(run, hidden, head, targets) if countable(name) else None}
-            if of == name:
-                truth[name] = ranks
-            if of:
-                a, b = truth[of], ranks
-                moved = ((a.greater != b.greater) | (a.ties != b.ties)).sum().item()
-                found[name] |= {"moved": moved, "logprob": (a.logprob - b.logprob).abs().max().item()}
-        except Exception as error:  # a way may meet an operation that this torch or device lacks; the others go on
-            found[name] = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-    going, rounds = [n for n in found if "seconds" in found[n]], 0
+        told = tried(about, name, first, name, run, of)
+        about["ways"][name] = told or {"failed": about["failures"].pop(name)}
+        keep()
+    going, rounds = [n for n, told in about["ways"].items() if "seconds" in told], 1
     while rounds < 3 or (rounds < 11 and time.perf_counter() - began < limit):
-        for name in going:
-            found[name]["seconds"].append(seconds(ways[name][0], hidden, head, targets, device=device))
+        for name in list(going):
+            took = tried(about, name, seconds, ways[name][0], hidden, head, targets, device=device)
+            about["ways"][name]["seconds"] += [took] if took else []
+            going.remove(name) if took is None else None
         rounds += 1
-    return {"width": width, "vocab": vocab, "rows": rows, "ways": found}
 
 
-def profile_table(model, ids, device, rows=25):
-    """What torch.profiler says of one batch, as text."""
+def profile_table(model, batch, device, rows=25):
+    """What torch.profiler says of one batch, (windows, tokens), as text."""
     from torch.profiler import ProfilerActivity, profile
 
+    ids = make_ids(model, *batch).cpu()
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
     with profile(activities=activities) as made:
         rbplib(model, ids)
@@ -163,45 +214,62 @@ def profile_table(model, ids, device, rows=25):
     return made.key_averages().table(sort_by=by, row_limit=rows, max_name_column_width=60)
 
 
+def rates(device):
+    """(floating-point operations, bytes copied) per second, measured here."""
+    if device == "cuda":
+        return (matrix_rate, device), (copy_rate, device)
+    return (matrix_rate, device, 128, 2), (copy_rate, device, 1 << 20, 2)
+
+
+def measure_batches(model, about, batches, rate, ends, device, keep):
+    """Into about["cases"]: one for each batch, until the time `ends`."""
+    for j, (batch, length) in enumerate(batches):
+        left = ends - time.perf_counter()
+        if left < 0 and device == "cuda":
+            break
+        told, limit = {"batch": batch, "length": length}, left / (len(batches) - j) / 2
+        ids = tried(told, "ids", make_ids, model, batch, length)
+        made = ids is not None and tried(told, "the batch", case, model, about["dims"], ids, rate, limit, device)
+        about["cases"].append(made or told | {"failed": next(iter(told["failures"].values()))})
+        keep()
+
+
 def measure(shapes, batches, rows, device, minutes, keep, compiler=True):
-    """All of it, within some minutes; keep(results, profile) is called as each part ends."""
-    until = time.perf_counter() + 60 * minutes
+    """All of it, within some minutes; keep(results, profile) is called as each part ends. A part that fails is told,
+    and the others go on."""
+    until, profiles = time.perf_counter() + 60 * minutes, []
     name = torch.cuda.get_device_name() if device == "cuda" else "a processor: a rehearsal, no result"
-    size = {"size": 8192} if device == "cuda" else {"size": 128, "repeats": 2}
-    found = {"device": name, "torch": torch.__version__, "dtype": "bfloat16", "rate": matrix_rate(device, **size)}
-    found |= {"copy_rate": copy_rate(device, **({} if device == "cuda" else {"size": 1 << 20, "repeats": 2}))}
+    found = {"device": name, "torch": torch.__version__, "dtype": "bfloat16"}
+    for what, run in zip(("rate", "copy_rate"), rates(device), strict=True):
+        found[what] = tried(found, what, *run)
     ways_of = [shape for shape in shapes if shape in WAYS_AT or device == "cpu"]
     found |= {"planned": {"shapes": list(shapes), "batches": list(batches), "heads": ways_of}}
     found |= {"shapes": {}, "heads": {}, "skipped": []}
-    profiled = ""
-    keep(found, profiled)
+
+    def kept():
+        keep(found, "\n\n".join(profiles))
+
+    kept()
     for i, (shape, dims) in enumerate(shapes.items()):
         share = (until - time.perf_counter()) / (len(shapes) - i)  # seconds of this shape
         if share < 5 and device == "cuda":
             found["skipped"].append(shape)
-            keep(found, profiled)
+            kept()
             continue
-        model, ends = make_model(shape, device, torch.bfloat16, dims), time.perf_counter() + share
-        cases = found["shapes"][shape] = {"dims": dims, "cases": []}
-        for j, batch in enumerate(batches):
-            left = ends - time.perf_counter()
-            if left < 0 and device == "cuda":
-                break
-            try:
-                ids = make_ids(model, *batch)
-                cases["cases"].append(case(model, dims, ids, found["rate"], left / (len(batches) - j) / 2, device))
-            except torch.OutOfMemoryError:
-                cases["cases"].append({"batch": batch[0], "length": batch[1], "failed": "out of memory"})
-            keep(found, profiled)
-        ids = make_ids(model, *batches[1])
-        profiled += f"{shape}, {len(ids)} x {ids.shape[1]}\n{profile_table(model, ids, device)}\n\n"
-        keep(found, profiled)
+        ends, about = time.perf_counter() + share, {"dims": dims, "cases": []}
+        found["shapes"][shape] = about
+        model = tried(about, "the model", make_model, shape, device, torch.bfloat16, dims)
+        if model:
+            measure_batches(model, about, batches, found["rate"], ends, device, kept)
+            some = tried(about, "the profile", profile_table, model, batches[1], device)
+            profiles.append(f"{shape}, {batches[1]}\n{some or about['failures']['the profile']}\n")
+            kept()
         del model
         if shape in ways_of:
-            found["heads"][shape] = head_ways(dims[0], dims[3], rows, device, max(5.0, share / 4), compiler)
-        keep(found, profiled)
-        if device == "cuda":
-            torch.cuda.empty_cache()
+            found["heads"][shape] = told = {}
+            limit = max(5.0, share / 4)
+            tried(told, "the head alone", head_ways, dims[0], dims[3], rows, device, limit, compiler, told, kept)
+        kept()
     return found
 
 
@@ -212,8 +280,9 @@ def number(value, form=",.0f"):
 def table(found):
     """What the README shows of a results file."""
     lines = [
-        f"{found['device']}, torch {found['torch']}, {found['dtype']}; measured here: products of 8,192 x 8,192 at "
-        f"{found['rate'] / 1e12:.0f} TFLOP/s, copies at {found['copy_rate'] / 1e12:.2f} TB/s.",
+        f"{found['device']}, torch {found['torch']}, {found['dtype']}; measured here, in 1e12 a second: operations of "
+        f"products of 8,192 x 8,192 {number(found['rate'] and found['rate'] / 1e12)}, bytes copied "
+        f"{number(found['copy_rate'] and found['copy_rate'] / 1e12, '.2f')}.",
         "",
         f"Goals: at most {GOAL:.0%} longer than the forward pass with full logits (fast); less memory than it (less); "
         f"at most {RESULT_WAITS} host wait more than the body alone, for the results (waits).",
@@ -229,13 +298,16 @@ def table(found):
         met = [(name, [verdicts(c)[name] for c in cases]) for name in ("fast", "less", "waits")]
         told = (f"{name} in {v.count(True)} of {len(v) - v.count(None)}" for name, v in met)
         lines += ["", f"Goals met: {', '.join(told)} batches where it was measured."]
-    lines += [line for shape, about in found["shapes"].items() for line in growth_lines(shape, about)]
+    for shape, about in found["shapes"].items():
+        lines += [*way_lines(shape, about), *growth_lines(shape, about)]
     for shape, about in found["heads"].items():
-        lines += ["", *ways_lines(shape, about)]
+        lines += ["", *ways_lines(shape, about)] if "ways" in about else []
     if found["skipped"]:
         lines += ["", f"Not measured for want of time: {', '.join(found['skipped'])}."]
     if lost := unmeasured(found):
         lines += ["", f"Not measured, since the run ended before: {'; '.join(lost)}."]
+    if failed := failures(found):
+        lines += ["", "Failed, each by itself:", "", *(f"* {where}: {why}" for where, why in failed.items())]
     return "\n".join(lines)
 
 
@@ -246,27 +318,53 @@ def unmeasured(found):
     for shape, about in shapes.items():
         seen = {(c["batch"], c["length"]) for c in about["cases"]}
         lost += [f"{shape.upper()} at {b} x {n}" for b, n in planned["batches"] if (b, n) not in seen]
-    heads_lost = [s for s in planned["heads"] if s not in found["heads"] and s in shapes]
+    heads_lost = [s for s in planned["heads"] if not found["heads"].get(s) and s in shapes]
     return lost + [f"the head alone at the {shape.upper()} shape" for shape in heads_lost]
+
+
+def failures(found):
+    """{what: why} of all parts that failed."""
+    told = {name: why for name, why in found.get("failures", {}).items()}
+    for kind in ("shapes", "heads"):
+        for shape, about in found[kind].items():
+            told |= {f"{shape.upper()}, {name}": why for name, why in about.get("failures", {}).items()}
+    for shape, about in found["shapes"].items():
+        for c in about["cases"]:
+            where = f"{shape.upper()} at {c['batch']} x {c['length']}"
+            told |= {f"{where}, {name}": why for name, why in c.get("failures", {}).items()}
+    return told
+
+
+def way_lines(shape, about):
+    """How the engine had its scores, and how long whole batches take by sums of fewer passes."""
+    cases = [c for c in about["cases"] if c.get("fewer")]
+    if ways := sorted({c["way"] for c in cases if c["way"]}):
+        yield ""
+        yield f"{shape.upper()}: the engine's way to its scores is {', '.join(ways)}. Whole batches by other sums:"
+    for name in heads.FEWER if ways else ():
+        told = [(c, c["fewer"][name]) for c in cases if c["fewer"].get(name)]
+        yield "" if name == next(iter(heads.FEWER)) else "  "
+        yield f"* {name}: " + "; ".join(f"{o[0]:+.1%} at {c['batch']} x {c['length']}" for c, o in told)
 
 
 def waited(c):
     """Host waits of the engine and of the body, both by torch's own count where there is one."""
-    own = c["device_waits"] is not None and c.get("body_device_waits") is not None
-    return (c["device_waits"], c["body_device_waits"]) if own else (c["waits"], c["body_waits"])
+    own = c.get("device_waits") is not None and c.get("body_device_waits") is not None
+    return (c["device_waits"], c["body_device_waits"]) if own else (c.get("waits"), c.get("body_waits"))
 
 
 def verdicts(c):
     """Whether each goal is met in one batch; None where it was not measured."""
     ours, body = waited(c)
-    known = c["peak_mb"] is not None and c["full_peak_mb"] is not None
-    less = c["peak_mb"] < c["full_peak_mb"] if known else None
-    return {"fast": c["over"] <= GOAL, "less": less, "waits": ours - body <= RESULT_WAITS}
+    peaks = [c.get("peak_mb"), c.get("full_peak_mb")]
+    less = None if None in peaks else peaks[0] < peaks[1]
+    few = None if None in (ours, body) else ours - body <= RESULT_WAITS
+    return {"fast": c["over"] and c["over"][0] <= GOAL, "less": less, "waits": few}
 
 
 def growth_lines(shape, about):
     """Whether memory is independent of tokens x vocabulary, from the batches of fewest and most tokens."""
-    cases = [c for c in about["cases"] if c.get("body_peak_mb") is not None and "failed" not in c]
+    cases = [c for c in about["cases"] if c.get("body_peak_mb") is not None and c.get("peak_mb") is not None]
     cases = sorted(cases, key=lambda c: c["batch"] * c["length"])
     tokens = [c["batch"] * c["length"] for c in cases]
     if not cases or tokens[0] == tokens[-1]:
@@ -285,13 +383,15 @@ def growth_lines(shape, about):
 def case_cells(c):
     if "failed" in c:
         return f"{c['failed']}" + " |" * 10
-    low, high = c["over_range"]
     ours, body = waited(c)
     said = {name: {True: "yes", False: "no", None: "not measured"}[v] for name, v in verdicts(c).items()}
+    spread = "not measured"
+    if c["over"]:
+        spread = "{:+.1%} ({:+.1%} to {:+.1%}) of ".format(*c["over"]) + str(len(c["seconds"]))
     return (
-        f"{c['tok_s']:,.0f} | {c['over']:+.1%} ({low:+.1%} to {high:+.1%}) of {len(c['seconds'])} | {said['fast']} | "
-        f"{c['over_body']:+.1%} | {number(c['peak_mb'])} | {number(c['full_peak_mb'])} | {said['less']} | "
-        f"{c['rate_share']:.0%} | {ours} ({body}) | {said['waits']} |"
+        f"{c['tok_s']:,.0f} | {spread} | {said['fast']} | {number(c['over_body'] and c['over_body'][0], '+.1%')} | "
+        f"{number(c.get('peak_mb'))} | {number(c.get('full_peak_mb'))} | {said['less']} | "
+        f"{number(c['rate_share'], '.0%')} | {number(ours)} ({number(body)}) | {said['waits']} |"
     )
 
 
@@ -338,8 +438,7 @@ def main(argv=None):
     with torch.inference_mode():
         found = measure(dims, *sizes, device, args.minutes, keep, compiler=not args.small)
     print(table(found))
-    lost = [c for about in found["shapes"].values() for c in about["cases"] if "failed" in c]
-    return 1 if found["skipped"] or lost or unmeasured(found) else 0
+    return INCOMPLETE if found["skipped"] or failures(found) or unmeasured(found) else 0
 
 
 if __name__ == "__main__":

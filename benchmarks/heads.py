@@ -7,7 +7,7 @@ engine's, whose `sum_rows` is replaced while a way is timed. All counts are exac
 and a count is below 2^24. Log-probabilities may differ in their last bits, which is measured.
 """
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 import torch
@@ -55,15 +55,23 @@ def three_sums(tile, own):
     return torch.stack([above.double(), equal.double(), (tile - own).exp().sum(1).double()])
 
 
-def with_sums(sums, rows=None):
-    """The engine with other sums of a tile, and with so many rows at once."""
+@contextmanager
+def summed_by(sums):
+    """The engine with other sums of a tile, while this is entered."""
 
     def sum_rows(scores, some, wanted):
         tile = scores(some, slice(None))[: len(wanted)]  # (n, V)
         return sums(tile, tile.gather(1, wanted[:, None]))
 
+    with mock.patch.object(tiles, "sum_rows", sum_rows), whole_rows():
+        yield
+
+
+def with_sums(sums, rows=None):
+    """The engine with other sums of a tile, and with so many rows at once."""
+
     def run(hidden, head, targets):
-        with mock.patch.object(tiles, "sum_rows", sum_rows), whole_rows():
+        with summed_by(sums):
             return head_ranks(hidden, head, targets, chunk=rows, memory=MUCH if rows else None)
 
     return run
@@ -206,6 +214,9 @@ def ways(device, compiler=True):
         for rows in (1024, 4096):
             found[f"{rows} rows, three sums in one kernel (torch.compile)"] = (with_sums(fused, rows), truth)
     return found
+
+
+FEWER = {"booleans, exp": boolean_exp, "booleans, logsumexp": boolean_logsumexp}  # timed in whole batches too
 
 
 def states(rows, width, vocab, device, dtype):

@@ -314,8 +314,8 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
     assert "No CUDA line of this project has been run" in (tmp_path / "README.md").read_text()
     (tmp_path / "gpu.json").write_text(json.dumps({"device": "a processor: a rehearsal, no result", "table": "| 1 |"}))
     assert "No CUDA line" in report.gpu_text()
-    case = {"batch": 4, "length": 512, "seconds": [[1.0, 1.1, 0.9]] * 3, "tok_s": 2048.0, "over": 0.021}
-    case |= {"over_range": [0.01, 0.04], "over_body": 0.2, "peak_mb": 10.0, "full_peak_mb": 900.0, "rate_share": 0.5}
+    case = {"batch": 4, "length": 512, "seconds": [[1.0, 1.1, 0.9]] * 3, "tok_s": 2048.0, "over": [0.021, 0.01, 0.04]}
+    case |= {"over_body": [0.2, 0.1, 0.3], "peak_mb": 10.0, "full_peak_mb": 900.0, "rate_share": 0.5}
     case |= {"waits": 6, "device_waits": 7, "body_waits": 1}
     found = {"device": "NVIDIA X", "torch": "2.11", "dtype": "bfloat16", "rate": 7e14, "copy_rate": 4e12}
     found |= {"shapes": {"410m": {"cases": [case]}, "6.9b": {"cases": [{"batch": 32, "length": 2048, "failed": "x"}]}}}
@@ -346,8 +346,14 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
 
 
 def gpu_case(batch, length, peak, full, body, waits=2):
-    case = {"batch": batch, "length": length, "seconds": [[1.0, 1.1, 0.9]] * 3, "tok_s": 2048.0, "over": 0.021}
-    case |= {"over_range": [0.01, 0.04], "over_body": 0.2, "peak_mb": peak, "full_peak_mb": full, "rate_share": 0.5}
+    case = {
+        "batch": batch,
+        "length": length,
+        "seconds": [[1.0, 1.1, 0.9]] * 3,
+        "tok_s": 2048.0,
+        "over": [0.021, 0.01, 0.04],
+    }
+    case |= {"over_body": [0.2, 0.1, 0.3], "peak_mb": peak, "full_peak_mb": full, "rate_share": 0.5}
     return case | {"waits": 9, "device_waits": waits, "body_waits": 0, "body_device_waits": 1, "body_peak_mb": body}
 
 
@@ -356,7 +362,7 @@ def test_the_table_judges_time_memory_and_waits_and_names_what_was_not_reached()
     found |= {"planned": {"shapes": ["410m", "1.4b", "6.9b"], "batches": [[4, 512], [8, 512]], "heads": ["1.4b"]}}
     dims = [1024, 24, 16, 50_304]
     flat = [gpu_case(4, 512, 60.0, 900.0, 50.0), gpu_case(8, 512, 110.0, 1800.0, 100.0, waits=3)]
-    logits = [gpu_case(4, 512, 250.0, 240.0, 50.0) | {"over": 0.2}]
+    logits = [gpu_case(4, 512, 250.0, 240.0, 50.0) | {"over": [0.2, 0.1, 0.3]}]
     found |= {"shapes": {"410m": {"dims": dims, "cases": flat}, "1.4b": {"dims": dims, "cases": logits}}, "skipped": []}
     said = gpu.table(found)
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("| ")]
@@ -376,7 +382,7 @@ def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path,
     kept, out = [], tmp_path / "gpu.json"
     monkeypatch.setattr(gpu, "write_text", lambda path, text: path == out and kept.append(json.loads(text)))
     monkeypatch.setattr(gpu, "case", lambda model, dims, ids, *a: gpu_case(*ids.shape, 1.0, 2.0, 1.0))
-    monkeypatch.setattr(gpu, "head_ways", lambda *a: {"width": 1, "vocab": 1, "rows": 1, "ways": {}})
+    monkeypatch.setattr(gpu, "head_ways", lambda *a: a[6].update({"width": 1, "vocab": 1, "rows": 1, "ways": {}}))
     monkeypatch.setattr(gpu, "profile_table", lambda *a: "a table")
     monkeypatch.setattr(gpu, "make_model", lambda *a: SimpleNamespace())
     monkeypatch.setattr(gpu, "make_ids", lambda model, batch, length: torch.ones(batch, length))
@@ -391,6 +397,44 @@ def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path,
     gpu.measure(gpu.SMALL, gpu.BATCHES, 1, "cuda", 0.0, lambda found, _: skips.append(gpu.table(found)))
     assert "want of time: 14m." in skips[1] and "ended before: WIDE." in skips[1] and "ended before" not in skips[2]
     assert sum(line.startswith("| WIDE |") for line in kept[-1]["table"].splitlines()) == len(gpu.SMALL_BATCHES)
+
+
+def test_what_fails_costs_its_own_numbers_alone(tmp_path, monkeypatch, capsys):
+    """A peer out of memory, a profile, a model, a way that fail: the rest is measured, the table says why."""
+    out, real, calls = tmp_path / "gpu.json", gpu.make_model, []
+
+    def full(model, ids):
+        calls.append(len(ids))
+        if len(ids) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return gpu.body_only(model, ids)
+
+    def fails(*a, **more):
+        raise RuntimeError("not on this device")
+
+    monkeypatch.setattr(gpu, "full_logits", full)
+    monkeypatch.setattr(gpu, "profile_table", fails)
+    monkeypatch.setattr(gpu, "make_model", lambda shape, *a: fails() if shape == "wide" else real(shape, *a))
+    kinds = {"the engine": (heads.ways("cpu", False)["the engine"][0], "the engine"), "torn": (fails, "the engine")}
+    monkeypatch.setattr(gpu.heads, "ways", lambda *a: kinds)
+    monkeypatch.setattr(gpu.heads, "FEWER", {"booleans, exp": heads.boolean_exp, "torn": fails})
+    assert gpu.main(["--small", "--out", str(out)]) == gpu.INCOMPLETE
+    found = json.loads(out.read_text())
+    whole, lost = found["shapes"]["14m"]["cases"]
+    assert whole["over"] and whole["way"] == "known" and whole["fewer"]["booleans, exp"] and not whole["fewer"]["torn"]
+    assert lost["tok_s"] > 0 and lost["over"] is None and lost["over_body"] and calls.count(3) == 1
+    assert found["shapes"]["wide"]["cases"] == [] and set(found["heads"]) == {"14m", "wide"}
+    assert all(len(about["ways"]["the engine"]["seconds"]) >= 3 for about in found["heads"].values())
+    said = capsys.readouterr().out
+    for line in (
+        "* 14M at 3 x 32, full logits: OutOfMemoryError: CUDA out of memory",
+        "* 14M, the profile: RuntimeError: not on this device",
+        "* WIDE, the model: RuntimeError: not on this device",
+        "| torn | RuntimeError: not on this device |",
+        "the engine's way to its scores is known",
+    ):
+        assert line in said, said
+    assert "not on this device" in (tmp_path / "gpu_profile.txt").read_text()
 
 
 def test_the_page_in_the_repository_is_up_to_date():
