@@ -14,7 +14,6 @@ from rbplib.laws.families import bend_weights, contrasts, pooled
 from rbplib.laws.forecast import held_out_forecasts, tried
 from rbplib.laws.law import fit_laws
 from rbplib.laws.losses import family_losses
-from rbplib.laws.noise import noise_floor
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_laws
 from rbplib.pages.law_tables import loss_at
 from rbplib.pages.loss_tables import entropy_cases, loss_exponents
@@ -95,7 +94,7 @@ def case(tables, curve, n_bootstrap, seed):
     drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
     far = {large_k(V, k) for k in PAPER_FAR}
     laws, losses = fit_laws(curve, **drawn), family_losses(tables)
-    broken = [far_case(law, noise_floor(law.loss, **drawn)) for law in laws if law.k in far]
+    broken = [law for law in laws if law.k in far]
     fit_in = [k for k in (1, 10, 100) if k <= V], [N for N in RUNS if N <= longest_run(tables[0])]
     lognormals = lognormal_frame(tables)
     dependence = hit_dependence(largest, min(RUN_K, V))
@@ -108,7 +107,7 @@ def case(tables, curve, n_bootstrap, seed):
         new_laws=laws if trained_kind(curve.family, curve.corpus) is False else [],
         recurrent=laws if any(word in curve.family for word in RECURRENT) else [],
         far=broken,
-        far_drops=[SimpleNamespace(k=b.k, r2_drop=a.r2 - b.r2) for a, b in pairwise(broken)],
+        far_drops=[dropped(*pair) for pair in pairwise(broken)],
         rises=[risen(*found) for found in rise],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
         run_laws=run_cases(run_laws(tables, *fit_in, n_bootstrap=0)),
@@ -147,18 +146,9 @@ def bent(found, k):
     return [SimpleNamespace(k=k, below=below, **vars(pooled(found)))] if found else []
 
 
-def far_case(law, floor=None):
-    """A law at large k beside its noise floor, where the documents allow one."""
-    return SimpleNamespace(
-        law=law,
-        floor=floor,
-        k=law.k,
-        r2=law.r2,
-        alpha=law.alpha,
-        noise_p=law.noise_p,
-        explained_by=law.explained_by,
-        worst_residual=law.worst_residual,
-    )
+def dropped(law, larger):
+    """By how much R² falls from one law to that at the next larger k."""
+    return SimpleNamespace(corpus=law.corpus, family=law.family, k=larger.k, r2_drop=law.r2 - larger.r2)
 
 
 def run_cases(laws):
@@ -171,7 +161,7 @@ def run_cases(laws):
         case = SimpleNamespace(family=law.family, corpus=law.corpus, k=k, N=N)
         case.r2 = case.alpha = case.ratio = case.at = np.nan
         if law.status in SOUND:
-            case.r2, case.alpha, case.at = law.r2, law.alpha, f"N = {N} at k = {k} ×"
+            case.r2, case.alpha, case.at = law.r2, law.alpha, f"N = {N} at k = {k}"
             case.ratio = law.alpha / laws[k, 1].alpha if laws[k, 1].status in SOUND else np.nan
         cases += [case] * (N > 1)
     return cases

@@ -54,18 +54,17 @@ def distribution_frame(found):
 
 
 def breakdown_frame(found):
-    """At the paper's large k, as shares of the vocabulary: the fit, and what noise makes of an exact law."""
+    """At the paper's large k, as shares of the vocabulary: the fit, and the first noise that is enough for it."""
     return pd.DataFrame(
         {
             **c.place,
             "k / |V|": far.k / c.curve.vocab_size,
-            "misses, largest": int(far.floor.misses[-1]),
+            "misses, largest": far.misses,
             "alpha": far.alpha,
-            **ends(far.law.ci_tokens, "sources: "),
-            **ends(far.law.ci_trainings, "trainings: "),
+            **ends(far.ci_tokens, "sources: "),
+            **ends(far.ci_trainings, "trainings: "),
             "R²": far.r2,
             "largest residual (%)": 100 * far.worst_residual,
-            "as low under an exact law": far.floor.worse,
             "explained by": far.explained_by,
         }
         for c in found

@@ -75,12 +75,15 @@ class Claim:
     @property
     def bound(self):
         """What `holds` asks, in words; a mark that must be 1 is its name alone, and nothing where a proof decides."""
+
+        def ends(word, bound):
+            low, *high = map("{:g}".format, np.atleast_1d(bound))
+            return f"equal to {low}" if [low] == high else " and ".join([f"{word} {low}", *high])
+
         told = []
         for name, conditions in (self.holds or {}).items():
-            ends = " and ".join(
-                f"{w} {' and '.join(f'{x:g}' for x in np.atleast_1d(b))}" for w, b in conditions.items()
-            )
-            told.append(NUMBERS.get(name, name.replace("_", " ")) + f" {ends}" * (conditions != {"at least": 1}))
+            words = " and ".join(ends(*one) for one in conditions.items())
+            told.append(NUMBERS.get(name, name.replace("_", " ")) + f" {words}" * (conditions != {"at least": 1}))
         return ", ".join(told)
 
 

@@ -97,7 +97,7 @@ def planted_kinds():
     order = ("zipf", "lognormal")
     result = SimpleNamespace(place=order.index, loss=np.array([0.0, 0.1]), best="zipf", candidates=order)
     return {
-        "far": [evidence.far_case(law)],
+        "far": [law],
         "far_drops": [SimpleNamespace(r2_drop=0.1)],
         "one_curve": planted_entropies(),
         "run_laws": evidence.run_cases({(1, N): planted_run(N) for N in (1, 5)}),
@@ -439,7 +439,7 @@ def test_one_curve_of_cross_entropy_is_told_from_several():
 def test_runs_that_carry_no_fit_decide_nothing():
     laws = {(1, 1): planted_run(1), (1, 5): planted_run(5, alpha=0.03), (1, 50): planted_run(50, status="few hits")}
     found = [claims.judged(RULES[name], evidence.run_cases(laws)) for name in ("run_line", "run_exponent")]
-    assert [one.held for one in found] == [[True], [False]] and "1 of 2 (N = 5 at k = 1 × 1 of 2)" in found[0].ours
+    assert [one.held for one in found] == [[True], [False]] and "1 of 2 (N = 5 at k = 1 in 1 of 2)" in found[0].ours
 
 
 @pytest.mark.parametrize(("sizes", "told"), [(3, False), (4, True)])
