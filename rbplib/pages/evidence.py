@@ -41,9 +41,9 @@ SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
 
 
-def large_k(vocab_size, k):
-    """The paper's k as the same share of another vocabulary, at least 1."""
-    return max(1, round(k * vocab_size / PAPER_V))
+def far_ks(V):
+    """The paper's large k as the same shares of another vocabulary, at least 1."""
+    return sorted({max(1, round(k * V / PAPER_V)) for k in PAPER_FAR})
 
 
 def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
@@ -64,12 +64,12 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
 
 def claimed_ks(V):
     """The ranks that claims are about in a vocabulary of that size, those of `far` included."""
-    return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {large_k(V, k) for k in PAPER_FAR})
+    return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {*far_ks(V)})
 
 
 def shown_ks(V):
     """The ranks that pages count unless asked for others."""
-    ks = {*range(1, 21), *KS, *k_grid(V), *claimed_ks(V), round(0.4 * V), round(0.6 * V)}
+    ks = {*range(1, 21), *KS, *k_grid(V), *claimed_ks(V)}
     return {k for k in ks if 1 <= k <= V}
 
 
@@ -92,7 +92,7 @@ def case(tables, curve, n_bootstrap, seed):
     """
     V, largest = curve.vocab_size, tables[-1]
     drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
-    far = {large_k(V, k) for k in PAPER_FAR}
+    far = far_ks(V)
     laws, losses = fit_laws(curve, **drawn), family_losses(tables)
     broken = [law for law in laws if law.k in far]
     fit_in = [k for k in (1, 10, 100) if k <= V], [N for N in RUNS if N <= longest_run(tables[0])]

@@ -175,7 +175,7 @@ def noise_frame(floors, vocab_size):
             "median": f.r2_band[1],
             "as bad by sources alone": f.worse,
             "by sources and trainings": f.trained_worse,
-            "explained by": f.explained_by,
+            "R² as low, by": f.explained_by,
             "wrong sign by sources alone": f.wrong_sign,
             "scatter beyond noise": f.excess_sd,
         }
