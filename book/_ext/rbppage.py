@@ -11,10 +11,9 @@ import re
 import shlex
 from pathlib import Path
 
-import yaml
 from docutils import nodes
 from rbpmath import pieces, set_math
-from rbprules import SURE, link_to, sure
+from rbprules import SURE, link_to, read_yaml, sure
 
 PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 NAMED = re.compile(r'<a href="page:([\w./-]+)">(.*?)</a>', re.S)
@@ -48,7 +47,7 @@ def build_parts(app, doctree):
     opening = []
     if listed.is_file():
         app.env.note_dependency(str(listed))
-        opening = open_page(yaml.safe_load(listed.read_text(encoding="utf-8")).get(here["page"]))
+        opening = open_page(read_yaml(listed).get(here["page"]))
     tell_figures(doctree, notebook["cells"], here["page"].partition("_")[0])
     answer = lift_answer(doctree, notebook["cells"])
     for section in doctree.findall(nodes.section):

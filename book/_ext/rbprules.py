@@ -1,6 +1,7 @@
 """What each claim of a page rests on, as book/claims.yml says it: what would change it, and other pages."""
 
 import html
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -8,6 +9,12 @@ from docutils import nodes
 from rbpmath import math_html
 
 SURE = "How sure, and what would change it"  # the heading under which the claims of a page are gone through
+
+
+@cache
+def read_yaml(place):
+    """What a YAML file holds, read once in a build: PyYAML takes a tenth of a second for the claims."""
+    return yaml.safe_load(place.read_text(encoding="utf-8"))
 
 
 def link_to(page):
@@ -20,7 +27,7 @@ def sure(app, page):
     place = Path(app.srcdir) / "book" / "claims.yml"
     app.env.note_dependency(str(place))
     items = ""
-    for rule in yaml.safe_load(place.read_text(encoding="utf-8")).values():
+    for rule in read_yaml(place).values():
         if page in rule["pages"]:
             k = rule.get("k", "")
             claim = rule["claim"].replace("{k}", ", ".join(map(str, k)) if isinstance(k, list) else str(k))

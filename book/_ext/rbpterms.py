@@ -5,6 +5,7 @@ that a run wrote, and in cells of tables that hold a word of the glossary alone,
 """
 
 import re
+from functools import lru_cache
 
 from docutils import nodes
 from sphinx import addnodes
@@ -38,6 +39,7 @@ def plain(text):
     return " ".join(re.sub(r"\\mathrm|[{}$]", "", text).split())
 
 
+@lru_cache(maxsize=1)
 def meanings(env):
     """{word: (anchor, meaning)} of the glossary."""
     found = {}
