@@ -61,8 +61,7 @@ class RunFigure(SphinxDirective):
             fold = f'<details class="rbp-fold"><summary>More: all panels</summary>{shown}</details>'
             shown = self.image(part, f"The first panel of: {alt}") + fold
         family = f" ({place.parent.name})" if place.parent.name != "all" else ""
-        title = f"From the page: {page.partition('_')[2].replace('_', ' ')}{family}"
-        said = link_to(self.env, place, title)
+        said = link_to(self.env, place, f"From the page: {heading(place) or page}{family}")
         return [nodes.raw("", shown, format="html"), nodes.paragraph("", "", said, classes=["rbp-from"])]
 
     def image(self, data, alt):
@@ -90,6 +89,13 @@ def executed(env, page):
     if found:
         env.note_dependency(str(found[0]))
     return found[0] if found else None
+
+
+def heading(place):
+    """The title of an executed notebook, without the family that stands behind it; empty without one."""
+    cells = json.loads(place.read_text(encoding="utf-8"))["cells"]
+    found = (re.match(r"# (.+)", "".join(c["source"])) for c in cells if c.get("cell_type") == "markdown")
+    return next((m[1] for m in found if m), "").removesuffix(f": {place.parent.name}")
 
 
 def link_to(env, place, words, anchor=""):

@@ -219,6 +219,7 @@ def draw_sigmoid(ax, single, N, law, **style):
     if np.isfinite(single.alpha):
         grid = np.geomspace(max(1, S.min() / 1e4), S.max() * 1e40, 400)  # no model has less than one parameter
         ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), label=name, markevery=[], markersize=4, **style)
+        ax.margins(x=0)
         name = None  # the line stands in the legend with its points
     draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=name, markersize=4, **style)
     ax.set(xscale="log", ylim=(-0.03, 1.03))
