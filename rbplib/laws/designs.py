@@ -40,6 +40,7 @@ class Design:
     within: np.ndarray
     training_sd: float = 0.0
     among: bool = True  # whether the family's own models count among its repeats
+    bend: float = 0.0  # sd of the models about a line, were there no noise, for they follow a quadratic in log S
 
     @classmethod
     def plain(cls, sources=120, documents=4, tokens=220, models=6, decades=2.5, between=(0.2, 0.02), **law):
@@ -82,8 +83,13 @@ class Design:
 
     @property
     def y(self):
-        """The planted law: float64 (C,)."""
-        return np.log(self.loss) - self.alpha * np.log(self.S / self.S[0])
+        """The planted law, with its bend: float64 (C,)."""
+        x = np.log(self.S / self.S[0])
+        law, own = np.log(self.loss) - self.alpha * x, x[: self.models]
+        if not self.bend:
+            return law
+        bow = x**2 - np.polyval(np.polyfit(own, own**2, 1), x)
+        return law + self.bend * bow / np.sqrt((bow[: self.models] ** 2).sum() / (self.models - 2))
 
     @property
     def expected_misses(self):

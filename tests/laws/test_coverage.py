@@ -178,3 +178,13 @@ def test_what_cannot_be_drawn_is_left_out():
     assert drawn_exponents(loss.keep([0, 1]), TABLES, 50) == {}
     blind = replace(loss, sums=loss.sums * (loss.S < loss.S.max()))  # the largest never hits: two models are left
     assert drawn_exponents(blind, TABLES, 50) == {}
+
+
+def test_a_bend_has_the_size_that_was_asked_for_and_is_seen_where_it_is_large():
+    design = Design.plain(sources=60, documents=2, training_sd=0.02)
+    bent = {times: replace(design, bend=0.02 * times) for times in (1, 4)}
+    x, y = np.log(design.S[:6]), bent[4].y[:6]
+    rest = y - np.polyval(np.polyfit(x, y, 1), x)
+    assert np.sqrt(rest @ rest / 4) == pytest.approx(0.08) and bent[4].y[6:12] == pytest.approx(y)
+    rejected = coverage(bent, 40, 100)[1].set_index(["design", "against"])["rejected"]
+    assert rejected[1, "sources and trainings"] < 0.5 and rejected[4, "sources and trainings"] > 0.8

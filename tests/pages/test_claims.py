@@ -107,7 +107,7 @@ def planted_kinds():
         "forecasts": [SimpleNamespace(share=0.95, line_share=0.9)],
         "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, log_size_lead=0.4)],
         "falls": [SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0)],
-        "fall_shares": [SimpleNamespace(share=1.0, kaplan=1.0)],
+        "fall_shares": [SimpleNamespace(given=1.0, kaplan=1.0)],
         "joint_errors": [SimpleNamespace(sum_over_product=0.9, kaplan_over_sum=0.9)],
         "task_pairs": [SimpleNamespace(slope=1.0, scatter=0.1)],
         "ratio_trends": [SimpleNamespace(trend=0.5)],
@@ -217,7 +217,7 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
     laws = [law(c, r2=r2) for c, r2 in zip("abcd", (0.976, 0.98, 0.99, 0.96), strict=True)]
     claims.judge("02_top1_law", laws=laws)
     on_page = {rule.name: rule.holds for rule in seen}
-    assert said[0].endswith("0.960 to 0.990; agrees on 3 of 4 corpora; rule: R² at least 0.975, the exponent above 0.")
+    assert said[0].endswith("0.960 to 0.990; holds on 3 of 4 corpora; rule: R² at least 0.975, the exponent above 0.")
     del seen[:]
     rows = {f.rule.name: f for f in claims.findings("law", {"laws": laws})}
     assert rows["top1_line"].verdict == "mixed" and rows["top1_line"].count == "3 of 4"
@@ -231,7 +231,7 @@ def test_several_ranks_take_a_line_each(monkeypatch):
     order = product(("noise", "a line"), (10, 100))
     assert len(said) == 4 and all("3 of 3 corpora" in s for s in said)  # k = 7 is no claim, k = 50 was not measured
     assert all(re.search(f"At k = {k}, {of}", s) for s, (of, k) in zip(said, order, strict=True))
-    assert re.search(r"The paper: R² at least 0.97; here: R² 0.990; agrees .*rule: R² at least 0.97\.$", said[2])
+    assert re.search(r"The paper: R² at least 0.97; here: R² 0.990; holds .*rule: R² at least 0.97\.$", said[2])
 
 
 def far(r2=0.5, explained_by="trainings"):
@@ -310,7 +310,7 @@ def test_too_few_cases_say_so_on_a_page(monkeypatch):
     said = answers(monkeypatch)
     claims.judge("02_top1_law", laws=[law("a", r2=1.0)])
     assert "here: R² 1; cannot be told: holds in 1 of 1, too few to decide; rule" in said[0]
-    assert not re.search(r"agrees (on|in) 1 of 1|1\.000 to 1\.000|(\S+) to \1\b", " ".join(said))
+    assert not re.search(r"holds on 1 of 1|1\.000 to 1\.000|(\S+) to \1\b", " ".join(said))
 
 
 def test_ratios_of_exponents_are_those_of_rbp_over_cross_entropy():
