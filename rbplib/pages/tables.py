@@ -2,7 +2,6 @@
 
 from collections import Counter
 from contextlib import suppress
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pandas as pd
 from rbplib.laws.curve import rbp_curve
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate
+from rbplib.laws.joint import compared
 from rbplib.laws.law import fit_law
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED, untested
 from rbplib.pages.prose import Values, number, shown
@@ -153,13 +153,16 @@ def bend_words(steps):
 
 
 def apart_words(laws, parameter):
-    """In how many laws a parameter is told from zero, by each of its intervals."""
+    """In how many laws a parameter is told from zero, and on which side, by each of its intervals."""
     found = {}
     for law in laws:
         for name, (low, high) in law.intervals(parameter).items():
-            found.setdefault(name, []).extend([low > 0 or high < 0] if np.isfinite([low, high]).all() else [])
-    said = "; ".join(f"over {name} in {sum(f)} of {len(f)} cases" for name, f in found.items() if f)
-    return f"Zero lies outside the 95% interval: {said}." if said else "No case has an interval."
+            found.setdefault(name, []).extend([(low > 0) - int(high < 0)] if np.isfinite([low, high]).all() else [])
+    told = {name: (f.count(1), f.count(-1), len(f)) for name, f in found.items() if f}
+    said = "; ".join(
+        f"over {name} above it in {up} and below it in {down} of {n}" for name, (up, down, n) in told.items()
+    )
+    return f"The 95% interval leaves out zero: {said} cases." if said else "No case has an interval."
 
 
 def worst_words(laws):
@@ -182,22 +185,24 @@ def held_out_table(frame):
 
 
 def compare_estimators(curves, ks):
-    """One row per estimator and number of held-out models: errors over all curves and ks, and how often intervals held.
+    """`joint.compared` of the estimators' errors on held-out models, best first, for each number held out: data frame.
 
-    The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken.
+    The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken. A group is one curve
+    at one k; those that some estimator cannot predict are left out. held out: how many models.
     """
-    rows = []
-    for (name, estimator), held_out in product(ESTIMATORS.items(), (1, 2)):
-        enough = max(3, len(estimator.parameters)) + held_out
-        losses = [c.loss(k) for c in curves for k in ks if len(c.models) >= enough]
-        found = [extrapolate(loss, held_out, name) for loss in losses]
-        errors = np.array([np.nanmax(np.abs(f.error)) for f in found if np.isfinite(f.error).any()])
-        given = [bool(i) for f in found for i, low in zip(f.inside, f.interval[0], strict=True) if np.isfinite(low)]
-        if len(errors):
-            row = {"law": name.replace("_", " "), "held out": held_out, "cases": len(errors)}
-            row |= {"median error": float(np.median(errors)), "largest error": float(errors.max())}
-            rows.append(row | {"intervals that held": f"{sum(given)} of {len(given)}"})
-    return pd.DataFrame(rows)
+
+    def worst(loss, held_out, name):
+        if len(loss.models) < max(3, len(ESTIMATORS[name].parameters)) + held_out:
+            return np.nan
+        errors = np.abs(extrapolate(loss, held_out, name).error)
+        return np.nanmax(errors) if np.isfinite(errors).any() else np.nan
+
+    losses, parts = [c.loss(k) for c in curves for k in ks], []
+    for held_out in (1, 2):
+        errors = pd.DataFrame({name: [worst(loss, held_out, name) for loss in losses] for name in ESTIMATORS})
+        parts.append(compared(errors).assign(**{"held out": held_out}))
+    found = pd.concat(parts, ignore_index=True)
+    return found[found["groups"] > 0].assign(form=found["form"].str.replace("_", " "))
 
 
 # Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.

@@ -4,11 +4,16 @@ import json
 import re
 from html import unescape
 from io import StringIO
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
+from rbplib.laws.curve import Curve
+from rbplib.laws.extrapolation import extrapolate
+from rbplib.pages import tables
 
 
 def executed(place, name, family="nano-pythia"):
@@ -114,3 +119,28 @@ def test_the_metric_on_a_text_file_of_ones_own(small_book, tmp_path, monkeypatch
     out = run_notebook("01_metric", "nano-pythia", tmp_path / "out.ipynb", {"corpora": [str(text)]})
     tables = html_tables(json.loads(out.read_text(encoding="utf-8")))
     assert [len(rows) for rows in tables if "within 3" in rows[0]] == [3]
+
+
+def test_estimators_are_compared_on_the_same_cases_of_one_number_held_out():
+    """On losses with a floor the form with a floor is best, and the line is behind it beyond the paired spread."""
+    S = np.geomspace(1e4, 1e7, 7)
+    rng, curves = np.random.default_rng(0), []
+    for i in range(6):
+        share = np.exp(-np.exp(np.log(0.5 + 20 * S**-0.3) + rng.normal(0, 1e-3, 7)))
+        hits = np.round(1e8 * share).astype(np.int64)[None, :, None]
+        names, totals = tuple("abcdefg"), np.array([10**8])
+        curves.append(Curve("f", f"c{i}", "paper", names, S, 4096, np.array([1]), hits, totals, np.ones((1, 7))))
+    found = tables.compare_estimators(curves, [1]).set_index(["held out", "form"])
+    for held_out in (1, 2):
+        assert found.loc[held_out].index[0] == "irreducible" and found.loc[(held_out, "irreducible"), "groups"] == 6
+        assert found.loc[(held_out, "least squares"), "verdict"] == "behind"
+    one = np.abs([extrapolate(c.loss(1), 1).error[0] for c in curves])
+    assert found.loc[(1, "least squares"), "rmse"] == pytest.approx(np.sqrt(np.mean(one**2)))
+    assert tables.compare_estimators([curves[0].keep("abc")], [1]).empty
+
+
+def test_a_parameter_told_from_zero_has_its_sign():
+    ends = [(0.1, 0.2), (0.1, 0.3), (-0.2, -0.1), (-0.1, 0.1), (np.nan, np.nan)]
+    laws = [SimpleNamespace(intervals=lambda _, pair=pair: {"sources": pair}) for pair in ends]
+    assert "over sources above it in 2 and below it in 1 of 4" in tables.apart_words(laws, "curvature")
+    assert tables.apart_words(laws[4:], "curvature") == "No case has an interval."
