@@ -106,7 +106,8 @@ def with_printed(text, folder):
 
 def as_html(text):
     """A sheet as a page of its own that needs no script and no network; formulas are MathML."""
-    reader = MarkdownIt().use(dollarmath_plugin, renderer=lambda tex, _: tex2mathml(tex))
+    spaced = re.compile(r"\\log(?!\()")  # MathML's own space after a function is not drawn everywhere
+    reader = MarkdownIt().use(dollarmath_plugin, renderer=lambda tex, _: tex2mathml(spaced.sub(r"\\log\\,", tex)))
     title = html.escape(text.partition("\n")[0].lstrip("# "))
     head = (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n<style>{STYLE}</style>\n'
