@@ -73,7 +73,7 @@ def shown_ks(V):
     return {k for k in ks if 1 <= k <= V}
 
 
-def gather(tables, curves, n_bootstrap=2000, seed=42, progress=iter):
+def gather(tables, curves, n_bootstrap=10_000, seed=42, progress=iter):
     """Fit everything once: list of `case`, family by family; families of fewer than three models are left out.
 
     Args:

@@ -24,7 +24,7 @@ def loss_name(k):
     return CROSS_ENTROPY if k is None else f"k = {k}"
 
 
-def side_frame(found, losses, n_bootstrap=1000, seed=42):
+def side_frame(found, losses, n_bootstrap=10_000, seed=42):
     """The law along each side of the whole part of grids {corpus: Grid}, a row per corpus, loss, side and place."""
     rows, drawn = [], {"n_bootstrap": n_bootstrap, "seed": seed}
     for corpus, one in found.items():
@@ -37,7 +37,7 @@ def side_frame(found, losses, n_bootstrap=1000, seed=42):
     return pd.DataFrame(rows, columns=SIDES)
 
 
-def bend_cases(found, losses, n_bootstrap=1000, seed=42):
+def bend_cases(found, losses, n_bootstrap=10_000, seed=42):
     """The last step over those before it, at the least and the most tokens of each grid and loss.
 
     Fields: corpus, k, D (B,), ratio (B,), band (2, B), first, last, change (last less first), interval (of the change).
@@ -120,7 +120,7 @@ def ratio_cases(found, k):
     return cases
 
 
-def grid_numbers(n_bootstrap=1000, seed=42, ks=(1, 10, 100)):
+def grid_numbers(n_bootstrap=10_000, seed=42, ks=(1, 10, 100)):
     """`grid_kinds` of this project's own grid."""
     found, losses = {corpus: grid(GRID, corpus, ks) for corpus in KINDS}, [*ks, None]
     bent = bend_cases(found, losses, n_bootstrap, seed)

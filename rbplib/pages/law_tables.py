@@ -183,7 +183,7 @@ def noise_frame(floors, vocab_size):
     )
 
 
-def share_frame(curves, ks, n_bootstrap=2000, seed=42):
+def share_frame(curves, ks, n_bootstrap=10_000, seed=42):
     """Scatter of the models around the line on shares of the sources, for the corpora that can be split so far."""
     whole = [c for c in curves if round(min(SHARES) * c.loss(ks[0]).n_sources) >= MIN_DOCUMENTS]
     columns = ["share of sources", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
