@@ -21,7 +21,7 @@ VOCABULARY = 50_257
 MU, SIGMA, ZETA = -65.192, 12.892, 1.402  # printed in the authors' figure of GPT-2's ranks
 PRINTED = (MU, SIGMA)
 PRINTED_RATIO = -3818.005  # printed there: log likelihood of the power law less that of the lognormal
-N_TOKENS = 3.17e5  # the sample size that this ratio implies, about
+N_TOKENS = 3.2e5  # the sample size that this ratio implies to two digits: ratio_parts().n_tokens
 
 
 def gpt2_ranks(n_tokens=N_TOKENS):
