@@ -11,8 +11,9 @@ that another leaves on the device.
 
 Time is a budget. Some steps and a look at every size are timed first, as many at once as later; where the whole would
 take longer than there is, the repeats are left out first, then all sizes get fewer tokens, down to half, and below that
-the largest is left out. The record says so. Run again with more time, the plan is made anew, and models trained by
-another plan stay where they are. What is left of the models: counts of their ranks on three corpora as `rbp import`
+the largest is left out. The record says so. Where one call may not last as long, --stop-after ends it sooner, and the
+next one goes on with the same plan. Run again with more time, the plan is made anew, and models trained by another plan
+stay where they are. What is left of the models: counts of their ranks on three corpora as `rbp import`
 takes them, the counts at marks on the way, the record of every training, and the weights of those that fit.
 """
 
@@ -30,11 +31,11 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 
+from rbplib.inputs import one_at_a_time
 from rbplib.ranks.exchange import counted, read_counts, write_counts
 from rbplib.ranks.identity import MEASURING
 from rbplib.ranks.measure import Task, measure_windows
@@ -43,12 +44,15 @@ from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns, digests
 from rbplib.settings import InputError, atomic_path, root, write_text
 from rbplib.text.windows import encode, make_windows
 from training import data, ladders, train
+from training.carried import carried_file, check_text
+from training.children import end_with_parent
 
 FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
 MORE = 1.1  # times the tokens, for which what was trained by an earlier plan is done again
 LEAST = 0.5  # of the planned tokens: with fewer the largest size is left out
 START, END = 20, 40  # seconds: of a process until its first step; kept for the counts at the end
 MOST_BYTES = 15_000_000  # of the file of weights
+STOPPED = 3  # exit status: the time of the call ended before every model was finished; run again, it goes on
 AGREE = 0.02  # nats by which the losses of recorded steps may differ from those of steps launched one by one
 
 
@@ -129,25 +133,6 @@ def carry(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **arrays)
     return path.stat().st_size
-
-
-def carried_file():
-    return data.folder() / "carried.npz"
-
-
-def check_text(path=None):
-    """Refuse a file of token ids that is missing or is none, before anything is begun; returns its path."""
-    path = path or carried_file()
-    if not path.is_file():
-        raise InputError(f"there are no token ids in {path}: write them with `python -m training.large carry`.")
-    try:
-        with np.load(path) as held:
-            whole = {"training", "heldout", "record"} <= set(held)
-    except (OSError, ValueError, TypeError, BadZipFile):
-        whole = False
-    if not whole:
-        raise InputError(f"{path} holds no token ids as `python -m training.large carry` writes them.")
-    return path
 
 
 def read_text(path=None, small=False):
@@ -236,13 +221,25 @@ def grid_of_ks(vocab):
     return sorted({int(k) for k in grid} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab})
 
 
+def finished(place):
+    """The record of a model of which every file is there and can be read; or None: it is trained again."""
+    from safetensors import safe_open
+
+    try:
+        record = json.loads(Path(f"{place}.json").read_text())
+        with np.load(f"{place}.counts.npz") as held, safe_open(f"{place}.safetensors", "np") as weights:
+            return record if record["tables"] and [held[key] for key in held] and weights.keys() else None
+    except Exception:  # a missing or damaged file
+        return None
+
+
 def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
     """Train one model as `said` in the plan; its files are beside out, see `work_of`. True when it is finished."""
     from safetensors.torch import save_file
 
     said = said or json.loads((work_of(out) / "plan.json").read_text())
     plan, place = recipe.plan(text, said["tokens"], seed), place_of(out, said, name, seed)
-    if Path(f"{place}.json").is_file():
+    if finished(place):
         return True
     if time.time() >= until:
         return False
@@ -275,41 +272,49 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
         "passes": round(record["tokens"] / plan.text, 2),
         "batch_tokens": plan.batch * ladders.CONTEXT,
     }
-    record |= {"text_digest": data.digest(text.stream), "text_tokens": plan.text, "graphs": said["graphs"]}
+    graphs = said["graphs"] and "not_recorded" not in record
+    record |= {"text_digest": data.digest(text.stream), "text_tokens": plan.text, "graphs": graphs}
     write_text(Path(f"{place}.json"), json.dumps(record | {"tables": records}))
     return True
 
 
-def probe(recipe, text, name, device="cpu", seconds=3.0, steps=8):
-    """Seconds of a step of one size and of a look at it, {"eager": s, "graph": s or why there is none, "look": s}."""
-    found, losses = {}, {}
-    stream = on_device(text.stream, device)
-    plan = recipe.plan(text)
+def timed_steps(recipe, text, name, device, graph, seconds, steps):
+    """(model, seconds of a step, losses of the first steps) of one size."""
+    stream, plan = on_device(text.stream, device), recipe.plan(text)
     order = plan.order()[: 64 * plan.batch].reshape(-1, plan.batch)
     order = order if device == "cpu" else torch.from_numpy(order).to(device)
-    for way in ("eager", "graph") if device != "cpu" else ("eager",):
-        try:
-            model, master = train.prepare(FAMILY, recipe.sizes()[name], plan, device)
-            step = train.stepper(model, master, train.windows(stream, order[0]), way == "graph")
-            first = [step(train.windows(stream, order[i]), plan.factor(i)) for i in range(min(steps, len(order)))]
-            losses[way] = [loss.item() for loss in first]
-            began, done = time.perf_counter(), 0
-            while time.perf_counter() - began < seconds:
-                for i in range(steps):
-                    loss = step(train.windows(stream, order[(done + i) % len(order)]), plan.factor(0))
-                done += steps
-                loss.item()  # waits for the device
-            found[way] = (time.perf_counter() - began) / done
-        except (RuntimeError, torch.OutOfMemoryError) as error:
-            if way == "eager":
-                raise
-            found[way] = " ".join(str(error).split())[:200]
-    if "graph" in losses and max(abs(a - b) for a, b in zip(*losses.values(), strict=True)) > AGREE:
-        found["graph"] = f"its losses differ from those of steps launched one by one by more than {AGREE} nats"
+    model, master = train.prepare(FAMILY, recipe.sizes()[name], plan, device)
+    step = train.stepper(model, master, train.windows(stream, order[0]), graph)
+    first = [step(train.windows(stream, order[i]), plan.factor(i)) for i in range(min(steps, len(order)))]
+    losses, began, done = [loss.item() for loss in first], time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for i in range(steps):
+            loss = step(train.windows(stream, order[(done + i) % len(order)]), plan.factor(0))
+        done += steps
+        loss.item()  # waits for the device
+    return model, (time.perf_counter() - began) / done, losses
+
+
+def probe(recipe, text, name, device="cpu", seconds=3.0, steps=8, keep=lambda found: None):
+    """Seconds of a step of one size and of a look at it, {"eager": s, "graph": s or why there is none, "look": s}.
+
+    keep: called with what is known before steps are recorded, which may end the process.
+    """
+    model, eager, losses = timed_steps(recipe, text, name, device, False, seconds, steps)
     began = time.perf_counter()
     rank_tables(model, text.evaluation, name)
     train.heldout_loss(model, on_device(text.heldout, device))  # of the last look only
-    return found | {"look": time.perf_counter() - began}
+    found = {"eager": eager, "look": time.perf_counter() - began}
+    if device == "cpu":
+        return found
+    keep(found | {"graph": "the process that recorded steps ended"})
+    try:
+        _, found["graph"], others = timed_steps(recipe, text, name, device, True, seconds, steps)
+        if max(abs(a - b) for a, b in zip(losses, others, strict=True)) > AGREE:
+            found["graph"] = f"its losses differ from those of steps launched one by one by more than {AGREE} nats"
+    except Exception as error:  # whatever a device says to being recorded: steps launched one by one are there
+        found["graph"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return found
 
 
 def settle(recipe, timed, budget, before=0):
@@ -374,7 +379,7 @@ def in_processes(recipe, commands, options, ended=lambda: None, until=math.inf):
         if time.time() >= until:
             return command, None
         line = [sys.executable, "-m", "training.large", *command, *options]
-        done = subprocess.run(line, env=environment, capture_output=True, text=True)
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, preexec_fn=end_with_parent)
         print(done.stdout, end="", flush=True)
         with lock:
             try:
@@ -401,9 +406,9 @@ def gather(recipe, out, failed=()):
     """Write what there is of the ladder so far: ladder.json, .counts, _checkpoints.npz and _weights.safetensors."""
     said = json.loads((work_of(out) / "plan.json").read_text())
     place = {job: place_of(out, said, *job) for job in recipe.jobs(said["sizes"], said["seeds"])}
-    done = [job for job, path in place.items() if Path(f"{path}.json").is_file()]
-    done = sorted(done, key=lambda job: (list(recipe.sizes()).index(job[0]), job[1]))
-    records = [json.loads(Path(f"{place[job]}.json").read_text()) for job in done]
+    found = {job: record for job, path in place.items() if (record := finished(path))}
+    done = sorted(found, key=lambda job: (list(recipe.sizes()).index(job[0]), job[1]))
+    records = [found[job] for job in done]
     tables = [r.pop("tables") for r in records]
     missing = [f"{n}-{s}" for n, s in place if (n, s) not in done]
     whole = {"family": NAME, "recipe": asdict(recipe), "plan": said, "failed": dict(failed), "not_finished": missing}
@@ -415,7 +420,7 @@ def gather(recipe, out, failed=()):
             try:
                 with np.load(mark) as held:
                     marks |= {f"{n}-{s}/{key}": held[key] for key in held}
-            except (OSError, ValueError, EOFError, BadZipFile):
+            except Exception:  # a damaged file
                 torn.append(mark.name)
     whole |= {"note": note, "weights": weights, "unreadable": torn, "models": records}
     write_text(out / "ladder.json", json.dumps(whole, indent=1) + "\n")
@@ -469,35 +474,52 @@ def write_family(recipe, out, note, done):
     read_counts(out / "ladder.counts")  # refused here where a page would refuse it
 
 
-def settled(recipe, text, work, options, device, minutes, until):
+def read_json(path):
+    """What a file of ours holds; None where there is none, or a damaged one: what it told is found out again."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def settled(recipe, text, work, options, device, minutes, ends, until):
     """The plan, and {command: what was wrong} of sizes that could not be timed: the plan that was begun, or a new one
-    where there is more time than it was made for. What is timed is kept."""
+    where there is more time than it was made for. What is timed is kept. ends: of the time to plan for; until: of this
+    call."""
     file, names, failed = work / "plan.json", list(recipe.sizes()), {}
     of = {"recipe": asdict(replace(recipe, workers=0)), "text": data.digest(text.stream)}
     of = json.loads(json.dumps(of))
-    old = json.loads(file.read_text()) if file.is_file() else None
+    old = read_json(file)
     if old and old.get("of") != of:
         raise InputError(f"{work} holds a ladder of another recipe or another text: name another --out.")
     if old and minutes <= old["minutes"]:
         return old, failed
-    untimed = [n for n in reversed(names) if not (work / f"{n}.probe").is_file()]
+    untimed = [n for n in reversed(names) if not read_json(work / f"{n}.probe")]
     if recipe.workers:
         failed = in_processes(recipe, [("probe", n) for n in untimed], options, until=until)
     else:
         for n in untimed:
             write_text(work / f"{n}.probe", json.dumps(probe(recipe, text, n, device, seconds=0.05, steps=2)))
-    timed = {n: json.loads(p.read_text()) for n in names if (p := work / f"{n}.probe").is_file()}
-    new = settle(recipe, timed, until - time.time(), old["tokens"] if old else 0) | {"timed": timed, "of": of}
+    timed = {n: told for n in names if (told := read_json(work / f"{n}.probe"))}
+    if recipe.workers and any(n not in timed and ("probe", n) not in failed for n in names):
+        raise InputError("there was no time to time every size: run again, what was timed is kept.")
+    new = settle(recipe, timed, ends - time.time(), old["tokens"] if old else 0) | {"timed": timed, "of": of}
     said = (renewed(old, new) if old else new) | {"minutes": minutes}
     write_text(file, json.dumps(said))
     return said, failed
 
 
-def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say=print):
-    """The whole ladder within some minutes; what was done before in `out` stands. True when every model is finished."""
+def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say=print, stop_after=None):
+    """The whole ladder within some minutes; what was done before in `out` stands. Returns 0 when every model is
+    finished, STOPPED where time alone was missing, 1 where a process failed.
+
+    minutes: what the ladder is planned for, in all. stop_after: seconds after which this call ends itself, as many by
+    default; the next one with the same minutes goes on with the same plan.
+    """
     began = time.time()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    text, until = read_text(text_file, small), began + 60 * minutes - END
+    text, ends = read_text(text_file, small), began + 60 * minutes - END
+    until = ends if stop_after is None else began + stop_after - END
     work, options = work_of(out), ["--out", str(out), "--device", device, "--workers", str(recipe.workers)]
     for folder in (out, work):
         try:
@@ -505,9 +527,17 @@ def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say
         except OSError as error:
             raise InputError(f"--out {out}: results cannot be written there ({error.strerror}).") from None
     options += ["--small"] * small + (["--text", str(text_file)] if text_file else [])
-    said, failed = settled(recipe, text, work, options, device, minutes, until)
-    jobs = recipe.jobs(said["sizes"], said["seeds"])
-    say("; ".join(said["words"]) + f"; about {said['expected_seconds']:.0f} s")
+    with one_at_a_time(work / "plan.json", wait=False) as mine:
+        if not mine:
+            raise InputError(f"another process trains the ladder of {out}: wait until it ends, or name another --out.")
+        said, failed = settled(recipe, text, work, options, device, minutes, ends, until)
+        gather(recipe, out)
+        say("; ".join(said["words"]) + f"; about {said['expected_seconds']:.0f} s")
+        return train_all(recipe, text, out, said, failed, options, device, until, say)
+
+
+def train_all(recipe, text, out, said, failed, options, device, until, say):
+    began, jobs = time.time(), recipe.jobs(said["sizes"], said["seeds"])
     if recipe.workers:
         commands = [("one", n, "--seed", str(s), "--until", str(until)) for n, s in jobs]
         failed |= in_processes(recipe, commands, options, lambda: gather(recipe, out), until)
@@ -517,7 +547,7 @@ def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say
     missing = gather(recipe, out, {" ".join(command[:2]): wrong for command, wrong in failed.items()})
     say(f"ladder: {len(jobs) - len(missing)} models in {time.time() - began:.0f} s" + (
         f", not finished: {', '.join(missing)}" if missing else ""))  # fmt: skip
-    return not missing and not failed
+    return 1 if failed else STOPPED if missing else 0
 
 
 def main(argv=None):
@@ -526,7 +556,8 @@ def main(argv=None):
     parser.add_argument("name", nargs="?", help="a size, for `one` and `probe`")
     parser.add_argument("--out", type=Path, default=Path("gpu-results"), help="folder of the results")
     parser.add_argument("--text", type=Path, help="token ids, as `carry` writes them")
-    parser.add_argument("--minutes", type=float, default=15.0, help="in all")
+    parser.add_argument("--minutes", type=float, default=15.0, help="that the ladder is planned for, in all")
+    parser.add_argument("--stop-after", type=float, help="seconds of this call; run again, it goes on as planned")
     parser.add_argument("--workers", type=int, help="models trained at once; 0: one after the other in this process")
     parser.add_argument("--small", action="store_true", help="a miniature, on the tokens that a checkout holds")
     parser.add_argument("--device", choices=["cpu", "cuda"])
@@ -540,10 +571,13 @@ def main(argv=None):
     recipe = SMALL if args.small else Recipe()
     recipe = replace(recipe, workers=recipe.workers if args.workers is None else args.workers)
     if args.what == "run":
-        return 0 if run(recipe, args.out, args.minutes, args.device, args.text, args.small) else 1
+        more = {"stop_after": args.stop_after}
+        return run(recipe, args.out, args.minutes, args.device, args.text, args.small, **more)
     text, device = read_text(args.text, args.small), args.device or "cpu"
     if args.what == "probe":
-        write_text(work_of(args.out) / f"{args.name}.probe", json.dumps(probe(recipe, text, args.name, device)))
+        path = work_of(args.out) / f"{args.name}.probe"
+        found = probe(recipe, text, args.name, device, keep=lambda found: write_text(path, json.dumps(found)))
+        write_text(path, json.dumps(found))
         return 0
     one(recipe, text, args.name, args.seed, args.out, device, args.until)  # one that the clock stops has not failed
     return 0

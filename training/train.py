@@ -187,14 +187,16 @@ def stepper(model, master, ids, graph=False):
     kept = {name: copy.deepcopy(part) for name, part in master.state().items()}
     held, side = ids.clone(), torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            eager(held, 1e-6)
-    torch.cuda.current_stream().wait_stream(side)
-    recorded = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(recorded):
-        loss = one(held)
-    master.put_back(kept)
+    try:
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                eager(held, 1e-6)
+        torch.cuda.current_stream().wait_stream(side)
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
+            loss = one(held)
+    finally:
+        master.put_back(kept)
 
     def replay(ids, factor):
         held.copy_(ids)
@@ -218,7 +220,11 @@ def train(
     model, master = prepare(family, size, plan, device)
     step, curve, spent, order = 0, [], 0.0, plan.order()
     if checkpoint and checkpoint.is_file():
-        saved = torch.load(checkpoint, weights_only=True, map_location=device)
+        try:
+            saved = torch.load(checkpoint, weights_only=True, map_location=device)
+        except Exception as error:
+            saved = {"plan": None}
+            say(f"{checkpoint} is damaged ({type(error).__name__}): training begins anew")
         if saved["plan"] == str(plan):
             master.load(saved["state"])
             step, curve, spent = saved["step"], saved["curve"], saved["spent"]
@@ -227,7 +233,14 @@ def train(
     began = written = time.time()
     losses = []
     stop = plan.steps if stop is None else min(stop, plan.steps)
-    one = stepper(model, master, windows(stream, order[: plan.batch]), graph) if step < stop else None
+    some, not_recorded = windows(stream, order[: plan.batch]), {}
+    try:
+        one = stepper(model, master, some, graph and step < stop)
+    except Exception as error:
+        if not graph:
+            raise
+        not_recorded = {"not_recorded": " ".join(f"{type(error).__name__}: {error}".split())[:200]}
+        one = stepper(model, master, some)
     while step < stop and time.time() < until:
         losses.append(one(windows(stream, order[step * plan.batch : (step + 1) * plan.batch]), plan.factor(step)))
         step += 1
@@ -261,6 +274,7 @@ def train(
         "hardware": hardware(device),
         "torch": torch.__version__,
         "curve": curve,
+        **not_recorded,
     }
     if checkpoint:
         _save(checkpoint, plan, master, step, curve, spent)

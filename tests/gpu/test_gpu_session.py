@@ -16,6 +16,7 @@ import torch
 from benchmarks import counting, gpu, gpu_session, heads, report
 from rbplib.ranks.engine import head_ranks
 from rbplib.ranks.exchange import read_counts
+from tests.gpu.devices import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = ("pandas", "pyarrow", "datasets", "matplotlib", "scipy", "statsmodels", "psutil", "accelerate")
@@ -97,13 +98,6 @@ pathlib.Path({pids!r}).write_text(str(child.pid))
 print("begun", flush=True)
 time.sleep(60)
 """
-
-
-def alive(pid):
-    try:  # a child that is dead and not yet waited for is not alive
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -201,7 +195,7 @@ def test_tests_that_the_clock_stops_leave_what_they_had(tmp_path):
 def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu_session, "session", lambda *a: pytest.fail("it began"))
     monkeypatch.setattr(gpu_session, "machine", lambda: {"device": "a GPU"})
-    monkeypatch.setattr("training.large.carried_file", lambda: tmp_path / "none.npz")
+    monkeypatch.setattr("training.carried.carried_file", lambda: tmp_path / "none.npz")
     file, out = tmp_path / "file", str(tmp_path / "out")
     file.write_text("x")
     for given, said in (
@@ -216,7 +210,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeyp
         assert gpu_session.main(given) == 2
         err = capsys.readouterr().err
         assert err.startswith(said) and len(err.splitlines()) == 1, err
-    monkeypatch.setattr("training.large.carried_file", lambda: file)
+    monkeypatch.setattr("training.carried.carried_file", lambda: file)
     for path in (tmp_path / "none" / "a.tar", tmp_path):
         assert gpu_session.main(["--pack", str(path)]) == 2
         assert "it takes a file's name in a folder that is there" in capsys.readouterr().err
@@ -238,7 +232,7 @@ def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkey
     import tarfile
 
     ids = tmp_path / "ids.npz"
-    monkeypatch.setattr("training.large.carried_file", lambda: ids)
+    monkeypatch.setattr("training.carried.carried_file", lambda: ids)
     assert gpu_session.main(["--pack", str(tmp_path / "a.tar")]) == 2 and not (tmp_path / "a.tar").exists()
     assert "python -m training.large carry" in capsys.readouterr().err
     ids.write_bytes(b"x" * 1000)

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,8 +16,8 @@ import torch
 from benchmarks.counting import waits
 from rbplib.ranks.exchange import read_counts
 from rbplib.settings import InputError
-from tests.gpu.devices import everywhere, large
-from training import data, ladders, train
+from tests.gpu.devices import alive, everywhere, large
+from training import children, data, ladders, train
 from training import large as ladder
 
 PLAN = train.Plan(tokens=64 * 2 * ladders.CONTEXT, batch=2)
@@ -100,10 +102,15 @@ def test_the_large_ladder_in_miniature(device, tmp_path):
     """Trained, looked at on the way, counted; what the clock stopped goes on; the counts file is believed."""
     out, recipe = tmp_path / "made", ladder.SMALL
     said = []
-    assert not ladder.run(recipe, out, 0.0, device, small=True, say=said.append)  # no time: nothing is finished
+    assert ladder.run(recipe, out, 0.0, device, small=True, say=said.append) == ladder.STOPPED  # there is no time
     plan = json.loads((tmp_path / "made.work" / "plan.json").read_text())
     assert plan["tokens"] < recipe.tokens and "of the 4,096 tokens planned" in said[0]
-    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append)
+    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append, stop_after=1.0) == ladder.STOPPED
+    assert (
+        json.loads((tmp_path / "made.work" / "plan.json").read_text())["tokens"] == 4096
+    )  # of ten minutes, not of one
+    assert len(json.loads((out / "ladder.json").read_text())["not_finished"]) == 4  # also where nothing was trained
+    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append) == 0
     found = json.loads((out / "ladder.json").read_text())
     assert [(m["size"], m["seed"]) for m in found["models"]] == [(n, s) for n in ("1.9k", "6.6k") for s in (42, 43)]
     assert not found["not_finished"] and found["weights"] == ["1.9k", "6.6k"]
@@ -119,8 +126,19 @@ def test_the_large_ladder_in_miniature(device, tmp_path):
             assert np.array_equal(marks[f"{name}-42/first.8.pairs"], table.pairs)
             assert marks[f"{name}-42/first.8.loss"] == pytest.approx(table.nll.sum() / len(table))
     before = (out / "ladder.counts").stat().st_size
-    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append)  # all is there: nothing is trained again
+    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append) == 0  # nothing is trained again
     assert (out / "ladder.counts").stat().st_size == before
+    place = tmp_path / "made.work" / "4096"
+    for name in ("1.9k-42.counts.npz", "1.9k-43.json", "6.6k-43.safetensors", "6.6k-42.8.npz"):
+        (place / name).write_bytes((place / name).read_bytes()[:100])
+    for name in ("1.9k-42.pt", "../plan.json", "../1.9k.probe"):
+        (place / name).write_bytes(b"PK torn")
+    assert ladder.run(recipe, out, 10.0, device, small=True, say=said.append) == 0  # each costs its own model
+    healed = json.loads((out / "ladder.json").read_text())
+    assert [m["curve"] for m in healed["models"]] == [m["curve"] for m in found["models"]] and not healed[
+        "not_finished"
+    ]
+    assert healed["unreadable"] == ["6.6k-42.8.npz"]
     assert sum(p.stat().st_size for p in out.iterdir()) < 5e6 and len(list(out.iterdir())) == 4
 
 
@@ -231,6 +249,7 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
     def start(line, **about):
         with lock:
             lines.append(line[3:])
+            assert about["preexec_fn"] is children.end_with_parent
             assert ladder.main(line[3:]) == 0
         return SimpleNamespace(returncode=0, stdout="", stderr="")
 
@@ -241,9 +260,9 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
     (tmp_path / "a.work" / "1024").mkdir(parents=True)
     (tmp_path / "a.work" / "1024" / "1.9k-42.7.npz").write_bytes(b"PK torn")
     monkeypatch.setattr(ladder, "START", 0)
-    assert ladder.run(replace(few, workers=2), tmp_path / "a", 10.0, "cpu", small=True, say=str)
+    assert ladder.run(replace(few, workers=2), tmp_path / "a", 10.0, "cpu", small=True, say=str) == 0
     assert [line[0] for line in lines] == ["probe"] * 2 + ["one"] * 2 and all("--until" in line for line in lines[2:])
-    assert ladder.run(few, tmp_path / "b", 10.0, "cpu", small=True, say=str)
+    assert ladder.run(few, tmp_path / "b", 10.0, "cpu", small=True, say=str) == 0
     (_, a), (_, b) = (read_counts(tmp_path / x / "ladder.counts") for x in "ab")
     for mine, other in zip(a["family", "first", "paper"], b["family", "first", "paper"], strict=True):
         assert mine.record["sha256"] == other.record["sha256"]
@@ -258,6 +277,70 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
             ladder.main(["run", "--small", *given])
     with pytest.raises(InputError, match="another recipe or another text"):
         ladder.run(replace(few, batch=1), tmp_path / "a", 10.0, "cpu", small=True)
+
+
+HELD = """
+import sys, time
+from pathlib import Path
+from rbplib.inputs import one_at_a_time
+with one_at_a_time(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_ladders_do_not_write_the_same_files(tmp_path):
+    (tmp_path / "a.work").mkdir()
+    command = [sys.executable, "-c", HELD, str(tmp_path / "a.work" / "plan.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another process trains the ladder of .*: wait until it ends, or name"):
+            ladder.run(ladder.SMALL, tmp_path / "a", 10.0, "cpu", small=True, say=str)
+        other.kill()
+
+
+PARENT = """
+import subprocess, sys, time
+from training.children import end_with_parent
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], preexec_fn=end_with_parent)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own signal is Linux's")
+def test_a_process_ends_with_the_one_that_started_it_though_that_is_killed():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        parent.kill()
+    until = time.time() + 20
+    while alive(child) and time.time() < until:
+        time.sleep(0.05)
+    assert not alive(child)
+
+
+def test_steps_that_cannot_be_recorded_cost_nothing_else(monkeypatch):
+    """The look is had before anything is recorded, and what is known is kept before; training goes on without."""
+    text, kept, order = ladder.small_text(), [], []
+
+    def timed(recipe, text, name, device, graph, *more):
+        order.append(graph)
+        if graph:
+            raise AssertionError("operation not permitted when stream is capturing")
+        return "a model", 0.01, [1.0]
+
+    monkeypatch.setattr(ladder, "timed_steps", timed)
+    monkeypatch.setattr(ladder, "rank_tables", lambda model, *a: order.append(model))
+    monkeypatch.setattr(ladder, "on_device", lambda *a: None)
+    monkeypatch.setattr(ladder.train, "heldout_loss", lambda *a: None)
+    found = ladder.probe(ladder.SMALL, text, "1.9k", "cuda", keep=kept.append)
+    assert order == [False, "a model", True] and found["eager"] == kept[0]["eager"] == 0.01 and "look" in kept[0]
+    assert "not permitted" in found["graph"] and isinstance(kept[0]["graph"], str)
+    monkeypatch.undo()
+    if not torch.cuda.is_available():  # where there is no device, recording fails at its first call
+        plan, size = replace(PLAN, tokens=4 * 512), ladders.Size(1, 16, 1)
+        records = [train.train("nano-pythia", size, plan, text.stream, every=2, graph=g)[1] for g in (True, False)]
+        assert records[0].pop("not_recorded") and records[0]["curve"] == records[1]["curve"]
 
 
 def test_token_ids_travel_as_they_are(tmp_path, monkeypatch):

@@ -1,0 +1,26 @@
+"""The file of token ids that travels to a machine with a GPU: where it is, and whether it is one."""
+
+from zipfile import BadZipFile
+
+import numpy as np
+
+from rbplib.settings import InputError, results_dir
+
+
+def carried_file():
+    return results_dir() / "training" / "carried.npz"
+
+
+def check_text(path=None):
+    """Refuse a file of token ids that is missing or is none, before anything is begun; returns its path."""
+    path = path or carried_file()
+    if not path.is_file():
+        raise InputError(f"there are no token ids in {path}: write them with `python -m training.large carry`.")
+    try:
+        with np.load(path) as held:
+            whole = {"training", "heldout", "record"} <= set(held)
+    except (OSError, ValueError, TypeError, BadZipFile):
+        whole = False
+    if not whole:
+        raise InputError(f"{path} holds no token ids as `python -m training.large carry` writes them.")
+    return path
