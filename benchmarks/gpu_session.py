@@ -7,16 +7,25 @@
 The machine needs Python 3.11 to 3.13 with torch, transformers, NumPy, safetensors, hypothesis and pytest, no network
 and no installation. Each step runs in a process of its own with its own share of the time, and its results are written
 as they come, so that a step that fails or is stopped leaves the others running and what it had. Run again with the same
-folder, the ladder goes on where it was stopped, and steps that are not run again keep their record. The exit status is
-the sum of the steps that failed: 10 the tests, 20 the benchmark, 40 the ladder. Interrupted, or asked to end by a
-signal, it ends the running step with all that it started, writes what was done, and exits with 128 and the signal's
-number.
+folder, the ladder goes on where it was stopped, and steps that are not run again keep their record and results; those
+that are run again have their old results moved beside the folder first. The exit status is the sum of the steps that
+failed or are not finished: 10 the tests, 20 the benchmark, 40 the ladder. Interrupted, or asked to end by a signal, it
+ends the running step with all that it started, writes what was done, and exits with 128 and the signal's number; killed
+outright, it takes the running step along.
+
+Where one command may run only ten minutes, the whole takes three, each of which ends itself; what they share lies in
+--out and beside it, and --copy-to names a folder that gets a copy of the results as they come:
+
+    python -m benchmarks.gpu_session --only tests benchmark --stop-after 560 --copy-to FOLDER
+    python -m benchmarks.gpu_session --only ladder --minutes 15 --stop-after 560 --copy-to FOLDER      this one twice
 """
 
 import argparse
 import json
+import math
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,26 +34,35 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from rbplib.inputs import one_at_a_time
 from rbplib.settings import InputError, atomic_path, root, write_text
+from training.carried import carried_file, check_text
+from training.children import end_with_parent
 
+INCOMPLETE = 75  # exit status where all was tried in time and some parts are missing
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
 SHARES = {"tests": 4, "benchmark": 6, "ladder": 15}  # minutes of 25
 MOST_BYTES, MOST_FILES = 60_000_000, 8  # of all results
 OPTIONAL = ("ladder_weights.safetensors", "gpu_profile.txt", "ladder_checkpoints.npz")  # left out first, in this order
 OUTCOMES = "outcomes.jsonl"  # of the tests while they run
+RESULTS = {"tests": ("tests.json",), "benchmark": ("gpu.json", "gpu_profile.txt")}
+RESULTS["ladder"] = ("ladder.json", "ladder.counts", "ladder_checkpoints.npz", "ladder_weights.safetensors")
 GRACE = 10  # seconds between asking a process to end and ending it
 LOOK = 0.2  # seconds between looks whether the session was asked to end
+COPY = 20  # seconds between copies of results while a step runs
+LEAST_ROOM = 1 << 20  # bytes that the folder of the results must take, or nothing is begun
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CARRIED = ("benchmarks", "corpora", "families", "rbplib", "tests", "training", "models/tokenizer", "pyproject.toml")
 CARRIED += ("Makefile", "README.md", "book/glossary.md", "book/data.md", "book/running.md")
 CARRIED += tuple(f"models/nano-pythia/{size}" for size in ("1.9k", "6.6k", "22k"))
 
 
-def commands(out, small, minutes, text=None, tests="tests/gpu"):
-    """{step: its command}, in order; minutes: {step: how long it may take}."""
+def commands(out, small, minutes, planned, text=None, tests="tests/gpu"):
+    """{step: its command}, in order; minutes: {step: how long it may take}; planned: minutes the ladder is made for."""
     python, mini = [sys.executable, "-m"], ["--small"] * small
     which = ["-k", "cpu"] if small else ["-m", "gpu"]
     pytest = ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "benchmarks.outcomes"]
@@ -57,7 +75,8 @@ def commands(out, small, minutes, text=None, tests="tests/gpu"):
         f"{0.8 * minutes['benchmark']:.3f}",
         *mini,
     ]
-    ladder = ["training.large", "run", "--out", str(out), "--minutes", f"{minutes['ladder'] - 0.5:.3f}", *mini]
+    ladder = ["training.large", "run", "--out", str(out), "--minutes", f"{planned - 0.5:.3f}", *mini]
+    ladder += ["--stop-after", f"{60 * minutes['ladder'] - 30:.1f}"]
     ladder += ["--text", str(text)] if text else []
     return {"tests": [*python, *pytest], "benchmark": [*python, *benchmark], "ladder": [*python, *ladder]}
 
@@ -90,18 +109,22 @@ def end_group(process):
     return output
 
 
-def run_step(command, seconds, came=()):
+def run_step(command, seconds, came=(), meanwhile=lambda: None):
     """Run a step; {"status", "seconds", "output": its end}. One that outlasts its time, or runs when a signal has come
-    (`came`), is ended with all it started."""
+    (`came`), is ended with all it started. meanwhile: called every COPY seconds."""
+    last = time.time()
     began, environment = time.time(), {**os.environ, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(
         command, cwd=root(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", start_new_session=True,
+        errors="replace", start_new_session=True, preexec_fn=end_with_parent,
     ) as process:  # fmt: skip
         output = None
         while output is None and not came and time.time() < began + seconds:
             with suppress(subprocess.TimeoutExpired):
                 output = process.communicate(timeout=max(0.0, min(LOOK, began + seconds - time.time())))[0]
+            if time.time() > last + COPY:
+                meanwhile()
+                last = time.time()
         stopped = output is None
         output = end_group(process) if stopped else output
     lines = (output or "").splitlines()
@@ -138,31 +161,63 @@ def told_tests(out):
 def told_ladder(out):
     """How much of the ladder is there, from its own record."""
     path = out / "ladder.json"
-    found = json.loads(path.read_text()) if path.is_file() else None
-    return found and {"models": len(found["models"]), "not_finished": found["not_finished"], "note": found["note"]}
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return {"models": len(found["models"]), "not_finished": found["not_finished"], "note": found["note"]}
 
 
-def machine():
-    """What this ran on, as far as torch tells."""
-    import torch
-
-    found = {"python": platform.python_version(), "torch": torch.__version__, "transformers": version("transformers")}
+@cache
+def machine(small):
+    """What this runs on. A process of its own looks at the device: one that has looked holds memory of it."""
+    found = {"python": platform.python_version(), "torch": version("torch"), "transformers": version("transformers")}
     found |= {"cores": os.cpu_count(), "device": "a processor: a rehearsal, no result"}
-    if torch.cuda.is_available():
-        about = torch.cuda.get_device_properties(0)
-        found |= {"device": about.name, "memory": about.total_memory, "cuda": torch.version.cuda}
+    look = "import json, torch; a = torch.cuda.get_device_properties(0); print(json.dumps({'device': a.name, "
+    look += "'memory': a.total_memory, 'cuda': torch.version.cuda}))"
+    if not small:
+        done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
+        found |= {} if done.returncode else json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def keep_within(out):
+def set_aside(out, name, copy):
+    """Move what an earlier call left of a step beside the folder: whatever is there afterwards is of this call."""
+    for file in RESULTS[name]:
+        if (out / file).is_file():
+            (out / file).replace(out.with_name(f"{out.name}.before-{file}"))
+        if copy:
+            (copy / file).unlink(missing_ok=True)
+
+
+def copy_results(out, copy):
+    """Copy what has changed of the results to another folder; what cannot be copied stays where it is."""
+    if copy and not (out / OUTCOMES).is_file():
+        (copy / OUTCOMES).unlink(missing_ok=True)
+    for path in shown(out) if copy else ():
+        with suppress(OSError, InputError):
+            to = copy / path.name
+            if to.is_file() and to.stat().st_mtime_ns == path.stat().st_mtime_ns:
+                continue
+            with atomic_path(to) as temporary:
+                shutil.copy2(path, temporary)
+
+
+def shown(out):
+    """The files of a folder but the hidden ones, which are locks and files that are being written."""
+    return [path for path in out.iterdir() if path.is_file() and not path.name.startswith(".")]
+
+
+def keep_within(out, copy=None):
     """Leave out what is beyond MOST_BYTES or MOST_FILES: names of the files left out."""
     left = []
     for name in OPTIONAL:
-        files = [p for p in out.iterdir() if p.is_file()]
+        files = shown(out)
         if len(files) <= MOST_FILES and sum(p.stat().st_size for p in files) <= MOST_BYTES:
             break
         if (out / name).is_file():
             (out / name).rename(out.with_name(f"{out.name}.left-{name}"))
+            (copy / name).unlink(missing_ok=True) if copy else None
             left.append(name)
     return left
 
@@ -176,7 +231,7 @@ def say_it(words):
 
 
 def earlier(out, small):
-    """The steps that an earlier call left in session.json."""
+    """The steps that an earlier call left in session.json; one that ran when it was killed among them."""
     path = out / "session.json"
     if not path.is_file():
         return {}
@@ -188,44 +243,82 @@ def earlier(out, small):
     if was != small:
         kinds = ("a rehearsal", "a session on a GPU")
         raise InputError(f"{out} holds {kinds[not was]}, and this is {kinds[not small]}: name another --out.")
+    if (name := found.get("running")) in FAILED:
+        done = {"status": -signal.SIGKILL, "seconds": 0.0, "stopped_by_the_clock": False, "stopped_by": "SIGKILL"}
+        steps[name] = done | {"machine": found.get("machine"), "output": [], "command": []}
     return steps
 
 
-def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it):
-    """Run the steps and return the exit status."""
+class Record:
+    """session.json: written after everything that happens, and where it cannot be written the session goes on."""
+
+    def __init__(self, out, copy, **about):
+        self.out, self.copy, self.told, self.said = out, copy, about, False
+
+    def keep(self, say, **more):
+        status = sum(FAILED[n] for n, step in self.told["steps"].items() if step["status"])
+        try:
+            text = json.dumps(self.told | {"status": status} | more, indent=1) + "\n"
+            write_text(self.out / "session.json", text)
+        except (OSError, InputError) as error:
+            if not self.said:
+                say(f"session.json is not up to date: {error}")
+            self.said = True
+        copy_results(self.out, self.copy)
+
+
+def told_of(out, name):
+    """What a step's own results say of it; nothing where they cannot be read or written."""
+    tell = {"tests": told_tests, "ladder": told_ladder}.get(name)
+    try:
+        return {name: tell(out)} if tell else {}
+    except (OSError, InputError) as error:
+        return {name: None, "lost": str(error)}
+
+
+def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it, stop_after=None, copy=None):
+    """Run the steps and return the exit status.
+
+    minutes: of all the steps, which the ladder's share is planned by. stop_after: seconds after which this call ends.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    about = machine()
-    told = {"machine": about, "minutes": minutes, "small": small, "steps": earlier(out, small)}
-    until, failed, left = time.time() + 60 * minutes, 0, list(only)
+    with one_at_a_time(out / "session.json", wait=False) as mine:
+        if not mine:
+            raise InputError(f"another session is at work on {out}: wait until it ends, or name another --out.")
+        return session_alone(out, small, minutes, only, text, tests, say, stop_after, copy)
 
-    def keep(**more):
-        status = sum(FAILED[n] for n, step in told["steps"].items() if step["status"])
-        write_text(out / "session.json", json.dumps(told | {"status": status} | more, indent=1) + "\n")
 
+def session_alone(out, small, minutes, only, text, tests, say, stop_after, copy):
+    began, steps, shares = time.time(), earlier(out, small), {n: SHARES[n] for n in only}
+    record = Record(out, copy, machine=machine(small), minutes=minutes, small=small, steps=steps)
+    until, failed, left = began + min(60 * minutes, stop_after or math.inf), 0, list(only)
+    if (out / OUTCOMES).is_file():  # of a session that was killed
+        steps.get("tests", {}).update(told_of(out, "tests"))
     with asked() as came:
         for i, name in enumerate(only):
-            shares = [SHARES[n] for n in only[i:]]  # what a step leaves over goes to those after it
-            limit = (until - time.time()) * shares[0] / sum(shares)
+            limit = (until - time.time()) * shares[name] / sum(shares[n] for n in only[i:])  # what one leaves over, too
             if came or limit <= 0:
                 break
             left.remove(name)
-            limits = dict.fromkeys(FAILED, limit / 60)
+            limits, planned = dict.fromkeys(FAILED, limit / 60), limit / 60
+            if stop_after:
+                planned = minutes * shares[name] / sum(shares.values())  # the same in every call
             say(f"{name}: at most {limit / 60:.1f} minutes")
-            keep(running=name)
-            (out / OUTCOMES).unlink(missing_ok=True)
-            done = run_step(commands(out, small, limits, text, tests)[name], limit, came)
-            done |= {"machine": about["device"], "minutes": round(limit / 60, 2)}
-            done |= {"tests": told_tests(out)} if name == "tests" else {}
-            done |= {"ladder": told_ladder(out)} if name == "ladder" else {}
-            told["steps"][name] = done
+            set_aside(out, name, copy)
+            steps.pop(name, None)
+            record.keep(say, running=name)
+            command = commands(out, small, limits, planned, text, tests)[name]
+            done = run_step(command, limit, came, lambda: copy_results(out, copy))
+            steps[name] = done | {"machine": record.told["machine"], "minutes": round(limit / 60, 2)}
+            steps[name] |= told_of(out, name)
             failed += FAILED[name] if done["status"] else 0
-            keep()
+            record.keep(say)
             say("\n".join(done["output"][-12:]))
-            say(f"{name}: {'failed' if done['status'] else 'done'} after {done['seconds']} s")
-        beside = keep_within(out)
+            say(f"{name}: {ended(done)} after {done['seconds']} s")
+        beside = keep_within(out, copy)
         more = ({"left_out": beside} if beside else {}) | ({"not_run": left} if left else {})
         more |= {"stopped_by": signal.Signals(came[0]).name} if came else {}
-        keep(**more)
+        record.keep(say, **more)
     if beside:
         say(f"left beside {out}, so that all results are at most {MOST_BYTES / 1e6:.0f} MB: {', '.join(beside)}")
     if left:
@@ -235,31 +328,41 @@ def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it)
     return 128 + came[0] if came else failed + sum(FAILED[name] for name in left)
 
 
+def ended(step):
+    """How a step ended, in words."""
+    if "stopped_by" in step:
+        return f"stopped by {step['stopped_by']}"
+    if step["stopped_by_the_clock"]:
+        return "stopped by the clock"
+    return {0: "done", INCOMPLETE: "not finished"}.get(step["status"], "failed")
+
+
 def check(args):
     """Refuse, before anything is run, what would only be found later."""
-    from training.large import check_text
-
-    if not args.minutes > 0:
-        raise InputError(f"--minutes {args.minutes:g}: it takes a number above 0.")
+    for name in ("minutes", "stop_after"):
+        if (value := getattr(args, name)) is not None and not value > 0:
+            raise InputError(f"--{name.replace('_', '-')} {value:g}: it takes a number above 0.")
     if args.text or ("ladder" in args.only and not args.small):
         check_text(args.text)
     if args.small and args.text:
         raise InputError("--small trains on the tokens that a checkout holds: leave --text out.")
-    try:
-        args.out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=args.out).close()
-        tempfile.TemporaryFile(dir=args.out.resolve().parent).close()  # the ladder's checkpoints lie beside it
-    except OSError as error:
-        raise InputError(
-            f"--out {args.out}: results cannot be written there ({error.strerror}): name another folder."
-        ) from None
+    beside = args.out.resolve().parent  # the ladder's checkpoints lie there
+    for option, folder in (("--copy-to", args.copy_to), ("--out", args.out), ("--out", beside)):
+        try:
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder) as file:
+                    file.write(b"x" * LEAST_ROOM)
+        except OSError as error:
+            given = args.copy_to if option == "--copy-to" else args.out
+            raise InputError(
+                f"{option} {given}: results cannot be written there ({error.strerror}): name another folder."
+            ) from None
     earlier(args.out.resolve(), args.small)
 
 
 def pack(path):
     """Write the archive of what a bare machine needs, with the token ids; returns {name: bytes} of its parts."""
-    from training.large import carried_file
-
     ids = carried_file()
     if not ids.is_file():
         raise InputError(f"there are no token ids in {ids}: write them with `python -m training.large carry`.")
@@ -285,7 +388,9 @@ def main(argv=None):
     parser = argparse.ArgumentParser("python -m benchmarks.gpu_session", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("gpu-results"), help="folder of the results")
     parser.add_argument("--small", action="store_true", help="rehearse every step in miniature on a processor")
-    parser.add_argument("--minutes", type=float, default=25.0, help="in all")
+    parser.add_argument("--minutes", type=float, default=25.0, help="of all steps; the ladder is planned by its share")
+    parser.add_argument("--stop-after", type=float, metavar="SECONDS", help="end this call then, to go on in another")
+    parser.add_argument("--copy-to", type=Path, metavar="FOLDER", help="copy the results there as they come")
     parser.add_argument("--only", nargs="+", choices=list(FAILED), default=list(FAILED), help="some of the steps")
     parser.add_argument("--text", type=Path, help="token ids, where they are not in results/training/carried.npz")
     parser.add_argument("--tests", default="tests/gpu", help="what pytest runs")
@@ -299,14 +404,15 @@ def main(argv=None):
             )
             print(f"{args.pack.stat().st_size / 1e6:8.1f} MB  {args.pack}")
             return 0
-        if not args.small and machine()["device"].startswith("a processor"):
+        if not args.small and machine(False)["device"].startswith("a processor"):
             raise InputError("there is no CUDA device here: rehearse with --small, or run this where there is one.")
         check(args)
+        order = [name for name in FAILED if name in args.only]
+        more = {"stop_after": args.stop_after, "copy": args.copy_to and args.copy_to.resolve()}
+        return session(args.out.resolve(), args.small, args.minutes, order, args.text, args.tests, **more)
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
-    order = [name for name in FAILED if name in args.only]
-    return session(args.out.resolve(), args.small, args.minutes, order, args.text, args.tests)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.contenders import CONTENDERS, GIVES
+from benchmarks.gpu_session import ended
 from benchmarks.ranks import RESULTS, load, summary
 
 GOALS = {  # times faster than a contender that this library set out to be; and peak memory, MB above the model
@@ -84,8 +85,14 @@ def gpu_text():
     """What was measured and run on a GPU, from the results files alone; a rehearsal on a processor is none."""
     from benchmarks import gpu
 
-    found, steps = held(GPU), session_lines(held(GPU.with_name("session.json")))
+    told = held(GPU.with_name("session.json"))
+    found, steps = held(GPU), session_lines(told)
     if found and not found["device"].startswith("a processor"):
+        step = told["steps"].get("benchmark") if steps else None
+        if step and ended(step) == "failed":
+            return "\n".join(["The benchmark failed, so the table that it left is not shown.", "", *steps])
+        if step and step["machine"]["device"] != found["device"]:
+            return "\n".join([f"`gpu.json` is of {found['device']}, of another session than this:", "", *steps])
         return "\n".join([gpu.table(found), *([""] if steps else []), *steps])
     if steps:
         return "\n".join(["The benchmark has left no results of a GPU: there is no `results/gpu.json`.", "", *steps])
@@ -103,14 +110,12 @@ def session_lines(told):
     """How the steps of a session on a GPU ended, a line each."""
     if not told or told["small"]:
         return []
-    lines = [f"The session ran on {told['machine']['device']}, torch {told['machine']['torch']}:", ""]
+    lines = ["The steps of the session:", ""]
     for name in ("tests", "benchmark", "ladder"):
         step = told["steps"].get(name)
         if step is None:
             lines.append(f"* {name}: not run")
             continue
-        ended = "stopped by the clock" if step["stopped_by_the_clock"] else "done" if not step["status"] else "failed"
-        ended = f"stopped by {step['stopped_by']}" if "stopped_by" in step else ended
         tests, ladder = step.get("tests"), step.get("ladder")
         more = "; ".join(f"{tests[kind]} {kind}" for kind in ("passed", "failure", "error", "skipped")) if tests else ""
         if tests and (tests["not_ended"] or tests["not_begun"]):
@@ -118,7 +123,9 @@ def session_lines(told):
         if ladder:
             lost = ladder["not_finished"]
             more = f"{ladder['models']} models" + (f"; not finished: {', '.join(lost)}" if lost else "")
-        lines.append(f"* {name}: {ended} after {step['seconds']:,.0f} s" + (f"; {more}" if more else ""))
+        where = f"{step['machine']['device']}, torch {step['machine']['torch']}"
+        spent = f" after {step['seconds']:,.0f} s" if step["seconds"] else ""
+        lines.append(f"* {name}: {ended(step)}{spent}, on {where}" + (f"; {more}" if more else ""))
     return lines
 
 

@@ -52,7 +52,7 @@ MORE = 1.1  # times the tokens, for which what was trained by an earlier plan is
 LEAST = 0.5  # of the planned tokens: with fewer the largest size is left out
 START, END = 20, 40  # seconds: of a process until its first step; kept for the counts at the end
 MOST_BYTES = 15_000_000  # of the file of weights
-STOPPED = 3  # exit status: the time of the call ended before every model was finished; run again, it goes on
+STOPPED = 75  # exit status: the time of the call ended before every model was finished; run again, it goes on
 AGREE = 0.02  # nats by which the losses of recorded steps may differ from those of steps launched one by one
 
 

@@ -16,7 +16,9 @@ import torch
 from benchmarks import counting, gpu, gpu_session, heads, report
 from rbplib.ranks.engine import head_ranks
 from rbplib.ranks.exchange import read_counts
+from rbplib.settings import InputError
 from tests.gpu.devices import alive
+from training import carried
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = ("pandas", "pyarrow", "datasets", "matplotlib", "scipy", "statsmodels", "psutil", "accelerate")
@@ -88,7 +90,7 @@ def test_a_step_that_fails_or_hangs_leaves_the_others(tmp_path, monkeypatch, cap
     assert [step["status"] for step in said["steps"].values()] == [3, -9, 0] and said["status"] == 30
     assert [step["stopped_by_the_clock"] for step in said["steps"].values()] == [False, True, False]
     assert said["steps"]["benchmark"]["output"] == ["begun"] and said["steps"]["benchmark"]["seconds"] < 30
-    assert made.is_file() and "benchmark: failed" in capsys.readouterr().out
+    assert made.is_file() and "benchmark: stopped by the clock" in capsys.readouterr().out
 
 
 SLOW = """
@@ -149,6 +151,97 @@ def test_a_later_call_keeps_the_record_of_an_earlier_one(tmp_path, monkeypatch, 
     assert "is not the record of a session" in capsys.readouterr().err
 
 
+KILLED = """
+import sys
+from pathlib import Path
+from benchmarks import gpu_session
+steps = {"tests": "print('fine')", "benchmark": Path(sys.argv[2]).read_text()}
+gpu_session.commands = lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()}
+gpu_session.session(Path(sys.argv[1]), True, 4.0, list(steps))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own signal is Linux's")
+def test_a_session_that_is_killed_leaves_no_step_running_and_the_next_one_tells_it(tmp_path, monkeypatch, capsys):
+    out, step = tmp_path / "out", tmp_path / "step.py"
+    begun = "import os, pathlib, time; p = pathlib.Path({!r}); p.with_suffix('.t').write_text(str(os.getpid()));"
+    step.write_text(begun.format(str(tmp_path / "pid")) + " p.with_suffix('.t').rename(p); time.sleep(60)")
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(out), str(step)], cwd=ROOT) as killed:
+        while not (tmp_path / "pid").is_file():
+            assert killed.poll() is None
+            time.sleep(0.02)
+        assert gpu_session.main(["--small", "--only", "ladder", "--out", str(out)]) == 2
+        assert "another session is at work on" in capsys.readouterr().err
+        killed.kill()
+    until, pid = time.time() + 20, int((tmp_path / "pid").read_text())
+    while alive(pid) and time.time() < until:
+        time.sleep(0.05)
+    assert not alive(pid)
+    (out / gpu_session.OUTCOMES).write_text('{"collected": 2}\n{"begun": "a"}\n')  # as if it had been the tests
+    said = json.loads((out / "session.json").read_text())
+    assert said["running"] == "benchmark"
+    (out / "session.json").write_text(json.dumps(said | {"running": "tests"}))
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
+    assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0
+    steps = json.loads((out / "session.json").read_text())["steps"]
+    assert steps["tests"]["stopped_by"] == "SIGKILL" and steps["tests"]["tests"]["not_ended"] == ["a"]
+    assert steps["ladder"]["status"] == 0 and not (out / gpu_session.OUTCOMES).exists()
+
+
+def test_what_an_earlier_call_left_is_not_taken_for_new_and_results_are_copied(tmp_path, monkeypatch):
+    """A step that is run again and leaves nothing has nothing in the folder, nor in the copy; the others' stay."""
+    out, copy = tmp_path / "out", tmp_path / "copy"
+    copy.mkdir()
+    writes = "import pathlib; pathlib.Path({!r}).write_text('{{}}')"
+    steps = {"benchmark": writes.format(str(out / "gpu.json")), "ladder": writes.format(str(out / "ladder.counts"))}
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
+    assert gpu_session.session(out, True, 1.0, list(steps), copy=copy) == 0
+    assert {p.name for p in copy.iterdir()} == {"gpu.json", "ladder.counts", "session.json"}
+    steps["benchmark"] = "import sys; sys.exit(1)"
+    assert gpu_session.session(out, True, 1.0, ["benchmark"], copy=copy) == 20
+    for folder in (out, copy):
+        assert {p.name for p in folder.iterdir()} == {"ladder.counts", "session.json"}
+    assert (tmp_path / "out.before-gpu.json").is_file()
+    said = json.loads((copy / "session.json").read_text())
+    assert {n: (s["status"], s["machine"] == said["machine"]) for n, s in said["steps"].items()} == {
+        "benchmark": (1, True), "ladder": (0, True),
+    }  # fmt: skip
+
+
+def test_a_call_ends_after_its_seconds_and_the_ladder_keeps_its_plan(tmp_path, monkeypatch):
+    made, real = [], gpu_session.commands
+
+    def commands(*given):
+        made.append(real(*given))
+        return dict.fromkeys(made[-1], [sys.executable, "-c", "import time; time.sleep(0.3)"])
+
+    def number(command, option):
+        return float(command[command.index(option) + 1])
+
+    monkeypatch.setattr(gpu_session, "commands", commands)
+    assert gpu_session.session(tmp_path / "a", True, 15.0, ["ladder"], stop_after=560.0) == 0
+    assert gpu_session.session(tmp_path / "a", True, 15.0, ["ladder"], stop_after=100.0) == 0
+    assert [number(m["ladder"], "--minutes") for m in made] == [14.5, 14.5]
+    assert number(made[0]["ladder"], "--stop-after") == pytest.approx(530, abs=3)
+    assert number(made[1]["ladder"], "--stop-after") == pytest.approx(70, abs=3)
+    assert gpu_session.session(tmp_path / "b", True, 25.0, ["tests", "benchmark"], stop_after=0.2) == 30  # of the clock
+    steps = json.loads((tmp_path / "b" / "session.json").read_text())
+    assert steps["steps"]["tests"]["stopped_by_the_clock"] and steps["steps"]["tests"]["seconds"] < 30
+
+
+def test_a_full_disk_ends_no_session(tmp_path, monkeypatch, capsys):
+    def full(*a):
+        raise InputError("there is no room")
+
+    steps = {"tests": "print('fine')", "ladder": "print('fine')"}
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
+    monkeypatch.setattr(gpu_session, "write_text", full)
+    monkeypatch.setattr(gpu_session, "told_tests", full)
+    assert gpu_session.session(tmp_path / "out", True, 1.0, list(steps)) == 0
+    said = capsys.readouterr().out
+    assert said.count("session.json is not up to date: there is no room") == 1 and "ladder: done" in said
+
+
 TESTS = """
 import time, pytest
 def test_one(): pass
@@ -194,8 +287,9 @@ def test_tests_that_the_clock_stops_leave_what_they_had(tmp_path):
 
 def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu_session, "session", lambda *a: pytest.fail("it began"))
-    monkeypatch.setattr(gpu_session, "machine", lambda: {"device": "a GPU"})
-    monkeypatch.setattr("training.carried.carried_file", lambda: tmp_path / "none.npz")
+    monkeypatch.setattr(gpu_session, "machine", lambda small: {"device": "a GPU"})
+    for module in (gpu_session, carried):
+        monkeypatch.setattr(module, "carried_file", lambda: tmp_path / "none.npz")
     file, out = tmp_path / "file", str(tmp_path / "out")
     file.write_text("x")
     for given, said in (
@@ -205,12 +299,14 @@ def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeyp
         (["--out", out], f"there are no token ids in {tmp_path / 'none.npz'}"),
         (["--out", out, "--text", str(file)], f"{file} holds no token ids as"),
         (["--small", "--out", out, "--minutes", "0"], "--minutes 0: it takes a number above 0"),
+        (["--small", "--out", out, "--stop-after", "-1"], "--stop-after -1: it takes a number above 0"),
+        (["--small", "--out", out, "--copy-to", str(file)], f"--copy-to {file}: results cannot be written there"),
         (["--pack", str(tmp_path / "none" / "a.tar")], "there are no token ids"),
     ):
         assert gpu_session.main(given) == 2
         err = capsys.readouterr().err
         assert err.startswith(said) and len(err.splitlines()) == 1, err
-    monkeypatch.setattr("training.carried.carried_file", lambda: file)
+    monkeypatch.setattr(gpu_session, "carried_file", lambda: file)
     for path in (tmp_path / "none" / "a.tar", tmp_path):
         assert gpu_session.main(["--pack", str(path)]) == 2
         assert "it takes a file's name in a folder that is there" in capsys.readouterr().err
@@ -232,7 +328,7 @@ def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkey
     import tarfile
 
     ids = tmp_path / "ids.npz"
-    monkeypatch.setattr("training.carried.carried_file", lambda: ids)
+    monkeypatch.setattr(gpu_session, "carried_file", lambda: ids)
     assert gpu_session.main(["--pack", str(tmp_path / "a.tar")]) == 2 and not (tmp_path / "a.tar").exists()
     assert "python -m training.large carry" in capsys.readouterr().err
     ids.write_bytes(b"x" * 1000)
@@ -321,6 +417,7 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
         {"device": "NVIDIA X", "torch": "2.11"},
         {"status": 0, "seconds": 61.2, "stopped_by_the_clock": False},
     )
+    done |= {"machine": machine}
     tests = {"passed": 7, "failure": 1, "error": 0, "skipped": 0, "not_ended": ["t"], "not_begun": 4}
     steps = {"tests": done | {"status": -15, "stopped_by": "SIGTERM", "tests": tests}}
     steps |= {"ladder": done | {"ladder": {"models": 2, "not_finished": ["1.9k-43"], "note": ""}}}
@@ -331,10 +428,21 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
     said = report.gpu_text()
     assert "No CUDA line" not in said and "The benchmark has left no results of a GPU" in said
     assert (
-        "tests: stopped by SIGTERM after 61 s; 7 passed; 1 failure; 0 error; 0 skipped; 1 begun and not ended, 4"
-        in said
+        "tests: stopped by SIGTERM after 61 s, on NVIDIA X, torch 2.11; 7 passed; 1 failure; 0 error; 0 skipped; "
+        "1 begun and not ended, 4" in said
     )
-    assert "* ladder: done after 61 s; 2 models; not finished: 1.9k-43" in said
+    assert "* ladder: done after 61 s, on NVIDIA X, torch 2.11; 2 models; not finished: 1.9k-43" in said
+    (tmp_path / "gpu.json").write_text(json.dumps(found | {"table": gpu.table(found)}))
+    for more, shown in (
+        ({"status": gpu.INCOMPLETE}, "* benchmark: not finished after 61 s"),
+        ({"status": -15, "stopped_by_the_clock": True}, "* benchmark: stopped by the clock after 61 s"),
+        ({"status": 1}, "The benchmark failed, so the table that it left is not shown."),
+        ({"machine": {"device": "NVIDIA Y", "torch": "2.11"}}, "`gpu.json` is of NVIDIA X, of another session"),
+    ):
+        told = session | {"steps": steps | {"benchmark": done | more}}
+        (tmp_path / "session.json").write_text(json.dumps(told))
+        assert shown in report.gpu_text() and ("| 410M |" in report.gpu_text()) == shown.startswith("*")
+    (tmp_path / "gpu.json").unlink()
     (tmp_path / "session.json").write_text(json.dumps(session | {"small": True}))
     assert "No CUDA line" in report.gpu_text()
 
