@@ -37,6 +37,9 @@ def show(app, pagename, templatename, context, doctree):
     """Say on the page that asks for it what came of it."""
     if MARK not in context.get("body", ""):
         return
+    if app.builder.name != "html":
+        context["body"] = context["body"].replace(MARK, "<p>The bundle stands on this page of the book as a site.</p>")
+        return
     said = "its program is not here."
     if made := getattr(app, "labs", None):
         made.said = made.communicate()[1] if made.returncode is None else made.said

@@ -110,9 +110,10 @@ def as_html(text):
     reader = MarkdownIt().use(dollarmath_plugin, renderer=lambda tex, _: tex2mathml(spaced.sub(r"\\log\\,", tex)))
     title = html.escape(text.partition("\n")[0].lstrip("# "))
     head = (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n<style>{STYLE}</style>\n'
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'
     )
-    return f"{head}{reader.render(text)}"
+    body = reader.render(text).replace(' class="math inline"', "")  # no script has to set them
+    return f"{head}\n<title>{title}</title>\n<style>{STYLE}</style>\n<main>\n{body}</main>\n"
 
 
 def sheets(solutions, folder=None):

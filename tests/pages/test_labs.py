@@ -160,7 +160,13 @@ def test_sheets_are_pages_of_their_own_as_well(class_room):
         student, teacher = (class_room[0] / who / f"{page.stem}.html" for who in ("student", "teacher"))
         html = student.read_text()
         assert html.count("<h2>Task: ") == page.read_text().count("{exercise}") and "Solution" not in html
-        assert "<math" in html and "$" not in html and not re.search(r"<(script|link|img)", html)
+        assert (
+            "<math" in html
+            and 'class="math' not in html
+            and "<main>" in html
+            and "$" not in html
+            and not re.search(r"<(script|link|img)", html)
+        )
         assert teacher.read_text().count("What you will see") > 3
 
 

@@ -41,7 +41,7 @@ def planted(digest="the digest"):
         new_code_cell("import first", metadata=hidden),
         new_markdown_cell("## Results"),
         new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
-        new_code_cell("second()", metadata=hidden, outputs=[shown("A sentence.")]),
+        new_code_cell("second()", metadata=hidden, outputs=[shown("A sentence."), shown("For a slide.", "slide")]),
         new_code_cell("draw()", metadata=hidden, outputs=[drawn("One."), drawn("Another.", fold="More & <more>"), see]),
         new_code_cell("move()", metadata=hidden, outputs=[moving, drawn("Long. " * 60)]),
         new_markdown_cell("## The answer stands here"),
@@ -115,6 +115,9 @@ def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
     assert page.index("Opening words") < page.index("It agrees.") < page.index("Results</h2>" if 0 else "Results<")
     said = page.split("It agrees.")[1].split("</ul>")[0]
     assert "−log p<sub>N</sub> rises" in said and "p_N</span>" in said
+    assert page.index("A sentence.") < page.index(
+        "For a slide."
+    )  # it is said on a slide as well, and stays where it is
     assert "The answer stands here" not in page and "math" in page.split("It agrees.")[1][:200]
 
 
