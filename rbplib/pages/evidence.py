@@ -107,7 +107,7 @@ def case(tables, curve, n_bootstrap, seed):
         new_laws=laws if trained_kind(curve.family, curve.corpus) is False else [],
         recurrent=laws if any(word in curve.family for word in RECURRENT) else [],
         far=broken,
-        far_drops=[dropped(*pair) for pair in pairwise(broken)],
+        far_drops=[SimpleNamespace(k=b.k, r2_drop=a.r2 - b.r2) for a, b in pairwise(broken)],
         rises=[risen(*found) for found in rise],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
         run_laws=run_cases(run_laws(tables, *fit_in, n_bootstrap=0)),
@@ -144,11 +144,6 @@ def bent(found, k):
     """The one case of all bends at one k, from their Contrasts; none where there are none."""
     below = f"{sum(one.value < 0 for one in found)} of {len(found)}"
     return [SimpleNamespace(k=k, below=below, **vars(pooled(found)))] if found else []
-
-
-def dropped(law, larger):
-    """By how much R² falls from one law to that at the next larger k."""
-    return SimpleNamespace(corpus=law.corpus, family=law.family, k=larger.k, r2_drop=law.r2 - larger.r2)
 
 
 def run_cases(laws):
@@ -210,5 +205,5 @@ def ladder(frame):
     sizes = (fine["S"], np.log(fine["S"])) if fine["S"].nunique() > 3 and fine["mu/sigma"].nunique() > 1 else ()
     size_r2, log_size_r2 = [np.corrcoef(x, fine["mu/sigma"])[0, 1] ** 2 for x in sizes] or (np.nan, np.nan)
     return SimpleNamespace(
-        size_r2=size_r2, log_size_r2=log_size_r2, log_size_lead=log_size_r2 - size_r2, sizes=len(fine)
+        size_r2=size_r2, log_size_r2=log_size_r2, lead_of_log_size=log_size_r2 - size_r2, sizes=len(fine)
     )

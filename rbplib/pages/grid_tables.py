@@ -71,8 +71,10 @@ def form_frame(found, losses):
             for kind, left in joint.groupings(*place[:2]).items():
                 own = joint.compared(errors := joint.held_out(*place, left))
                 ahead = leads(errors[["additive", "product"]])
-                parts.append(own.assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0, sum_ahead=ahead))
-    columns = ["corpus", "loss", "left", "k", "form", "rmse", "sum_ahead"]
+                parts.append(
+                    own.assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0, better_beyond_the_spread=ahead)
+                )
+    columns = ["corpus", "loss", "left", "k", "form", "rmse", "better_beyond_the_spread"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
@@ -151,7 +153,10 @@ def grid_kinds(bent, forms, ratios, exponents, ahead):
     own = []
     for (corpus, k, left), rows in forms.groupby(["corpus", "k", "left"], sort=False):
         rmse = rows.set_index("form")["rmse"].reindex(list(joint.FORMS))
-        case = {"lead": rmse["additive"] / rmse["product"], "sum_ahead": rows["sum_ahead"].iloc[0]}
+        case = {
+            "lead": rmse["additive"] / rmse["product"],
+            "better_beyond_the_spread": rows["better_beyond_the_spread"].iloc[0],
+        }
         own.append(SimpleNamespace(corpus=corpus, k=k, left=left, **case))
     forecasts = tally(ahead)
     for case in forecasts:

@@ -61,7 +61,7 @@ def entropy_cases(curves, ks):
     """Does cross-entropy tell RBP_k? A quadratic in its log is fitted to log(-log RBP_k) of all models on one corpus.
 
     A case for each corpus, k and size of vocabulary (losses per token of unlike ones are not compared): models, r2, sd
-    of the residuals, times that between trainings of one size, curve_p (F test of the two variances; NaN: unknown).
+    of the residuals, times that between trainings of one size, p_of_one_curve (F test of these; NaN: none known).
     """
     from scipy.special import fdtrc
 
@@ -77,6 +77,6 @@ def entropy_cases(curves, ks):
         variance, _, df = max((loss.training_variance() for _, loss in pairs), key=itemgetter(2))
         case = SimpleNamespace(corpus=corpus, k=k, models=len(x), r2=1 - squares / np.var(y) / len(y))
         case.sd, case.times = np.sqrt(squares / spare), np.sqrt(squares / spare / variance)
-        case.curve_p = float(fdtrc(spare, df, case.times**2)) if df else np.nan
+        case.p_of_one_curve = float(fdtrc(spare, df, case.times**2)) if df else np.nan
         cases.append(case)
     return cases

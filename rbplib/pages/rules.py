@@ -12,7 +12,6 @@ from rbplib.settings import InputError, given, held, nearest, read_yaml
 BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
 NUMBERS = {  # of a rule, in words; others are shown by their names
-    "r2": "R²",
     "alpha": "the exponent",
     "not_rejected": "no noise known rejects it at 5%",
     "text_not_rejected": "the choice of text does not reject it at 5%",
@@ -21,17 +20,10 @@ NUMBERS = {  # of a rule, in words; others are shown by their names
     "share": "the share of intervals that hold",
     "line_share": "the share of the line's own intervals that hold",
     "ratio": "the ratio of exponents",
-    "given": "how much of the difference it gives",
     "nearer": "how much nearer to 1 the ratio comes",
     "beyond": "the fall beyond two standard errors",
     "error_20": "the error of Eq. 20 in percent",
     "error_21": "that of Eq. 21",
-    "curve_p": "p of one curve",
-    "misfit": "the misfit of RBP_k",
-    "sum_ahead": "better beyond the spread of groups",
-    "log_size_r2": "R² against log S",
-    "log_size_lead": "its lead over that against S",
-    "r2_drop": "the fall of R²",
     "zipf_lead": "the lead over a power law, in nats,",
 }
 CONDITIONS = {
@@ -88,7 +80,10 @@ class Claim:
         told = []
         for name, conditions in (self.holds or {}).items():
             words = " and ".join(ends(*one) for one in conditions.items())
-            told.append(NUMBERS.get(name, name.replace("_", " ")) + f" {words}" * (conditions != {"at least": 1}))
+            told.append(
+                NUMBERS.get(name, name.replace("_", " ").replace("r2", "R²"))
+                + f" {words}" * (conditions != {"at least": 1})
+            )
         return ", ".join(told)
 
 

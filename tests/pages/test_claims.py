@@ -105,7 +105,7 @@ def planted_kinds():
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
         "forecasts": [SimpleNamespace(share=0.95, line_share=0.9)],
-        "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, log_size_lead=0.4)],
+        "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, lead_of_log_size=0.4)],
         "falls": [SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0)],
         "fall_shares": [SimpleNamespace(given=1.0, kaplan=1.0)],
         "joint_errors": [SimpleNamespace(sum_over_product=0.9, kaplan_over_sum=0.9)],
@@ -431,8 +431,8 @@ def test_training_question_needs_no_measurement():
 def test_one_curve_of_cross_entropy_is_told_from_several():
     """Trainings of 1% about one curve pass; families that lie 5% to either side of it do not, at any k counted."""
     (one,), (apart,) = planted_entropies(), planted_entropies(off=0.05)
-    assert (one.k, one.models) == (1, 30) and one.sd == pytest.approx(0.01, rel=0.4) and one.curve_p > 0.05
-    assert apart.curve_p < 1e-6 and apart.times == pytest.approx(5, rel=0.5)
+    assert (one.k, one.models) == (1, 30) and one.sd == pytest.approx(0.01, rel=0.4) and one.p_of_one_curve > 0.05
+    assert apart.p_of_one_curve < 1e-6 and apart.times == pytest.approx(5, rel=0.5)
     assert not claims.holds(RULES["beyond_entropy"].holds, one) and claims.holds(RULES["beyond_entropy"].holds, apart)
 
 
