@@ -14,6 +14,7 @@ from rbplib.laws.forecast import held_out_forecasts, published_losses, tried
 from rbplib.pages import appendix
 from rbplib.pages.law_tables import form_frame
 
+WORDS = ("-log acc", "log ppl")  # both losses of the last words of LAMBADA
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
 
@@ -54,15 +55,11 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
     by_size = [ladders.published_law(name) for name in published.families() if "shots" not in name]
     forms = form_frame(by_size)  # a line says too little of a larger model under whose loss there is a floor: below 0
-    words = [
-        (p, ladders.published_law(p.law.family, "log ppl").law)
-        for p in by_size
-        if p.law.family in published.families("log ppl")
-    ]
+    both = {n: [ladders.published_law(n, of).law.alpha for of in WORDS] for n in published.families(WORDS[1])}
     for name, text in (("fixed", ladders.FIXED), ("grows", ladders.GROWS)):
         forms[name] = forms["line, 1 out"].where(forms["text"] == text)
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
-        "word_pairs": [SimpleNamespace(family=w.family, ratio=p.law.alpha / w.alpha) for p, w in words],
+        "word_pairs": [SimpleNamespace(family=n, ratio=first / other) for n, (first, other) in both.items()],
         "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
         "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
         "published_forecasts": tried(held_out_forecasts(published_losses())),

@@ -157,11 +157,9 @@ def sentences(book, run, rows):
     )
     said = [f"{len(rows):,} numbers ({distinct:,} that differ in case, name or value; others stand on several pages): "]
     said[0] += ", ".join(f"{n:,} {found}" for found, n in met.items()) or "none compared"
-    if len(free):
-        low, high = (free["allowed"] / free["width"]).agg(["min", "max"])
-        said += [
-            f"{len(free):,} ends of bootstrap intervals are not equal: {low:.1%} to {high:.1%} of the width is allowed"
-        ]
+    if len(share := free["allowed"] / free["width"]):
+        apart = f"{share.min():.1%} to {share.max():.1%} of the width is allowed"
+        said += [f"{len(share):,} ends of bootstrap intervals are not equal: {apart}"]
     elif same_resamples(book, run):
         said += ["rank tables, seeds and numpy are the same, so resamples are: no interval may move beyond rounding"]
     same = {c: sum(book["tables"][t][c] == run["tables"][t][c] for t in places) for c in COLUMNS}

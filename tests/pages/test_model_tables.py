@@ -8,22 +8,21 @@ from rbplib.pages import model_tables
 from tests.conftest import ROOT
 
 
-def table(family, model, ident, S=10, **more):
-    told = {"family": family, "model": model, "model_id": ident, "nonembedding_params": S, "total_params": 40}
-    return SimpleNamespace(record=told | {"vocab_size": 7, "window": 256} | more)
+def table(family, model, ident):
+    return SimpleNamespace(record={"family": family, "model": model, "model_id": ident})
 
 
 def test_repeats_and_grid_are_counted_and_no_model_twice(monkeypatch):
     """The first page once said 30 models where verdicts rest on 77 records."""
     ladder = {("nano-pythia", c): [table("nano-pythia", "1.9k", "a"), table("nano-pythia", "22k", "b")] for c in "xy"}
     again = {"x": [table("nano-pythia-seeds", "1.9k", "a"), table("nano-pythia-seeds", "1.9k-43", "c")]}
-    wide = {("nano-pythia-8m", "docs"): [table("nano-pythia-8m", "1.9M", "1.9M", S=20)]}
+    wide = {("nano-pythia-8m", "docs"): [table("nano-pythia-8m", "1.9M", "1.9M")]}
     monkeypatch.setattr(model_tables, "repeated", lambda *_: again)
     monkeypatch.setattr(model_tables, "measured_families", lambda *_: wide)
-    frame = model_tables.model_frame(ladder)
-    assert list(frame["part"]) == ["ladder", "ladder", "repeat", "grid"]
-    assert list(frame["model"]) == ["1.9k", "22k", "1.9k-43", "1.9M"]
-    assert list(frame["tokens seen"]) == [4_096_000] * 3 + [8_192_000] and set(frame["embeddings (%)"]) == {75.0, 50.0}
+    parts, records, tokens = zip(*model_tables.models_behind(ladder), strict=True)
+    assert parts == ("ladder", "ladder", "repeat", "grid")
+    assert [r["model"] for r in records] == ["1.9k", "22k", "1.9k-43", "1.9M"]
+    assert tokens == (4_096_000, 4_096_000, 4_096_000, 8_192_000)
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "notebooks").glob("*.md")), ids=lambda p: p.stem)
