@@ -41,7 +41,7 @@ from pathlib import Path
 from rbplib.inputs import one_at_a_time
 from rbplib.settings import InputError, atomic_path, root, write_text
 from training.carried import carried_file, check_text
-from training.children import end_with_parent
+from training.children import with_parent
 
 INCOMPLETE = 75  # exit status where all was tried in time and some parts are missing
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
@@ -116,7 +116,7 @@ def run_step(command, seconds, came=(), meanwhile=lambda: None):
     began, environment = time.time(), {**os.environ, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(
         command, cwd=root(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", start_new_session=True, preexec_fn=end_with_parent,
+        errors="replace", start_new_session=True, preexec_fn=with_parent(),
     ) as process:  # fmt: skip
         output = None
         while output is None and not came and time.time() < began + seconds:

@@ -1,6 +1,7 @@
 """Processes that do not outlive the one that started them, however that ends."""
 
 import ctypes
+import os
 import signal
 from contextlib import suppress
 
@@ -11,7 +12,14 @@ except (OSError, TypeError):
     LIBRARY = None
 
 
-def end_with_parent():
-    """For `preexec_fn`: the kernel kills this process when the thread that started it ends."""
-    with suppress(AttributeError):
-        LIBRARY.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def with_parent():
+    """For `preexec_fn`: the kernel kills the new process when the thread that starts it ends."""
+    parent = os.getpid()
+
+    def end_with_parent():
+        with suppress(AttributeError):
+            LIBRARY.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the kernel was asked
+            os._exit(1)
+
+    return end_with_parent

@@ -45,7 +45,7 @@ from rbplib.settings import InputError, atomic_path, root, write_text
 from rbplib.text.windows import encode, make_windows
 from training import data, ladders, train
 from training.carried import carried_file, check_text
-from training.children import end_with_parent
+from training.children import with_parent
 
 FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
 MORE = 1.1  # times the tokens, for which what was trained by an earlier plan is done again
@@ -379,7 +379,7 @@ def in_processes(recipe, commands, options, ended=lambda: None, until=math.inf):
         if time.time() >= until:
             return command, None
         line = [sys.executable, "-m", "training.large", *command, *options]
-        done = subprocess.run(line, env=environment, capture_output=True, text=True, preexec_fn=end_with_parent)
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, preexec_fn=with_parent())
         print(done.stdout, end="", flush=True)
         with lock:
             try:
