@@ -154,7 +154,9 @@ def components(table, k=1):
     """
     rows = table[(table["k"] == k) & table["alpha"].notna()].reset_index(drop=True)
     noise = (
-        float(np.sqrt((((rows["sources: high"] - rows["sources: low"]) / 3.92) ** 2).mean())) if len(rows) else np.nan
+        float(np.sqrt((((rows["other text: high"] - rows["other text: low"]) / 3.92) ** 2).mean()))
+        if len(rows)
+        else np.nan
     )
     names = [n for n in ("family", "corpus") if 1 < rows[n].nunique() < len(rows)]  # some level must be there twice
     if not names or len(rows) < 4:
@@ -190,12 +192,12 @@ def heterogeneity(table, k=1):
     import pandas as pd
     from scipy.special import chdtrc
 
-    rows = table[(table["k"] == k) & table[["alpha", "sources: low", "sources: high"]].notna().all(axis=1)]
+    rows = table[(table["k"] == k) & table[["alpha", "other text: low", "other text: high"]].notna().all(axis=1)]
     found = []
     for family, part in rows.groupby("family", sort=False):
         if len(part) < 2:
             continue
-        weight = (3.92 / (part["sources: high"] - part["sources: low"])) ** 2
+        weight = (3.92 / (part["other text: high"] - part["other text: low"])) ** 2
         mean = (weight * part["alpha"]).sum() / weight.sum()
         q = float((weight * (part["alpha"] - mean) ** 2).sum())
         row = {"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q))}

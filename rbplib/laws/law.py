@@ -99,9 +99,9 @@ class Law:
 
     def intervals(self, parameter="alpha"):
         """{what varies: (low, high)} of one parameter; what trainings add only where it is known."""
-        found = {"sources": self.token_intervals}
-        found |= {"sources and trainings": self.training_intervals} if self.training_df else {}
-        return {n: e[parameter] for n, e in (found | {"scatter of the models": self.model_intervals}).items()}
+        found = {"other text": self.token_intervals}
+        found |= {"other text and trainings": self.training_intervals} if self.training_df else {}
+        return {n: e[parameter] for n, e in (found | {"other sizes": self.model_intervals}).items()}
 
     @property
     def training_band(self):

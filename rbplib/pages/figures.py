@@ -12,7 +12,7 @@ from rbplib.pages.style import EMPTY, GREY, drawn, svg_of
 BAND = 0.18  # opacity of an interval drawn as a band
 PALE = 0.09  # of the second band, for sources and trainings; a bar that wide is drawn at FAINT
 FAINT = 0.28
-SOURCES, TRAININGS = "95% over sources", "95% over sources and trainings"
+SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
 
 
 def show(figure, alt, fold=None, see=""):
@@ -169,7 +169,7 @@ def draw_intervals(ax, labels, values, intervals, names):
 
 
 def draw_three(ax, labels, laws, parameter="alpha"):
-    """`draw_intervals` of one parameter of laws: sources; sources and trainings, where known; scatter of the models."""
+    """`draw_intervals` of one parameter of laws: other text; and trainings, where known; other sizes."""
     laws = list(laws)
     names = max((list(w.intervals(parameter)) for w in laws), key=len)
     ends = [[w.intervals(parameter).get(name, (np.nan, np.nan)) for w in laws] for name in names]

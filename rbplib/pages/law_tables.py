@@ -42,7 +42,7 @@ def _row(loss, law, curve):
         "k": float(law.k) if law.k else np.nan,
         "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
         **law_columns(law),
-        **ends(law.ci_trainings, "trainings: "),
+        **ends(law.ci_trainings, "and trainings: "),
         "largest residual (%)": 100 * law.worst_residual,
         "explained by": law.explained_by,
         "noise p": law.noise_p,

@@ -36,7 +36,7 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
         gap, interval = np.nan, (np.nan, np.nan)
         if law.loss is not top:
             gap, interval = exponent_difference(top, law.loss, n_bootstrap=n_bootstrap, seed=seed)
-        row = {"loss": law.loss.name, "alpha": law.alpha, **ends(law.ci_tokens, "sources: ")}
+        row = {"loss": law.loss.name, "alpha": law.alpha, **ends(law.ci_tokens, "other text: ")}
         row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
         row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
         row |= ends(with_trainings(top, law.loss, gap, interval), "difference, and trainings: ")

@@ -151,8 +151,8 @@ def law_text(line, floor):
     told = "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.4f') + ' · ' + datum.n + ' of '"
     told += " + datum.models + ' models'" + ", 'floor E = ' + format(floor * datum.least, '.3r') + ' nats'" * floor
     ends = "format(-datum.slope - {0}, '.3r') + ' to ' + format({0} - datum.slope, '.3r')"
-    told += f", '95% over sources: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few of them')"
-    told += f", '95% by scatter: ' + {ends.format('datum.scatter')}"
+    told += f", '95%, other text: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few sources')"
+    told += f", '95%, other sizes: ' + {ends.format('datum.scatter')}"
     over_sources = (
         line.transform_flatten(["spread"])
         .transform_window(j="row_number()", groupby=["model"])

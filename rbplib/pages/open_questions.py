@@ -61,8 +61,8 @@ def breakdown_frame(found):
             "k / |V|": far.k / c.curve.vocab_size,
             "misses, largest": far.misses,
             "alpha": far.alpha,
-            **ends(far.ci_tokens, "sources: "),
-            **ends(far.ci_trainings, "trainings: "),
+            **ends(far.ci_tokens, "other text: "),
+            **ends(far.ci_trainings, "and trainings: "),
             "R²": far.r2,
             "largest residual (%)": 100 * far.worst_residual,
             "explained by": far.explained_by,
@@ -109,7 +109,9 @@ def training_frame(family="pythia"):
     """The law in S at each published checkpoint of a family on LAMBADA."""
     found = training_laws(family)
     first = {"step": [p.step for p in found], "tokens (billions)": [p.rows["tokens"].iloc[0] / 1e9 for p in found]}
-    rest = pd.DataFrame([{"alpha": p.law.alpha, **ends(p.law.ci_models, "models: "), "R²": p.law.r2} for p in found])
+    rest = pd.DataFrame(
+        [{"alpha": p.law.alpha, **ends(p.law.ci_models, "other sizes: "), "R²": p.law.r2} for p in found]
+    )
     return pd.concat([pd.DataFrame(first), rest], axis=1)
 
 

@@ -53,7 +53,12 @@ def ends(interval, of=""):
 
 def law_columns(law):
     """What every table of laws says of one: exponent, both 95% intervals, R²."""
-    return {"alpha": law.alpha, **ends(law.ci_tokens, "sources: "), **ends(law.ci_models, "models: "), "R²": law.r2}
+    return {
+        "alpha": law.alpha,
+        **ends(law.ci_tokens, "other text: "),
+        **ends(law.ci_models, "other sizes: "),
+        "R²": law.r2,
+    }
 
 
 def line_words(laws, bound=None):
@@ -87,9 +92,9 @@ def law_frame(laws):
     for w in laws:
         row = {"corpus": corpus_title(w.corpus), "k": w.k if w.k else "–", "alpha": w.alpha}
         row |= ends(w.over_documents.ci_tokens, "documents: ") if shared else {}
-        row |= ends(w.ci_tokens, "sources: ")
+        row |= ends(w.ci_tokens, "other text: ")
         row |= ends(w.ci_trainings, "and trainings: ") if trained else {}
-        row |= {**ends(w.ci_models, "models: "), "R²": w.r2, "largest residual, %": 100 * w.worst_residual}
+        row |= {**ends(w.ci_models, "other sizes: "), "R²": w.r2, "largest residual, %": 100 * w.worst_residual}
         row |= {"explained by": w.explained_by}
         row |= {"p, documents": w.over_documents.lack_of_fit_p} if shared else {}
         row |= {"p, sources": w.lack_of_fit_p}

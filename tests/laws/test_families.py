@@ -32,7 +32,7 @@ def test_every_row_is_the_fit_of_its_family_corpus_and_k():
     table = exponent_table(curves, [1, 10], n_bootstrap=50)
     row = table[(table["family"] == "b") & (table["k"] == 10)].iloc[0]
     law = fit_law(curves[1], 10, n_bootstrap=50)
-    assert (row["alpha"], row["sources: low"], row["R²"]) == pytest.approx((law.alpha, law.ci_tokens[0], law.r2))
+    assert (row["alpha"], row["other text: low"], row["R²"]) == pytest.approx((law.alpha, law.ci_tokens[0], law.r2))
     assert row["misses at the largest"] == curves[1].misses[-1, 1] and row["tokens scored"] == curves[1].totals.sum()
     assert table["k"].isna().sum() == 2  # cross-entropy
 
@@ -53,7 +53,7 @@ def planted_table(rise=0.0, family_sd=0.0, corpus_sd=0.0, noise=0.002, seed=0):
         {f"c{i}": rng.normal(0, corpus_sd) for i in range(5)},
     )
     return pd.DataFrame(
-        {"family": f, "corpus": c, "k": float(k), "sources: low": -noise * 1.96, "sources: high": noise * 1.96,
+        {"family": f, "corpus": c, "k": float(k), "other text: low": -noise * 1.96, "other text: high": noise * 1.96,
          "alpha": 0.08 + rise * np.log10(k) + fams[f] + corps[c] + rng.normal(0, noise)}
         for f in fams for c in corps for k in (1, 10, 100)
     )  # fmt: skip
@@ -176,7 +176,9 @@ def test_difference_to_cross_entropy():
 def test_corpora_of_a_family_that_differ_are_told_apart():
     def centred(corpus_sd):
         table = planted_table(corpus_sd=corpus_sd, seed=5)
-        return table.assign(**{"sources: low": table["alpha"] - 0.00392, "sources: high": table["alpha"] + 0.00392})
+        return table.assign(
+            **{"other text: low": table["alpha"] - 0.00392, "other text: high": table["alpha"] + 0.00392}
+        )
 
     assert (heterogeneity(centred(0.02))["p"] < 1e-4).all()
     assert (heterogeneity(centred(0.0))["p"] > 0.001).all()

@@ -64,7 +64,7 @@ def test_exponents_and_their_difference():
     assert list(frame["loss"]) == list(NAMES) and np.allclose(frame["alpha"], direct)
     gaps = frame["less that of -log RBP_1"]
     assert np.allclose(gaps[:2], direct[:2] - direct[2]) and np.isnan(gaps[2])
-    assert np.all(frame["sources: low"] < frame["alpha"]) and np.all(frame["alpha"] < frame["sources: high"])
+    assert np.all(frame["other text: low"] < frame["alpha"]) and np.all(frame["alpha"] < frame["other text: high"])
     assert np.allclose(frame["ratio"], direct[2] / direct) and frame["and trainings: low"].isna().all()
     assert np.all(frame["difference: low"][:2] < gaps[:2]) and np.all(gaps[:2] < frame["difference: high"][:2])
     assert len(loss_frame(losses, np.zeros((2, 3)))) == 3
@@ -81,7 +81,7 @@ def test_trainings_widen_the_intervals_of_exponents_and_of_their_difference():
         for n, x in losses.items()
     }
     frame = loss_exponents(moved, n_bootstrap=400)
-    for of, wider in (("sources: ", "and trainings: "), ("difference: ", "difference, and trainings: ")):
+    for of, wider in (("other text: ", "and trainings: "), ("difference: ", "difference, and trainings: ")):
         narrow, wide = (frame[f"{kind}high"] - frame[f"{kind}low"] for kind in (of, wider))
         assert np.all((wide > narrow)[:2])
         if of == "difference: ":

@@ -49,7 +49,7 @@ def test_the_frame_of_laws_holds_what_is_known_and_no_more():
     trained, alone = (fit(planted_loss(-0.1 * X, 0.02, again=n), n_bootstrap=50) for n in (3, 0))
     frame = tables.law_frame([trained])
     assert frame["largest residual, %"][0] == pytest.approx(100 * trained.worst_residual)
-    assert frame["documents: low"][0] == trained.over_documents.ci_tokens[0] != frame["sources: low"][0]
+    assert frame["documents: low"][0] == trained.over_documents.ci_tokens[0] != frame["other text: low"][0]
     assert {"and trainings: low", "p, and trainings", "explained by"} <= set(frame)
     own_source = fit(replace(planted_loss(-0.1 * X, again=0), source=None), n_bootstrap=50)
     assert not [c for c in tables.law_frame([own_source]) if "documents" in c or "trainings" in c]

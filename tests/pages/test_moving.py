@@ -54,7 +54,7 @@ def law_told(spec, **chosen):
     """(alpha, R², sources, scatter) as the law explorer tells them."""
     (told,) = [x for x in labels(spec, **chosen) if "α = " in x]
     number = r"(−?[\d.]+)"
-    parts = rf"α = {number} · R² = {number}.*over sources: {number} to {number} .*by scatter: {number} to {number}"
+    parts = rf"α = {number} · R² = {number}.*other text: {number} to {number} .*other sizes: {number} to {number}"
     found = [float(x.replace("−", "-")) for x in re.search(parts, told).groups()]
     return found[0], found[1], found[2:4], found[4:6]
 
@@ -99,7 +99,7 @@ def test_too_few_models_are_a_sentence_and_too_few_sources_are_said(curve):
     tables = [SimpleNamespace(record={}) for _ in WHOLE]  # nothing is known of all parameters: those without stand in
     one = replace(curve, source=np.zeros(len(curve.totals), int))
     spec = spec_of(moving.explorer({"one": one}, {"one": tables}))
-    assert any("over sources: too few of them" in x for x in labels(spec, size="all"))
+    assert any("other text: too few sources" in x for x in labels(spec, size="all"))
     left = labels(spec, out=[{"model": f"m{i}"} for i in range(5)])
     assert not any("α = " in x for x in left) and "Leave out m0" in left
 

@@ -65,7 +65,8 @@ def rows(text):
 WIDE = pd.DataFrame(
     {
         "corpus": ["a", "b"], "k": [1, 1], "alpha": [0.5, 0.25], "documents: low": [0.1, 0.1], "documents: high": 0.6,
-        "sources: low": [0.25, 0.1], "sources: high": [0.75, 0.4], "models: low": [0.0, math.nan], "models: high": 0.9,
+        "other text: low": [0.25, 0.1], "other text: high": [0.75, 0.4],
+        "other sizes: low": [0.0, math.nan], "other sizes: high": 0.9,
         "R²": [0.9, 0.99], "p": [1e-9, 0.25], "p, documents": [0.5, 0.75], "n": [3, 4],
         "status": ["ok", "few hits"],
     }
@@ -77,7 +78,7 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_the_rest_
     head, first, second = rows(text)
     assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
     plain = [re.sub("<[^>]+>", "", cell) for cell in first]
-    assert plain[0] == "✓ ok" and plain[3] == "sources [0.250, 0.750]models [0, 0.900]"
+    assert plain[0] == "✓ ok" and plain[3] == "other text [0.250, 0.750]other sizes [0, 0.900]"
     assert plain[5] == "&lt; 0.001"
     assert re.sub("<[^>]+>", "", second[0]) == "! few hits" and "In every row: k 1." in text
     csv = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
@@ -87,7 +88,7 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_the_rest_
 
 
 def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():
-    narrow = WIDE[["corpus", "k", "sources: low", "sources: high"]]
+    narrow = WIDE[["corpus", "k", "other text: low", "other text: high"]]
     assert rows(prose.table_html(narrow))[0] == ["corpus", "k", "intervals"] and "data-csv" not in prose.table_html(
         narrow
     )

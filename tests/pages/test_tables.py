@@ -79,7 +79,10 @@ def test_top1_law(small_book, corpus):
 
     fit = sm.OLS(y, sm.add_constant(np.log(S))).fit()
     low, high = -fit.conf_int()[1][::-1]
-    assert (law["models: low"], law["models: high"]) == (pytest.approx(low, rel=1e-8), pytest.approx(high, rel=1e-8))
+    assert (law["other sizes: low"], law["other sizes: high"]) == (
+        pytest.approx(low, rel=1e-8),
+        pytest.approx(high, rel=1e-8),
+    )
 
 
 def test_k_dependence(small_book):
