@@ -222,7 +222,7 @@ def link_pages(app, pagename, templatename, context, doctree):
         names += sorted(name for name in app.env.found_docs if re.fullmatch(rf"book/_executed/[^/]+/{match[1]}", name))
         if not (found := next((name for name in names if name in app.env.found_docs), None)):
             return match[2] or match[1]
-        title = html.escape(app.env.titles[found].astext().removesuffix(f": {family}"))
+        title = html.escape(app.env.titles[found].astext().removesuffix(f" ({family})"))
         return f'<a href="{html.escape(app.builder.get_relative_uri(pagename, found))}">{match[2] or title}</a>'
 
     context["body"] = NAMED.sub(link, context["body"])

@@ -73,7 +73,7 @@ def families_page():
     for page in executed_pages():
         if (family := page.parent.name) != TOGETHER:
             found.setdefault(family, {})[page.stem] = f"[{page.stem[:2]}](../{family}/{page.name})"
-            titles[page.stem] = title_of(page).removesuffix(f": {family}")
+            titles[page.stem] = title_of(page).removesuffix(f" ({family})")
     rows = [["family", *(s[:2] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
     for family, links in found.items():
         rows.append([f"`{family}`", *(links.get(s, "–") for s in sorted(titles))])

@@ -171,7 +171,7 @@ def tidy(nb, family=None):
     if heading is None:
         raise InputError("the notebook has no heading: begin its first Markdown cell with '# Title'.")
     if family not in (None, DEFAULT_FAMILY, *re.search(TITLE, heading.source, re.M)[1].split()):
-        heading.source = re.sub(r"^(\s*# .*?)\s*$", rf"\1: {family}", heading.source, count=1, flags=re.M)
+        heading.source = re.sub(r"^(\s*# .*?)\s*$", rf"\1 ({family})", heading.source, count=1, flags=re.M)
 
 
 def cells_digest(nb):

@@ -181,7 +181,7 @@ def choose(rows, columns, safe):
 
 
 def _cell(value, name, digits, safe):
-    """One cell: a number with the whole of it to sort by, or text; a short name is not broken at its hyphen."""
+    """One cell: a number with the whole of it to sort by, or text; a short name and an interval are not broken."""
     if isinstance(value, dict):
         lines = "".join(f"<div>{html.escape(of)} <span>{interval(x, digits)}</span></div>" for of, x in value.items())
         return f'<td class="num many" data-sort="{float(next(iter(value.values()))[0])!r}">{lines}</td>'
@@ -190,8 +190,11 @@ def _cell(value, name, digits, safe):
         return f'<td class="num" data-sort="{float(value)!r}">{html.escape(told)}</td>'
     text = str(value)
     kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
+    told = (
+        text if safe else re.sub(r"\[[^][a-z]*]", r"<span>\g<0></span>", html.escape(text))
+    )  # no break in an interval
     mark = f'<span aria-hidden="true">{MARKS.get(text, "!")}</span> ' if name in FIRST else ""
-    return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{text if safe else html.escape(text)}</td>'
+    return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{told}</td>'
 
 
 def share_read(record):

@@ -51,7 +51,7 @@ def test_a_notebook_runs_for_a_family_and_is_fit_for_the_book(three_names, capsy
     out = notebooks.run_notebook("01_x", "other", parameters={"n": 3})
     assert out == three_names / "book/_executed/other/01_x.ipynb"
     nb = nbformat.read(out, 4)
-    assert nb.cells[0].source == "# A page: other"
+    assert nb.cells[0].source == "# A page (other)"
     tagged = [c for c in nb.cells if notebooks.PARAMETER_TAGS & set(c.metadata.get("tags", []))]
     assert len(tagged) == 2 and all("remove-cell" in c.metadata["tags"] for c in tagged)
     text = "".join(o.text for o in nb.cells[-1].outputs)
@@ -83,7 +83,7 @@ def test_tidy_drops_times_and_keeps_a_figure_with_its_words():
     )
     nb.cells[1].metadata.update(papermill={"start_time": "now"}, execution={"a": "b"})
     notebooks.tidy(nb, "fam")
-    assert nb.cells[0].source == "Intro\n\n# Title: fam"
+    assert nb.cells[0].source == "Intro\n\n# Title (fam)"
     assert nb.cells[1].metadata == {"tags": ["hide-input"]} and nb.cells[1].outputs == [figure]
     assert set(nb.metadata) == {"kernelspec"}
 

@@ -72,7 +72,7 @@ def built(tmp_path_factory):
         folder.mkdir(parents=True)
         nbformat.write(planted(digest), folder / "02_x.ipynb")
         (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
-    (place / "book/_executed/fam/03_y.md").write_text("# The <next> page: fam\n")
+    (place / "book/_executed/fam/03_y.md").write_text("# The <next> page (fam)\n")
     (place / "book/derivations").mkdir()
     (place / "book/derivations/power.md").write_text("# The proof\n")
     opening = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y", "power"], "minutes": 12}

@@ -96,6 +96,11 @@ def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():
     assert "nothing to show" in prose.table_html(WIDE[:0]) and len(rows(prose.table_html(WIDE[:0]))[0]) == 6
 
 
+def test_an_interval_in_words_is_not_broken():
+    text = prose.table_html(pd.DataFrame({"a": ["0.3 [0.1, 0.5]", "[a note]"]}))
+    assert "0.3 <span>[0.1, 0.5]</span>" in text and '<td class="text">[a note]' in text
+
+
 def test_a_table_shows_the_rows_kept_and_gives_all_as_csv():
     text = prose.table_html(WIDE, columns=["corpus", "n"], keep=[False, True])
     assert len(rows(text)) == 2 and rows(text)[1] == ["b", "4"] and "with all 2 rows and 14 columns" in text
