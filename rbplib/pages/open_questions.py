@@ -78,7 +78,7 @@ def architecture_frame(found):
         {
             **c.place,
             **law_columns(c.laws[0]),
-            **ends(c.laws[0].ci_trainings, "trainings: "),
+            **ends(c.laws[0].ci_trainings, "and trainings: "),
             "largest residual (%)": 100 * c.laws[0].worst_residual,
             "explained by": c.laws[0].explained_by,
         }
