@@ -118,7 +118,8 @@ class RunGap:
     @property
     def times(self):
         """How many times as frequent such runs are as independence says."""
-        return 10.0**self.gap
+        with np.errstate(over="ignore"):
+            return float(np.power(10.0, self.gap))
 
 
 def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95, definition="greater+ties"):

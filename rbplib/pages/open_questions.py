@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from rbplib.laws.ladders import training_laws
@@ -141,7 +142,7 @@ FRONT = {  # claims of the first page: {name: (the number of a case by which the
         lambda x: x.gap,
         lambda x: (
             f"{x.N} hits in a row at k = {x.k} are {number(x.times, 2)} times as frequent as independence says, "
-            f"{interval([10.0**end for end in x.interval], 2)} over other text"
+            f"{interval(np.power(10.0, x.interval), 2)} over other text"
         ),
     ),
     "equal_exponents": (lambda x: x.alpha[-1] - x.alpha[0], more_words),

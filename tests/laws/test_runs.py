@@ -1,5 +1,7 @@
 """Runs of hits: windows as counted by hand, planted dependence measured back, independence told from dependence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,7 @@ def test_a_law_of_runs_can_be_fitted_and_no_success_is_said():
     (row,) = gap_frame([gap]).to_dict("records")
     assert (row["log10 p_N measured"], row["gap to independence"]) == ("0 of 1,380", "cannot be told")
     often = run_gap(table(np.repeat([[True] * 4 + [False] * 4], 30, axis=0)), 1, 2, n_bootstrap=0)
+    assert replace(often, gap=400.0).times == np.inf  # beyond any float
     assert often.times == pytest.approx((3 / 7) / 0.25) and often.places == 210
 
 
