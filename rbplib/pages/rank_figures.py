@@ -42,13 +42,12 @@ def draw_fit_ratio(ax, histogram, fits):
 
 
 def draw_contest(ax, contest, titles):
-    """Held-out loss above the best candidate, nats per token, with its interval; one row each, best on top."""
+    """Held-out loss above the best candidate, 1/1000 nat per token, with its interval; one row each, best on top."""
     rows = row_axis(ax, [titles[f] for f in contest.candidates])
-    low, high = np.maximum(contest.interval, 1e-6)
-    loss = np.maximum(contest.loss, 1e-6)
-    ax.hlines(rows[1:], low[1:], high[1:], color="C0", linewidth=2.4)
-    ax.plot(loss[1:], rows[1:], linestyle="none", marker="o", color="black", markersize=4)
-    ax.set(xscale="log", xlabel="held-out nats per token above the best law")
+    ax.hlines(rows, *(1000 * contest.interval), color="C0", linewidth=2.4)
+    ax.plot(1000 * contest.loss, rows, linestyle="none", marker="o", color="black", markersize=4)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_xlabel("1/1000 nat per token above the best law")
     return ax
 
 
