@@ -209,10 +209,10 @@ def shown(out):
 
 
 def keep_within(out, copy=None):
-    """Leave out what is beyond MOST_BYTES or MOST_FILES: names of the files left out."""
-    left = []
+    """Leave out what is beyond MOST_BYTES or MOST_FILES: names of the files left out. Files of others do not count."""
+    left, ours = [], {"session.json", *(name for names in RESULTS.values() for name in names)}
     for name in OPTIONAL:
-        files = shown(out)
+        files = [path for path in shown(out) if path.name in ours]
         if len(files) <= MOST_FILES and sum(p.stat().st_size for p in files) <= MOST_BYTES:
             break
         if (out / name).is_file():

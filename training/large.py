@@ -21,6 +21,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -583,7 +584,16 @@ def main(argv=None):
     return 0
 
 
+def end_at_once(number, frame):
+    """Of a signal: one sentence, and the workers end with this process."""
+    print("the ladder was stopped: run again, it goes on from its checkpoints.", file=sys.stderr, flush=True)
+    os._exit(128 + number)
+
+
 if __name__ == "__main__":
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(asked) != signal.SIG_IGN:
+            signal.signal(asked, end_at_once)
     try:
         sys.exit(main())
     except InputError as error:

@@ -322,6 +322,8 @@ def test_results_stay_within_their_limits(tmp_path, monkeypatch):
     assert gpu_session.keep_within(out) == list(gpu_session.OPTIONAL[:2])
     assert {p.name for p in out.iterdir()} == {"ladder.counts", gpu_session.OPTIONAL[2]}
     assert (tmp_path / f"out.left-{gpu_session.OPTIONAL[0]}").is_file()
+    (out / "notes.bin").write_bytes(b"x" * 1000)  # no result: it leaves none of them out
+    assert gpu_session.keep_within(out) == [] and len(list(out.iterdir())) == 3
 
 
 def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkeypatch, capsys):
