@@ -162,5 +162,7 @@ def front_words(name, found):
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
         one = told[(len(told) - 1) // 2]
         where = f"{place[id(one)]['family']} on {corpus_title(place[id(one)]['corpus'])}"
-        said += f" {words(one)} (95%; {where}, the median of {len(told)} cases)."
+        said += (
+            f" {words(one)} (95%; {where}, {'the' if len(told) % 2 else 'just below the'} median of {len(told)} cases)."
+        )
     return said

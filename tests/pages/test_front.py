@@ -108,6 +108,7 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     said = front.front_words("independent_hits", found)
     assert "10 hits in a row at k = 10 are 10 times as frequent as independence says, [1, 100] over other text" in said
     assert "(95%; fam on made up, the median of 3 cases)" in said.replace("&#32;", " ")
+    assert "just below the median of 2 cases" in front.front_words("independent_hits", found[:2])
     said = front.front_words("equal_exponents", found)
     assert "The exponent of -log RBP_1 is smaller by 0.010, [−0.060, 0.010] over other text" in said
     pairs[1].alpha, pairs[0].alpha = (0.05, 0.06, 0.07), (0.05, 0.06, 0.06)
