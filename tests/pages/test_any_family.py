@@ -133,6 +133,14 @@ def test_one_corpus_gives_one_number(pages):
     assert not re.findall(r"from \S+ \((.+?)\) to \S+ \(\1\)", pages["02_top1_law"][1])
 
 
+def test_the_first_page_says_what_its_numbers_come_from(root, pages):
+    """Three models of this family and the book's grid, and nothing of the embedded ladders or of their text."""
+    _, said = words(run_page("21_models_and_text", families=["backwards"], corpora=["notes"]))
+    (front,) = [line for line in said.splitlines() if "Its numbers come from" in line]
+    assert "come from 3 models of ladders with" in front and "no repeated trainings; and 35 models of a grid" in front
+    assert "trained on" not in front and "software" not in front and not re.search(r"\bnan\b|no value", front)
+
+
 def test_a_model_of_others_that_was_not_measured_is_not_compared(real_pages):
     _, said = real_pages[0]
     assert "`make real` fetches one" in said and "Cannot be told here: no model of others was measured" in said.replace(
