@@ -95,7 +95,7 @@ def heading(place):
     """The title of an executed notebook, without the family that stands behind it; empty without one."""
     cells = json.loads(place.read_text(encoding="utf-8"))["cells"]
     found = (re.match(r"# (.+)", "".join(c["source"])) for c in cells if c.get("cell_type") == "markdown")
-    return next((m[1] for m in found if m), "").removesuffix(f": {place.parent.name}")
+    return next((m[1] for m in found if m), "").removesuffix(f" ({place.parent.name})")
 
 
 def link_to(env, place, words, anchor=""):

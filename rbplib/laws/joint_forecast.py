@@ -15,7 +15,7 @@ from rbplib.laws.grid import grid
 from rbplib.settings import InputError
 
 FORMS = ("product", "additive", "kaplan", "additive_floor")
-BOTH = "; WARNING: beyond both at once, where these intervals hold less often than they say (page 19 counts)"
+WARNING = "; WARNING: beyond both at once, where these intervals hold less often than they say (page 19 counts)"
 DRAWS = 100  # resamples at most: each is a fit of every form
 BOTH = "beyond in both at once"  # size and tokens
 
@@ -33,7 +33,7 @@ class JointForecast(forecast.Forecast):
     def place(self, i):
         text = next(iter(self.laws.values())).D
         said = f"{super().place(i)}; {forecast.place(self.D[i], text, 'amounts of text', 'the most text')}"
-        return said + BOTH * bool(self.horizon[i] > 0 and self.D[i] > text.max())
+        return said + WARNING * bool(self.horizon[i] > 0 and self.D[i] > text.max())
 
 
 def joint_forecast(points, S, D, draws=None, least=0.0, level=0.95):

@@ -170,7 +170,7 @@ def tidy(nb, family=None):
     heading = next((c for c in nb.cells if c.cell_type == "markdown" and re.search(TITLE, c.source, re.M)), None)
     if heading is None:
         raise InputError("the notebook has no heading: begin its first Markdown cell with '# Title'.")
-    if family not in (None, DEFAULT_FAMILY, *re.search(TITLE, heading.source, re.M)[1].split()):
+    if family not in (None, DEFAULT_FAMILY, *re.findall(r"[^\s()]+", re.search(TITLE, heading.source, re.M)[1])):
         heading.source = re.sub(r"^(\s*# .*?)\s*$", rf"\1 ({family})", heading.source, count=1, flags=re.M)
 
 

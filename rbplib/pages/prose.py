@@ -190,9 +190,8 @@ def _cell(value, name, digits, safe):
         return f'<td class="num" data-sort="{float(value)!r}">{html.escape(told)}</td>'
     text = str(value)
     kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
-    told = (
-        text if safe else re.sub(r"\[[^][a-z]*]", r"<span>\g<0></span>", html.escape(text))
-    )  # no break in an interval
+    # no break in an interval, but in one of powers of ten, which is wide
+    told = text if safe else re.sub(r"\[[^][a-z×]*]", r"<span>\g<0></span>", html.escape(text))
     mark = f'<span aria-hidden="true">{MARKS.get(text, "!")}</span> ' if name in FIRST else ""
     return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{told}</td>'
 

@@ -65,7 +65,7 @@ def test_one_page_leads_to_every_page_of_every_family(three_names):
 
 
 def test_a_title_names_another_family_than_the_default_once():
-    for family, title in (("other", "A page: other"), (html.DEFAULT_FAMILY, "A page")):
+    for family, title in (("other", "A page (other)"), (html.DEFAULT_FAMILY, "A page")):
         nb = new_notebook(cells=[new_markdown_cell("# A page")])
         for _ in range(2):
             notebooks.tidy(nb, family)
