@@ -15,7 +15,7 @@ NUMBERS = {  # of a rule, in words; others are shown by their names
     "alpha": "the exponent",
     "not_rejected": "no noise known rejects it at 5%",
     "text_not_rejected": "the choice of text does not reject it at 5%",
-    "beyond_noise": "what the noise of the text leaves of the difference",
+    "beyond_noise": "the difference beyond the noise of the text",
     "direction": "what noise and the spread of families leave of the mean",
     "share": "the share of intervals that hold",
     "line_share": "the share of the line's own intervals that hold",
