@@ -19,6 +19,10 @@ WAITING = {
 }
 WAITING |= {"masked_select", "is_nonzero", "argwhere", "allclose"}
 PICKING = {"gather", "index", "index_select", "embedding"}  # reads of its input what it gives
+HALVES = (torch.float16, torch.bfloat16)
+# On CUDA these copy their input to the dtype of the result first, but the given dtypes where the result is float32.
+KEPT = {"sum": HALVES, "count_nonzero": (), "log_softmax": (torch.float16,)}
+LOGSUMEXP = 5  # passes over its input beyond the first read: read and written by a difference and exp, read by the sum
 ONLY_WRITE = {"copy_", "fill_", "zero_", "empty", "empty_like", "empty_strided", "new_empty"}
 
 
@@ -43,8 +47,8 @@ class Waits(TorchFunctionMode):
 
 class Counting(TorchDispatchMode):
     """Counts, while it is entered, bytes of tensors of at least `least` elements that operations read and write, each
-    input and output once. A kernel that reads its input twice counts once, a view nothing; what is picked out counts,
-    not what from."""
+    input and output once, and what they are known to copy within themselves on CUDA (`inside`). A kernel that reads
+    its input twice counts once, a view nothing; what is picked out counts, not what from."""
 
     def __init__(self, least=1):
         super().__init__()
@@ -53,7 +57,10 @@ class Counting(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, func.overloadpacket.__name__
         out = func(*args, **kwargs)
-        self.moved += self.bytes(func, name, args, kwargs, list(tensors(out)))
+        made = list(tensors(out))
+        self.moved += self.bytes(func, name, args, kwargs, made)
+        if made and (given := next(tensors(args), made[0])).numel() >= self.least:
+            self.moved += inside(name, given, made[0].dtype)
         return out
 
     def bytes(self, func, name, args, kwargs, made):
@@ -71,6 +78,15 @@ class Counting(TorchDispatchMode):
         written += [] if written or name in ONLY_WRITE else new
         read = made if name in PICKING else read
         return sum(t.numel() * t.itemsize for t in read + written if t.numel() >= self.least)
+
+
+def inside(name, given, dtype):
+    """Bytes that an operation of a tensor moves on CUDA beside its input and its result, which is of some dtype."""
+    if name == "logsumexp":
+        return LOGSUMEXP * given.numel() * given.itemsize
+    free = KEPT.get(name, ())
+    copied = name in KEPT and given.dtype != dtype and not (dtype == torch.float32 and given.dtype in free)
+    return 2 * given.numel() * dtype.itemsize if copied else 0  # the copy is written, and read
 
 
 def tensors(value):

@@ -398,7 +398,8 @@ def case_cells(c):
 def ways_lines(shape, about):
     yield (
         f"The head alone at the {shape.upper()} shape, {about['rows']:,} rows against {about['vocab']:,} words, d = "
-        f"{about['width']:,}; passes are bytes that operations read and write, in units of the float32 scores."
+        f"{about['width']:,}; passes are bytes that operations read and write, with the copies that they are known to "
+        "make within themselves on CUDA, in units of the float32 scores."
     )
     yield ""
     yield "| way | µs a token (range) | passes | ranks that differ | logprob, nats |"

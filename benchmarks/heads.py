@@ -26,8 +26,17 @@ def engine_sums(tile, own):
 
 
 def counts(tile, own):
-    """Candidates above and equal, by booleans: a quarter of the bytes of flags that are floats."""
+    """Candidates above and equal, by booleans: a byte each, but a GPU copies them to int64 to add them up."""
     return [torch.count_nonzero(flags, 1).double() for flags in (tile > own, tile == own)]
+
+
+def flags_exp(tile, own):
+    """The engine's flags, which a GPU adds up as they are, and exp."""
+    flags, sums = tiles.flags_of(tile), torch.empty(3, len(own), dtype=tile.dtype, device=tile.device)
+    for compare, row in ((torch.gt, sums[0]), (torch.eq, sums[1])):
+        torch.sum(compare(tile, own, out=flags), 1, out=row)
+    torch.sum(tile.sub_(own).exp_(), 1, out=sums[2])
+    return sums.double()
 
 
 def boolean_exp2(tile, own):
@@ -68,11 +77,15 @@ def summed_by(sums):
 
 
 def with_sums(sums, rows=None):
-    """The engine with other sums of a tile, and with so many rows at once."""
+    """The engine with other sums of a tile, and with so many rows at once, whatever memory they take."""
 
     def run(hidden, head, targets):
         with summed_by(sums):
-            return head_ranks(hidden, head, targets, chunk=rows, memory=MUCH if rows else None)
+            if rows is None:
+                return head_ranks(hidden, head, targets)
+            scores = scores_of(hidden, head, targets)
+            scores.most = rows
+            return tiles.Ranks(*(column.to(targets.device) for column in tiles.ranked(scores, targets)))
 
     return run
 
@@ -196,6 +209,7 @@ def ways(device, compiler=True):
         "the product alone, float32 scores": (product_alone, None),
         "the product alone, scores in the weights' dtype": (stored_product_alone, None),
         "dtype=None, compared in the weights' dtype": (in_storage_dtype, stored),
+        "engine's flags, exp": (with_sums(flags_exp), truth),
         "booleans, exp2": (with_sums(boolean_exp2), truth),
         "booleans, exp": (with_sums(boolean_exp), truth),
         "booleans, logsumexp": (with_sums(boolean_logsumexp), truth),
@@ -203,7 +217,7 @@ def ways(device, compiler=True):
     }
     for rows in (256, 1024, 4096, 8192):
         found[f"{rows} rows, engine's sums"] = (with_sums(engine_sums, rows), truth)
-        found[f"{rows} rows, booleans, exp"] = (with_sums(boolean_exp, rows), truth)
+        found[f"{rows} rows, engine's flags, exp"] = (with_sums(flags_exp, rows), truth)
     for rows, columns in ((1024, 2048), (2048, 4096), (4096, 8192)):
         found[f"blocks of {rows} x {columns}, engine's sums"] = (in_blocks(rows, columns), truth)
     found["two streams, 1024 rows, booleans, exp"] = (two_streams(1024), truth)
@@ -216,7 +230,7 @@ def ways(device, compiler=True):
     return found
 
 
-FEWER = {"booleans, exp": boolean_exp, "booleans, logsumexp": boolean_logsumexp}  # timed in whole batches too
+FEWER = {"engine's flags, exp": flags_exp, "booleans, logsumexp": boolean_logsumexp}  # timed in whole batches too
 
 
 def states(rows, width, vocab, device, dtype):

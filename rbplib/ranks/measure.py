@@ -209,15 +209,16 @@ def measure_windows(loaded, windows, special, batch_tokens, bar, task):
         try:
             found.append(batch_ranks(loaded, group, special, dtype))
             bar.update(sum(len(w.ids) for w in group))
+            continue
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise InputError(
                     f"one window of {len(group[0].ids)} tokens does not fit the memory of {loaded.device}: "
                     "use a larger device, a smaller dtype or a smaller model."
                 ) from None
-            torch.cuda.empty_cache()
-            half, batch_tokens = len(group) // 2, max(1, batch_tokens // 2)
-            queue[:0] = [group[:half], group[half:]]
+        torch.cuda.empty_cache()  # here, where the error no longer holds the frames that hold the batch
+        half, batch_tokens = len(group) // 2, max(1, batch_tokens // 2)
+        queue[:0] = [group[:half], group[half:]]
     columns = {name: np.concatenate([columns[name] for columns in found]) for name in COLUMNS}
     order = np.lexsort((columns["position"], columns["document"]))
     return {name: values[order] for name, values in columns.items()}, batch_tokens

@@ -46,8 +46,8 @@ def sum_rows(scores: "Given | Product", rows: Tensor, wanted: Tensor) -> Tensor:
 
 
 def flags_of(tile: Tensor) -> Tensor:
-    """Scratch for comparisons of a tile: booleans, or floats on a processor, which sums them several times faster."""
-    return torch.empty_like(tile, dtype=tile.dtype if tile.device.type == "cpu" else torch.bool)
+    """Scratch for comparisons of a tile, of a dtype whose sum needs no copy first: CUDA adds up bfloat16 in float32."""
+    return torch.empty_like(tile, dtype=torch.bfloat16 if tile.is_cuda and tile.dtype == torch.float32 else tile.dtype)
 
 
 def sum_blocks(scores: "Given | Product", rows: Tensor, wanted: Tensor, space: Tensor) -> Tensor:
@@ -174,8 +174,11 @@ class Product:
         self.kind = kind if kind in (torch.float32, torch.float64) else torch.float32
         widened = 0 if self.narrow or stored == kind else kind.itemsize * widest(self.cuts) * width
         held = 2 * widest(self.cuts) * self.kind.itemsize  # bytes per row of tiles
-        if hidden.device.type != "cpu":
-            held = size * (self.kind.itemsize + 1 + (kind.itemsize if kind != self.kind else 0))
+        if hidden.device.type != "cpu":  # a row of scores, with the flags or its scores in another dtype; and of states
+            flags = 2 if hidden.is_cuda and self.kind == torch.float32 else self.kind.itemsize
+            held = size * (self.kind.itemsize + flags) + 2 * width * (stored if self.narrow else kind).itemsize
+            if hidden.is_cuda and kind == stored == torch.float32:
+                torch.backends.cuda.matmul.allow_tf32 = False  # its ten bits of a mantissa are not float32 scores
             memory = min(memory, widened + len(hidden) * size * stored.itemsize)
         best = chunk or max(1024, min(2048, 4 * width))
         self.most = max(GRAIN, min(best, (memory - widened) // held) // GRAIN * GRAIN)

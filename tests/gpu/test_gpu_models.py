@@ -1,5 +1,6 @@
 """Whole models on a GPU: every kind of head, real memory limits, and a family's exponents beside the processor's."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,6 +117,8 @@ def test_memory_that_really_runs_out_halves_the_batch(device, monkeypatch):
             return real(model, ids, **options)
 
         monkeypatch.setattr(measuring, "sequence_ranks", tight)
+        handled = []  # an error that is being handled holds the frames that hold the batch: nothing is freed then
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: handled.append(sys.exc_info()[0]))
     loaded, whole = SimpleNamespace(model=model, device=torch.device(device)), sum(len(w.ids) for w in windows)
     try:
         columns, used = measuring.measure_windows(loaded, windows, frozenset(), whole, *TASK)
@@ -123,7 +126,7 @@ def test_memory_that_really_runs_out_halves_the_batch(device, monkeypatch):
         if large(device):
             torch.cuda.set_per_process_memory_fraction(1.0)
     monkeypatch.undo()
-    assert used <= whole / 2
+    assert used <= whole / 2 and (large(device) or set(handled) == {None})
     calm, _ = measuring.measure_windows(loaded, windows, frozenset(), len(windows[0].ids), *TASK)
     assert np.array_equal(columns["token"], calm["token"])
     moved = np.abs(columns["greater"] - calm["greater"])

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from benchmarks.counting import inside
 from rbplib.models.heads import Head
 from rbplib.ranks import engine, tiles
 from rbplib.ranks.engine import head_ranks, token_ranks
@@ -141,14 +143,53 @@ def test_float32_results_are_the_same_for_every_chunk_and_batch(device):
 
 
 def test_tiles_of_a_gpu_take_no_more_than_the_logits():
-    """Scores and flags of every batch beside its bf16 logits, as the engine asks for them on a device without data."""
+    """Scores, flags and what adding them up copies, of every batch beside its bf16 logits, as CUDA takes them: fake
+    tensors have its dtypes and no data."""
     for rows, size, width in ((4 * 511, 50_304, 1024), (32 * 511, 50_304, 1024), (4 * 511, 151_936, 256)):
-        hidden, weight = (torch.empty(n, width, dtype=torch.bfloat16, device="meta") for n in (rows, size))
-        scores = tiles.Product(hidden, Head(weight), torch.float32, engine.DEVICE_MEMORY)
-        tile = torch.empty(scores.most, size, device="meta")
-        flags = tiles.flags_of(tile)
-        taken = tile.numel() * tile.itemsize + flags.numel() * flags.itemsize
-        assert taken <= min(rows * size * 2, engine.DEVICE_MEMORY) and scores.most >= 512
+        for stored, kind in ((torch.bfloat16, torch.float32), (torch.float32,) * 2, (torch.float64,) * 2):
+            with FakeTensorMode():
+                hidden, weight = (torch.empty(n, width, dtype=stored, device="cuda") for n in (rows, size))
+                scores = tiles.Product(hidden, Head(weight), kind, engine.DEVICE_MEMORY)
+                tile = torch.empty(scores.most, size, dtype=scores.kind, device="cuda")
+                flags = tiles.flags_of(tile)
+                copied = inside("sum", flags, tile.dtype) / 2  # its bytes are written and read
+            taken = tile.numel() * tile.itemsize + flags.numel() * flags.itemsize + copied
+            assert scores.narrow == (stored != kind)
+            assert taken <= min(rows * size * stored.itemsize, engine.DEVICE_MEMORY) and scores.most >= 256
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+def test_memory_of_the_head_alone_stays_within_what_is_stated():
+    """The caching allocator's own count, above what is held: no more than `memory`, nor than the bf16 logits; some
+    bytes a row for the results; and four blocks that it does not split, where less than a MiB would be left over."""
+    for rows, size, width in ((2044, 50_304, 1024), (16_384, 50_304, 512), (2044, 151_936, 256)):
+        hidden, weight, targets = planted("cuda", rows, size, width, torch.bfloat16)
+        for memory in (None, 1 << 28):
+            head_ranks(hidden, weight, targets, memory=memory)  # the libraries' own workspace stays
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            head_ranks(hidden, weight, targets, memory=memory)
+            taken = torch.cuda.max_memory_allocated() - before
+            assert taken <= min(memory or engine.DEVICE_MEMORY, 2 * rows * size) + 128 * rows + 2**22, (
+                rows,
+                size,
+                memory,
+            )
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_float32_products_are_not_cut_to_tf32(stored):
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        with FakeTensorMode():
+            hidden, weight = (torch.empty(n, 8, dtype=stored, device="cuda") for n in (70, 900))
+            tiles.Product(hidden, Head(weight), torch.float32, engine.DEVICE_MEMORY)
+        assert torch.backends.cuda.matmul.allow_tf32 == (stored != torch.float32)  # half numbers multiply exactly
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def error_bound(hidden, weight):

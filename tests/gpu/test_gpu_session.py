@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from benchmarks import counting, gpu, gpu_session, heads, report
+from rbplib.ranks import engine
 from rbplib.ranks.engine import head_ranks
 from rbplib.ranks.exchange import read_counts
 from rbplib.settings import InputError
@@ -364,10 +365,30 @@ def test_every_way_counts_as_the_engine_does():
             seen += 1
     assert seen == len(ways) - 2 and ranks["stored"].ties.sum() > ranks[None].ties.sum() + 100
     own = torch.randn(130, 1)
-    for sums in (heads.three_sums, heads.boolean_exp2, heads.boolean_exp):
+    for sums in (heads.three_sums, heads.boolean_exp2, heads.boolean_exp, heads.flags_exp):
         scores = torch.randn(130, 999, generator=torch.Generator().manual_seed(1)).round(decimals=1)
         scores[:, :1] = own
         torch.testing.assert_close(sums(scores.clone(), own), heads.engine_sums(scores.clone(), own), rtol=1e-5, atol=0)
+
+
+def test_a_way_runs_as_many_rows_at_once_as_its_name_says(monkeypatch):
+    class Capped(heads.tiles.Product):  # as on a GPU, where tiles take no more than the logits
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.most = 64
+
+    for module in (heads.tiles, engine):
+        monkeypatch.setattr(module, "Product", Capped)
+    seen, given = [], heads.states(1100, 4, 70, "cpu", torch.bfloat16)
+
+    def sums(tile, own):
+        seen.append(len(tile))
+        return heads.engine_sums(tile, own)
+
+    found = heads.with_sums(sums, 512)(*given)
+    assert seen == [384, 384, 332] and torch.equal(found.greater, head_ranks(*given).greater)
+    heads.with_sums(sums, 4096)(*given)
+    assert seen[3:] == [1100]
 
 
 def test_bf16_scores_are_compared_exactly_as_they_are():
@@ -388,9 +409,20 @@ def test_passes_and_waits_are_counted():
         b.view(-1), b.t(), b[:, :20]  # nothing
         torch.gt(a, 0.0, out=b)  # the same
         b.sum(1)  # read
-        (a > 0).sum()  # read, written as bytes, read as bytes
+        (a > 0).sum()  # read, written as bytes, read as bytes; within the sum, on CUDA, written and read as int64
         b.copy_(a)  # read, written
-    assert counted.moved == 4 * a.numel() * (2 + 2 + 2 + 1 + 1.5 + 2)
+    assert counted.moved == 4 * a.numel() * (2 + 2 + 2 + 1 + 1.5 + 4 + 2)
+    flags, half = a > 0, a.bfloat16()
+    for run, passes in (
+        (lambda: torch.count_nonzero(flags, 1), 0.25 + 4),
+        (lambda: torch.sum(flags, 1, out=torch.empty(50)), 0.25 + 2),
+        (lambda: torch.sum(half, 1, out=torch.empty(50)), 0.5),
+        (lambda: half.sum(1, dtype=torch.float64), 0.5 + 4),
+        (lambda: torch.logsumexp(a, 1), 6),
+    ):
+        with counting.Counting(least=a.numel()) as counted:
+            run()
+        assert counted.moved == 4 * a.numel() * passes
     mask = a > 0
     for run, n in ((lambda: a.sum().item(), 1), (lambda: a[mask], 1), (lambda: bool(mask.any()), 1),
                    (lambda: mask.nonzero(), 1), (lambda: a[torch.tensor([1])] + 1, 0)):  # fmt: skip
