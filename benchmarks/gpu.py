@@ -10,6 +10,7 @@ they come. Without a GPU nothing is measured; --small runs every line on a proce
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -22,6 +23,7 @@ import torch
 from benchmarks import heads
 from benchmarks.contenders import SHAPES, body_only, full_logits, make_ids, make_model, rbplib
 from benchmarks.counting import Counting, waits
+from benchmarks.gpu_session import BEGAN
 from rbplib.models.heads import way_of
 from rbplib.settings import InputError, write_text
 
@@ -431,7 +433,8 @@ def main(argv=None):
 
     def keep(found, profiled):
         try:
-            write_text(out, json.dumps(found | {"table": table(found)}, indent=1) + "\n")
+            session = {"began": float(began)} if (began := os.environ.get(BEGAN)) else {}
+            write_text(out, json.dumps(found | session | {"table": table(found)}, indent=1) + "\n")
             write_text(out.with_name("gpu_profile.txt"), profiled)
         except InputError as error:  # a full disk: the next part may be written again
             print(error, file=sys.stderr)

@@ -9,7 +9,8 @@ and no installation. Each step runs in a process of its own with its own share o
 as they come, so that a step that fails or is stopped leaves the others running and what it had. Run again with the same
 folder, the ladder goes on where it was stopped, and steps that are not run again keep their record and results; those
 that are run again have their old results moved beside the folder first. The exit status is the sum of the steps that
-failed or are not finished: 10 the tests, 20 the benchmark, 40 the ladder. Interrupted, or asked to end by a signal, it
+failed or are not finished: 10 the tests, 20 the benchmark, 40 the ladder; and 1 where the last copy of the results
+could not be made. Interrupted, or asked to end by a signal, it
 ends the running step with all that it started, writes what was done, and exits with 128 and the signal's number; killed
 outright, it takes the running step along.
 
@@ -48,6 +49,8 @@ FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
 SHARES = {"tests": 4, "benchmark": 6, "ladder": 15}  # minutes of 25
 MOST_BYTES, MOST_FILES = 60_000_000, 8  # of all results
 OPTIONAL = ("ladder_weights.safetensors", "gpu_profile.txt", "ladder_checkpoints.npz")  # left out first, in this order
+NOT_COPIED = 1  # of the exit status
+BEGAN = "GPU_SESSION_BEGAN"  # environment: when the step was begun, which its results carry
 OUTCOMES = "outcomes.jsonl"  # of the tests while they run
 RESULTS = {"tests": ("tests.json",), "benchmark": ("gpu.json", "gpu_profile.txt")}
 RESULTS["ladder"] = ("ladder.json", "ladder.counts", "ladder_checkpoints.npz", "ladder_weights.safetensors")
@@ -109,11 +112,12 @@ def end_group(process):
     return output
 
 
-def run_step(command, seconds, came=(), meanwhile=lambda: None):
+def run_step(command, seconds, came=(), meanwhile=lambda: None, start=None):
     """Run a step; {"status", "seconds", "output": its end}. One that outlasts its time, or runs when a signal has come
-    (`came`), is ended with all it started. meanwhile: called every COPY seconds."""
+    (`came`), is ended with all it started. meanwhile: called every COPY seconds. start: BEGAN of the step."""
     last = time.time()
     began, environment = time.time(), {**os.environ, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
+    environment |= {BEGAN: str(start)} if start else {}
     with subprocess.Popen(
         command, cwd=root(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", start_new_session=True, preexec_fn=with_parent(),
@@ -187,20 +191,26 @@ def set_aside(out, name, copy):
         if (out / file).is_file():
             (out / file).replace(out.with_name(f"{out.name}.before-{file}"))
         if copy:
-            (copy / file).unlink(missing_ok=True)
+            with suppress(OSError):
+                (copy / file).unlink(missing_ok=True)
 
 
 def copy_results(out, copy):
-    """Copy what has changed of the results to another folder; what cannot be copied stays where it is."""
+    """Copy what has changed of the results to another folder; returns why what stays where it is could not be."""
+    wrong = None
     if copy and not (out / OUTCOMES).is_file():
-        (copy / OUTCOMES).unlink(missing_ok=True)
+        with suppress(OSError):
+            (copy / OUTCOMES).unlink(missing_ok=True)
     for path in shown(out) if copy else ():
-        with suppress(OSError, InputError):
+        try:
             to = copy / path.name
             if to.is_file() and to.stat().st_mtime_ns == path.stat().st_mtime_ns:
                 continue
             with atomic_path(to) as temporary:
                 shutil.copy2(path, temporary)
+        except (OSError, InputError) as error:
+            wrong = error
+    return wrong
 
 
 def shown(out):
@@ -217,7 +227,8 @@ def keep_within(out, copy=None):
             break
         if (out / name).is_file():
             (out / name).rename(out.with_name(f"{out.name}.left-{name}"))
-            (copy / name).unlink(missing_ok=True) if copy else None
+            with suppress(OSError):
+                (copy / name).unlink(missing_ok=True) if copy else None
             left.append(name)
     return left
 
@@ -230,8 +241,8 @@ def say_it(words):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def earlier(out, small):
-    """The steps that an earlier call left in session.json; one that ran when it was killed among them."""
+def earlier(out, small, say=lambda words: None):
+    """The steps that an earlier call left in session.json; one that was killed as it ran among them, as is said."""
     path = out / "session.json"
     if not path.is_file():
         return {}
@@ -245,7 +256,8 @@ def earlier(out, small):
         raise InputError(f"{out} holds {kinds[not was]}, and this is {kinds[not small]}: name another --out.")
     if (name := found.get("running")) in FAILED:
         done = {"status": -signal.SIGKILL, "seconds": 0.0, "stopped_by_the_clock": False, "stopped_by": "SIGKILL"}
-        steps[name] = done | {"machine": found.get("machine"), "output": [], "command": []}
+        steps[name] = done | {"machine": found.get("machine"), "output": [], "command": [], "began": found.get("began")}
+        say(f"{name}: an earlier call was killed while this ran; what it had is kept")
     return steps
 
 
@@ -253,7 +265,7 @@ class Record:
     """session.json: written after everything that happens, and where it cannot be written the session goes on."""
 
     def __init__(self, out, copy, **about):
-        self.out, self.copy, self.told, self.said = out, copy, about, False
+        self.out, self.copy, self.told, self.said, self.not_copied = out, copy, about, False, None
 
     def keep(self, say, **more):
         status = sum(FAILED[n] for n, step in self.told["steps"].items() if step["status"])
@@ -264,7 +276,18 @@ class Record:
             if not self.said:
                 say(f"session.json is not up to date: {error}")
             self.said = True
-        copy_results(self.out, self.copy)
+            with suppress(OSError, ValueError):
+                not_running(self.out / "session.json")
+        self.not_copied = copy_results(self.out, self.copy)
+
+
+def not_running(path):
+    """Take what is said to run out of a record, in the room that it has: for a disk that is full."""
+    told = json.loads(path.read_text())
+    shorter = {key: value for key, value in told.items() if key not in ("running", "began")}
+    with open(path, "r+") as file:
+        file.write(json.dumps(shorter, indent=1) + "\n")
+        file.truncate()
 
 
 def told_of(out, name):
@@ -289,7 +312,7 @@ def session(out, small, minutes, only, text=None, tests="tests/gpu", say=say_it,
 
 
 def session_alone(out, small, minutes, only, text, tests, say, stop_after, copy):
-    began, steps, shares = time.time(), earlier(out, small), {n: SHARES[n] for n in only}
+    began, steps, shares = time.time(), earlier(out, small, say), {n: SHARES[n] for n in only}
     record = Record(out, copy, machine=machine(small), minutes=minutes, small=small, steps=steps)
     until, failed, left = began + min(60 * minutes, stop_after or math.inf), 0, list(only)
     if (out / OUTCOMES).is_file():  # of a session that was killed
@@ -306,10 +329,10 @@ def session_alone(out, small, minutes, only, text, tests, say, stop_after, copy)
             say(f"{name}: at most {limit / 60:.1f} minutes")
             set_aside(out, name, copy)
             steps.pop(name, None)
-            record.keep(say, running=name)
+            record.keep(say, running=name, began=(start := round(time.time(), 3)))
             command = commands(out, small, limits, planned, text, tests)[name]
-            done = run_step(command, limit, came, lambda: copy_results(out, copy))
-            steps[name] = done | {"machine": record.told["machine"], "minutes": round(limit / 60, 2)}
+            done = run_step(command, limit, came, lambda: copy_results(out, copy), start)
+            steps[name] = done | {"machine": record.told["machine"], "minutes": round(limit / 60, 2), "began": start}
             steps[name] |= told_of(out, name)
             failed += FAILED[name] if done["status"] else 0
             record.keep(say)
@@ -325,7 +348,10 @@ def session_alone(out, small, minutes, only, text, tests, say, stop_after, copy)
         say(f"not run, {'since it was stopped' if came else 'for want of time'}: {', '.join(left)}")
     if came:
         say(f"stopped by {more['stopped_by']}; what was done is in {out / 'session.json'}")
-    return 128 + came[0] if came else failed + sum(FAILED[name] for name in left)
+    if record.not_copied:
+        say(f"--copy-to {copy}: not all results of {out} could be copied there: {record.not_copied}")
+    failed += sum(FAILED[name] for name in left) + (NOT_COPIED if record.not_copied else 0)
+    return 128 + came[0] if came else failed
 
 
 def ended(step):
@@ -340,8 +366,8 @@ def ended(step):
 def check(args):
     """Refuse, before anything is run, what would only be found later."""
     for name in ("minutes", "stop_after"):
-        if (value := getattr(args, name)) is not None and not value > 0:
-            raise InputError(f"--{name.replace('_', '-')} {value:g}: it takes a number above 0.")
+        if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} {value:g}: it takes a number above 0, and a finite one.")
     if args.text or ("ladder" in args.only and not args.small):
         check_text(args.text)
     if args.small and args.text:

@@ -91,9 +91,10 @@ def gpu_text():
         step = told["steps"].get("benchmark") if steps else None
         if step and ended(step) == "failed":
             return "\n".join(["The benchmark failed, so the table that it left is not shown.", "", *steps])
-        if step and step["machine"]["device"] != found["device"]:
+        if step and (step["machine"]["device"], step.get("began")) != (found["device"], found.get("began")):
             return "\n".join([f"`gpu.json` is of {found['device']}, of another session than this:", "", *steps])
-        return "\n".join([gpu.table(found), *([""] if steps else []), *steps])
+        before = ["The session of the steps below ran no benchmark; the table is of an earlier one.", ""]
+        return "\n".join([*(before if steps and not step else []), gpu.table(found), *([""] if steps else []), *steps])
     if steps:
         return "\n".join(["The benchmark has left no results of a GPU: there is no `results/gpu.json`.", "", *steps])
     return (

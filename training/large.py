@@ -266,7 +266,8 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
         found = counted(table, grid_of_ks(table.record["vocab_size"]), RUN_KS, True)
         arrays |= {f"{corpus}/{what}": array for what, array in found.items()}
     save_arrays(f"{place}.counts.npz", **arrays)
-    with atomic_path(f"{place}.safetensors") as temporary:
+    weights = f"{place}.safetensors"
+    with atomic_path(weights) as temporary, train.told_of(weights, temporary):
         save_file({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}, temporary)
     record |= {
         "size": name,
@@ -445,7 +446,8 @@ def keep_weights(first, out, most=MOST_BYTES):
             held |= {f"{n}/{name}": tensor for name, tensor in load_file(path).items()}
             kept.append(n)
     if held:
-        with atomic_path(out / "ladder_weights.safetensors") as temporary:
+        path = out / "ladder_weights.safetensors"
+        with atomic_path(path) as temporary, train.told_of(path, temporary):
             save_file(held, temporary, {"family": NAME, "dtype": "bfloat16"})
         (out / "ladder_weights.safetensors").chmod(0o644)
     return kept

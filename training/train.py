@@ -6,12 +6,16 @@ import math
 import os
 import platform
 import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 import training.attention  # noqa: F401  registers the attention used below
+from rbplib.settings import InputError
 from training import data, ladders, scan
 from training.loss import head_loss
 
@@ -303,8 +307,22 @@ def hardware(device="cpu"):
 
 def _save(path, plan, master, step, curve, spent):
     part = path.with_suffix(".part")
-    torch.save({"plan": str(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}, part)
-    os.replace(part, path)
+    held = {"plan": str(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}
+    with told_of(path, part):
+        torch.save(held, part)
+        os.replace(part, path)
+
+
+@contextmanager
+def told_of(path, part):
+    """One sentence where a file cannot be written, whatever torch or safetensors raise; what is half written goes."""
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        with suppress(OSError):
+            Path(part).unlink()
+        why = " ".join(str(error).split())[:120]
+        raise InputError(f"{path} cannot be written ({why}): make room there, and run again.") from None
 
 
 def save_model(model, record, folder):

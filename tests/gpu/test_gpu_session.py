@@ -184,7 +184,9 @@ def test_a_session_that_is_killed_leaves_no_step_running_and_the_next_one_tells_
     (out / "session.json").write_text(json.dumps(said | {"running": "tests"}))
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
     assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0
+    assert capsys.readouterr().out.startswith("tests: an earlier call was killed while this ran; what it had is kept\n")
     steps = json.loads((out / "session.json").read_text())["steps"]
+    assert steps["tests"]["stopped_by"] == "SIGKILL" and steps["tests"]["began"] == said["began"]
     assert steps["tests"]["stopped_by"] == "SIGKILL" and steps["tests"]["tests"]["not_ended"] == ["a"]
     assert steps["ladder"]["status"] == 0 and not (out / gpu_session.OUTCOMES).exists()
 
@@ -209,6 +211,27 @@ def test_what_an_earlier_call_left_is_not_taken_for_new_and_results_are_copied(t
     }  # fmt: skip
 
 
+def test_a_copy_that_cannot_be_made_is_said_at_the_end(tmp_path, monkeypatch, capsys):
+    out, copy = tmp_path / "out", tmp_path / "copy"
+    copy.mkdir()
+    gone = f"import pathlib; pathlib.Path({str(copy)!r}).rename({str(tmp_path / 'moved')!r}); "
+    gone += f"pathlib.Path({str(copy)!r}).write_text('a file')"
+    steps = {"tests": "print('fine')", "benchmark": gone, "ladder": "import sys; sys.exit(75)"}
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
+    assert gpu_session.session(out, True, 1.0, list(steps), copy=copy) == 41
+    said = capsys.readouterr().out
+    assert said.count(f"--copy-to {copy}: not all results of {out} could be copied there") == 1
+    assert set(json.loads((out / "session.json").read_text())["steps"]) == set(steps)
+
+
+def test_results_carry_the_start_of_their_step(tmp_path, monkeypatch):
+    asks = f"import os, pathlib; pathlib.Path({str(tmp_path / 'began')!r}).write_text(os.environ['GPU_SESSION_BEGAN'])"
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {"benchmark": [sys.executable, "-c", asks]})
+    assert gpu_session.session(tmp_path / "out", True, 1.0, ["benchmark"]) == 0
+    told = json.loads((tmp_path / "out" / "session.json").read_text())["steps"]["benchmark"]["began"]
+    assert float((tmp_path / "began").read_text()) == told and abs(told - time.time()) < 60
+
+
 def test_a_call_ends_after_its_seconds_and_the_ladder_keeps_its_plan(tmp_path, monkeypatch):
     made, real = [], gpu_session.commands
 
@@ -228,6 +251,22 @@ def test_a_call_ends_after_its_seconds_and_the_ladder_keeps_its_plan(tmp_path, m
     assert gpu_session.session(tmp_path / "b", True, 25.0, ["tests", "benchmark"], stop_after=0.2) == 30  # of the clock
     steps = json.loads((tmp_path / "b" / "session.json").read_text())
     assert steps["steps"]["tests"]["stopped_by_the_clock"] and steps["steps"]["tests"]["seconds"] < 30
+
+
+def test_a_disk_that_fills_up_leaves_no_step_said_to_run(tmp_path, monkeypatch, capsys):
+    real, out = gpu_session.write_text, tmp_path / "out"
+
+    def fills(path, text):
+        if '"running"' not in text:
+            raise InputError("there is no room")
+        real(path, text)
+
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
+    monkeypatch.setattr(gpu_session, "write_text", fills)
+    assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0
+    told = json.loads((out / "session.json").read_text())
+    assert "running" not in told and "began" not in told and told["small"] and gpu_session.earlier(out, True) == {}
+    assert "session.json is not up to date: there is no room" in capsys.readouterr().out
 
 
 def test_a_full_disk_ends_no_session(tmp_path, monkeypatch, capsys):
@@ -300,6 +339,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeyp
         (["--out", out], f"there are no token ids in {tmp_path / 'none.npz'}"),
         (["--out", out, "--text", str(file)], f"{file} holds no token ids as"),
         (["--small", "--out", out, "--minutes", "0"], "--minutes 0: it takes a number above 0"),
+        (["--small", "--out", out, "--minutes", "inf"], "--minutes inf: it takes a number above 0, and a finite one"),
         (["--small", "--out", out, "--stop-after", "-1"], "--stop-after -1: it takes a number above 0"),
         (["--small", "--out", out, "--copy-to", str(file)], f"--copy-to {file}: results cannot be written there"),
         (["--pack", str(tmp_path / "none" / "a.tar")], "there are no token ids"),
@@ -458,6 +498,7 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
     session = {"machine": machine, "small": False, "steps": steps}
     (tmp_path / "session.json").write_text(json.dumps(session))
     assert "| 410M |" in report.gpu_text() and "* benchmark: not run" in report.gpu_text()
+    assert report.gpu_text().startswith("The session of the steps below ran no benchmark; the table is of an earlier")
     (tmp_path / "gpu.json").unlink()
     said = report.gpu_text()
     assert "No CUDA line" not in said and "The benchmark has left no results of a GPU" in said
@@ -471,6 +512,7 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
         ({"status": gpu.INCOMPLETE}, "* benchmark: not finished after 61 s"),
         ({"status": -15, "stopped_by_the_clock": True}, "* benchmark: stopped by the clock after 61 s"),
         ({"status": 1}, "The benchmark failed, so the table that it left is not shown."),
+        ({"began": 5.0}, "`gpu.json` is of NVIDIA X, of another session"),
         ({"machine": {"device": "NVIDIA Y", "torch": "2.11"}}, "`gpu.json` is of NVIDIA X, of another session"),
     ):
         told = session | {"steps": steps | {"benchmark": done | more}}

@@ -289,6 +289,23 @@ with one_at_a_time(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of files stands for a full disk")
+def test_a_full_disk_is_told_in_one_sentence(tmp_path):
+    import resource
+
+    path, limits = tmp_path / "a.pt", resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.write_text("the checkpoint before")
+    master = SimpleNamespace(state=lambda: torch.zeros(1 << 18))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(InputError, match=r"a\.pt cannot be written \(.*\): make room there, and run again") as told:
+            train._save(path, None, master, 0, [], 0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(str(told.value).splitlines()) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a.pt"] and path.read_text() == "the checkpoint before"
+
+
 def test_two_ladders_do_not_write_the_same_files(tmp_path):
     (tmp_path / "a.work").mkdir()
     command = [sys.executable, "-c", HELD, str(tmp_path / "a.work" / "plan.json")]
