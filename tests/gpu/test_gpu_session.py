@@ -66,6 +66,7 @@ def test_the_whole_session_is_rehearsed_on_a_bare_machine(bare, tmp_path):
     assert all("failed" not in way for about in found["heads"].values() for way in about["ways"].values())
     assert all(way.get("moved", 0) == 0 for about in found["heads"].values() for way in about["ways"].values())
     assert all(len(about["cases"]) == len(gpu.SMALL_BATCHES) for about in found["shapes"].values())
+    assert found["began"] == said["steps"]["benchmark"]["began"]
     assert "Self CPU" in (out / "gpu_profile.txt").read_text()
     read_counts(out / "ladder.counts")
 
