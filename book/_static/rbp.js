@@ -66,10 +66,15 @@
     });
   }
 
-  // a number as people write it: 0,0606 and 6.06e-2 and 2 000; NaN where it is none
+  // the numbers that people may mean: 0,0606 and 6.06e-2 and 2 000; both readings of 1,035 and 25%; none where it is none
   function typed(text) {
-    const plain = text.trim().replace(/[\s\u00a0\u2009]/g, "").replace("\u2212", "-").replace(/^([^.]*),([^.,]*)$/, "$1.$2");
-    return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+    const share = /%\s*$/.test(text) ? 0.01 : 1;
+    const plain = text.replace(/%\s*$/, "").replace(/[\s\u00a0\u2009]/g, "").replace("\u2212", "-");
+    const decimal = plain.replace(/^([^.]*),([^.,]*)$/, "$1.$2");
+    const thousands = /^[-+]?\d{1,3}(,\d{3})+(\.\d*)?$/.test(plain) ? plain.replace(/,/g, "") : decimal;
+    const number = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+    const read = [...new Set([decimal, thousands])].filter((x) => number.test(x)).map(Number);
+    return [...new Set([...read, ...read.map((x) => x * share)])];
   }
 
   function checked(field) {
@@ -78,7 +83,8 @@
     const slack = 1e-9 * Math.abs(value); // what rounding of the difference may add
     function check() {
       const given = typed(input.value);
-      const said = Number.isNaN(given) ? "a number is needed, such as 0.25" : Math.abs(given - value) <= within + slack;
+      const right = given.some((x) => Math.abs(x - value) <= within + slack);
+      const said = given.length ? right : "a number is needed, such as 0.25";
       field.dataset.state = said === true ? "right" : "open";
       out.textContent = said === true ? "\u2713 right" : said === false ? "\u2717 not yet" : said;
     }

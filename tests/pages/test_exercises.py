@@ -1,7 +1,10 @@
 """Exercises: solutions run, print what they say, and say no number that they do not print; fields know the answer."""
 
 import doctest
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,14 @@ def test_the_answer_of_a_field_is_printed_by_the_solution(label):
         value, within = (float(x.split()[0]) for x in answer.split(" ± "))
         assert any(abs(abs(x) - value) <= within / 2 for x, _ in numbers(printed)), field
         assert within <= 0.05 * abs(value), field
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the page's script")
+def test_a_field_reads_numbers_as_people_write_them():
+    script = (ROOT / "book" / "_static" / "rbp.js").read_text()
+    typed = script[script.index("  function typed") : script.index("  function checked")]
+    asked = {"1,035": [1.035, 1035], "0,0606": [0.0606], "6.06e-2": [0.0606], "2 000": [2000], "25%": [25, 0.25]}
+    asked |= {"124,127.5": [124127.5], "\u22123": [-3], "abc": [], "": [], "1,2,3": []}
+    code = f"{typed}; console.log(JSON.stringify({json.dumps(list(asked))}.map(typed)))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == list(asked.values())
