@@ -164,6 +164,8 @@ def sentences(book, run, rows):
         said += ["rank tables, seeds and numpy are the same, so resamples are: no interval may move beyond rounding"]
     same = {c: sum(book["tables"][t][c] == run["tables"][t][c] for t in places) for c in COLUMNS}
     said += [f"{len(places)} rank tables, equal to the bit: " + ", ".join(f"{c} {n}" for c, n in same.items())]
+    other = {t: [c for c in COLUMNS if book["tables"][t][c] != run["tables"][t][c]] for t in places}
+    said += [f"rank table {t}: other {' and '.join(columns)}" for t, columns in other.items() if columns]
     alike = {p: made_alike(of, run["pages"][p]) for p, of in book["pages"].items() if p in run["pages"]}
     said += [f"{p} was made with other {' and '.join(other)}: not compared" for p, (_, other) in alike.items() if other]
     said += [f"{p} is of other families or corpora: compared in part" for p, x in alike.items() if x == (False, [])]

@@ -161,7 +161,7 @@ class Product:
     Args:
         head: weight (V, d) in its storage dtype; it is never copied whole.
         kind: dtype of the product. A half-precision weight meets float32 exactly: on CUDA inside the product,
-            elsewhere by widening one block at a time.
+            elsewhere by widening one block at a time. float32 is torch's own: TF32 where a caller has switched it on.
         memory, chunk: bytes of tiles, and rows at once at most. More rows are best where the weight is wide, since
             each tile reads a block of it anew. On an accelerator tiles take no more than logits in the storage dtype.
     """
@@ -170,15 +170,14 @@ class Product:
         self.hidden, self.head, self.product_kind = hidden, head, kind
         (size, width), stored = head.weight.shape, head.weight.dtype
         self.cuts = blocks(size, hidden.device)
-        self.narrow = hidden.device.type == "cuda" and kind == torch.float32 and stored != kind
+        half = stored in (torch.float16, torch.bfloat16) and hidden.dtype == stored  # else states would be rounded
+        self.narrow = hidden.device.type == "cuda" and kind == torch.float32 and half
         self.kind = kind if kind in (torch.float32, torch.float64) else torch.float32
         widened = 0 if self.narrow or stored == kind else kind.itemsize * widest(self.cuts) * width
         held = 2 * widest(self.cuts) * self.kind.itemsize  # bytes per row of tiles
         if hidden.device.type != "cpu":  # a row of scores, with the flags or its scores in another dtype; and of states
             flags = 2 if hidden.is_cuda and self.kind == torch.float32 else self.kind.itemsize
             held = size * (self.kind.itemsize + flags) + 2 * width * (stored if self.narrow else kind).itemsize
-            if hidden.is_cuda and kind == stored == torch.float32:
-                torch.backends.cuda.matmul.allow_tf32 = False  # its ten bits of a mantissa are not float32 scores
             memory = min(memory, widened + len(hidden) * size * stored.itemsize)
         best = chunk or max(1024, min(2048, 4 * width))
         self.most = max(GRAIN, min(best, (memory - widened) // held) // GRAIN * GRAIN)

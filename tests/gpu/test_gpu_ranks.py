@@ -179,17 +179,15 @@ def test_memory_of_the_head_alone_stays_within_what_is_stated():
             )
 
 
-@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
-def test_float32_products_are_not_cut_to_tf32(stored):
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        with FakeTensorMode():
-            hidden, weight = (torch.empty(n, 8, dtype=stored, device="cuda") for n in (70, 900))
-            tiles.Product(hidden, Head(weight), torch.float32, engine.DEVICE_MEMORY)
-        assert torch.backends.cuda.matmul.allow_tf32 == (stored != torch.float32)  # half numbers multiply exactly
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+@pytest.mark.parametrize(("states", "stored"), [(torch.float32, torch.bfloat16), (torch.float32, torch.float64)])
+def test_states_are_not_rounded_to_the_heads_dtype_and_switches_stay(states, stored):
+    """float32 states with a half-precision head are multiplied widened, and a float64 head by its own product."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_tf32
+    with FakeTensorMode():
+        hidden, weight = (torch.empty(n, 8, dtype=d, device="cuda") for n, d in ((128, states), (900, stored)))
+        scores = tiles.Product(hidden, Head(weight), torch.float32, engine.DEVICE_MEMORY)
+        assert not scores.narrow
+    assert (torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_tf32) == before
 
 
 def error_bound(hidden, weight):

@@ -149,6 +149,7 @@ def test_pages_and_tables_of_one_side_are_named():
     run["tables"] = {"demo/a/docs": {"text": "1", "ranks": "2", "logprob": "4"}}
     said = reference.sentences(book, run, reference.compared(book, run))
     assert "1 rank tables, equal to the bit: text 1, ranks 1, logprob 0" in said
+    assert "rank table demo/a/docs: other logprob" in said
     assert (
         "2 only in the book: pages demo/03, tables demo/b/docs" in said and "1 only in this run: pages own/02" in said
     )
