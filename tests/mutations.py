@@ -133,7 +133,7 @@ CHANGES = [  # (file, what stands there once, what comes in its place)
         'scatter = np.einsum("...m,...m->...", y, y) - len(x) * mean**2',
         'scatter = np.einsum("...m,...m->...", y, y)',
     ),
-    ("laws/bootstrap", "np.full(samples.shape[1], (1 - level) / 2), np", "np.full(samples.shape[1], 1 - level), np"),
+    ("laws/bootstrap", "np.tile([[(1 - level) / 2]", "np.tile([[1 - level]"),
     ("laws/bootstrap", "6 * spread**1.5", "spread**1.5"),
     (
         "laws/law",
@@ -141,7 +141,6 @@ CHANGES = [  # (file, what stands there once, what comes in its place)
         "return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.token_band - self.y, 2 * wider)",
     ),
     ("laws/law", "away = np.abs(np.expm1(self.y - self.fitted))", "away = np.abs(self.y - self.fitted) / 2"),
-    ("laws/law", "return float(2 * self.loss.total * terms.sum())", "return float(self.loss.total * terms.sum())"),
     ("laws/estimators", "return np.stack([-slope, level], axis=-1)", "return np.stack([slope, level], axis=-1)"),
     ("laws/estimators", "np.maximum(floor, 0.0), 0.0)", "floor, 0.0)"),
     ("laws/estimators", "rate = np.exp(eta - np.exp(eta))", "rate = np.exp(eta)"),

@@ -6,9 +6,9 @@ product of those counts with the sources' sums, for all models at once, so nothi
 before its sums are complete. Arrays have the models on their last axis.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def percentile_interval(samples, level=0.95):
     Returns:
         float64 (2, K); NaN where more than `MAX_UNDEFINED` of the resamples have none.
     """
-    return _quantiles(samples, np.full(samples.shape[1], (1 - level) / 2), np.full(samples.shape[1], (1 + level) / 2))
+    return _quantiles(samples, np.tile([[(1 - level) / 2], [(1 + level) / 2]], samples.shape[1]))
 
 
 def bca_interval(samples, point, jackknife, level=0.95):
@@ -134,27 +134,22 @@ def bca_interval(samples, point, jackknife, level=0.95):
         for row, tail in enumerate(((1 - level) / 2, (1 + level) / 2)):
             shifted = bias + normal.inv_cdf(tail)
             ends[row, column] = normal.cdf(bias + shifted / (1 - push * shifted))
-    return _quantiles(samples, *ends)
+    return _quantiles(samples, ends)
 
 
-def _quantiles(samples, lower, upper):
-    """Quantiles lower[j] and upper[j] of column j, NaN where too many resamples are undefined."""
-    result = np.full((2, samples.shape[1]), np.nan)
-    missing = np.isnan(samples).mean(axis=0)
-    plain = (missing == 0) & (lower == lower[0]) & (upper == upper[0])
-    if plain.any():
-        result[:, plain] = np.quantile(samples[:, plain], [lower[0], upper[0]], axis=0)
-    for column in np.flatnonzero(~plain & (missing <= MAX_UNDEFINED) & np.isfinite(lower) & np.isfinite(upper)):
-        defined = samples[:, column][~np.isnan(samples[:, column])]
-        result[:, column] = np.quantile(defined, [lower[column], upper[column]])
+def _quantiles(samples, shares):
+    """Quantiles at shares[:, j] of column j, float64 (2, K); NaN where too many resamples have no value."""
+    result, without = np.full(shares.shape, np.nan), np.isnan(samples)
+    for column in np.flatnonzero((without.mean(axis=0) <= MAX_UNDEFINED) & np.isfinite(shares).all(axis=0)):
+        result[:, column] = np.quantile(samples[~without[:, column], column], shares[:, column])
     return result
 
 
-@dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(NamedTuple):
     """Lines log(-log RBP_k) = intercept + slope log S, resampled and on the documents themselves, one per k.
 
-    slopes, r2: float64 (B, K), NaN where a resample has none; a slope is negative when larger models do better.
+    slopes, r2: float64 (B, K), NaN where some model of a resample has RBP_k of exactly 0 or 1. A slope is negative when
+    larger models do better.
     slope, point_r2: float64 (K,). Intervals: float64 (2, K).
     """
 
@@ -164,11 +159,6 @@ class Bootstrap:
     point_r2: np.ndarray
     slope_interval: np.ndarray
     r2_interval: np.ndarray
-
-    @property
-    def undefined(self):
-        """Resamples in which some model has RBP_k of exactly 0 or 1, int64 (K,)."""
-        return np.isnan(self.slopes).sum(axis=0)
 
 
 def paired_bootstrap(hits, totals, S, n_resamples=10_000, seed=42, level=0.95, method="percentile"):

@@ -9,13 +9,11 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.bootstrap import line
-from rbplib.laws.estimators import ESTIMATORS
+from rbplib.laws.bootstrap import bca_interval, line, percentile_interval
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit
 from rbplib.laws.losses import logarithm, minus_log
 from rbplib.laws.noise import y_se
-from rbplib.laws.uncertainty import token_intervals
 
 THESE, ANY = "alpha of these models", "alpha of any training"
 RBP, NEXT = "RBP of the largest", "next model"
@@ -94,10 +92,10 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
 
 def _resampled(part, law, n_resamples, seed):
     """{name: interval of alpha} for RESAMPLED, from one set of resampled sources."""
-    kind, x, params = ESTIMATORS[law.estimator], np.log(part.S), np.array([law.alpha, law.log_c])
-    drawn = part.resampled(n_resamples, seed, least=1).loss
-    kinds = zip(RESAMPLED, (drawn, drawn, apart(drawn)), ("percentile", "bca", "percentile"), strict=True)
-    return {n: token_intervals(kind, part, params, kind.solve(c, x), law.level, how)["alpha"] for n, c, how in kinds}
+    drawn = part.resampled(n_resamples, seed, least=1).y
+    paired, left, alone = (-line(y, np.log(part.S))[0][:, None] for y in (drawn, part.jackknife().y, apart(drawn)))
+    ends = percentile_interval(paired, law.level), bca_interval(paired, np.array([law.alpha]), left, law.level)
+    return dict(zip(RESAMPLED, (e[:, 0] for e in (*ends, percentile_interval(alone, law.level))), strict=True))
 
 
 def token_interval(loss, alpha, level):

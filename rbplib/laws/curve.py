@@ -184,11 +184,8 @@ def with_repeats(curves, family, corpora=None, protocol="paper"):
     Returns:
         {corpus: Curve}; as it was where the family's file names no `repeats`, or they cannot count those k.
     """
-    curves = dict(curves)
-    for name, tables in repeated(family, corpora, protocol).items():
-        if name in curves:
-            curves[name] = beside(curves[name], tables)
-    return curves
+    again = repeated(family, corpora, protocol)
+    return {name: beside(curve, again.get(name)) for name, curve in curves.items()}
 
 
 def beside(curve, tables):

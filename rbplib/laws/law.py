@@ -3,7 +3,7 @@
 The law is log(-log RBP_k) = log_c - alpha log S (paper Eq. 5). Its exponent is uncertain in ways that are kept apart:
 which text was scored (`ci_tokens`, paired bootstrap of the sources), which training each model is one draw of
 (`ci_trainings`, that and the scatter between seeds), and how the few models scatter around any straight line
-(`ci_models`, Student t on the residuals, with the leave-one-model-out range beside it).
+(`ci_models`, Student t on the residuals).
 """
 
 from dataclasses import dataclass
@@ -16,27 +16,16 @@ from rbplib.laws.difference import check_models
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.losses import Loss
 from rbplib.laws.uncertainty import (
-    NONE,
     Scatter,
     doubts,
     explanation,
-    leave_one_out,
     model_intervals,
     scatter_beyond_noise,
     token_intervals,
     training_intervals,
     training_quantile,
 )
-from rbplib.settings import InputError, check_choice
-
-
-class DoubtfulFit(InputError):
-    """A fit was asked for strictly and its status is not ok; the fit itself is in `law`."""
-
-    def __init__(self, law):
-        self.law = law
-        where = f"{law.family} on {law.corpus}" + (f", k = {law.k}" if law.k else "")
-        super().__init__(f"The fit of {where} is doubtful ({'; '.join(law.notes)}): read it with strict=False.")
+from rbplib.settings import check_choice
 
 
 @dataclass(frozen=True)
@@ -46,13 +35,11 @@ class Law:
     loss: Loss
     estimator: str
     level: float
-    method: str  # of the intervals over sources: percentile or bca
     used: tuple[int, ...]  # models of the loss that the fit used
     parameters: dict  # name -> value, all of the estimator's
     token_intervals: dict  # name -> (low, high): sources resampled, the same for every model
     training_intervals: dict  # name -> (low, high): sources, and the scatter between trainings of one size
     model_intervals: dict  # name -> (low, high): Student t on the scatter of the models around the law
-    ci_leave_one_out: tuple[float, float]  # smallest and largest alpha with one model left out
     y: np.ndarray  # float64 (M,), log(-log RBP_k) or log cross-entropy of the models used
     fitted: np.ndarray  # float64 (M,)
     token_band: np.ndarray | None  # float64 (2, M), interval of y for each model
@@ -89,7 +76,7 @@ class Law:
         """The same law with documents resampled in place of sources; itself where each document is its own source."""
         if self.n_sources == self.n_documents:
             return self
-        return fit(self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level, self.method)
+        return fit(self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level)
 
     @property
     def explained_by(self):
@@ -164,18 +151,6 @@ class Law:
         scatter = np.nansum((self.y - np.nanmean(self.y)) ** 2) if np.isfinite(self.fitted + self.y).any() else 0.0
         return float(1 - np.nansum((self.y - self.fitted) ** 2) / scatter) if scatter > 1e-20 else np.nan
 
-    @property
-    def deviance(self):
-        """Twice the log-likelihood lost against the observed shares, misses ~ Binomial(total, 1 - RBP_k)."""
-        if self.loss.misses is None or not np.isfinite(list(self.parameters.values())).all():
-            return np.nan
-        from scipy.special import xlogy
-
-        observed = -np.expm1(-self.loss.values[list(self.used)])
-        expected = -np.expm1(-np.exp(self.fitted))
-        terms = xlogy(observed, observed / expected) + xlogy(1 - observed, (1 - observed) / (1 - expected))
-        return float(2 * self.loss.total * terms.sum())
-
     def __getattr__(self, name):
         """What belongs to the loss (family, corpus, protocol, definition, k) or to the scatter, asked of the law."""
         if name in ("family", "corpus", "protocol", "definition", "k", "n_documents", "n_sources"):
@@ -191,7 +166,7 @@ class Law:
         return ESTIMATORS[self.estimator].curve(params, np.atleast_1d(x), centre).reshape(x.shape)
 
 
-def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95, method="percentile", strict=False):
+def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95):
     """Fit one law to one loss.
 
     Args:
@@ -199,16 +174,14 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         estimator: "least_squares" (the paper's), "binomial" (maximum likelihood, complementary log-log link),
             "irreducible" (a floor under the loss) or "quadratic" (in log S).
         n_bootstrap: resamples of the sources; 0 for none. seed: int; one seed, one set of resamples.
-        level: of both intervals. method: of the interval over sources, "percentile" or "bca".
-        strict: raise DoubtfulFit instead of handing back a fit whose status is not ok.
+        level: of the intervals.
     Returns:
-        Law.
+        Law; `status` and `notes` say how far to trust it.
     Raises:
         InputError: a model twice, an unknown estimator. Fewer than three sizes are a status, "too few models".
     Cost: one matrix product (B, D) by (D, M); the resamples of a corpus are drawn once.
     """
     check_choice(estimator, tuple(ESTIMATORS), "estimator")
-    check_choice(method, ("percentile", "bca"), "interval")
     check_models(loss, 1)
     kind = ESTIMATORS[estimator]
     defined = np.isfinite(loss.y)
@@ -221,20 +194,18 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     fitted = kind.curve(params, x, x.mean() if len(x) else 0.0)
     drawn = part.resampled(n_bootstrap, seed) if enough else None
     found = None if drawn is None else kind.solve(drawn.loss, x, drawn.totals)
-    tokens = token_intervals(kind, part, params, found, level, method)
+    tokens = token_intervals(kind, found, level)
     undefined = 0 if found is None else int(np.isnan(found[:, 0]).sum())
     residual_sd, models = model_intervals(kind, part, params, y - fitted, level)
-    law = Law(
+    return Law(
         loss=loss,
         estimator=estimator,
         level=level,
-        method=method,
         used=tuple(int(i) for i in used),
         parameters={n: float(v) for n, v in zip(names, params, strict=True)},
         token_intervals=tokens,
         training_intervals=training_intervals(kind, part, params, found, level),
         model_intervals=models,
-        ci_leave_one_out=leave_one_out(kind, part) if enough else NONE,
         y=y,
         fitted=fitted,
         token_band=None if drawn is None else percentile_interval(drawn.y, level),
@@ -244,9 +215,6 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         notes=doubts(kind, loss, params, enough, undefined, tokens),
         seed=seed,
     )
-    if strict and not law.ok:
-        raise DoubtfulFit(law)
-    return law
 
 
 def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, **options):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.bootstrap import MIN_DOCUMENTS, bca_interval, percentile_interval
+from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval
 from rbplib.laws.estimators import EXPONENTS
 from rbplib.laws.losses import minus_log
 
@@ -61,15 +61,11 @@ class Scatter:
     trained_lack_of_fit_p: float = np.nan
 
 
-def token_intervals(kind, part, params, found, level, method):
-    """{parameter: (low, high)} over resampled sources."""
+def token_intervals(kind, found, level):
+    """{parameter: (low, high)} over resampled sources; found: float64 (B, P), or None."""
     if found is None:
         return dict.fromkeys(kind.parameters, NONE)
-    if method == "bca":
-        left = part.jackknife()
-        ends = bca_interval(found, params, kind.solve(left.loss, np.log(part.S), left.totals), level)
-    else:
-        ends = percentile_interval(found, level)
+    ends = percentile_interval(found, level)
     return {name: (float(low), float(high)) for name, low, high in zip(kind.parameters, *ends, strict=True)}
 
 
@@ -198,16 +194,6 @@ def generalised_squares(jacobian, residuals, covariance):
     shift = np.linalg.lstsq(jacobian.T @ inverse @ jacobian, jacobian.T @ inverse @ residuals, rcond=None)[0]
     rest = residuals - jacobian @ shift
     return float(rest @ inverse @ rest)
-
-
-def leave_one_out(kind, part):
-    """Range of alpha over the fits without one model; NaN where those have no spare model."""
-    x, loss = np.log(part.S), part.values
-    if len(x) <= len(kind.parameters):
-        return NONE
-    rows = [np.delete(np.arange(len(x)), i) for i in range(len(x))]
-    alphas = [kind.solve(loss[r], x[r], part.total)[0] for r in rows if len(np.unique(x[r])) > 1]
-    return (float(np.min(alphas)), float(np.max(alphas))) if alphas else NONE
 
 
 def doubts(kind, loss, params, enough, undefined, tokens):

@@ -10,7 +10,7 @@ from planted import planted_curve
 
 from rbplib.laws.difference import exponent_difference
 from rbplib.laws.estimators import ESTIMATORS
-from rbplib.laws.law import DoubtfulFit, fit, fit_law, fit_laws
+from rbplib.laws.law import fit, fit_law, fit_laws
 from rbplib.laws.losses import mean
 from rbplib.settings import InputError
 
@@ -60,7 +60,6 @@ def test_binomial_is_the_glm_of_statsmodels(curve):
     glm = sm.GLM(counts, sm.add_constant(np.log(curve.S)), family=family).fit(tol=1e-12)
     assert law.alpha == pytest.approx(-glm.params[1], rel=1e-7)
     assert law.log_c == pytest.approx(glm.params[0], rel=1e-7)
-    assert law.deviance == pytest.approx(glm.deviance, rel=1e-6)
 
 
 def test_binomial_keeps_a_model_without_misses():
@@ -129,7 +128,7 @@ def test_every_kind_of_loss_goes_through_the_one_fit(curve):
     nats = replace(hits, sums=-np.log(hits.sums.sum(0) / hits.total) * hits.totals[:, None], of=mean, k=None)
     one, other = fit(hits, n_bootstrap=0), fit(nats, n_bootstrap=0)
     assert (one.alpha, one.log_c, *one.ci_models) == pytest.approx((other.alpha, other.log_c, *other.ci_models))
-    assert other.misses is None and np.isnan(other.deviance) and one.misses == curve.misses[-1, 1]
+    assert other.misses is None and one.misses == curve.misses[-1, 1]
 
 
 def test_difference_of_exponents_is_that_of_the_fits_on_the_same_resamples(curve):
@@ -140,25 +139,11 @@ def test_difference_of_exponents_is_that_of_the_fits_on_the_same_resamples(curve
     assert (low, high) == pytest.approx(tuple(np.quantile(np.subtract(*slopes), [0.025, 0.975])), rel=1e-8)
 
 
-def test_bca_interval_is_near_the_percentile_one(curve):
-    percentile, bca = (fit_law(curve, 1, n_bootstrap=2000, method=m) for m in ("percentile", "bca"))
-    assert bca.ci_tokens == pytest.approx(percentile.ci_tokens, abs=5e-4) and bca.ci_tokens != percentile.ci_tokens
-
-
-def test_leave_one_out_range_is_that_of_refits(curve):
-    law = fit_law(curve, 1, n_bootstrap=0)
-    refits = [fit_law(curve.keep([m for m in curve.models if m != left]), 1, n_bootstrap=0).alpha
-              for left in curve.models]  # fmt: skip
-    assert law.ci_leave_one_out == pytest.approx((min(refits), max(refits)))
-
-
 @pytest.mark.parametrize("models", [["m0"], ["m0", "m1"]])
 @pytest.mark.parametrize("estimator", ["least_squares", "binomial", "irreducible", "quadratic"])
 def test_too_few_models_are_a_status_and_no_exponent(curve, models, estimator):
     law = fit_law(curve.keep(models), 1, estimator, n_bootstrap=50)
     assert law.status == "too few models" and np.isnan([law.alpha, law.r2, *law.ci_tokens, *law.ci_models]).all()
-    with pytest.raises(DoubtfulFit, match="too few models"):
-        fit_law(curve.keep(models), 1, estimator, strict=True)
 
 
 def test_a_model_twice_is_refused(curve):
@@ -196,13 +181,10 @@ def test_everything_hit_is_a_result_not_a_crash(curve):
     assert "no hits" in fit_law(empty, 1, n_bootstrap=50).notes
 
 
-def test_doubt_is_said_and_can_raise_with_the_fit_inside(curve):
+def test_doubt_is_said_beside_the_fit(curve):
     worse = replace(curve, hits=curve.hits[:, ::-1].copy())
     law = fit_law(worse, 1, n_bootstrap=100)
     assert law.status == "wrong sign" and law.alpha < 0
-    with pytest.raises(DoubtfulFit) as doubt:
-        fit_law(worse, 1, n_bootstrap=100, strict=True)
-    assert doubt.value.law.alpha == law.alpha
     few = fit_law(planted_curve(documents=30, tokens=60, top=0.2, ks=(4096,)), 4096, n_bootstrap=200)
     assert few.status == "few misses"
 
