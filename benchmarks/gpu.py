@@ -26,6 +26,7 @@ from benchmarks.counting import Counting, waits
 from benchmarks.gpu_session import BEGAN
 from rbplib.models.heads import way_of
 from rbplib.settings import InputError, write_text
+from training.carried import check_times
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
 BATCHES = ((4, 512), (16, 512), (32, 512), (8, 2048), (32, 2048))  # windows x tokens
@@ -165,11 +166,12 @@ def countable(name):
 
 
 def passes(run, hidden, head, targets):
-    """Bytes that a way's operations over tiles read and write, in units of the float32 scores."""
+    """Bytes that a way's operations over tiles read and write, in units of the float32 scores; None where it has no
+    tile of whole rows, as the engine on a processor."""
     scores = len(hidden) * len(head.weight)
     with Counting(least=min(len(hidden), 256) * len(head.weight) // 2) as counted:
         run(hidden, head, targets)
-    return counted.moved / (4 * scores)
+    return counted.moved / (4 * scores) or None
 
 
 def head_ways(width, vocab, rows, device, limit, compiler, about, keep=lambda: None):
@@ -275,8 +277,8 @@ def measure(shapes, batches, rows, device, minutes, keep, compiler=True):
     return found
 
 
-def number(value, form=",.0f"):
-    return "not measured" if value is None else format(value, form)
+def number(value, form=",.0f", missing="not measured"):
+    return missing if value is None else format(value, form)
 
 
 def table(found):
@@ -412,8 +414,8 @@ def ways_lines(shape, about):
             continue
         us = [1e6 * s / about["rows"] for s in w["seconds"]]
         differ = f"{w['moved']} | {w['logprob']:.1e}" if "moved" in w else " | "
-        spread, passed = f"{statistics.median(us):.2f} ({min(us):.2f}-{max(us):.2f})", number(w["passes"], ".1f")
-        yield f"| {name} | {spread} | {passed} | {differ} |"
+        spread = f"{statistics.median(us):.2f} ({min(us):.2f}-{max(us):.2f})"
+        yield f"| {name} | {spread} | {number(w['passes'], '.1f', 'not counted')} | {differ} |"
 
 
 def main(argv=None):
@@ -424,10 +426,15 @@ def main(argv=None):
     parser.add_argument("--small", action="store_true", help="every line on a processor, at tiny shapes")
     parser.add_argument("--out", type=Path, help="the results file, by default benchmarks/results/gpu.json")
     args = parser.parse_args(argv)
+    try:
+        check_times(args, "minutes")
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
     if not args.small and not torch.cuda.is_available():
         print("no GPU here: not measured")
         return 0
-    out = args.out or RESULTS
+    out, wrong = args.out or RESULTS, []
     if args.small and out == RESULTS:
         parser.error("a rehearsal is no result: name a file for it with --out")
 
@@ -436,8 +443,10 @@ def main(argv=None):
             session = {"began": float(began)} if (began := os.environ.get(BEGAN)) else {}
             write_text(out, json.dumps(found | session | {"table": table(found)}, indent=1) + "\n")
             write_text(out.with_name("gpu_profile.txt"), profiled)
-        except InputError as error:  # a full disk: the next part may be written again
-            print(error, file=sys.stderr)
+            wrong.clear()
+        except InputError as error:  # a full disk: with the next part it is tried again
+            print(error, file=sys.stderr) if not wrong else None
+            wrong[:] = [error]
 
     device = "cpu" if args.small else "cuda"
     dims = SMALL if args.small else {shape: SHAPES[shape] for shape in args.shape}
@@ -445,6 +454,8 @@ def main(argv=None):
     with torch.inference_mode():
         found = measure(dims, *sizes, device, args.minutes, keep, compiler=not args.small)
     print(table(found))
+    if wrong:
+        return 1
     return INCOMPLETE if found["skipped"] or failures(found) or unmeasured(found) else 0
 
 

@@ -9,16 +9,15 @@ and no installation. Each step runs in a process of its own with its own share o
 as they come, so that a step that fails or is stopped leaves the others running and what it had. Run again with the same
 folder, the ladder goes on where it was stopped, and steps that are not run again keep their record and results; those
 that are run again have their old results moved beside the folder first. The exit status is the sum of the steps that
-failed or are not finished: 10 the tests, 20 the benchmark, 40 the ladder; and 1 where the last copy of the results
-could not be made. Interrupted, or asked to end by a signal, it
-ends the running step with all that it started, writes what was done, and exits with 128 and the signal's number; killed
-outright, it takes the running step along.
+failed or are not finished: 10 the tests, 20 the benchmark, 40 the ladder; and 1 where the record, results or their last
+copy could not be written. Interrupted, or asked to end by a signal, it ends the running step with all that it started,
+writes what was done, and exits with 128 and the signal's number; killed outright, it takes the running step along.
 
 Where one command may run only ten minutes, the whole takes three, each of which ends itself; what they share lies in
 --out and beside it, and --copy-to names a folder that gets a copy of the results as they come:
 
-    python -m benchmarks.gpu_session --only tests benchmark --stop-after 560 --copy-to FOLDER
-    python -m benchmarks.gpu_session --only ladder --minutes 15 --stop-after 560 --copy-to FOLDER      this one twice
+    python -m benchmarks.gpu_session --only tests benchmark --stop-after 500 --copy-to FOLDER
+    python -m benchmarks.gpu_session --only ladder --minutes 15 --stop-after 500 --copy-to FOLDER      this one twice
 """
 
 import argparse
@@ -41,17 +40,18 @@ from pathlib import Path
 
 from rbplib.inputs import one_at_a_time
 from rbplib.settings import InputError, atomic_path, root, write_text
-from training.carried import carried_file, check_text
+from training.carried import carried_file, check_text, check_times
 from training.children import with_parent
 
 INCOMPLETE = 75  # exit status where all was tried in time and some parts are missing
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
 SHARES = {"tests": 4, "benchmark": 6, "ladder": 15}  # minutes of 25
-MOST_BYTES, MOST_FILES = 60_000_000, 8  # of all results
+MOST_BYTES, MOST_EACH, MOST_FILES = 60_000_000, 1 << 24, 8  # of all results, and bytes of one file
 OPTIONAL = ("ladder_weights.safetensors", "gpu_profile.txt", "ladder_checkpoints.npz")  # left out first, in this order
-NOT_COPIED = 1  # of the exit status
+NOT_WRITTEN = 1  # of the exit status
 BEGAN = "GPU_SESSION_BEGAN"  # environment: when the step was begun, which its results carry
 OUTCOMES = "outcomes.jsonl"  # of the tests while they run
+KINDS = ("passed", "failure", "error", "skipped")
 RESULTS = {"tests": ("tests.json",), "benchmark": ("gpu.json", "gpu_profile.txt")}
 RESULTS["ladder"] = ("ladder.json", "ladder.counts", "ladder_checkpoints.npz", "ladder_weights.safetensors")
 GRACE = 10  # seconds between asking a process to end and ending it
@@ -65,22 +65,14 @@ CARRIED += tuple(f"models/nano-pythia/{size}" for size in ("1.9k", "6.6k", "22k"
 
 
 def commands(out, small, minutes, planned, text=None, tests="tests/gpu"):
-    """{step: its command}, in order; minutes: {step: how long it may take}; planned: minutes the ladder is made for."""
+    """{step: its command}, in order; minutes: that a step may take; planned: those that the ladder is made for."""
     python, mini = [sys.executable, "-m"], ["--small"] * small
     which = ["-k", "cpu"] if small else ["-m", "gpu"]
     pytest = ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "benchmarks.outcomes"]
     pytest += ["--outcomes", str(out / OUTCOMES), *which, *tests.split()]
-    benchmark = [
-        "benchmarks.gpu",
-        "--out",
-        str(out / "gpu.json"),
-        "--minutes",
-        f"{0.8 * minutes['benchmark']:.3f}",
-        *mini,
-    ]
-    ladder = ["training.large", "run", "--out", str(out), "--minutes", f"{planned - 0.5:.3f}", *mini]
-    ladder += ["--stop-after", f"{60 * minutes['ladder'] - 30:.1f}"]
-    ladder += ["--text", str(text)] if text else []
+    benchmark = ["benchmarks.gpu", "--out", str(out / "gpu.json"), "--minutes", f"{0.8 * minutes:.3f}", *mini]
+    ladder = ["training.large", "run", "--out", str(out), "--minutes", f"{max(planned - 0.5, 0.01):.3f}", *mini]
+    ladder += ["--stop-after", f"{max(60 * minutes - 30, 1.0):.1f}", *(["--text", str(text)] if text else [])]
     return {"tests": [*python, *pytest], "benchmark": [*python, *benchmark], "ladder": [*python, *ladder]}
 
 
@@ -138,12 +130,11 @@ def run_step(command, seconds, came=(), meanwhile=lambda: None, start=None):
     return said | {"command": command[1:], "output": lines[-60:]}
 
 
-def told_tests(out):
-    """tests.json from the file of outcomes, which it replaces: each with its reason and time, and what did not end."""
-    path = out / OUTCOMES
+def outcomes(path):
+    """What a file of outcomes says, as tests.json: each with its reason and time, and what did not end; or None."""
+    found, begun, collected = {}, [], None
     if not path.is_file():
         return None
-    found, begun, collected = {}, [], None
     for line in path.read_text().splitlines():
         try:
             entry = json.loads(line)
@@ -153,13 +144,19 @@ def told_tests(out):
         begun += [entry["begun"]] if "begun" in entry else []
         if "test" in entry and found.get(entry["test"], {}).get("outcome") not in ("failure", "error"):
             found[entry["test"]] = entry
-    path.unlink()
     tests = list(found.values())
-    tally = {kind: sum(t["outcome"] == kind for t in tests) for kind in ("passed", "failure", "error", "skipped")}
+    tally = {kind: sum(t["outcome"] == kind for t in tests) for kind in KINDS}
     tally |= {"collected": collected, "not_ended": [name for name in begun if name not in found]}
-    tally |= {"not_begun": None if collected is None else collected - len(set(begun))}
-    write_text(out / "tests.json", json.dumps(tally | {"tests": tests}, indent=1) + "\n")
-    return tally
+    return tally | {"not_begun": None if collected is None else collected - len(set(begun)), "tests": tests}
+
+
+def told_tests(out):
+    """The tally of tests.json, which is made of the file of outcomes that it replaces."""
+    if tally := outcomes(out / OUTCOMES):
+        write_text(out / "tests.json", json.dumps(tally, indent=1) + "\n")
+        (out / OUTCOMES).unlink()
+        return {kind: value for kind, value in tally.items() if kind != "tests"}
+    return None
 
 
 def told_ladder(out):
@@ -219,13 +216,13 @@ def shown(out):
 
 
 def keep_within(out, copy=None):
-    """Leave out what is beyond MOST_BYTES or MOST_FILES: names of the files left out. Files of others do not count."""
+    """Leave out what is beyond MOST_BYTES, MOST_EACH or MOST_FILES: names of the files left out. Files of others do not
+    count."""
     left, ours = [], {"session.json", *(name for names in RESULTS.values() for name in names)}
     for name in OPTIONAL:
-        files = [path for path in shown(out) if path.name in ours]
-        if len(files) <= MOST_FILES and sum(p.stat().st_size for p in files) <= MOST_BYTES:
-            break
-        if (out / name).is_file():
+        sizes = {path.name: path.stat().st_size for path in shown(out) if path.name in ours}
+        beyond = len(sizes) > MOST_FILES or sum(sizes.values()) > MOST_BYTES or sizes.get(name, 0) > MOST_EACH
+        if name in sizes and beyond:
             (out / name).rename(out.with_name(f"{out.name}.left-{name}"))
             with suppress(OSError):
                 (copy / name).unlink(missing_ok=True) if copy else None
@@ -241,23 +238,35 @@ def say_it(words):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def recorded(path):
+    """(steps, whether of a rehearsal) of a session.json; a step that began and did not end in it is among them, with
+    what it had written."""
+    read = {"tests": lambda: outcomes(path.with_name(OUTCOMES)), "ladder": lambda: told_ladder(path.parent)}
+    try:
+        found = json.loads(path.read_text())
+        steps, small = found["steps"], found["small"]
+        if (name := found.get("running")) in FAILED:  # killed, or lost with its machine
+            steps[name] = {"status": -signal.SIGKILL, "seconds": 0.0, "no_end": True, "machine": found["machine"]}
+            steps[name] |= {"stopped_by_the_clock": False, "output": [], "command": [], "began": found["began"]}
+            steps[name] |= {name: read[name]()} if name in read else {}
+        for step in steps.values():
+            step["seconds"], step["machine"]["device"], step["machine"]["torch"], ended(step)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise InputError(f"{path} is not the record of a session, or a torn one: move it away.") from None
+    return steps, small
+
+
 def earlier(out, small, say=lambda words: None):
-    """The steps that an earlier call left in session.json; one that was killed as it ran among them, as is said."""
+    """The steps that an earlier call left in session.json; of one without an end this is said."""
     path = out / "session.json"
     if not path.is_file():
         return {}
-    try:
-        found = json.loads(path.read_text())
-        steps, was = found["steps"], found["small"]
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path} is not the record of a session: move it away, or name another --out.") from None
+    steps, was = recorded(path)
     if was != small:
         kinds = ("a rehearsal", "a session on a GPU")
         raise InputError(f"{out} holds {kinds[not was]}, and this is {kinds[not small]}: name another --out.")
-    if (name := found.get("running")) in FAILED:
-        done = {"status": -signal.SIGKILL, "seconds": 0.0, "stopped_by_the_clock": False, "stopped_by": "SIGKILL"}
-        steps[name] = done | {"machine": found.get("machine"), "output": [], "command": [], "began": found.get("began")}
-        say(f"{name}: an earlier call was killed while this ran; what it had is kept")
+    for name, step in steps.items():
+        say(f"{name}: {ended(step)}; what it had written is kept") if step.get("no_end") else None
     return steps
 
 
@@ -265,29 +274,29 @@ class Record:
     """session.json: written after everything that happens, and where it cannot be written the session goes on."""
 
     def __init__(self, out, copy, **about):
-        self.out, self.copy, self.told, self.said, self.not_copied = out, copy, about, False, None
+        self.out, self.copy, self.told, self.wrong, self.not_copied = out, copy, about, None, None
 
     def keep(self, say, **more):
         status = sum(FAILED[n] for n, step in self.told["steps"].items() if step["status"])
+        self.last, before, self.wrong = self.told | {"status": status} | more, self.wrong, None
         try:
-            text = json.dumps(self.told | {"status": status} | more, indent=1) + "\n"
-            write_text(self.out / "session.json", text)
+            write_text(self.out / "session.json", json.dumps(self.last, indent=1) + "\n")
         except (OSError, InputError) as error:
-            if not self.said:
-                say(f"session.json is not up to date: {error}")
-            self.said = True
-            with suppress(OSError, ValueError):
-                not_running(self.out / "session.json")
+            self.wrong = error
+            say(f"session.json is not up to date: {error}") if not before else None
         self.not_copied = copy_results(self.out, self.copy)
 
-
-def not_running(path):
-    """Take what is said to run out of a record, in the room that it has: for a disk that is full."""
-    told = json.loads(path.read_text())
-    shorter = {key: value for key, value in told.items() if key not in ("running", "began")}
-    with open(path, "r+") as file:
-        file.write(json.dumps(shorter, indent=1) + "\n")
-        file.truncate()
+    def lost(self):
+        """Sentences of what could not be written, and of what session.json would have said; none where all was."""
+        if self.not_copied:
+            yield f"--copy-to {self.copy}: not all results of {self.out} could be copied there: {self.not_copied}"
+        for name, step in self.told["steps"].items():
+            if "lost" in step:
+                yield f"{name}: its results are not whole: {step['lost']}"
+        if self.wrong:
+            brief = {n: {k: v for k, v in s.items() if k not in ("output", "command")}
+                     for n, s in self.told["steps"].items()}  # fmt: skip
+            yield f"{self.wrong} It would say: {json.dumps(self.last | {'steps': brief})}"
 
 
 def told_of(out, name):
@@ -322,15 +331,13 @@ def session_alone(out, small, minutes, only, text, tests, say, stop_after, copy)
             limit = (until - time.time()) * shares[name] / sum(shares[n] for n in only[i:])  # what one leaves over, too
             if came or limit <= 0:
                 break
-            left.remove(name)
-            limits, planned = dict.fromkeys(FAILED, limit / 60), limit / 60
-            if stop_after:
-                planned = minutes * shares[name] / sum(shares.values())  # the same in every call
+            left.remove(name)  # with stop_after, the plan is the same in every call
+            planned = minutes * shares[name] / sum(shares.values()) if stop_after else limit / 60
             say(f"{name}: at most {limit / 60:.1f} minutes")
             set_aside(out, name, copy)
             steps.pop(name, None)
             record.keep(say, running=name, began=(start := round(time.time(), 3)))
-            command = commands(out, small, limits, planned, text, tests)[name]
+            command = commands(out, small, limit / 60, planned, text, tests)[name]
             done = run_step(command, limit, came, lambda: copy_results(out, copy), start)
             steps[name] = done | {"machine": record.told["machine"], "minutes": round(limit / 60, 2), "began": start}
             steps[name] |= told_of(out, name)
@@ -348,14 +355,17 @@ def session_alone(out, small, minutes, only, text, tests, say, stop_after, copy)
         say(f"not run, {'since it was stopped' if came else 'for want of time'}: {', '.join(left)}")
     if came:
         say(f"stopped by {more['stopped_by']}; what was done is in {out / 'session.json'}")
-    if record.not_copied:
-        say(f"--copy-to {copy}: not all results of {out} could be copied there: {record.not_copied}")
-    failed += sum(FAILED[name] for name in left) + (NOT_COPIED if record.not_copied else 0)
+    for words in (lost := list(record.lost())):
+        say(words)
+    failed += sum(FAILED[name] for name in left) + (NOT_WRITTEN if lost else 0)
     return 128 + came[0] if came else failed
 
 
 def ended(step):
     """How a step ended, in words."""
+    if step.get("no_end"):
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(step["began"]))
+        return f"began at {when}, did not end as far as is recorded (killed, or the machine was lost, or its disk full)"
     if "stopped_by" in step:
         return f"stopped by {step['stopped_by']}"
     if step["stopped_by_the_clock"]:
@@ -365,9 +375,7 @@ def ended(step):
 
 def check(args):
     """Refuse, before anything is run, what would only be found later."""
-    for name in ("minutes", "stop_after"):
-        if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
-            raise InputError(f"--{name.replace('_', '-')} {value:g}: it takes a number above 0, and a finite one.")
+    check_times(args, "minutes", "stop_after")
     if args.text or ("ladder" in args.only and not args.small):
         check_text(args.text)
     if args.small and args.text:

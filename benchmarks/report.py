@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from benchmarks.contenders import CONTENDERS, GIVES
-from benchmarks.gpu_session import ended
+from benchmarks.gpu_session import FAILED, KINDS, ended, recorded
 from benchmarks.ranks import RESULTS, load, summary
+from rbplib.settings import InputError
 
 GOALS = {  # times faster than a contender that this library set out to be; and peak memory, MB above the model
     ("14m", 4): {"full logits": 1.0, "lm-evaluation-harness": 2, "the paper's algorithm": 10, "minicons": 25},
@@ -82,48 +83,71 @@ def fill(name, text):
 
 
 def gpu_text():
-    """What was measured and run on a GPU, from the results files alone; a rehearsal on a processor is none."""
-    from benchmarks import gpu
+    """What was measured and run on a GPU, from the results files alone; a rehearsal on a processor is none.
 
-    told = held(GPU.with_name("session.json"))
-    found, steps = held(GPU), session_lines(told)
-    if found and not found["device"].startswith("a processor"):
-        step = told["steps"].get("benchmark") if steps else None
-        if step and ended(step) == "failed":
-            return "\n".join(["The benchmark failed, so the table that it left is not shown.", "", *steps])
-        if step and (step["machine"]["device"], step.get("began")) != (found["device"], found.get("began")):
-            return "\n".join([f"`gpu.json` is of {found['device']}, of another session than this:", "", *steps])
-        before = ["The session of the steps below ran no benchmark; the table is of an earlier one.", ""]
-        return "\n".join([*(before if steps and not step else []), gpu.table(found), *([""] if steps else []), *steps])
-    if steps:
-        return "\n".join(["The benchmark has left no results of a GPU: there is no `results/gpu.json`.", "", *steps])
-    return (
-        "Nothing was measured: there is no `results/gpu.json`. No CUDA line of this project has been run; its\n"
-        "steps are rehearsed on a processor by the suite, whose times say nothing of a GPU."
-    )
+    Raises InputError: a file is torn, or another."""
+    found, steps = benchmark_results(), session_steps()
+    parts = ["\n".join(session_lines(steps))] if steps else []
+    if found:
+        about, shown = whose(found, steps.get("benchmark")) if steps else ("", True)
+        parts += [about, found["table"] if shown else ""]
+    elif steps:
+        parts.append("The benchmark has left no results of a GPU.")
+    else:
+        parts.append(
+            "Nothing was measured: there is no `results/gpu.json` of a GPU. No CUDA line of this project has been\n"
+            "run; its steps are rehearsed on a processor by the suite, whose times say nothing of a GPU."
+        )
+    return "\n\n".join(filter(None, parts))
 
 
-def held(path):
-    return json.loads(path.read_text()) if path.is_file() else None
+def whose(found, step):
+    """(a sentence on whether gpu.json is of the session's benchmark, whether its table is shown)."""
+    if step is None:
+        return "The session ran no benchmark; the table is of another run.", True
+    if found["device"] != step["machine"]["device"] or found.get("began") not in (None, step.get("began")):
+        return f"`gpu.json` is of {found['device']}, of another session than this, and is not shown.", False
+    if ended(step) == "failed":
+        return "The benchmark failed, so the table that it left is not shown.", False
+    if found.get("began") is None:
+        return "`gpu.json` does not say when it was begun: the table may be of another run than this session's.", True
+    return ("The benchmark did not end; what it had written is below." if step.get("no_end") else ""), True
 
 
-def session_lines(told):
+def benchmark_results():
+    """gpu.json of a GPU; None where there is none."""
+    if not GPU.is_file():
+        return None
+    try:
+        found = json.loads(GPU.read_text())
+        return None if f"{found['device']}{found['table']}".startswith("a processor") else found
+    except (OSError, ValueError, LookupError, TypeError):
+        raise InputError(f"{GPU} holds no whole results of the benchmark: copy it again, or move it away.") from None
+
+
+def session_steps():
+    """The steps of a session on a GPU; none without one."""
+    path = GPU.with_name("session.json")
+    steps, small = recorded(path) if path.is_file() else ({}, True)
+    return {} if small else steps
+
+
+def session_lines(steps):
     """How the steps of a session on a GPU ended, a line each."""
-    if not told or told["small"]:
-        return []
     lines = ["The steps of the session:", ""]
-    for name in ("tests", "benchmark", "ladder"):
-        step = told["steps"].get(name)
+    for name in FAILED:
+        step = steps.get(name)
         if step is None:
             lines.append(f"* {name}: not run")
             continue
         tests, ladder = step.get("tests"), step.get("ladder")
-        more = "; ".join(f"{tests[kind]} {kind}" for kind in ("passed", "failure", "error", "skipped")) if tests else ""
+        more = "; ".join(f"{tests[kind]} {kind}" for kind in KINDS) if tests else ""
         if tests and (tests["not_ended"] or tests["not_begun"]):
             more += f"; {len(tests['not_ended'])} begun and not ended, {tests['not_begun']} not begun"
         if ladder:
             lost = ladder["not_finished"]
             more = f"{ladder['models']} models" + (f"; not finished: {', '.join(lost)}" if lost else "")
+        more = f"what it had written: {more}" if more and step.get("no_end") else more
         where = f"{step['machine']['device']}, torch {step['machine']['torch']}"
         spent = f" after {step['seconds']:,.0f} s" if step["seconds"] else ""
         lines.append(f"* {name}: {ended(step)}{spent}, on {where}" + (f"; {more}" if more else ""))
@@ -177,7 +201,11 @@ def write():
 
 
 def main(argv=None):
-    write()
+    try:
+        write()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

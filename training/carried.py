@@ -1,10 +1,18 @@
-"""The file of token ids that travels to a machine with a GPU: where it is, and whether it is one."""
+"""What is given to the steps on a GPU, refused before anything is begun: times, and the file of token ids."""
 
+import math
 from zipfile import BadZipFile
 
 import numpy as np
 
 from rbplib.settings import InputError, results_dir
+
+
+def check_times(args, *names):
+    """Refuse options that are no finite numbers above 0, where they are given."""
+    for name in names:
+        if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} {value:g}: it takes a number above 0, and a finite one.")
 
 
 def carried_file():

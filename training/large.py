@@ -45,7 +45,7 @@ from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns, digests
 from rbplib.settings import InputError, atomic_path, root, write_text
 from rbplib.text.windows import encode, make_windows
 from training import data, ladders, train
-from training.carried import carried_file, check_text
+from training.carried import carried_file, check_text, check_times
 from training.children import with_parent
 
 FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
@@ -236,7 +236,7 @@ def finished(place):
 
 def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
     """Train one model as `said` in the plan; its files are beside out, see `work_of`. True when it is finished."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     said = said or json.loads((work_of(out) / "plan.json").read_text())
     plan, place = recipe.plan(text, said["tokens"], seed), place_of(out, said, name, seed)
@@ -266,9 +266,8 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
         found = counted(table, grid_of_ks(table.record["vocab_size"]), RUN_KS, True)
         arrays |= {f"{corpus}/{what}": array for what, array in found.items()}
     save_arrays(f"{place}.counts.npz", **arrays)
-    weights = f"{place}.safetensors"
-    with atomic_path(weights) as temporary, train.told_of(weights, temporary):
-        save_file({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}, temporary)
+    with atomic_path(f"{place}.safetensors") as temporary:
+        temporary.write_bytes(save({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}))
     record |= {
         "size": name,
         "passes": round(record["tokens"] / plan.text, 2),
@@ -436,7 +435,7 @@ def gather(recipe, out, failed=()):
 
 def keep_weights(first, out, most=MOST_BYTES):
     """Put the weights of the first seed, smallest sizes first, in one file of at most so many bytes: their names."""
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file, save
 
     kept, held, size = [], {}, 0
     for n, place in first.items():
@@ -446,10 +445,8 @@ def keep_weights(first, out, most=MOST_BYTES):
             held |= {f"{n}/{name}": tensor for name, tensor in load_file(path).items()}
             kept.append(n)
     if held:
-        path = out / "ladder_weights.safetensors"
-        with atomic_path(path) as temporary, train.told_of(path, temporary):
-            save_file(held, temporary, {"family": NAME, "dtype": "bfloat16"})
-        (out / "ladder_weights.safetensors").chmod(0o644)
+        with atomic_path(out / "ladder_weights.safetensors") as temporary:
+            temporary.write_bytes(save(held, {"family": NAME, "dtype": "bfloat16"}))
     return kept
 
 
@@ -567,6 +564,7 @@ def main(argv=None):
     parser.add_argument("--seed", type=int, default=ladders.SEED)
     parser.add_argument("--until", type=float, default=math.inf)
     args = parser.parse_args(argv)
+    check_times(args, "minutes", "stop_after")
     if args.what == "carry":
         path = args.text or carried_file()
         print(f"{path}: {carry(path) / 1e6:.1f} MB")

@@ -1,21 +1,19 @@
 """Train one model: bf16 arithmetic, fp32 master weights, AdamW, warm-up and linear decay; checkpoints and resumes."""
 
 import copy
+import io
 import json
 import math
 import os
 import platform
 import time
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 
 import training.attention  # noqa: F401  registers the attention used below
-from rbplib.settings import InputError
+from rbplib.settings import write_error
 from training import data, ladders, scan
 from training.loss import head_loss
 
@@ -306,23 +304,15 @@ def hardware(device="cpu"):
 
 
 def _save(path, plan, master, step, curve, spent):
-    part = path.with_suffix(".part")
     held = {"plan": str(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}
-    with told_of(path, part):
-        torch.save(held, part)
-        os.replace(part, path)
-
-
-@contextmanager
-def told_of(path, part):
-    """One sentence where a file cannot be written, whatever torch or safetensors raise; what is half written goes."""
+    torch.save(held, whole := io.BytesIO())  # torch's own words for a full disk are of its archive
+    part = path.with_suffix(".part")
     try:
-        yield
-    except (OSError, RuntimeError, SafetensorError) as error:
-        with suppress(OSError):
-            Path(part).unlink()
-        why = " ".join(str(error).split())[:120]
-        raise InputError(f"{path} cannot be written ({why}): make room there, and run again.") from None
+        part.write_bytes(whole.getbuffer())
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise write_error(path, error) from None
 
 
 def save_model(model, record, folder):

@@ -67,6 +67,7 @@ def test_the_whole_session_is_rehearsed_on_a_bare_machine(bare, tmp_path):
     assert all(way.get("moved", 0) == 0 for about in found["heads"].values() for way in about["ways"].values())
     assert all(len(about["cases"]) == len(gpu.SMALL_BATCHES) for about in found["shapes"].values())
     assert found["began"] == said["steps"]["benchmark"]["began"]
+    assert found["heads"]["14m"]["ways"]["the engine"]["passes"] is None and "| not counted |" in found["table"]
     assert "Self CPU" in (out / "gpu_profile.txt").read_text()
     read_counts(out / "ladder.counts")
 
@@ -185,10 +186,11 @@ def test_a_session_that_is_killed_leaves_no_step_running_and_the_next_one_tells_
     (out / "session.json").write_text(json.dumps(said | {"running": "tests"}))
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
     assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0
-    assert capsys.readouterr().out.startswith("tests: an earlier call was killed while this ran; what it had is kept\n")
+    told = capsys.readouterr().out.splitlines()[0]
+    assert told.startswith("tests: began at 20") and told.endswith("disk full); what it had written is kept"), told
     steps = json.loads((out / "session.json").read_text())["steps"]
-    assert steps["tests"]["stopped_by"] == "SIGKILL" and steps["tests"]["began"] == said["began"]
-    assert steps["tests"]["stopped_by"] == "SIGKILL" and steps["tests"]["tests"]["not_ended"] == ["a"]
+    assert steps["tests"]["no_end"] and steps["tests"]["status"] and steps["tests"]["began"] == said["began"]
+    assert steps["tests"]["tests"]["not_ended"] == ["a"] and "tests" not in steps["tests"]["tests"]
     assert steps["ladder"]["status"] == 0 and not (out / gpu_session.OUTCOMES).exists()
 
 
@@ -254,7 +256,8 @@ def test_a_call_ends_after_its_seconds_and_the_ladder_keeps_its_plan(tmp_path, m
     assert steps["steps"]["tests"]["stopped_by_the_clock"] and steps["steps"]["tests"]["seconds"] < 30
 
 
-def test_a_disk_that_fills_up_leaves_no_step_said_to_run(tmp_path, monkeypatch, capsys):
+def test_a_disk_that_fills_up_loses_no_status(tmp_path, monkeypatch, capsys):
+    """It is printed, the exit status says so, and the next call tells a step without an end."""
     real, out = gpu_session.write_text, tmp_path / "out"
 
     def fills(path, text):
@@ -264,10 +267,17 @@ def test_a_disk_that_fills_up_leaves_no_step_said_to_run(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
     monkeypatch.setattr(gpu_session, "write_text", fills)
-    assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0
-    told = json.loads((out / "session.json").read_text())
-    assert "running" not in told and "began" not in told and told["small"] and gpu_session.earlier(out, True) == {}
-    assert "session.json is not up to date: there is no room" in capsys.readouterr().out
+    assert gpu_session.session(out, True, 1.0, ["ladder"]) == gpu_session.NOT_WRITTEN
+    said = capsys.readouterr().out
+    assert said.count("session.json is not up to date: there is no room") == 1
+    printed = json.loads(said.splitlines()[-1].removeprefix("there is no room It would say: "))
+    assert printed["steps"]["ladder"]["status"] == 0 and "output" not in printed["steps"]["ladder"]
+    assert gpu_session.earlier(out, True)["ladder"]["no_end"]
+    monkeypatch.undo()
+    monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
+    assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0 and not gpu_session.recorded(out / "session.json")[0][
+        "ladder"
+    ].get("no_end")
 
 
 def test_a_full_disk_ends_no_session(tmp_path, monkeypatch, capsys):
@@ -278,9 +288,10 @@ def test_a_full_disk_ends_no_session(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
     monkeypatch.setattr(gpu_session, "write_text", full)
     monkeypatch.setattr(gpu_session, "told_tests", full)
-    assert gpu_session.session(tmp_path / "out", True, 1.0, list(steps)) == 0
+    assert gpu_session.session(tmp_path / "out", True, 1.0, list(steps)) == gpu_session.NOT_WRITTEN
     said = capsys.readouterr().out
     assert said.count("session.json is not up to date: there is no room") == 1 and "ladder: done" in said
+    assert "tests: its results are not whole: there is no room" in said and '"status": 0' in said.splitlines()[-1]
 
 
 TESTS = """
@@ -364,8 +375,10 @@ def test_results_stay_within_their_limits(tmp_path, monkeypatch):
     assert gpu_session.keep_within(out) == list(gpu_session.OPTIONAL[:2])
     assert {p.name for p in out.iterdir()} == {"ladder.counts", gpu_session.OPTIONAL[2]}
     assert (tmp_path / f"out.left-{gpu_session.OPTIONAL[0]}").is_file()
+    monkeypatch.setattr(gpu_session, "MOST_EACH", 90)
+    assert gpu_session.keep_within(out) == [gpu_session.OPTIONAL[2]]
     (out / "notes.bin").write_bytes(b"x" * 1000)  # no result: it leaves none of them out
-    assert gpu_session.keep_within(out) == [] and len(list(out.iterdir())) == 3
+    assert gpu_session.keep_within(out) == [] and len(list(out.iterdir())) == 2
 
 
 def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkeypatch, capsys):
@@ -392,6 +405,10 @@ def test_without_a_gpu_it_says_what_can_be_done(capsys, tmp_path):
     assert gpu.main([]) == 0 and "not measured" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         gpu.main(["--small"])  # a rehearsal would stand where results do
+    capsys.readouterr()
+    for minutes in ("inf", "nan", "0", "-1"):
+        assert gpu.main(["--minutes", minutes]) == 2
+        assert capsys.readouterr().err == f"--minutes {minutes}: it takes a number above 0, and a finite one.\n"
 
 
 def test_every_way_counts_as_the_engine_does():
@@ -499,7 +516,7 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
     session = {"machine": machine, "small": False, "steps": steps}
     (tmp_path / "session.json").write_text(json.dumps(session))
     assert "| 410M |" in report.gpu_text() and "* benchmark: not run" in report.gpu_text()
-    assert report.gpu_text().startswith("The session of the steps below ran no benchmark; the table is of an earlier")
+    assert "The session ran no benchmark; the table is of another run." in report.gpu_text()
     (tmp_path / "gpu.json").unlink()
     said = report.gpu_text()
     assert "No CUDA line" not in said and "The benchmark has left no results of a GPU" in said
@@ -508,20 +525,65 @@ def test_the_page_says_what_was_measured_from_the_results_alone(tmp_path, monkey
         "1 begun and not ended, 4" in said
     )
     assert "* ladder: done after 61 s, on NVIDIA X, torch 2.11; 2 models; not finished: 1.9k-43" in said
-    (tmp_path / "gpu.json").write_text(json.dumps(found | {"table": gpu.table(found)}))
-    for more, shown in (
-        ({"status": gpu.INCOMPLETE}, "* benchmark: not finished after 61 s"),
-        ({"status": -15, "stopped_by_the_clock": True}, "* benchmark: stopped by the clock after 61 s"),
-        ({"status": 1}, "The benchmark failed, so the table that it left is not shown."),
-        ({"began": 5.0}, "`gpu.json` is of NVIDIA X, of another session"),
-        ({"machine": {"device": "NVIDIA Y", "torch": "2.11"}}, "`gpu.json` is of NVIDIA X, of another session"),
+    found |= {"table": gpu.table(found), "began": 5.0}
+    for more, shown, table in (
+        ({"status": gpu.INCOMPLETE}, "* benchmark: not finished after 61 s", True),
+        ({"status": -15, "stopped_by_the_clock": True}, "* benchmark: stopped by the clock after 61 s", True),
+        ({"status": 1}, "The benchmark failed, so the table that it left is not shown.", False),
+        ({"began": 6.0}, "`gpu.json` is of NVIDIA X, of another session", False),
+        ({"machine": {"device": "NVIDIA Y", "torch": "2.11"}}, "`gpu.json` is of NVIDIA X, of another session", False),
+        (None, "`gpu.json` does not say when it was begun: the table may be of another run", True),
     ):
-        told = session | {"steps": steps | {"benchmark": done | more}}
+        (tmp_path / "gpu.json").write_text(json.dumps({k: v for k, v in found.items() if more or k != "began"}))
+        told = session | {"steps": steps | {"benchmark": done | {"began": 5.0} | (more or {})}}
         (tmp_path / "session.json").write_text(json.dumps(told))
-        assert shown in report.gpu_text() and ("| 410M |" in report.gpu_text()) == shown.startswith("*")
+        assert shown in report.gpu_text() and ("| 410M |" in report.gpu_text()) == table
     (tmp_path / "gpu.json").unlink()
     (tmp_path / "session.json").write_text(json.dumps(session | {"small": True}))
     assert "No CUDA line" in report.gpu_text()
+
+
+def test_the_page_tells_a_session_that_was_killed_with_its_machine(tmp_path, monkeypatch):
+    """As the folder with the last copy holds it: a step runs for ever in the record, and what it had lies beside."""
+    monkeypatch.setattr(report, "GPU", tmp_path / "gpu.json")
+    machine = {"device": "NVIDIA X", "torch": "2.11"}
+    killed = {"machine": machine, "small": False, "steps": {}, "status": 0, "began": 1_800_000_000.0}
+    (tmp_path / "gpu.json").write_text(
+        json.dumps({"device": "NVIDIA X", "table": "| 410M |", "began": killed["began"]})
+    )
+    (tmp_path / "outcomes.jsonl").write_text(
+        '{"collected": 3}\n{"begun": "a"}\n{"test": "a", "outcome": "passed", "seconds": 1}\n{"begun": "b"}\n{"te'
+    )
+    (tmp_path / "ladder.json").write_text(json.dumps({"models": [1, 2], "not_finished": ["c"], "note": ""}))
+    cut = "began at 2027-01-15 08:00:00 UTC, did not end as far as is recorded (killed, or the machine was lost, or its"
+    for name, left in (
+        ("tests", "torch 2.11; what it had written: 1 passed; 0 failure; 0 error; 0 skipped; 1 begun and not ended, 1"),
+        ("ladder", "torch 2.11; what it had written: 2 models; not finished: c"),
+        ("benchmark", "The benchmark did not end; what it had written is below.\n\n| 410M |"),
+    ):
+        (tmp_path / "session.json").write_text(json.dumps(killed | {"running": name}))
+        said = report.gpu_text()
+        assert f"* {name}: {cut} disk full), on NVIDIA X" in said and left in said and said.count("not run") == 2
+
+
+def test_a_torn_file_of_results_is_told_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(report, "GPU", tmp_path / "gpu.json")
+    monkeypatch.setattr(report, "write", report.gpu_text)
+    whole = {"steps": {"tests": {"status": 0}}, "small": False}
+    for name, text, said in (
+        ("gpu.json", '{"device": "NVIDIA', "holds no whole results of the benchmark: copy it again, or move it away."),
+        (
+            "gpu.json",
+            '{"device": "NVIDIA"}',
+            "holds no whole results of the benchmark: copy it again, or move it away.",
+        ),
+        ("session.json", '{"steps": {', "is not the record of a session, or a torn one: move it away."),
+        ("session.json", json.dumps(whole), "is not the record of a session, or a torn one: move it away."),
+        ("session.json", "[]", "is not the record of a session, or a torn one: move it away."),
+    ):
+        (tmp_path / name).write_text(text)
+        assert report.main() == 2 and capsys.readouterr().err == f"{tmp_path / name} {said}\n"
+        (tmp_path / name).unlink()
 
 
 def gpu_case(batch, length, peak, full, body, waits=2):
