@@ -95,8 +95,9 @@ def gpu_text():
         parts.append("The benchmark has left no results of a GPU.")
     else:
         parts.append(
-            "Nothing was measured: there is no `results/gpu.json` of a GPU. No CUDA line of this project has been\n"
-            "run; its steps are rehearsed on a processor by the suite, whose times say nothing of a GPU."
+            "Nothing was measured: there is no `results/gpu.json` of a GPU.\n"
+            "No CUDA line of this project has been run; its steps are rehearsed on a processor by the suite, whose\n"
+            "times say nothing of a GPU."
         )
     return "\n\n".join(filter(None, parts))
 
