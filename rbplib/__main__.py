@@ -11,7 +11,6 @@ from rbplib.command import (
     main,
     natural,
     option,
-    published_fits,
     show,
     size,
     tell,
@@ -157,7 +156,10 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
 @command("published", "cerebras-gpt --json", option("family", nargs="?", help="one family only"), JSON)
 def list_published(family, as_json):
     """Fit the law to what others published."""
-    rows = [{name: jsonable(v) for name, v in record.items()} for record in published_fits(family)]
+    from rbplib.laws.ladders import open_lm_laws, published_laws
+
+    laws = [*published_laws(family), *open_lm_laws(family)]
+    rows = [{name: jsonable(v) for name, v in law.record.items()} for law in laws]
     line = "{family:25} {quantity:13} {of:20} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  "
     tell(as_json, rows, *((line + row["source"]).format(**row, told=show(row["interval"])) for row in rows))
 

@@ -112,31 +112,6 @@ def law_report(law, bend):
     ]
 
 
-def published_fits(family=None):
-    """Records of every law by size in `published/`: `published_laws`, and the other losses and tasks of open_lm."""
-    import numpy as np
-
-    from rbplib.laws import ladders, published
-    from rbplib.laws.law import fit
-    from rbplib.laws.losses import Loss, mean
-
-    found = [law.record for law in ladders.published_laws(family)]
-    table = published.read("openlm_scaling")
-    for quantity in (c for c in table if c.startswith(("loss_", "acc_")) and c != "acc_lambada_openai"):
-        for (corpus, times), rows in published.open_lm(quantity).groupby(["corpus", "multiple"]):
-            name = published.open_lm_family(corpus, times)
-            if len(rows) < 3 or np.ptp(rows["loss"]) == 0 or (family or name).lower() != name.lower():
-                continue
-            S, loss = rows.sort_values("S")[["S", "loss"]].to_numpy(float).T
-            law = fit(Loss(loss[None], np.ones(1, int), S, mean, models=tuple(map(str, S))), n_bootstrap=0)
-            kind, _, of = quantity.partition("_")
-            about = {"family": name, "quantity": "-log acc" if kind == "acc" else "cross-entropy", "of": of}
-            about |= {"n": law.n_models, "S": [S.min(), S.max()], "S is": "configuration", "text": ladders.GROWS}
-            about |= {"alpha": law.alpha, "interval": law.ci_models, "r2": law.r2, "se of answers": None}
-            found.append(about | {"source": published.OPEN_LM})
-    return found
-
-
 def forecasts(losses, N, sizes, ahead, **drawn):
     """(record for programs, lines for people) of forecasts at sizes, made by `ahead`, of {name: Loss or a sentence}."""
     found, rbp, rows = {name: ahead(loss, sizes, **drawn) for name, loss in losses.items()}, losses["rbp"], []

@@ -136,12 +136,12 @@ class Components:
     """Where exponents differ: standard deviations between families, between corpora, and the rest."""
 
     mean: float
-    family: float
-    corpus: float
-    rest: float  # includes the noise of the sources in each exponent
     source_noise: float  # root mean square standard error of one exponent over sources
-    family_p: float  # likelihood ratio, half a chi-square: the variance cannot be negative
-    corpus_p: float
+    family: float = np.nan
+    corpus: float = np.nan
+    rest: float = np.nan  # includes the noise of the sources in each exponent
+    family_p: float = np.nan  # likelihood ratio, half a chi-square: the variance cannot be negative
+    corpus_p: float = np.nan
 
 
 def components(table, k=1):
@@ -152,30 +152,22 @@ def components(table, k=1):
     Returns:
         Components; NaN where there are not two families or not two corpora.
     """
+    from scipy.special import chdtrc
+
     rows = table[(table["k"] == k) & table["alpha"].notna()].reset_index(drop=True)
-    noise = (
-        float(np.sqrt((((rows["other text: high"] - rows["other text: low"]) / 3.92) ** 2).mean()))
-        if len(rows)
-        else np.nan
-    )
+    found = Components(float(rows["alpha"].mean()), float(np.sqrt((source_errors(rows) ** 2).mean())))
     names = [n for n in ("family", "corpus") if 1 < rows[n].nunique() < len(rows)]  # some level must be there twice
     if not names or len(rows) < 4:
-        return Components(rows["alpha"].mean(), np.nan, np.nan, np.nan, noise, np.nan, np.nan)
-    scale = 100.0  # the optimiser stops early on numbers this small
-    full, sds, rest = _crossed(rows, names, scale)
-    p = {}
-    for name in names:
-        less = _crossed(rows, [n for n in names if n != name], scale)[0]
-        p[name] = _half_chi_square(2 * (full - less))
-    return Components(
-        mean=float(rows["alpha"].mean()),
-        family=sds.get("family", np.nan),
-        corpus=sds.get("corpus", np.nan),
-        rest=rest,
-        source_noise=noise,
-        family_p=p.get("family", np.nan),
-        corpus_p=p.get("corpus", np.nan),
-    )
+        return found
+    full, sds = _crossed(rows, names)
+    gains = {n: 2 * (full - _crossed(rows, [other for other in names if other != n])[0]) for n in names}
+    ps = {f"{n}_p": float(0.5 * chdtrc(1, gain)) if gain > 0 else 1.0 for n, gain in gains.items()}
+    return replace(found, **sds, **ps)
+
+
+def source_errors(rows):
+    """Standard errors of the exponents of a table over sources, from their 95% intervals."""
+    return (rows["other text: high"] - rows["other text: low"]) / 3.92
 
 
 def heterogeneity(table, k=1):
@@ -197,7 +189,7 @@ def heterogeneity(table, k=1):
     for family, part in rows.groupby("family", sort=False):
         if len(part) < 2:
             continue
-        weight = (3.92 / (part["other text: high"] - part["other text: low"])) ** 2
+        weight = source_errors(part) ** -2
         mean = (weight * part["alpha"]).sum() / weight.sum()
         q = float((weight * (part["alpha"] - mean) ** 2).sum())
         row = {"family": family, "corpora": len(part), "Q": q, "p": float(chdtrc(len(part) - 1, q))}
@@ -205,28 +197,21 @@ def heterogeneity(table, k=1):
     return pd.DataFrame(found)
 
 
-def _crossed(rows, names, scale):
-    """(log-likelihood, {name: sd}, residual sd) of alpha ~ 1 with crossed random effects, maximum likelihood."""
+def _crossed(rows, names):
+    """(log-likelihood, {name or "rest": sd}) of alpha ~ 1 with crossed random effects, by maximum likelihood."""
     import warnings
 
     import statsmodels.api as sm
     from statsmodels.regression.mixed_linear_model import MixedLM
 
+    scale = 100.0  # the optimiser stops early on numbers as small as alpha's
     y = rows["alpha"] * scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a component at zero is an answer here, not a failure
         if not names:
-            fit = sm.OLS(y, np.ones(len(y))).fit()
-            return fit.llf, {}, float(np.sqrt((fit.resid**2).mean())) / scale
+            return sm.OLS(y, np.ones(len(y))).fit().llf, {}
         effects = {name: f"0 + C({name})" for name in names}
         model = MixedLM.from_formula("y ~ 1", rows.assign(y=y), groups=np.ones(len(y)), vc_formula=effects)
         fit = model.fit(reml=False, method=["powell", "lbfgs"])
-    order = sorted(names)  # statsmodels sorts its components by name
-    sds = {n: float(np.sqrt(v)) / scale for n, v in zip(order, np.atleast_1d(fit.vcomp), strict=True)}
-    return float(fit.llf), sds, float(np.sqrt(fit.scale)) / scale
-
-
-def _half_chi_square(statistic):
-    from scipy.special import chdtrc
-
-    return float(0.5 * chdtrc(1, max(statistic, 0.0))) if statistic > 0 else 1.0
+    variances = zip([*sorted(names), "rest"], [*np.atleast_1d(fit.vcomp), fit.scale], strict=True)  # statsmodels sorts
+    return float(fit.llf), {name: float(np.sqrt(variance)) / scale for name, variance in variances}

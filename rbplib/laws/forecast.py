@@ -19,8 +19,7 @@ from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.extrapolation import extrapolate, widening
 from rbplib.laws.ladders import published_laws
 from rbplib.laws.law import fit
-from rbplib.laws.losses import Loss, mean
-from rbplib.laws.published import gpt2_reference, open_lm
+from rbplib.laws.published import gpt2_reference, nats, open_lm_losses
 from rbplib.laws.runs import run_losses
 from rbplib.laws.uncertainty import training_quantile
 from rbplib.ranks.table import asked, family_tables
@@ -190,13 +189,9 @@ def held_out_forecasts(losses, held_out=(1, 2)):
 
 def published_losses():
     """Published ladders by size: LAMBADA, HumanEval, cross-entropy of open_lm, the authors' GPT-2: list of Loss."""
-    grid = open_lm("loss_openlm").groupby(["corpus", "multiple"])
-    points = {(f"open_lm, x{times:g}", text): rows[["S", "loss"]].to_numpy(float).T for (text, times), rows in grid}
-    points[("GPT-2", "Wikipedia")] = gpt2_reference("neg_log_rbp")[:2]
-    return [p.law.loss for p in published_laws()] + [
-        Loss(loss[None], np.ones(1, int), S, mean, None, "loss", *place, models=tuple(f"{s:,.0f}" for s in S))
-        for place, (S, loss) in points.items()
-    ]
+    S, loss, _ = gpt2_reference("neg_log_rbp")
+    gpt2 = nats(S, loss, [f"{size:,.0f}" for size in S], "GPT-2", "Wikipedia")
+    return [*(p.law.loss for p in published_laws()), *(own for own, _ in open_lm_losses("loss_openlm")), gpt2]
 
 
 def tried(frame):

@@ -10,7 +10,7 @@ from scipy.special import chdtrc, fdtri, stdtrit
 from rbplib.laws.law import Law, fit
 from rbplib.laws.losses import minus_log
 from rbplib.laws.noise import size_spread
-from rbplib.laws.published import QUANTITIES, families, lambada, lambada_steps, published_loss
+from rbplib.laws.published import QUANTITIES, families, lambada, lambada_steps, open_lm_losses, published_loss, read
 from rbplib.settings import InputError, nearest
 
 FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "otherwise", "not in the source"  # of training text
@@ -104,6 +104,17 @@ def published_laws(family=None):
     if family not in (None, *known):
         raise InputError(f"no published results of {family!r} by size: {nearest(family, known)}")
     return [published_law(name, q) for name in known for q in QUANTITIES if name in names[q] and family in (None, name)]
+
+
+def open_lm_laws(family=None):
+    """The law by size of every loss and other task of open_lm: list of PublishedLaw; family: as of `published_laws`."""
+    quantities = [c for c in read("openlm_scaling") if c.startswith(("loss_", "acc_")) and c != "acc_lambada_openai"]
+    return [
+        PublishedLaw(fit(loss, n_bootstrap=0), "-log acc" if quantity.startswith("acc_") else "cross-entropy", rows)
+        for quantity in quantities
+        for loss, rows in open_lm_losses(quantity)
+        if len(loss.S) > 2 and not loss.equal and (family or loss.family).lower() == loss.family.lower()
+    ]
 
 
 def training_laws(family):

@@ -52,6 +52,22 @@ def open_lm_family(corpus, multiple):
     return f"open_lm {corpus[:3].strip('_')}, x{multiple:g}"
 
 
+def open_lm_losses(quantity):
+    """[(Loss, its rows as of `lambada`)] of one quantity of `open_lm` by size, for each text and multiple."""
+    about = {"params_basis": "configuration", "source": OPEN_LM, "loss_text": quantity.partition("_")[2]}
+    rows = open_lm(quantity).assign(**about).rename(columns={"D": "tokens"}).sort_values("S", kind="stable")
+    return [
+        (nats(part["S"], part["loss"], part.index, open_lm_family(*place), about["loss_text"]), part)
+        for place, part in rows.groupby(["corpus", "multiple"])
+    ]
+
+
+def nats(S, loss, models, family, corpus):
+    """A Loss known by its values alone, in nats, float (M,)."""
+    known = {"family": family, "corpus": corpus, "models": tuple(models)}
+    return Loss(np.array([loss], float), np.ones(1, int), np.array(S, float), mean, name="loss", **known)
+
+
 @lru_cache(maxsize=2)
 def _results(folder):
     """All results by size, one row per model, step and number of shots, from the tables in a folder."""

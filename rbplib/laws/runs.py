@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
 from rbplib.laws.curve import longest_run, sequence_success
@@ -189,25 +189,11 @@ def log_run_beta(p, N, icc):
 def log_run_both(p, N, icc, rho):
     """log p_N for Beta documents with Markov hits inside each, E[p_d (p_d + rho (1 - p_d))^(N-1)] (label eq-both).
 
-    The integrand is a polynomial of degree N in p_d, so Gauss-Jacobi quadrature with N/2 + 1 nodes is exact.
-    Scalars p, N, icc, rho; icc = 0 gives the Markov form.
+    As p + rho (1 - p) = rho + (1 - rho) p, each of the N - 1 later hits repeats the one before it with probability rho
+    and is drawn anew otherwise: a binomial mixture of `log_run_beta` over how many are drawn, exact for any icc.
+    Scalars p, N, icc, rho in [0, 1]; icc = 0 gives the Markov form.
     """
     if icc == 0:
         return log_run_markov(p, N, rho)
-    a, b = beta_parameters(p, icc)
-    if a + b > 900:  # the quadrature's own normalising constant would overflow
-        return _log_run_narrow(float(a), float(b), N, rho)
-    nodes, weights = special.roots_jacobi(int(N) // 2 + 1, float(b) - 1, float(a) - 1)  # on (-1, 1)
-    rate = (1 + nodes) / 2
-    with np.errstate(divide="ignore"):
-        terms = np.log(weights / weights.sum()) + log_run_markov(rate, N, rho)
-    return special.logsumexp(terms)
-
-
-def _log_run_narrow(a, b, N, rho):
-    """The same expectation for nearly equal documents: trapezoid in the logit of the rate, exponentially accurate."""
-    width = 12 * np.sqrt(1 / a + 1 / b)
-    t = np.linspace(np.log(a / b) - width, np.log((a + N) / b) + width, 4001)
-    log_rate, log_rest = -np.logaddexp(0, -t), -np.logaddexp(0, t)
-    density = a * log_rate + b * log_rest - special.betaln(a, b) + np.log(t[1] - t[0])
-    return special.logsumexp(density + log_rate + (N - 1) * np.logaddexp(log_rate, np.log(max(rho, 1e-300)) + log_rest))
+    anew = np.arange(N)
+    return special.logsumexp(stats.binom.logpmf(anew, N - 1, 1 - rho) + log_run_beta(p, anew + 1, icc))

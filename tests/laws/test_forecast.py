@@ -126,7 +126,7 @@ def test_published_ladders_are_as_carried():
     losses = {(loss.family, loss.corpus, loss.name): loss for loss in published_losses()}
     gpt2 = losses["GPT-2", "Wikipedia", "loss"]
     assert gpt2.values == pytest.approx([0.8769, 0.8028, 0.7694, 0.7484]) and gpt2.S[0] == 85_056_000
-    one = losses["open_lm, x1", "rpj", "loss"]
+    one = losses["open_lm rpj, x1", "openlm", "loss"]
     assert len(one.S) == 6 and one.values[0] > one.values[-1] > 1 and len(losses) > 80
     line = np.polyval(np.polyfit(np.log(gpt2.S[:3]), gpt2.y[:3], 1), np.log(gpt2.S[3]))
     (row,) = held_out_forecasts([gpt2]).to_dict("records")  # two left out leave too few
