@@ -78,6 +78,24 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
 })();
 """
 
+TEXTS = """
+const list = document.querySelector(".rbp-texts select"), seen = (part) => part.offsetParent !== null;
+if (!list) return {};
+list.selectedIndex = 2;
+list.dispatchEvent(new Event("change", { bubbles: true }));
+const rows = [...document.querySelectorAll("table.rbp-table")].flatMap((table) => {
+  const at = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "corpus");
+  return [...table.tBodies[0].rows].filter((row) => at >= 0 && seen(row)).map((row) => row.cells[at]?.textContent);
+});
+const knobs = [...document.querySelectorAll('.rbp-move select[name="corpus"]')]
+  .filter((knob) => [...knob.options].some((option) => option.textContent === list.value));
+const others = [...list.options].slice(1).map((option) => option.textContent).filter((name) => name !== list.value);
+const folds = [...document.querySelectorAll(".rbp-fold > summary")].filter(seen).map((part) => part.textContent);
+return { "rows of other texts": rows.filter((name) => name !== list.value).length, "rows of the text": rows.length,
+         "lists elsewhere": knobs.filter((k) => k.selectedOptions[0].textContent !== list.value).length,
+         "folds of other texts": folds.filter((words) => others.some((name) => words.startsWith(name + ","))).length };
+"""
+
 AXE = """
 const done = arguments[0], grave = (rule) => ["serious", "critical"].includes(rule.impact);
 axe.run(document, { resultTypes: ["violations"] }).then(
@@ -127,7 +145,7 @@ def visit(driver, url):
         set_width(driver, width)
         found[f"wider than {width}"] = driver.execute_script(WIDER)
     set_width(driver, WINDOW)
-    found |= driver.execute_async_script(MOVE)
+    found |= driver.execute_async_script(MOVE) | {"text": driver.execute_script(TEXTS)}
     events = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
     found["requests"] = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     found["console"] = [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"]

@@ -171,7 +171,7 @@ def figures_of(html):
     """{"PAGE, figure N": SVG text} of a built book."""
     found = {}
     for page in sorted(p for p in Path(html).rglob("*.html") if "_static" not in p.parts):
-        links = re.findall(r'<img\b[^>]*\bsrc="([^"]+\.svg)"', page.read_text(encoding="utf-8"))
+        links = re.findall(r'<img\b[^>]*\bsrc="((?:(?!/still-)[^"])+\.svg)"', page.read_text(encoding="utf-8"))
         for n, link in enumerate(dict.fromkeys(links), 1):
             found[f"{page.parent.name}/{page.stem}, figure {n}"] = (page.parent / link).read_text(encoding="utf-8")
     return found

@@ -1,21 +1,62 @@
 """Figures that move: the one script that draws them comes out of an installed wheel at build time, and stands once in
-the book, loaded only by pages that have such a figure.
+the book, loaded only by pages that have such a figure. Print, and readers without scripts, get a picture of how each
+first looks, drawn by the same wheel.
 """
 
+import html
 import json
 import re
+from hashlib import sha256
 from pathlib import Path
 
 from docutils import nodes
-from rbpteach import RunFigure
+from rbpteach import MOVING, RunFigure, executed
 
 SCRIPT = "vendor/vega.js"
-MARK = 'class="rbp-move"'
+SPEC = re.compile(
+    r'<figcaption>(?:(?!</figcaption>).)*</figcaption><script type="application/json">(?P<spec>.*?)</script>', re.S
+)
+WIDE = 640  # pixels
+SPARED = re.compile(r"(\.\d\d)\d+(?=[^<>]*>)")  # digits below a hundredth of a pixel, not those of texts
 
 
 def load(app, pagename, templatename, context, doctree):
-    if MARK in context.get("body", ""):
-        app.add_js_file(SCRIPT, loading_method="defer")
+    """Ask for the script on a page with a moving figure, and put a still picture beside each."""
+    if MOVING not in context.get("body", ""):
+        return
+    app.add_js_file(SCRIPT, loading_method="defer")
+    folder, up = Path(app.outdir) / "_images", "../" * pagename.count("/")
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def with_still(match):
+        spec = json.loads(match["spec"])
+        picture, told = still(spec), html.escape(first_set(spec.get("params", ())))
+        name = f"still-{sha256(picture.encode()).hexdigest()[:16]}.svg"
+        (folder / name).write_text(picture, encoding="utf-8")
+        image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="The figure as it first looks.">'
+        return f"<noscript>{image}<p>{told}</p></noscript>{match[0]}"
+
+    context["body"] = SPEC.sub(with_still, context["body"])
+
+
+def still(spec):
+    """A moving figure as it first looks: SVG, in black on white."""
+    from vl_convert import vegalite_to_svg
+
+    look = spec.get("config", {}) | {"font": "sans-serif"}
+    return SPARED.sub(r"\1", vegalite_to_svg(spec | {"width": WIDE, "background": "white", "config": look}))
+
+
+def first_set(params):
+    """What the lists and sliders of a moving figure are set to at first, as a sentence."""
+    told = []
+    for param in params:
+        bind = param.get("bind", {})
+        words = dict(zip(bind.get("options", ()), bind.get("labels", ()), strict=False))
+        if bind.get("input") in ("select", "range") and param["name"] != "step":  # whose place says nothing
+            told.append(f"{bind['name']}: {words.get(param['value'], param['value'])}")
+    first = f" ({'; '.join(told)})" if told else ""
+    return f"It moves where scripts may run; here it stands as it first looks{first}."
 
 
 def copy_vega(app, error):
@@ -30,24 +71,21 @@ def copy_vega(app, error):
 
 
 class RunMove(RunFigure):
-    """{run-move} PAGE WORDS: what {run-figure} shows, which a reader's script replaces by the page's moving figure."""
+    """{run-move} PAGE WORDS: the page's first moving figure; what {run-figure} shows where it has none."""
 
     def run(self):
-        still, *rest = super().run()
-        places = Path(self.env.srcdir).glob(f"book/_executed/*/{self.arguments[0]}.ipynb")
-        moving = next((figure for place in sorted(places) if (figure := moving_figure(place))), "")
-        if not isinstance(still, nodes.raw) or not moving:
-            return [still, *rest]
-        both = re.sub(r"<noscript>.*?</noscript>", lambda _: f"<noscript>{still.astext()}</noscript>", moving, count=1)
-        both = re.sub(r'"height":\d+', '"height":170', both, count=1)  # it stands beside words, on one screen
-        return [nodes.raw("", both, format="html"), *rest]
+        picture, *rest = super().run()
+        if not isinstance(picture, nodes.raw) or not (moving := moving_figure(executed(self.env, self.arguments[0]))):
+            return [picture, *rest]
+        low = re.sub(r'"height":\d+', '"height":170', moving, count=1)  # it stands beside words, on one screen
+        return [nodes.raw("", low, format="html"), *rest]
 
 
 def moving_figure(page):
     """HTML of the first moving figure of an executed notebook; empty without one."""
     cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
     found = ("".join(o.get("data", {}).get("text/html", "")) for c in cells for o in c.get("outputs", ()))
-    return next((text for text in found if MARK in text), "")
+    return next((text for text in found if MOVING in text), "")
 
 
 def setup(app):

@@ -14,11 +14,12 @@ from pathlib import Path
 from docutils import nodes
 from rbpmath import pieces, set_math
 from rbprules import SURE, link_to, read_yaml, sure
+from rbpteach import MOVING
 
 PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 NAMED = re.compile(r'<a href="page:([\w./-]+)">(.*?)</a>', re.S)
 DEFAULT = "nano-pythia"
-MOVING, LONGEST = 'class="rbp-move"', 300  # characters of an alternative text that stands as a caption too
+LONGEST = 300  # characters of an alternative text that stands as a caption too
 PARAMETERS = {"parameters", "injected-parameters"}
 
 

@@ -11,6 +11,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+MOVING = 'class="rbp-move"'
 CHECK = re.compile(r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?")
 
 
@@ -51,7 +52,7 @@ class RunFigure(SphinxDirective):
     def run(self):
         page, words = self.arguments
         place = executed(self.env, page)
-        data, alt = next((f for f in (svgs(place) if place else ()) if words in f[1]), ("", ""))
+        data, alt, at = next((f for f in (svgs(place) if place else ()) if words in f[1]), ("", "", 0))
         if not data:
             return [nodes.paragraph("", f"This copy of the book was built without this figure of the page {page}.")]
         if getattr(self.env.app.builder, "format", "") != "html":
@@ -61,7 +62,8 @@ class RunFigure(SphinxDirective):
             fold = f'<details class="rbp-fold"><summary>More: all panels</summary>{shown}</details>'
             shown = self.image(part, f"The first panel of: {alt}") + fold
         family = f" ({place.parent.name})" if place.parent.name != "all" else ""
-        said = link_to(self.env, place, f"From the page: {heading(place) or page}{family}")
+        said = f"Fig. {page.partition('_')[0]}.{at}, from the page: {heading(place) or page}{family}"
+        said = link_to(self.env, place, said)
         return [nodes.raw("", shown, format="html"), nodes.paragraph("", "", said, classes=["rbp-from"])]
 
     def image(self, data, alt):
@@ -160,11 +162,21 @@ def default_first(path):
 
 
 def svgs(page):
-    """[(SVG, its words)] of the figures of an executed notebook, in order."""
+    """[(SVG, its words, its number on the page)] of the still figures of an executed notebook, in order."""
     cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
-    outputs = (o for c in cells for o in c.get("outputs", ()) if "image/svg+xml" in o.get("data", {}))
+    shown = [o for c in cells for o in c.get("outputs", ()) if "data" in o]
+    count = [
+        bool({"image/svg+xml", "image/png"} & set(o["data"])) or MOVING in "".join(o["data"].get("text/html", ""))
+        for o in shown
+    ]
     return [
-        ("".join(o["data"]["image/svg+xml"]), o["metadata"].get("image/svg+xml", {}).get("alt", "")) for o in outputs
+        (
+            "".join(o["data"]["image/svg+xml"]),
+            o["metadata"].get("image/svg+xml", {}).get("alt", ""),
+            sum(count[: i + 1]),
+        )
+        for i, o in enumerate(shown)
+        if "image/svg+xml" in o["data"]
     ]
 
 

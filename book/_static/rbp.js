@@ -1,5 +1,5 @@
-// The book's own script: tables that sort, tables as CSV, figures that move handed to Vega, fields that
-// check an answer, and slides. No network.
+// The book's own script: tables that sort, tables as CSV, figures that move handed to Vega, a
+// switch for text, fields that check an answer, and slides. No network.
 (function () {
   "use strict";
 
@@ -63,6 +63,48 @@
         event.target.dispatchEvent(new MouseEvent("click", { bubbles: true, view: window }));
       });
       box.dataset.done = "1";
+    });
+  }
+
+  // a list of texts at the top of a page that has several: the tables keep the rows of the one chosen, what is of another
+  // text alone is put away, and the moving figures go to it
+  function texts() {
+    const tables = [...document.querySelectorAll("table.rbp-table")].map((table) => {
+      const at = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "corpus");
+      const rows = [...table.tBodies[0].rows].filter((row) => at >= 0 && row.cells.length > 1);
+      return { table, rows: rows.map((row) => [row, row.cells[at].textContent]) };
+    }).filter(({ rows }) => rows.length);
+    const names = [...new Set(tables.flatMap(({ rows }) => rows.map(([, name]) => name)))];
+    if (names.length < 2) return;
+    const of = (words) => names.find((name) => [`${name},`, `${name}:`, `The same on ${name}`].some((x) => words.startsWith(x)));
+    const own = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption, .rbp-still > img")].map((part) => {
+      const whole = part.closest("details") || part.closest(".output") || part.parentElement;
+      return [whole, of(part.alt || part.textContent)];
+    }).filter(([, name]) => name);
+    const label = document.createElement("label"), list = document.createElement("select"), told = document.createElement("span");
+    list.append(...["all", ...names].map((name) => new Option(name)));
+    told.setAttribute("role", "status");
+    label.append("Text ", list);
+    const box = document.createElement("div");
+    box.className = "rbp-families rbp-texts";
+    box.append(label, told);
+    (document.querySelector(".rbp-families") || document.querySelector("article h1")).after(box);
+    list.addEventListener("change", () => {
+      const name = list.selectedIndex && list.value;
+      for (const { table, rows } of tables) {
+        for (const [row, text] of rows) row.hidden = name && text !== name;
+        table.closest(".rbp-table-wrap").hidden = rows.every(([row]) => row.hidden);
+      }
+      for (const [part, text] of own) {
+        part.hidden = name && text !== name;
+        if (part.matches("details")) part.open = text === name;
+      }
+      document.querySelectorAll('.rbp-move select[name="corpus"]').forEach((knob) => {
+        const at = [...knob.options].findIndex((option) => option.textContent === name);
+        if (at >= 0) knob.selectedIndex = at;
+        if (at >= 0) knob.dispatchEvent(new Event("change", { bubbles: true }));
+      });
+      told.textContent = name ? "Tables, folds and moving figures show it alone; other figures have all texts, to compare." : "";
     });
   }
 
@@ -148,6 +190,7 @@
     document.querySelectorAll(".rbp-deck").forEach(slides);
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
     document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
+    texts(); // before the headings of tables become buttons
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
     if (window.vegaEmbed) document.querySelectorAll(".rbp-move").forEach(move);

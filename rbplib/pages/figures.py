@@ -242,6 +242,7 @@ def draw_shifts(ax, frame):
     """Change of RBP_k per precision, rows of tables.shift_frame: colour and marker say the rank definition."""
     precisions = list(dict.fromkeys(frame["precision"]))
     rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
+    frame = frame.assign(change=frame["change"].where(frame["change"].abs() >= 1e-9, 0))  # what floats leave of nothing
     for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
         ax.plot(part["change"], part["precision"].map(rows) + 0.2 * (1 - i), label=definition, alpha=0.8, **mark(i))
     ax.axvline(0, color="black", linewidth=0.8)

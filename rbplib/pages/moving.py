@@ -31,7 +31,6 @@ LOOK = {
 }
 LISTS = {"family": "Family", "corpus": "Text", "k": "k", "N": "N", "form": "Axis", "what": "Drawn anew"}
 NO_LADDER = "Nothing moves here: no text has three models with a loss to fit."
-STILL = "It moves where scripts may run; the figure of the same numbers nearest to it stands still."
 
 
 def show(chart, caption):
@@ -43,9 +42,9 @@ def show(chart, caption):
     spec = {k: v for k, v in chart.to_dict().items() if k not in ("$schema", "config")} | {"description": caption}
     spec = LOOK | json.loads(json.dumps(spec), parse_float=lambda x: float(f"{float(x):.6g}"))
     text = json.dumps(spec, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    parts = '<div class="rbp-controls"></div><div class="rbp-plot"></div>', f"<noscript>{STILL}</noscript>"
-    parts += f"<figcaption>{html.escape(caption)}</figcaption>", f'<script type="application/json">{text}</script>'
-    display(HTML(f'<figure class="rbp-move">{"".join(parts)}</figure>'))
+    parts = '<div class="rbp-controls"></div><div class="rbp-plot"></div>'
+    parts += f'<figcaption>{html.escape(caption)}</figcaption><script type="application/json">{text}</script>'
+    display(HTML(f'<figure class="rbp-move">{parts}</figure>'))
 
 
 def choice(name, values, label=None, labels=None):
@@ -224,12 +223,13 @@ def emergence(laws):
     points = points.transform_calculate(h=height.format("datum.p")).mark_point(color=BLUE, filled=True, opacity=1)
     rise = line.transform_filter("datum.p >= 0.1 && datum.p <= 0.9")
     rise = rise.transform_aggregate(a="min(s)", b="max(s)", low="min(p)", high="max(p)", alpha="min(alpha)")
-    wide = "datum.low < 0.13 && datum.high > 0.87 ? format(datum.b - datum.a, '.3r') + ' decades' : 'off'"
+    whole = "datum.low < 0.13 && datum.high > 0.87"
+    wide = f"{whole} ? format(datum.b - datum.a, '.3r') + ' decades' : 'not both on this axis'"
     told = f"'α = ' + format(times * datum.alpha, '.3r') + ' · 10% to 90%: ' + ({wide})"
     rise = rise.transform_calculate(h=height.format(0.5), told=told)
     ticks = alt.Axis(labelExpr="form == 'log' ? '1e' + datum.value : datum.label")
     ends = [alt.expr(f"form == 'log' ? {log} : {linear}") for log, linear in ((-12, 0), (0, 1))]
     y = alt.Y("h:Q", title="probability of N hits in a row", axis=ticks).scale(domainMin=ends[0], domainMax=ends[1])
     x = alt.X("s:Q", title="log₁₀ of the model size S")
-    ruler = rise.mark_rule(color=RED, strokeWidth=4).encode(x="a:Q", x2="b:Q", y=y)
+    ruler = rise.transform_filter(whole).mark_rule(color=RED, strokeWidth=4).encode(x="a:Q", x2="b:Q", y=y)
     return alt.layer(line.mark_line(color=BLUE).encode(x, y), points.encode(x, y), ruler, said(rise)).add_params(*knobs)

@@ -111,6 +111,15 @@ def test_where_no_models_have_a_loss_the_explorer_says_so(curve):
     assert "Fewer than three models have a loss here." not in words_of(spec, corpus="one", k=10)
 
 
+def test_a_reader_without_scripts_has_what_the_figure_first_shows(extension, explored):
+    picture, told = extension.still(explored), extension.first_set(explored["params"])
+    assert [x for x in re.findall(r">([^<>]+)</t", picture) if "α = " in x] == [
+        x for x in words_of(explored) if "α" in x
+    ]
+    assert "currentColor" in picture and not re.search(r" d=\"[^\"]*\.\d{3}", picture)
+    assert told.endswith("looks (k: 1; Parameters: without embeddings (S); Floor, share of the least loss: 0).")
+
+
 def test_bars_are_the_losses_and_say_where_there_is_none(curve):
     hits = curve.hits.copy()
     hits[:, 0, 0], hits[:, 1, 0] = 0, curve.totals
@@ -144,6 +153,9 @@ def test_emergence_is_the_law_of_runs(curve):
         alpha, decades = map(float, re.search(r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", told).groups())
         assert alpha == pytest.approx(times * one.alpha, rel=5e-3)
         assert decades == pytest.approx(rise_width(times * one.alpha) / np.log(10), abs=0.03)
+    for chosen, ruled in (({"N": 10}, True), ({"N": 1, "times": 0.01}, False)):
+        told = drawn(spec, **chosen)
+        assert ("not both on this axis" not in told) == ('stroke-width="4"' in told) == ruled, chosen
 
 
 @pytest.mark.parametrize(("p", "N", "icc"), [(0.5, 10, 0.01), (0.01, 100, 0.3), (0.999, 5, 0.1)])
@@ -177,15 +189,18 @@ def extension(monkeypatch):
     sys.modules.pop("rbpmove")
 
 
-def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extension, tmp_path, curve):
+def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extension, tmp_path, curve, monkeypatch):
     asked = []
     app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
     app.add_js_file = lambda name, **how: asked.append(name)
     with caught() as outputs:
         moving.show(moving.bars(curve), "What to see.")
+    monkeypatch.setattr(extension, "still", lambda spec: "<svg/>")
     for page, body in {"with": outputs[0].data["text/html"], "without": "<p>rbp-move</p>"}.items():
         extension.load(app, page, "page.html", {"body": body}, None)
         assert asked == [extension.SCRIPT], page
+    (picture,) = (tmp_path / "_images").iterdir()
+    picture.unlink()
     extension.load(app, "search", "search.html", {}, None)
     extension.copy_vega(app, None)
     (stored,) = (p for p in tmp_path.rglob("*") if p.is_file())
@@ -195,7 +210,7 @@ def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extensio
     assert len(asked) == 1
 
 
-def test_another_page_shows_a_runs_moving_figure_over_its_still_one(extension, tmp_path, curve, monkeypatch):
+def test_another_page_shows_a_runs_moving_figure_or_its_still_one(extension, tmp_path, curve, monkeypatch):
     from sphinx.application import Sphinx
 
     with caught() as outputs:
@@ -212,8 +227,11 @@ def test_another_page_shows_a_runs_moving_figure_over_its_still_one(extension, t
     config, out = {"extensions": ["myst_parser", "rbpteach", "rbpmove"]}, tmp_path / "out"
     Sphinx(tmp_path, None, out, out / "trees", "html", config, None, None, parallel=0).build()
     page = (out / "book" / "page.html").read_text(encoding="utf-8")
-    image = r'<img class="rbp-figure" src="[^"]+" alt="a line">'
-    assert re.search(rf'13_x.*<figure class="rbp-move">.*<noscript>{image}</noscript>.*</figure>', page, re.S)
-    assert len(re.findall(image, page)) == 2 and moving.STILL not in page
+    (figure,) = re.findall(r'13_x.*<figure class="rbp-move">(.*?)</figure>.*14_y', page, re.S)
+    pattern = r'<noscript><img class="rbp-figure" src="../(_images/.*?)" alt="[^"]+"><p>(.*?)</p></noscript>'
+    (picture, told), spec = re.search(pattern, figure).groups(), json.loads(re.search('json">(.*?)</script', figure)[1])
+    assert told.endswith("as it first looks.") and spec["height"] == 170
+    assert "k = 1" in re.findall(r">([^<>]+)</t", (out / picture).read_text(encoding="utf-8"))
+    assert re.findall('<img .*? alt="a line">', page.partition("14_y")[2]) and "a line" not in figure
     assert "without this figure of the page 15_z" in page and page.count("_static/vendor/vega.js") == 1
     assert "vega.js" not in (out / "index.html").read_text(encoding="utf-8")

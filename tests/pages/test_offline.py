@@ -205,6 +205,14 @@ def test_figures_move_and_tables_sort(visited):
         assert not v["tables"] or v["sortable"] >= v["tables"], page
 
 
+def test_the_switch_for_text_leaves_one_alone(visited):
+    found = {page: v["text"] for page, v in visited.items() if v["text"]}
+    assert sum("_executed" in page for page in found) > 3
+    for page, v in found.items():
+        assert not (v["rows of other texts"] or v["lists elsewhere"] or v["folds of other texts"]), page
+        assert v["rows of the text"] or "/all/" in page, page
+
+
 def test_no_table_is_wider_than_its_column(visited):
     """At 1280 pixels, with every fold open."""
     assert {p: v["wide_tables"] for p, v in visited.items() if v["wide_tables"]} == {}
