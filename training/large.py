@@ -6,11 +6,11 @@
 The recipe is that of the ladders (`training.train`): bf16 weights, fp32 master weights, AdamW, the same learning rates.
 Three things differ. The text is read about twelve times, shuffled anew each time, so losses at the end are of repeated
 text. A step holds 32,768 tokens in place of 2,048, and the learning rates were not tuned for that. Attention and the
-head's products are torch's own. Models are trained in processes of their own, some at once, so that one fills the gaps
-that another leaves on the device.
+head's products are torch's own. Models are trained in processes of their own, four at once or one after the other.
 
-Time is a budget. Some steps and a look at every size are timed first, as many at once as later; where the whole would
-take longer than there is, the repeats are left out first, then all sizes get fewer tokens, down to half, and below that
+Time is a budget. Some steps and a look at every size are timed first, four at once, then one size alone: whether one
+process fills the gaps that another leaves on the device is seen, and the faster way taken. Where the whole would take
+longer than there is, the repeats are left out first, then all sizes get fewer tokens, down to half, and below that
 the largest is left out. The record says so. Where one call may not last as long, --stop-after ends it sooner, and the
 next one goes on with the same plan. Run again with more time, the plan is made anew, and models trained by another plan
 stay where they are. What is left of the models: counts of their ranks on three corpora as `rbp import`
@@ -327,7 +327,7 @@ def settle(recipe, timed, budget, before=0):
     graphs = all(isinstance(t.get("graph"), float) for t in timed.values())
     graphs = graphs and sum(t["graph"] for t in timed.values()) < sum(t["eager"] for t in timed.values())
     way, words = "graph" if graphs else "eager", []
-    names, workers = [n for n in recipe.sizes() if n in timed], max(1, recipe.workers)
+    names, workers = [n for n in recipe.sizes() if n in timed], recipe.workers or 1
     if lost := [n for n in recipe.sizes() if n not in timed]:
         words.append(f"{', '.join(lost)} could not be timed and is left out")
 
@@ -336,7 +336,7 @@ def settle(recipe, timed, budget, before=0):
     def seconds(tokens):
         steps, jobs = tokens // (recipe.batch * ladders.CONTEXT), recipe.jobs(names, seeds)
         spent = sum(steps * timed[n][way] + looks * timed[n].get("look", 0.0) for n, _ in jobs)
-        return spent / workers + START * -(-len(jobs) // workers) * (workers > 1)
+        return spent / workers + START * -(-len(jobs) // workers) * bool(recipe.workers)
 
     def possible():
         fixed, whole = seconds(0), seconds(recipe.tokens)
@@ -358,9 +358,30 @@ def settle(recipe, timed, budget, before=0):
     tokens = before if before <= tokens < MORE * before else tokens
     if tokens < recipe.tokens:
         words.append(f"every size gets {tokens:,} of the {recipe.tokens:,} tokens planned")
-    words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}")
-    found = {"sizes": names, "seeds": seeds, "tokens": tokens, "graphs": graphs}
+    words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}, {workers} models at once")
+    found = {"sizes": names, "seeds": seeds, "tokens": tokens, "graphs": graphs, "workers": recipe.workers}
     return found | {"expected_seconds": round(seconds(tokens), 1), "words": words}
+
+
+def as_alone(timed, name, alone):
+    """Times of all sizes, timed at once, as if each were alone on the device: by how much faster `name` is then."""
+    faster = {what: alone[what] / t for what, t in timed[name].items() if type(t) is type(alone.get(what)) is float}
+    return {
+        n: {what: t * faster[what] if what in faster else t for what, t in told.items()} for n, told in timed.items()
+    }
+
+
+def faster_way(recipe, timed, alone, budget, before=0):
+    """The plan that holds more, or takes less time: with as many models at once as the recipe has, or with one.
+
+    alone: {size: times} of one of them that was alone on the device; empty where none was.
+    """
+    plans = [settle(recipe, timed, budget, before)]
+    for name, told in alone.items():
+        plans.append(settle(replace(recipe, workers=1), as_alone(timed, name, told), budget, before))
+    seconds = [p["expected_seconds"] for p in plans]
+    best = max(plans, key=lambda p: (len(p["sizes"]), p["tokens"], p["seeds"], -p["expected_seconds"]))
+    return best | {"expected_seconds_of_ways": seconds}
 
 
 def renewed(old, new):
@@ -369,7 +390,7 @@ def renewed(old, new):
     return new if large[0] != large[1] and all(a <= b for a, b in zip(*large, strict=True)) else old
 
 
-def in_processes(recipe, commands, options, ended=lambda: None, until=math.inf):
+def in_processes(workers, commands, options, ended=lambda: None, until=math.inf):
     """Run `python -m training.large COMMAND ...`, some at once: {command: what was wrong} of those that failed.
 
     ended: called when one has ended, by one thread at a time. until: time from which none is begun.
@@ -392,7 +413,7 @@ def in_processes(recipe, commands, options, ended=lambda: None, until=math.inf):
             print(f"{' '.join(command[:2])}: {wrong}", flush=True)
         return command, wrong
 
-    with ThreadPoolExecutor(recipe.workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         return {command: wrong for command, wrong in pool.map(run, commands) if wrong}
 
 
@@ -496,14 +517,20 @@ def settled(recipe, text, work, options, device, minutes, ends, until):
         return old, failed
     untimed = [n for n in reversed(names) if not read_json(work / f"{n}.probe")]
     if recipe.workers:
-        failed = in_processes(recipe, [("probe", n) for n in untimed], options, until=until)
+        failed = in_processes(recipe.workers, [("probe", n) for n in untimed], options, until=until)
     else:
         for n in untimed:
             write_text(work / f"{n}.probe", json.dumps(probe(recipe, text, n, device, seconds=0.05, steps=2)))
     timed = {n: told for n in names if (told := read_json(work / f"{n}.probe"))}
     if recipe.workers and any(n not in timed and ("probe", n) not in failed for n in names):
         raise InputError("there was no time to time every size: run again, what was timed is kept.")
-    new = settle(recipe, timed, ends - time.time(), old["tokens"] if old else 0) | {"timed": timed, "of": of}
+    some, alone = names[-min(recipe.workers, len(names))], {}  # the smallest of those timed at once first
+    if recipe.workers > 1 and some in timed:
+        if not read_json(work / f"{some}.alone"):
+            in_processes(1, [("probe", some, "--alone")], options, until=until)
+        alone = {some: told} if (told := read_json(work / f"{some}.alone")) else {}
+    new = faster_way(recipe, timed, alone, ends - time.time(), old["tokens"] if old else 0)
+    new |= {"timed": timed, "alone": alone, "of": of}
     said = (renewed(old, new) if old else new) | {"minutes": minutes}
     write_text(file, json.dumps(said))
     return said, failed
@@ -540,7 +567,7 @@ def train_all(recipe, text, out, said, failed, options, device, until, say):
     began, jobs = time.time(), recipe.jobs(said["sizes"], said["seeds"])
     if recipe.workers:
         commands = [("one", n, "--seed", str(s), "--until", str(until)) for n, s in jobs]
-        failed |= in_processes(recipe, commands, options, lambda: gather(recipe, out), until)
+        failed |= in_processes(said["workers"], commands, options, lambda: gather(recipe, out), until)
     else:
         for n, s in jobs:
             one(recipe, text, n, s, out, device, until, said)
@@ -560,6 +587,7 @@ def main(argv=None):
     parser.add_argument("--stop-after", type=float, help="seconds of this call; run again, it goes on as planned")
     parser.add_argument("--workers", type=int, help="models trained at once; 0: one after the other in this process")
     parser.add_argument("--small", action="store_true", help="a miniature, on the tokens that a checkout holds")
+    parser.add_argument("--alone", action="store_true", help="of `probe`: nothing else runs, as is written down")
     parser.add_argument("--device", choices=["cpu", "cuda"])
     parser.add_argument("--seed", type=int, default=ladders.SEED)
     parser.add_argument("--until", type=float, default=math.inf)
@@ -576,7 +604,7 @@ def main(argv=None):
         return run(recipe, args.out, args.minutes, args.device, args.text, args.small, **more)
     text, device = read_text(args.text, args.small), args.device or "cpu"
     if args.what == "probe":
-        path = work_of(args.out) / f"{args.name}.probe"
+        path = work_of(args.out) / f"{args.name}.{'alone' if args.alone else 'probe'}"
         found = probe(recipe, text, args.name, device, keep=lambda found: write_text(path, json.dumps(found)))
         write_text(path, json.dumps(found))
         return 0

@@ -210,6 +210,27 @@ def test_repeats_go_first_then_tokens_then_the_largest():
     assert looked - whole == pytest.approx(13 * 2.0 * (len(recipe.marks) + 1) / recipe.workers, abs=0.2)
 
 
+def test_one_model_at_once_where_several_gain_nothing():
+    """On a device that does one thing at a time, four at once take four times as long and save the starts alone; where
+    changing between them costs as much again, or all four fit, the other way is taken."""
+    recipe = ladder.Recipe()
+    names = list(recipe.sizes())
+    for slower, workers in ((1.0, 4), (2.0, 4), (4.0, 4), (8.0, 1)):
+        timed = {n: {"eager": 0.001 * slower * (i + 1), "look": 1.0 * slower} for i, n in enumerate(names)}
+        alone = {names[5]: {"eager": 0.001 * 6, "look": 1.0}}
+        plan = ladder.faster_way(recipe, timed, alone, 850)
+        assert plan["workers"] == workers and f"{workers} models at once" in plan["words"][-1]
+        assert plan["sizes"] == names and plan["tokens"] == recipe.tokens and len(plan["expected_seconds_of_ways"]) == 2
+    jobs, steps = recipe.jobs(names), recipe.tokens // (recipe.batch * ladders.CONTEXT)
+    whole = sum(0.001 * (names.index(n) + 1) * steps + 5 for n, _ in jobs) + ladder.START * len(jobs)
+    assert plan["expected_seconds"] == plan["expected_seconds_of_ways"][1] == pytest.approx(whole, abs=0.1)
+    assert ladder.faster_way(recipe, timed, {}, 850)["workers"] == 4  # where none could be timed alone
+    mixed = ladder.as_alone(
+        {"a": {"eager": 0.4, "graph": "no"}, "b": {"eager": 0.8}}, "a", {"eager": 0.1, "graph": 0.1}
+    )
+    assert mixed == {"a": {"eager": 0.1, "graph": "no"}, "b": {"eager": 0.2}}
+
+
 def test_more_time_makes_a_new_plan_and_less_takes_nothing_away():
     recipe = ladder.Recipe()
     timed = {n: {"eager": 0.01} for n in recipe.sizes()}
@@ -227,18 +248,18 @@ def test_processes_are_begun_told_and_not_begun_after_the_clock(tmp_path, monkey
     stub.write_text('#!/bin/sh\necho "$@"; [ "$4" != bad ] || { echo "first" >&2; echo "it is bad" >&2; exit 3; }\n')
     stub.chmod(0o755)
     monkeypatch.setattr(ladder.sys, "executable", str(stub))
-    recipe, ended = replace(ladder.SMALL, workers=2), []
+    ended = []
     commands = [("one", name, "--seed", "7") for name in ("a", "bad", "c")]
-    assert ladder.in_processes(recipe, commands, ["--small"], lambda: ended.append(1)) == {commands[1]: "it is bad"}
+    assert ladder.in_processes(2, commands, ["--small"], lambda: ended.append(1)) == {commands[1]: "it is bad"}
     said = capsys.readouterr().out
     assert len(ended) == 3 and "-m training.large one c --seed 7 --small\n" in said and "one bad: it is bad\n" in said
-    assert ladder.in_processes(recipe, commands, [], lambda: ended.append(1), until=time.time()) == {}
+    assert ladder.in_processes(2, commands, [], lambda: ended.append(1), until=time.time()) == {}
     assert len(ended) == 3 and not capsys.readouterr().out
 
     def torn():
         raise ValueError("a torn file")
 
-    assert list(ladder.in_processes(recipe, commands, [], torn)) == [commands[1]]
+    assert list(ladder.in_processes(2, commands, [], torn)) == [commands[1]]
     assert capsys.readouterr().out.count("not gathered: ValueError: a torn file") == 3
 
 
@@ -261,7 +282,8 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
     (tmp_path / "a.work" / "1024" / "1.9k-42.7.npz").write_bytes(b"PK torn")
     monkeypatch.setattr(ladder, "START", 0)
     assert ladder.run(replace(few, workers=2), tmp_path / "a", 10.0, "cpu", small=True, say=str) == 0
-    assert [line[0] for line in lines] == ["probe"] * 2 + ["one"] * 2 and all("--until" in line for line in lines[2:])
+    assert [line[0] for line in lines] == ["probe"] * 3 + ["one"] * 2 and all("--until" in line for line in lines[3:])
+    assert lines[2][:3] == ["probe", "1.9k", "--alone"] and (tmp_path / "a.work" / "1.9k.alone").is_file()
     assert ladder.run(few, tmp_path / "b", 10.0, "cpu", small=True, say=str) == 0
     (_, a), (_, b) = (read_counts(tmp_path / x / "ladder.counts") for x in "ab")
     for mine, other in zip(a["family", "first", "paper"], b["family", "first", "paper"], strict=True):
