@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,12 +14,14 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import gpu_session
 from benchmarks.counting import waits
 from rbplib.ranks.exchange import read_counts
 from rbplib.settings import InputError
 from tests.gpu.devices import alive, everywhere, large
 from training import data, ladders, train
 from training import large as ladder
+from training.grid import CORPORA
 
 PLAN = train.Plan(tokens=64 * 2 * ladders.CONTEXT, batch=2)
 
@@ -166,6 +169,28 @@ def test_the_recipe_is_as_large_as_it_says():
     plan = train.Plan(8 * 512, 2, text=3 * ladders.CONTEXT)
     assert np.bincount(plan.order()).tolist() == [6, 5, 5] or set(np.bincount(plan.order())) == {5, 6}
     assert str(plan) != str(replace(plan, text=None)) and "text" not in str(train.Plan())
+
+
+def test_the_files_of_the_whole_ladder_are_within_their_limits():
+    """Before anything is compressed, by the real shapes: of arrays by the published counts of the same family and text,
+    where the largest of each kind is taken, half as much again where it grows with a model's success."""
+    recipe, most, path = ladder.Recipe(), {}, data.root() / "published" / "ranks" / "nano-pythia-4m.counts"
+    if not path.is_file():
+        pytest.skip("the published counts are not here")
+    with zipfile.ZipFile(path) as held:
+        published, sizes = json.loads(held.read("record.json")), {i.filename[:-4]: i.file_size for i in held.infolist()}
+    assert {t["record"]["corpus"] for t in published["tables"]} == set(CORPORA)
+    for name, digest in ((n, d) for t in published["tables"] for n, d in t["arrays"].items()):
+        most[name] = max(most.get(name, 0), sizes[digest])
+    jobs, table = recipe.jobs(recipe.sizes()), sum(n for name, n in most.items() if name != "sourced")
+    counts = len(jobs) * len(CORPORA) * 1.5 * table + 2 * len(CORPORA) * most["sourced"] + sizes["record."]
+    pairs = 3 * 4 * ladders.VOCABULARY + 1000  # a column for each number of candidates above, and two headers
+    checkpoints = len(jobs) * (len(recipe.marks) + 1) * len(CORPORA) * pairs
+    assert most["pairs"] < pairs
+    curves = len(jobs) * recipe.plan(SimpleNamespace(stream=range(2))).steps / recipe.every * 60
+    files = [counts, checkpoints, ladder.MOST_BYTES + 200_000, curves + 200_000]  # weights with the names of tensors
+    assert max(files) < gpu_session.MOST_EACH, files
+    assert sum(files) + 5e6 < gpu_session.MOST_BYTES  # what tests and benchmark leave is text
 
 
 def test_the_plan_fits_the_time_or_says_what_it_leaves_out():
