@@ -36,93 +36,59 @@ def learning_rates(width):
 
 def _common(size):
     return dict(
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
         vocab_size=VOCABULARY,
         initializer_range=0.4 / size.width**0.5,  # 0.02 of the real families is 0.4 / sqrt(400)
         bos_token_id=0,
         eos_token_id=0,
+        tie_word_embeddings=True,
     )
+
+
+def _attention(size):
+    return _common(size) | dict(num_attention_heads=size.heads, max_position_embeddings=CONTEXT)
 
 
 def nano_pythia(size):
     from transformers import GPTNeoXConfig
 
-    return GPTNeoXConfig(
-        hidden_size=size.width,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        intermediate_size=4 * size.width,
-        max_position_embeddings=CONTEXT,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
-        use_parallel_residual=True,
-        tie_word_embeddings=False,
-        **_common(size),
-    )
+    own = _attention(size) | {"tie_word_embeddings": False}
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+    return GPTNeoXConfig(intermediate_size=4 * size.width, rope_parameters=rope, use_parallel_residual=True, **own)
 
 
 def nano_gpt2(size):
     from transformers import GPT2Config
 
     return GPT2Config(
-        n_embd=size.width,
-        n_layer=size.layers,
-        n_head=size.heads,
-        n_positions=CONTEXT,
         activation_function="gelu_pytorch_tanh",  # the same function as gelu_new, in one kernel
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        tie_word_embeddings=True,
-        **_common(size),
+        **_attention(size),
     )
 
 
 def nano_opt(size):
     from transformers import OPTConfig
 
-    common = _common(size)
-    return OPTConfig(
-        hidden_size=size.width,
-        word_embed_proj_dim=size.width,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        ffn_dim=4 * size.width,
-        max_position_embeddings=CONTEXT,
-        init_std=common.pop("initializer_range"),
-        dropout=0.0,
-        attention_dropout=0.0,
-        pad_token_id=None,
-        tie_word_embeddings=True,
-        **common,
-    )
+    own = _attention(size)
+    own |= {"word_embed_proj_dim": size.width, "ffn_dim": 4 * size.width, "init_std": own.pop("initializer_range")}
+    return OPTConfig(dropout=0.0, attention_dropout=0.0, pad_token_id=None, **own)
 
 
 def nano_qwen(size):
     from transformers import Qwen2Config
 
-    return Qwen2Config(
-        hidden_size=size.width,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=max(1, size.heads // 2),
-        intermediate_size=round(size.width * 8 / 3 / 16) * 16,
-        max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True,
-        **_common(size),
-    )
+    wide = round(size.width * 8 / 3 / 16) * 16
+    return Qwen2Config(num_key_value_heads=max(1, size.heads // 2), intermediate_size=wide, **_attention(size))
 
 
 def nano_mamba(size):
     from transformers import MambaConfig
 
-    return MambaConfig(
-        hidden_size=size.width,
-        num_hidden_layers=size.layers,
-        state_size=4,
-        expand=2,
-        residual_in_fp32=False,
-        tie_word_embeddings=True,
-        **_common(size),
-    )
+    return MambaConfig(state_size=4, expand=2, residual_in_fp32=False, **_common(size))
 
 
 FAMILIES = {
