@@ -37,21 +37,19 @@ import numpy as np
 import torch
 
 from rbplib.inputs import one_at_a_time
+from rbplib.laws.curve import k_grid
 from rbplib.ranks.exchange import counted, read_counts, write_counts
-from rbplib.ranks.identity import MEASURING
 from rbplib.ranks.measure import Task, measure_windows
 from rbplib.ranks.sharing import RUN_KS
 from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns, digests
-from rbplib.settings import InputError, atomic_path, root, write_text
-from rbplib.text.windows import encode, make_windows
+from rbplib.settings import InputError, atomic_path, write_text
 from training import data, ladders, train
-from training.carried import carried_file, check_text, check_times
+from training.budget import faster_way, renewed
+from training.carried import carried_file, carry, check_times, read_text
 from training.children import with_parent
 
 FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
-MORE = 1.1  # times the tokens, for which what was trained by an earlier plan is done again
-LEAST = 0.5  # of the planned tokens: with fewer the largest size is left out
-START, END = 20, 40  # seconds: of a process until its first step; kept for the counts at the end
+END = 40  # seconds kept for the counts at the end
 MOST_BYTES = 15_000_000  # of the file of weights
 STOPPED = 75  # exit status: the time of the call ended before every model was finished; run again, it goes on
 AGREE = 0.02  # nats by which the losses of recorded steps may differ from those of steps launched one by one
@@ -95,71 +93,6 @@ def sizes_of(rungs):
 SMALL = Recipe(
     ladders.RUNGS[:2], tokens=8 * 512, batch=2, repeated=(0, 1), seeds=(42, 43), marks=(0.5,), every=4, workers=0
 )
-
-
-def fragment(corpus, windows, units, **more):
-    """What the record of any model on some windows says of the text."""
-    found = {"corpus": corpus, "protocol": "paper", "window": ladders.CONTEXT, "measuring": MEASURING}
-    found |= {"documents": windows.documents, "empty_documents": windows.empty, "read_tokens": windows.tokens}
-    return found | {"head_dtype": "float32", "weights_dtype": "float32", "units": list(units)} | more
-
-
-def evaluation_text():
-    """{corpus: (record of the text, ids of its documents)} of the corpora that the grid is measured on."""
-    from rbplib.models.load import load_tokenizer
-    from rbplib.settings import load_corpus
-    from rbplib.text.corpora import load_documents, text_known
-    from training.grid import CORPORA
-
-    tokenizer, found = load_tokenizer(data.tokenizer_file().parent, "the embedded models"), {}
-    for name in CORPORA:
-        corpus, sample = load_corpus(name), load_documents(name)
-        ids, read = encode(tokenizer, sample.texts, ladders.CONTEXT)
-        windows = make_windows(ids, tokenizer.all_special_ids, ladders.CONTEXT, "paper", read)
-        more = text_known(corpus, sample) | {"read_characters": windows.read, "characters": sum(map(len, sample.texts))}
-        units = more.pop("units")
-        found[name] = fragment(name, windows, units, special=sorted(windows.special), **more), ids
-    return found
-
-
-def carry(path):
-    """Write the token ids that travel: the text, the held-out text, and the evaluation corpora. Returns its bytes."""
-    stream, heldout = data.streams()
-    arrays, said = {"training": stream, "heldout": heldout}, {}
-    for name, (record, ids) in evaluation_text().items():
-        said[name] = record
-        arrays[f"{name}.ids"] = np.concatenate(ids).astype(np.uint16)
-        arrays[f"{name}.lengths"] = np.array([len(row) for row in ids], np.uint16)
-    arrays["record"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path, **arrays)
-    return path.stat().st_size
-
-
-def read_text(path=None, small=False):
-    """stream and heldout, uint16; evaluation: {corpus: (record, windows)}. small: of the tokens in the checkout."""
-    if small and path:
-        raise InputError("--small trains on the tokens that a checkout holds: leave --text out.")
-    if small:
-        return small_text()
-    with np.load(check_text(path)) as held:
-        said, found = json.loads(bytes(held["record"])), {}
-        for name, record in said.items():
-            ids = np.split(held[f"{name}.ids"].astype(np.int64), held[f"{name}.lengths"].cumsum(dtype=np.int64)[:-1])
-            found[name] = record, make_windows(ids, record["special"], ladders.CONTEXT)
-        return SimpleNamespace(stream=held["training"], heldout=held["heldout"], evaluation=found)
-
-
-def small_text(tokens=4096, documents=12):
-    """The first tokens, and some documents from the end of those that a checkout holds, to be measured on."""
-    with np.load(root() / "training" / "first_tokens.npz") as held:
-        stream = held["training"]
-    ids = [
-        row[row != 0].astype(np.int64) for row in np.split(stream, np.flatnonzero(stream == 0) + 1)[-documents - 1 : -1]
-    ]
-    windows = make_windows(ids, (0,), ladders.CONTEXT)
-    record = fragment("first", windows, [f"document {i}" for i in range(documents)], special=[0], corpus_digest="")
-    return SimpleNamespace(stream=stream[: tokens + 1], heldout=stream[-4097:], evaluation={"first": (record, windows)})
 
 
 def save_arrays(path, **arrays):
@@ -216,12 +149,6 @@ def marked(tables, step):
     return found
 
 
-def grid_of_ks(vocab):
-    """Whole numbers from 1 to V, three a decade; 1, 10, 50, 100 and 1000 among them, as pages want them."""
-    grid = np.geomspace(1, vocab, 1 + round(3 * np.log10(vocab))).round()
-    return sorted({int(k) for k in grid} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab})
-
-
 def finished(place):
     """The record of a model of which every file is there and can be read; or None: it is trained again."""
     from safetensors import safe_open
@@ -263,7 +190,7 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
     arrays, records = {}, {}
     for corpus, table in tables.items():
         records[corpus] = table.record | {"text": table.text}
-        found = counted(table, grid_of_ks(table.record["vocab_size"]), RUN_KS, True)
+        found = counted(table, k_grid(table.record["vocab_size"], 3), RUN_KS, True)
         arrays |= {f"{corpus}/{what}": array for what, array in found.items()}
     save_arrays(f"{place}.counts.npz", **arrays)
     with atomic_path(f"{place}.safetensors") as temporary:
@@ -316,78 +243,6 @@ def probe(recipe, text, name, device="cpu", seconds=3.0, steps=8, keep=lambda fo
     except Exception as error:  # whatever a device says to being recorded: steps launched one by one are there
         found["graph"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     return found
-
-
-def settle(recipe, timed, budget, before=0):
-    """What is trained within `budget` seconds, from {size: seconds of a step}: sizes, tokens, graphs, and in words why.
-
-    timed: {name: {"eager": seconds, "graph": seconds or words, "look": seconds}}. before: tokens of an earlier plan,
-    kept where MORE times as many are not possible.
-    """
-    graphs = all(isinstance(t.get("graph"), float) for t in timed.values())
-    graphs = graphs and sum(t["graph"] for t in timed.values()) < sum(t["eager"] for t in timed.values())
-    way, words = "graph" if graphs else "eager", []
-    names, workers = [n for n in recipe.sizes() if n in timed], recipe.workers or 1
-    if lost := [n for n in recipe.sizes() if n not in timed]:
-        words.append(f"{', '.join(lost)} could not be timed and is left out")
-
-    looks = len(recipe.marks) + 1
-
-    def seconds(tokens):
-        steps, jobs = tokens // (recipe.batch * ladders.CONTEXT), recipe.jobs(names, seeds)
-        spent = sum(steps * timed[n][way] + looks * timed[n].get("look", 0.0) for n, _ in jobs)
-        return spent / workers + START * -(-len(jobs) // workers) * bool(recipe.workers)
-
-    def possible():
-        fixed, whole = seconds(0), seconds(recipe.tokens)
-        return min(1.0, (budget - fixed) / max(whole - fixed, 1e-9))
-
-    seeds = len(recipe.seeds)
-    while names and seeds > 1 and possible() < 1:
-        seeds -= 1
-    while len(names) > 1 and possible() < LEAST:
-        words.append(f"{names.pop()} is left out: with it every size would get less than {LEAST:.0%} of the tokens")
-    if not names:
-        raise InputError(
-            "no size of the ladder could be timed: there was no time for it, or the messages above say why."
-        )
-    if seeds < len(recipe.seeds):
-        words.append(f"repeated sizes get {seeds} of the {len(recipe.seeds)} seeds planned")
-    step, share = recipe.batch * ladders.CONTEXT * recipe.every, possible()
-    tokens = max(step, int(recipe.tokens * max(0.0, share)) // step * step)
-    tokens = before if before <= tokens < MORE * before else tokens
-    if tokens < recipe.tokens:
-        words.append(f"every size gets {tokens:,} of the {recipe.tokens:,} tokens planned")
-    words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}, {workers} models at once")
-    found = {"sizes": names, "seeds": seeds, "tokens": tokens, "graphs": graphs, "workers": recipe.workers}
-    return found | {"expected_seconds": round(seconds(tokens), 1), "words": words}
-
-
-def as_alone(timed, name, alone):
-    """Times of all sizes, timed at once, as if each were alone on the device: by how much faster `name` is then."""
-    faster = {what: alone[what] / t for what, t in timed[name].items() if type(t) is type(alone.get(what)) is float}
-    return {
-        n: {what: t * faster[what] if what in faster else t for what, t in told.items()} for n, told in timed.items()
-    }
-
-
-def faster_way(recipe, timed, alone, budget, before=0):
-    """The plan that holds more, or takes less time: with as many models at once as the recipe has, or with one.
-
-    alone: {size: times} of one of them that was alone on the device; empty where none was.
-    """
-    plans = [settle(recipe, timed, budget, before)]
-    for name, told in alone.items():
-        plans.append(settle(replace(recipe, workers=1), as_alone(timed, name, told), budget, before))
-    seconds = [p["expected_seconds"] for p in plans]
-    best = max(plans, key=lambda p: (len(p["sizes"]), p["tokens"], p["seeds"], -p["expected_seconds"]))
-    return best | {"expected_seconds_of_ways": seconds}
-
-
-def renewed(old, new):
-    """The plan to go on with: a new one where it is larger, else the one that was begun. Less takes nothing away."""
-    large = [(p["tokens"], len(p["sizes"]), p["seeds"]) for p in (old, new)]
-    return new if large[0] != large[1] and all(a <= b for a, b in zip(*large, strict=True)) else old
 
 
 def in_processes(workers, commands, options, ended=lambda: None, until=math.inf):

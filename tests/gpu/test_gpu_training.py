@@ -19,7 +19,7 @@ from benchmarks.counting import waits
 from rbplib.ranks.exchange import read_counts
 from rbplib.settings import InputError
 from tests.gpu.devices import alive, everywhere, large
-from training import data, ladders, train
+from training import budget, carried, data, ladders, train
 from training import large as ladder
 from training.grid import CORPORA
 
@@ -146,7 +146,7 @@ def test_the_large_ladder_in_miniature(device, tmp_path):
 
 
 def test_a_ladder_stopped_by_the_clock_goes_on(tmp_path):
-    text, recipe = ladder.small_text(), replace(ladder.SMALL, marks=())
+    text, recipe = carried.small_text(), replace(ladder.SMALL, marks=())
     said = {"tokens": recipe.tokens, "graphs": False, "seeds": 1}
     ladder.work_of(tmp_path / "a").mkdir()
     assert not ladder.one(recipe, text, "1.9k", 42, tmp_path / "a", until=0.0, said=said)
@@ -200,38 +200,38 @@ def test_the_plan_fits_the_time_or_says_what_it_leaves_out():
     def timed(eager, graph=None):
         return {n: {"eager": eager * (i + 1), "graph": graph and graph * (i + 1)} for i, n in enumerate(names)}
 
-    whole = ladder.settle(recipe, timed(0.004), 850)
+    whole = budget.settle(recipe, timed(0.004), 850)
     assert whole["tokens"] == recipe.tokens and whole["sizes"] == names and not whole["graphs"]
-    fewer = ladder.settle(recipe, timed(0.015), 850)
+    fewer = budget.settle(recipe, timed(0.015), 850)
     assert recipe.tokens / 2 <= fewer["tokens"] < recipe.tokens and fewer["sizes"] == names
     assert fewer["expected_seconds"] <= 850 and "tokens planned" in " ".join(fewer["words"])
-    cut = ladder.settle(recipe, timed(0.1), 850)
+    cut = budget.settle(recipe, timed(0.1), 850)
     assert cut["sizes"] == names[: len(cut["sizes"])] != names and f"{names[-1]} is left out" in cut["words"][0]
-    faster = ladder.settle(recipe, timed(0.015, 0.004), 850)
+    faster = budget.settle(recipe, timed(0.015, 0.004), 850)
     assert faster["graphs"] and faster["tokens"] == recipe.tokens
     mixed = timed(0.015, 0.004)
     mixed[names[0]]["graph"] = "operation not permitted when stream is capturing"
-    assert not ladder.settle(recipe, mixed, 850)["graphs"]
+    assert not budget.settle(recipe, mixed, 850)["graphs"]
     lost = timed(0.004)
     del lost[names[3]]
-    assert names[3] not in ladder.settle(recipe, lost, 850)["sizes"]
+    assert names[3] not in budget.settle(recipe, lost, 850)["sizes"]
     with pytest.raises(InputError, match="no size"):
-        ladder.settle(recipe, {}, 850)
+        budget.settle(recipe, {}, 850)
 
 
 def test_repeats_go_first_then_tokens_then_the_largest():
     recipe = ladder.Recipe()
     names = list(recipe.sizes())
     timed = {n: {"eager": 0.004 * (i + 1)} for i, n in enumerate(names)}
-    whole = ladder.settle(recipe, timed, 1e6)["expected_seconds"]
-    seen = [ladder.settle(recipe, timed, whole * part) for part in (1.0, 0.9, 0.75, 0.6, 0.45, 0.2)]
+    whole = budget.settle(recipe, timed, 1e6)["expected_seconds"]
+    seen = [budget.settle(recipe, timed, whole * part) for part in (1.0, 0.9, 0.75, 0.6, 0.45, 0.2)]
     shape = [(len(p["sizes"]), p["seeds"], round(p["tokens"] / recipe.tokens, 1)) for p in seen]
     assert shape[0] == (9, 3, 1.0) and shape[1] == (9, 2, 1.0), shape
     assert [s[0] for s in shape[:5]] == [9] * 5 and shape[4][1] == 1 and shape[5][0] < 9, shape
     assert shape == sorted(shape, reverse=True) and all(p["seeds"] == 1 for p in seen if p["tokens"] < recipe.tokens)
     for p, part in zip(seen, (1.0, 0.9, 0.75, 0.6, 0.45, 0.2), strict=True):
         assert p["expected_seconds"] <= whole * part + 0.1 and len(recipe.jobs(p["sizes"], p["seeds"])) <= 13
-    looked = ladder.settle(recipe, {n: t | {"look": 2.0} for n, t in timed.items()}, 1e6)["expected_seconds"]
+    looked = budget.settle(recipe, {n: t | {"look": 2.0} for n, t in timed.items()}, 1e6)["expected_seconds"]
     assert looked - whole == pytest.approx(13 * 2.0 * (len(recipe.marks) + 1) / recipe.workers, abs=0.2)
 
 
@@ -243,14 +243,14 @@ def test_one_model_at_once_where_several_gain_nothing():
     for slower, workers in ((1.0, 4), (2.0, 4), (4.0, 4), (8.0, 1)):
         timed = {n: {"eager": 0.001 * slower * (i + 1), "look": 1.0 * slower} for i, n in enumerate(names)}
         alone = {names[5]: {"eager": 0.001 * 6, "look": 1.0}}
-        plan = ladder.faster_way(recipe, timed, alone, 850)
+        plan = budget.faster_way(recipe, timed, alone, 850)
         assert plan["workers"] == workers and f"{workers} models at once" in plan["words"][-1]
         assert plan["sizes"] == names and plan["tokens"] == recipe.tokens and len(plan["expected_seconds_of_ways"]) == 2
     jobs, steps = recipe.jobs(names), recipe.tokens // (recipe.batch * ladders.CONTEXT)
-    whole = sum(0.001 * (names.index(n) + 1) * steps + 5 for n, _ in jobs) + ladder.START * len(jobs)
+    whole = sum(0.001 * (names.index(n) + 1) * steps + 5 for n, _ in jobs) + budget.START * len(jobs)
     assert plan["expected_seconds"] == plan["expected_seconds_of_ways"][1] == pytest.approx(whole, abs=0.1)
-    assert ladder.faster_way(recipe, timed, {}, 850)["workers"] == 4  # where none could be timed alone
-    mixed = ladder.as_alone(
+    assert budget.faster_way(recipe, timed, {}, 850)["workers"] == 4  # where none could be timed alone
+    mixed = budget.as_alone(
         {"a": {"eager": 0.4, "graph": "no"}, "b": {"eager": 0.8}}, "a", {"eager": 0.1, "graph": 0.1}
     )
     assert mixed == {"a": {"eager": 0.1, "graph": "no"}, "b": {"eager": 0.2}}
@@ -259,11 +259,11 @@ def test_one_model_at_once_where_several_gain_nothing():
 def test_more_time_makes_a_new_plan_and_less_takes_nothing_away():
     recipe = ladder.Recipe()
     timed = {n: {"eager": 0.01} for n in recipe.sizes()}
-    small, large = (ladder.settle(recipe, timed, seconds) for seconds in (150, 850))
+    small, large = (budget.settle(recipe, timed, seconds) for seconds in (150, 850))
     assert small["tokens"] < large["tokens"] == recipe.tokens
-    assert ladder.renewed(small, large) is large and ladder.renewed(large, small) is large
-    little = ladder.settle(recipe, timed, 155, small["tokens"])
-    assert little["tokens"] == small["tokens"] and ladder.renewed(small, little) is small
+    assert budget.renewed(small, large) is large and budget.renewed(large, small) is large
+    little = budget.settle(recipe, timed, 155, small["tokens"])
+    assert little["tokens"] == small["tokens"] and budget.renewed(small, little) is small
     assert f"{small['tokens']:,} of the" in " ".join(little["words"])
     assert "none of it twice" in ladder.note_of(4096, 4096) and "about 2.5 times" in ladder.note_of(250, 100)
 
@@ -305,7 +305,7 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
     monkeypatch.setattr(ladder, "subprocess", SimpleNamespace(run=start))
     (tmp_path / "a.work" / "1024").mkdir(parents=True)
     (tmp_path / "a.work" / "1024" / "1.9k-42.7.npz").write_bytes(b"PK torn")
-    monkeypatch.setattr(ladder, "START", 0)
+    monkeypatch.setattr(budget, "START", 0)
     assert ladder.run(replace(few, workers=2), tmp_path / "a", 10.0, "cpu", small=True, say=str) == 0
     assert [line[0] for line in lines] == ["probe"] * 3 + ["one"] * 2 and all("--until" in line for line in lines[3:])
     assert lines[2][:3] == ["probe", "1.9k", "--alone"] and (tmp_path / "a.work" / "1.9k.alone").is_file()
@@ -386,7 +386,7 @@ def test_a_process_ends_with_the_one_that_started_it_though_that_is_killed():
 
 def test_steps_that_cannot_be_recorded_cost_nothing_else(monkeypatch):
     """The look is had before anything is recorded, and what is known is kept before; training goes on without."""
-    text, kept, order = ladder.small_text(), [], []
+    text, kept, order = carried.small_text(), [], []
 
     def timed(recipe, text, name, device, graph, *more):
         order.append(graph)
@@ -410,16 +410,16 @@ def test_steps_that_cannot_be_recorded_cost_nothing_else(monkeypatch):
 
 def test_token_ids_travel_as_they_are(tmp_path, monkeypatch):
     ids = [np.array([5, 6, 7]), np.array([4095]), np.array([], np.int64), np.array([9] * 256)]
-    windows = ladder.make_windows(ids, (0,), ladders.CONTEXT)
-    about = ladder.fragment("docs", windows, ["a", "b", "c", "d"], special=[0])
+    windows = carried.make_windows(ids, (0,), ladders.CONTEXT)
+    about = carried.fragment("docs", windows, ["a", "b", "c", "d"], special=[0])
     monkeypatch.setattr(data, "streams", lambda: (np.arange(600, dtype=np.uint16), np.arange(300, dtype=np.uint16)))
-    monkeypatch.setattr(ladder, "evaluation_text", lambda: {"docs": (about, ids)})
-    assert ladder.carry(tmp_path / "ids.npz") == (tmp_path / "ids.npz").stat().st_size
-    text = ladder.read_text(tmp_path / "ids.npz")
+    monkeypatch.setattr(carried, "evaluation_text", lambda: {"docs": (about, ids)})
+    assert carried.carry(tmp_path / "ids.npz") == (tmp_path / "ids.npz").stat().st_size
+    text = carried.read_text(tmp_path / "ids.npz")
     assert np.array_equal(text.stream, np.arange(600)) and text.stream.dtype == np.uint16
     record, found = text.evaluation["docs"]
     assert record == json.loads(json.dumps(about)) and len(found.windows) == len(windows.windows) == 2
     pairs = zip(found.windows, windows.windows, strict=True)
     assert all(np.array_equal(a.ids, b.ids) and a[1:] == b[1:] for a, b in pairs)
     with pytest.raises(InputError, match="no token ids in .*: write them with .python -m training.large carry"):
-        ladder.read_text(tmp_path / "none.npz")
+        carried.read_text(tmp_path / "none.npz")
