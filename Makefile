@@ -28,7 +28,8 @@ serve: $(READY)
 pdf: $(READY)
 	@$(BIN)/python book/pdf.py
 
-# what a class needs that has no model and no torch: counts of two measured families, a codebook, lab sheets
+# what a class needs that has no model and no torch: counts of two measured families, a codebook, lab sheets;
+# the teacher's copies of these apart
 labs: $(READY)
 	@$(BIN)/python book/labs/bundle.py $(FAMILIES)
 

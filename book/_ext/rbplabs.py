@@ -1,4 +1,4 @@
-"""The bundle for a class and the students' sheets: `book/labs/bundle.py` makes them beside the pages, into the site."""
+"""The bundle for a class and the teacher's copies: `book/labs/bundle.py` makes them beside the pages, into the site."""
 
 import html
 import os
@@ -11,14 +11,16 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 PLACE = "labs"  # in the site
-MARK = "<!-- what book/labs/bundle.py made -->"
+MARKS = {of: f"<!-- what book/labs/bundle.py made for {of} -->" for of in ("students", "teachers")}
 
 
 class LabsBundle(Directive):
-    """{labs-bundle}: links to the bundle and to the students' sheets; a sentence where nothing was measured for one."""
+    """{labs-bundle} students, or teachers: links to what the bundle has for them, or why there is none."""
+
+    required_arguments = 1
 
     def run(self):
-        return [nodes.raw("", f'<div class="rbp-bundle">{MARK}</div>', format="html")]
+        return [nodes.raw("", f'<div class="rbp-bundle">{MARKS[self.arguments[0]]}</div>', format="html")]
 
 
 def start(app):
@@ -34,12 +36,15 @@ def start(app):
 
 
 def show(app, pagename, templatename, context, doctree):
-    """Say on the page that asks for it what came of it."""
-    if MARK not in context.get("body", ""):
-        return
+    """Say on the pages that ask for it what came of it."""
+    for of, mark in MARKS.items():
+        if mark in context.get("body", ""):
+            context["body"] = context["body"].replace(mark, told(app, pagename, of))
+
+
+def told(app, pagename, of):
     if app.builder.name != "html":
-        context["body"] = context["body"].replace(MARK, "<p>The bundle stands on this page of the book as a site.</p>")
-        return
+        return "<p>The bundle stands on this page of the book as a site.</p>"
     said = "its program is not here."
     if made := getattr(app, "labs", None):
         made.said = made.communicate()[1] if made.returncode is None else made.said
@@ -47,8 +52,7 @@ def show(app, pagename, templatename, context, doctree):
         if made.returncode not in (0, 2):
             raise RuntimeError(f"the bundle for a class could not be made: {said}")
     place = app.builder.get_relative_uri(pagename, "index").removesuffix("index.html") + PLACE
-    said = words(Path(app.outdir) / PLACE, place, said.removeprefix("rbp: ").strip())
-    context["body"] = context["body"].replace(MARK, said)
+    return WORDS[of](Path(app.outdir) / PLACE, place, said.removeprefix("rbp: ").strip())
 
 
 def end(app, error):
@@ -57,23 +61,32 @@ def end(app, error):
         made.kill() if error else made.wait()
 
 
-def words(out, place, said):
-    """HTML of the links to what is in a folder of the site; where there is no bundle, why."""
+def download(path, place, words):
+    return f'<a href="{place}/{path.name}" download>{words}</a> ({path.stat().st_size / 1e6:.2g} MB)'
+
+
+def for_students(out, place, said):
+    """HTML of the links to the bundle and the sheets in a folder of the site; where there is no bundle, why."""
     if (bundle := out / "labs.zip").is_file():
         with zipfile.ZipFile(bundle) as z:
             families = " and ".join(Path(name).stem for name in z.namelist() if name.endswith(".counts"))
-        size = f"{bundle.stat().st_size / 1e6:.1f} MB"
-        told = (
-            f'<a href="{place}/labs.zip" download>Download the bundle</a> ({size}): counts of {html.escape(families)}, '
-        )
-        told += "the lab sheets, a reader and a codebook."
+        told = f"{download(bundle, place, 'Download the bundle')}: counts of {html.escape(families)}, "
+        told += "the lab sheets without solutions, a reader and a codebook."
     else:
         told = f"This copy of the book was built without the bundle: {html.escape(said)}"
     sheets = sorted(out.glob("*.html"))
     links = ", ".join(f'<a href="{place}/{s.name}">{s.stem.replace("_", " ")}</a>' for s in sheets)
-    return f"<p>{told}</p>" + (
-        f"<p>Students' sheets, to read or print, without solutions: {links}.</p>" if links else ""
-    )
+    return f"<p>{told}</p>" + f"<p>The sheets, to read or print: {links}.</p>" * bool(links)
+
+
+def for_teachers(out, place, said):
+    """The same of the teacher's copies."""
+    if (bundle := out / "labs-teacher.zip").is_file():
+        return f"<p>{download(bundle, place, 'Download the teacher’s copies')}: every sheet with its solutions.</p>"
+    return f"<p>This copy of the book was built without the teacher's copies: {html.escape(said)}</p>"
+
+
+WORDS = dict(zip(MARKS, (for_students, for_teachers), strict=True))
 
 
 def setup(app):

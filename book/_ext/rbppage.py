@@ -8,10 +8,10 @@ page's own record. Exercises are numbered here too: 02.1 is the first of page 02
 import html
 import json
 import re
-import shlex
 from pathlib import Path
 
 from docutils import nodes
+from rbpmade import made, raw
 from rbpmath import pieces, set_math
 from rbprules import SURE, link_to, read_yaml, sure
 from rbpteach import MOVING
@@ -20,11 +20,6 @@ PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 NAMED = re.compile(r'<a href="page:([\w./-]+)">(.*?)</a>', re.S)
 DEFAULT = "nano-pythia"
 LONGEST = 300  # characters of an alternative text that stands as a caption too
-PARAMETERS = {"parameters", "injected-parameters"}
-
-
-def raw(text):
-    return nodes.raw("", text, format="html")
 
 
 def fold(title, inside, kind):
@@ -37,18 +32,19 @@ def fold(title, inside, kind):
 
 
 def build_parts(app, doctree):
-    """Give an executed page its parts, before the contents of the page are collected."""
-    if not (here := PAGE.fullmatch(app.env.docname)):
+    """Give a page its opening, and an executed one its other parts, before the contents of the page are collected."""
+    here, listed = PAGE.fullmatch(app.env.docname), Path(app.srcdir) / "book" / "pages.yml"
+    page = next((n for n in doctree.children if isinstance(n, nodes.section)), None)
+    if page is None:
         return
-    path, listed = Path(app.env.doc2path(app.env.docname)), Path(app.srcdir) / "book" / "pages.yml"
-    sections = [n for n in doctree.children if isinstance(n, nodes.section)]
-    if path.suffix != ".ipynb" or not sections:
-        return
-    page, notebook = sections[0], json.loads(path.read_text(encoding="utf-8"))
-    opening = []
     if listed.is_file():
         app.env.note_dependency(str(listed))
-        opening = open_page(read_yaml(listed).get(here["page"]))
+        title = page.first_child_matching_class(nodes.title)
+        page[title + 1 : title + 1] = open_page(read_yaml(listed).get(page_name(app.env.docname)), bool(here))
+    path = Path(app.env.doc2path(app.env.docname))
+    if not here or path.suffix != ".ipynb":
+        return
+    notebook = json.loads(path.read_text(encoding="utf-8"))
     tell_figures(doctree, notebook["cells"], here["page"].partition("_")[0])
     answer = lift_answer(doctree, notebook["cells"])
     for section in doctree.findall(nodes.section):
@@ -56,13 +52,11 @@ def build_parts(app, doctree):
             section[1:1] = sure(app, here["page"])
     number_exercises(doctree, here["page"].partition("_")[0])
     code = gather_code(doctree)
-    title = next(i for i, n in enumerate(page.children) if isinstance(n, nodes.title))
-    page.children[title + 1 : title + 1] = opening
     first = next((i for i, n in enumerate(page.children) if is_cell(n) or isinstance(n, nodes.section)), len(page))
     page.children[first:first] = answer
     end = fold("The code of this page", code, "rbp-code") if code else []
-    run = Path(app.srcdir) / "logs" / "runs" / f"{here['family']}-{here['page']}.json"
-    page.children += end + made(notebook, json.loads(run.read_text(encoding="utf-8")) if run.is_file() else {})
+    how = made(Path(app.srcdir), notebook, "/".join(here.groups()))
+    page.children += end + (fold("How this page was made", how, "rbp-footer") if how else [])
     for node in page.children:
         node.parent = page
 
@@ -71,18 +65,24 @@ def is_cell(node):
     return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
 
 
-def open_page(said):
+def page_name(docname):
+    """What book/pages.yml calls a page: its path in book/, without the family that it was run for."""
+    return re.sub(r"^book/(_executed/[^/]+/)?", "", docname)
+
+
+def open_page(said, of_results=True):
     """The question in a line; what the reader will know, what it needs, how long it takes."""
     if not said:
         return []
-    before, proofs = ([link_to(p) for p in said["needs"] if p[0].isdigit() == page] for page in (True, False))
+    needs = {p: p[0].isdigit() or not of_results for p in said["needs"]}  # else a proof, which results do not rest on
+    before, proofs = ([link_to(p) for p, first in needs.items() if first == page] for page in (True, False))
     needs = (", ".join(before) or "nothing before it") + ("; for the proofs: " + ", ".join(proofs)) * bool(proofs)
     goals = "".join(f"<li>{html.escape(goal)}</li>" for goal in said["goals"])
+    time = f"{minutes} minutes" if (minutes := said["minutes"]) < 120 else f"{minutes / 60:.0f} hours"
     return [
         raw(
             f'<div class="rbp-opening"><p class="rbp-question">{html.escape(said["question"])}</p>'
-            f"<p>After this page you can</p><ul>{goals}</ul>"
-            f"<p>Needs: {needs}. About {said['minutes']} minutes.</p></div>"
+            f"<p>After this page you can</p><ul>{goals}</ul><p>Needs: {needs}. About {time}.</p></div>"
         )
     ]
 
@@ -173,41 +173,6 @@ def gather_code(doctree):
             if all(isinstance(n, nodes.title) for n in section.children):
                 section.parent.remove(section)
     return found
-
-
-def made(notebook, run):
-    """How the page was made: the line that makes it again, its parameters, and where, when and with what it ran."""
-    record = notebook["metadata"].get("rbp")
-    if not record or "notebook" not in record:
-        return []
-    line = f"papermill notebooks/{record['notebook']}.ipynb {record['notebook']}.ipynb"
-    for name, value in record["parameters"].items():
-        kind, text = (
-            ("-p", str(value)) if isinstance(value, str | int | float) else ("-y", f"{name}: {json.dumps(value)}")
-        )
-        line += f" {kind} {name} {shlex.quote(text)}" if kind == "-p" else f" {kind} {shlex.quote(text)}"
-    cells = (c for c in notebook["cells"] if PARAMETERS & set(c["metadata"].get("tags", ())))
-    asked = "\n".join("".join(c["source"]) for c in cells).strip()
-    run = run if run.get("page") == record["page"] else {}
-    rows = {"Date": run.get("date"), "Seconds": run.get("seconds"), "Commit": run.get("commit")}
-    rows |= {
-        "Platform": run.get("platform"),
-        "Versions": run.get("versions"),
-        "Notebook, SHA-256": record.get("source"),
-    }
-    rows |= {"Made of, SHA-256": record.get("made_of"), "Page, SHA-256": record.get("page")}
-    told = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None)
-    told += f"<dt>Rank tables</dt><dd>Their digests stand on the page {link_to('22_reproduced')}.</dd>"
-    inside = [
-        literal(line, "bash"),
-        *([literal(asked, "python")] if asked else []),
-        raw(f'<dl class="rbp-made">{told}</dl>'),
-    ]
-    return fold("How this page was made", inside, "rbp-footer")
-
-
-def literal(text, language):
-    return nodes.literal_block(text, text, language=language)
 
 
 def link_pages(app, pagename, templatename, context, doctree):

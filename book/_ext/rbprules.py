@@ -32,7 +32,8 @@ def sure(app, page):
             k = rule.get("k", "")
             claim = rule["claim"].replace("{k}", ", ".join(map(str, k)) if isinstance(k, list) else str(k))
             others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
-            items += f"<li><em>{math_html(claim)}</em>: {html.escape(rule['basis'])}"
+            basis = f'<span class="rbp-basis">{html.escape(rule["basis"])}</span>'
+            items += f"<li><em>{math_html(claim)}</em>: {basis}"
             items += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
             items += f". See also {others}.</li>" if others else ".</li>"
     return [nodes.raw("", f"<ul>{items}</ul>", format="html")] if items else []

@@ -209,7 +209,15 @@ def bibtex(entry):
     return f"@{entry['type']}{{{entry['key']},\n{lines}}}"
 
 
+def own_ids(app, doctree):
+    """Give the content of each exercise an id of its own: sphinx-exercise gives all of a page the same."""
+    for part in doctree.findall(nodes.section):
+        if part["ids"] in (["exercise-content"], ["solution-content"]):
+            part["ids"] = [f"{part.parent['ids'][0]}-content"]
+
+
 def setup(app):
+    app.connect("doctree-read", own_ids)
     app.add_role("check", Check())
     app.add_role("run-page", RunPage())
     app.add_directive("run-figure", RunFigure)

@@ -1,7 +1,7 @@
 """Words of the glossary: the first use of each on a page becomes a link to it, with its meaning as hover text.
 
 The links are set when the HTML is written, so that they stand on hand-written and on executed pages alike, in sentences
-that a run wrote, and in cells of tables that hold a word of the glossary alone, such as a status.
+that a run wrote, and where a word of the glossary stands alone, as a status does in a cell and a verdict in bold.
 """
 
 import re
@@ -12,6 +12,7 @@ from sphinx import addnodes
 from sphinx.util.nodes import clean_astext
 
 GLOSSARY = "book/glossary"
+ALONE = ("ok", "bound", "agrees", "differs", "mixed", "measured", "proved", "best", "behind", "tie")  # plain words else
 OTHER_FORMS = {  # how a word stands on pages, where that is not the word with an s or without
     "hit": "hits",
     "miss": "miss|misses",
@@ -24,10 +25,9 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "ICC": "ICC|intraclass correlation",
     "KL": "KL",
     "R²": "R²",
-    "ok": "(?!)",  # only in a cell of its own
-    "bound": "(?!)",
-}
+} | dict.fromkeys(ALONE, "(?!)")
 PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\sum": "sum of ", r"\,": " "}
+CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?|<span class="rbp-basis">)([^<]+)(?=</)')
 UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)
 UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, nodes.citation, addnodes.pending_xref, addnodes.toctree)
 
@@ -90,6 +90,9 @@ def link_first_uses(app, doctree, docname):
     for node in list(doctree.findall(lambda n: isinstance(n, nodes.Text | nodes.raw))):
         if isinstance(node, nodes.raw):
             link_cells(node, known, place)
+        elif isinstance(node.parent, nodes.strong) and (word := node.rstrip(".")) in {*ALONE} - seen:
+            seen.add(word)
+            node.parent.replace(node, [link(word, word, known, place), nodes.Text(node[len(word) :])])
         elif not any(isinstance(a, UNTOUCHED) for a in ancestors(node)) and pattern.search(node):
             node.parent.replace(node, linked(str(node), pattern, words, known, place, seen))
 
@@ -100,18 +103,19 @@ def ancestors(node):
 
 
 def link_cells(node, known, place):
-    """Link the first cell of a table that holds nothing but a word of the glossary."""
+    """Link what holds a word of the glossary alone, each word once: a cell of a table, behind its mark if it has one,
+    or what a claim rests on."""
     html, seen = node.astext(), set()
 
-    def cell(match):
-        word = match[2]
-        if word not in known or word in seen or "rbp-table" not in html:
+    def alone(match):
+        before, word = match.groups()
+        if word not in known or word in seen:
             return match[0]
         seen.add(word)
         meaning = known[word][1].replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-        return f'{match[1]}<a class="rbp-term" href="{place}#{known[word][0]}" title="{meaning}">{word}</a></td>'
+        return f'{before}<a class="rbp-term" href="{place}#{known[word][0]}" title="{meaning}">{word}</a>'
 
-    text = re.sub(r'(<td class="text[^"]*">)([^<]+)</td>', cell, html)
+    text = CELL.sub(alone, html)
     node.children, node.rawsource = [nodes.Text(text)], text
 
 

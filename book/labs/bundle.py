@@ -1,9 +1,9 @@
 """A bundle for a class: rank counts of two families, a reader, a codebook and the lab sheets; no model and no torch.
 
-python book/labs/bundle.py [FAMILY FAMILY ...] makes dist/labs.zip of what was measured; `make labs` does it in the
-book's environment, and the book's own build puts it on the page for teachers. The sheets are the lab pages, as Markdown
-and as HTML: for students without the solutions, for teachers with them and with what their code prints on these counts.
-The same tables give the same bytes.
+python book/labs/bundle.py [FAMILY FAMILY ...] makes dist/labs.zip of what was measured, and beside it the teacher's
+copies of the sheets, dist/labs-teacher.zip; `make labs` does it in the book's environment, and the book's build puts
+both on its pages. The sheets are the lab pages, as Markdown and as HTML: for students without the solutions, for
+teachers with them and with what their code prints on these counts. The same tables give the same bytes.
 """
 
 import argparse
@@ -165,24 +165,29 @@ def entry(name):
 
 
 def make_bundle(families, out):
-    """Write the bundle atomically; its path. InputError: a family was not measured."""
+    """Write the bundle and, beside it, the teacher's sheets, each atomically; their paths. InputError: a family was not
+    measured."""
     table = (
         "| file | text | models | S | V | documents | sources | tokens scored |\n|---|---|---|---|---|---|---|---|\n"
     )
-    with atomic_path(out) as temporary, tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(temporary, "w") as z:
+    with tempfile.TemporaryDirectory() as folder:
         for family in families:
             family = replace(load_family(family), repeats="")  # models trained again have no part in the labs
             path = Path(folder) / f"{family.name}.counts"
             export_family(family, path, shown_ks, exported="a day not told")
             table += contents(path)
-            z.writestr(entry(path.name), path.read_bytes())  # packed already
-        texts = {"codebook.md": CODEBOOK + table, "ranks.py": (HERE / "ranks.py").read_text(encoding="utf-8")}
-        write_text(Path(folder) / "ranks.py", texts["ranks.py"])
-        texts |= {f"student/{name}": text for name, text in sheets(False).items()}
-        texts |= {f"teacher/{name}": text for name, text in sheets(True, folder).items()}
-        for name, text in texts.items():
-            z.writestr(entry(name), text, zipfile.ZIP_DEFLATED)
-    return out
+        counts = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+        reads = (HERE / "ranks.py").read_text(encoding="utf-8")
+        write_text(Path(folder) / "ranks.py", reads)
+        student, teacher = sheets(False), sheets(True, folder)
+    texts = {"codebook.md": CODEBOOK + table, "ranks.py": reads, **student}
+    apart = out.with_stem(f"{out.stem}-teacher")
+    both = {out: counts | texts, apart: {f"teacher/{name}": text for name, text in teacher.items()}}
+    for place, files in both.items():
+        with atomic_path(place) as temporary, zipfile.ZipFile(temporary, "w") as z:
+            for name, said in files.items():  # counts are packed already
+                z.writestr(entry(name), said, zipfile.ZIP_STORED if name in counts else zipfile.ZIP_DEFLATED)
+    return [*both]
 
 
 def main(argv=None):
@@ -194,7 +199,7 @@ def main(argv=None):
     try:
         for name, text in sheets(False).items() if asked.sheets else ():
             write_text(asked.sheets / name, text) if name.endswith(".html") else None
-        print(make_bundle(asked.families, asked.output))
+        print(*make_bundle(asked.families, asked.output), sep="\n")
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2

@@ -42,10 +42,11 @@ def class_room(tmp_path_factory, bundle):
         out = bundle.make_bundle(["synthetic"], place / "labs.zip")
         tables = family_tables("synthetic", sorted(CORPORA)[0])[0]
         again = bundle.make_bundle(["synthetic"], place / "again.zip")
-    with zipfile.ZipFile(out) as z:
-        z.extractall(place / "unpacked")
-    assert out.read_bytes() == again.read_bytes()  # the same tables give the same bytes, on any day:
-    assert {i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    for zipped, twin in zip(out, again, strict=True):
+        with zipfile.ZipFile(zipped) as z:
+            z.extractall(place / "unpacked")
+        assert zipped.read_bytes() == twin.read_bytes()  # the same tables give the same bytes, on any day:
+        assert {i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     return place / "unpacked" / "labs", tables
 
 
@@ -128,7 +129,7 @@ def test_students_get_no_solution_and_teachers_all(class_room, bundle):
     folder = class_room[0]
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        student, teacher = (folder / who / page.name for who in ("student", "teacher"))
+        student, teacher = folder / page.name, folder / "teacher" / page.name
         student, teacher = student.read_text(), teacher.read_text()
         solutions, tasks = text.count("{solution}"), text.count("{exercise}")
         assert solutions == tasks == teacher.count("**Solution.**") == student.count("## Task: ") > 3
@@ -137,9 +138,19 @@ def test_students_get_no_solution_and_teachers_all(class_room, bundle):
         assert not re.search(r"\{(exercise|solution|eq|ref)\}|\\RBP|\\E\b", student + teacher)
 
 
+def test_what_a_class_downloads_holds_no_solution(class_room):
+    place = class_room[0].parents[1]
+    with zipfile.ZipFile(place / "labs.zip") as z:
+        names = z.namelist()
+        assert not [n for n in names if "teacher" in n or (n.endswith((".md", ".html")) and b"Solution" in z.read(n))]
+        assert {"labs/synthetic.counts", "labs/ranks.py", "labs/codebook.md", "labs/2_line.html"} <= {*names}
+    with zipfile.ZipFile(place / "labs-teacher.zip") as z:
+        assert {*z.namelist()} == {f"labs/teacher/{p.stem}.{kind}" for p in PAGES for kind in ("md", "html")}
+
+
 def test_teachers_read_what_each_code_prints_and_on_what(ran, class_room):
     for page in PAGES:
-        teacher, student = ((class_room[0] / who / page.name).read_text() for who in ("teacher", "student"))
+        teacher, student = ((class_room[0] / who / page.name).read_text() for who in ("teacher", ""))
         told = re.findall(
             r"^\*\*What you will see\*\* \(synthetic, code\):\n\n```text\n(.*?)\n```$", teacher, re.M | re.S
         )
@@ -157,7 +168,7 @@ def test_code_that_ends_early_says_so(bundle, class_room):
 
 def test_sheets_are_pages_of_their_own_as_well(class_room):
     for page in PAGES:
-        student, teacher = (class_room[0] / who / f"{page.stem}.html" for who in ("student", "teacher"))
+        student, teacher = (class_room[0] / who / f"{page.stem}.html" for who in ("", "teacher"))
         html = student.read_text()
         assert html.count("<h2>Task: ") == page.read_text().count("{exercise}") and "Solution" not in html
         assert (
@@ -202,7 +213,7 @@ def test_a_task_has_the_number_that_the_book_gives_it(bundle, class_room, tmp_pa
     ]
     assert [n for n, _ in shown] == list(bundle.exercise_numbers().values())
     names = dict(shown)
-    sheets = "".join((class_room[0] / "student" / page.name).read_text() for page in PAGES)
+    sheets = "".join((class_room[0] / page.name).read_text() for page in PAGES)
     told = re.findall(r"## Task: (.+) \(exercise (\d+) of the book\)", sheets)
     assert len(told) > 15 and all(names[int(number)] == name for name, number in told)
 
@@ -213,8 +224,9 @@ out, sheets = Path(sys.argv[2]), Path(sys.argv[4])
 sheets.mkdir(parents=True)
 (sheets / "1_x.html").write_text("A sheet.")
 if {measured}:
-    with zipfile.ZipFile(out, "w") as z:
-        z.writestr("labs/fam.counts", "12")
+    for place in (out, out.with_stem("labs-teacher")):
+        with zipfile.ZipFile(place, "w") as z:
+            z.writestr("labs/fam.counts", "12")
 else:
     sys.exit(print("rbp: fam was not measured: measure <it>.", file=sys.stderr) or 2)
 """
@@ -224,13 +236,16 @@ else:
 def test_the_book_offers_the_bundle_or_says_why_not(tmp_path, measured):
     (tmp_path / "book/labs").mkdir(parents=True)
     (tmp_path / "book/labs/bundle.py").write_text(FAKE.format(measured=measured))
-    (tmp_path / "book/teaching.md").write_text("# Teaching\n\n```{labs-bundle}\n```\n")
-    html = sphinx(tmp_path, ["book/teaching"], ["rbplabs"])["book/teaching"]
-    for place in re.findall(r'href="(\.\./labs/[^"]+)"', html):
+    (tmp_path / "book/teaching.md").write_text("# Teaching\n\n```{labs-bundle} students\n```\n")
+    (tmp_path / "book/notes.md").write_text("# Notes\n\n```{labs-bundle} teachers\n```\n")
+    html, notes = sphinx(tmp_path, ["book/teaching", "book/notes"], ["rbplabs"]).values()
+    for place in re.findall(r'href="(\.\./labs/[^"]+)"', html + notes):
         assert (tmp_path / "out/book" / place).is_file()
+    assert ("../labs/labs-teacher.zip" in notes) == measured and "labs-teacher" not in html
     assert '<a href="../labs/1_x.html">1 x</a>' in html
     assert ('<a href="../labs/labs.zip" download>' in html and "counts of fam," in html) == measured
-    assert ("built without the bundle: fam was not measured: measure &lt;it&gt;." in html) != measured
+    for page, what in ((html, "bundle"), (notes, "teacher's copies")):
+        assert (f"built without the {what}: fam was not measured: measure &lt;it&gt;." in page) != measured
 
 
 def test_the_codebook_names_every_field_and_what_is_there(class_room, bundle):

@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import nbformat
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -72,6 +75,13 @@ def built(tmp_path_factory):
         folder.mkdir(parents=True)
         nbformat.write(planted(digest), folder / "02_x.ipynb")
         (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
+    record = {"family": "fam", "model": "<1M>", "corpus": "docs", "columns_sha256": "0123456789abcdef"}
+    schema = pa.schema([("rank", pa.int32())], {b"rbplib": json.dumps(record).encode()})
+    pq.write_table(schema.empty_table(), place / "docs-1.parquet")
+    (place / "them.counts").write_bytes(b"counts")
+    (place / "logs/tables.json").write_text(
+        json.dumps({"book/_executed/fam/02_x.ipynb": ["docs-1.parquet", "them.counts", "gone.parquet"]})
+    )
     (place / "book/_executed/fam/03_y.md").write_text("# The <next> page (fam)\n")
     (place / "book/derivations").mkdir()
     (place / "book/derivations/power.md").write_text("# The proof\n")
@@ -80,7 +90,8 @@ def built(tmp_path_factory):
     claim["pages"] = ["02_x", "derivations/power", "none", "03_y"]
     other = {"claim": "Another", "basis": "measured", "pages": ["03_y"]}
     (place / "book/claims.yml").write_text(json.dumps({"a": claim, "b": other}))
-    (place / "book/pages.yml").write_text(json.dumps({"02_x": opening}))
+    proof = {"question": "Why?", "goals": ["prove it"], "needs": ["reading"], "minutes": 20}
+    (place / "book/pages.yml").write_text(json.dumps({"02_x": opening, "derivations/power": proof}))
     pages = ["_executed/fam/02_x", "_executed/fam/03_y", "_executed/other/02_x", "derivations/power"]
     listed = "\n".join(f"book/{page}" for page in pages)
     (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
@@ -108,6 +119,13 @@ def test_a_page_opens_with_its_question_and_what_it_needs(page):
     assert "Is it &lt; 1?" in opening and opening.count("<li>") == 2 and "About 12 minutes" in opening
     assert '<a href="03_y.html">The &lt;next&gt; page</a>; for the proofs: ' in opening and "The proof</a>" in opening
     assert page.index("</h1>") < page.index("rbp-opening") < page.index("Opening words")
+
+
+def test_a_page_that_no_run_writes_opens_so_too(built):
+    page = built["derivations/power"]
+    assert page.index("</h1>") < page.index("Why?") < page.index("<li>prove it") < page.index("About 20 minutes")
+    assert "Needs: reading. About" in page  # it is no page of this book, so its name stands alone
+    assert "rbp-opening" not in built["_executed/fam/03_y"]
 
 
 def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
@@ -154,6 +172,15 @@ def test_the_footer_says_how_the_page_was_made(page):
         assert said in footer
 
 
+def test_the_footer_prints_the_digests_of_the_rank_tables(built):
+    whole = sha256(b"counts").hexdigest()[:12]
+    told = "The first 12 digits of the SHA-256 of their columns."
+    told += f"fam &lt;1M&gt;: docs 0123456789abthem: counts, the whole file {whole}1 more are no longer here."
+    for family, said in (("fam", told), ("other", "The page was run by itself;")):
+        footer = text(built[f"_executed/{family}/02_x"].split("How this page was made")[1].split("</details>")[0])
+        assert f"Rank tables{said}" in footer
+
+
 def test_circumstances_of_another_run_are_not_said(built):
     assert "How this page was made" in built["_executed/other/02_x"]
     assert "2026-01-02" not in built["_executed/other/02_x"] and "another digest" in built["_executed/other/02_x"]
@@ -188,14 +215,6 @@ def test_the_line_of_the_footer_runs_in_a_shell(page):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 class TestEveryPage:
-    def test_it_has_an_opening(self, path):
-        said = OPENINGS[path.stem]
-        assert set(said) == {"question", "goals", "needs", "minutes"}
-        assert said["question"].endswith("?") and len(said["question"]) < 110
-        assert len(said["goals"]) >= 2 and 5 <= said["minutes"] <= 60
-        known = {p.stem for p in [*NOTEBOOKS, *(ROOT / "book" / "derivations").glob("*.md")]}
-        assert set(said["needs"]) <= known - {path.stem}
-
     def test_it_has_an_answer_of_its_run(self, path):
         source = path.read_text(encoding="utf-8")
         assert re.search(r'claims\.judge\(|, name="', source)
@@ -207,8 +226,23 @@ class TestEveryPage:
         assert "{check}`" in text or path.stem == "12_train_your_own"  # whose numbers are the reader's own
 
 
-def test_no_opening_is_of_a_page_that_is_gone():
-    assert set(OPENINGS) == {p.stem for p in NOTEBOOKS}
+HAND = [p.relative_to(ROOT / "book").with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")]
+HAND = [name for name in HAND if not name.startswith(("_", "labs/"))]  # labs say it themselves, for their sheets
+
+
+def test_every_page_but_the_first_has_an_opening_and_none_is_of_a_page_that_is_gone():
+    assert {*OPENINGS} == {"families", *(p.stem for p in NOTEBOOKS), *HAND} - {"intro"}
+
+
+@pytest.mark.parametrize("name", OPENINGS)
+def test_an_opening_has_its_four_parts(name):
+    said = OPENINGS[name]
+    assert set(said) == {"question", "goals", "needs", "minutes"}
+    assert said["question"].endswith("?") and len(said["question"]) < 110
+    assert len(said["goals"]) >= 1 + (name in {p.stem for p in NOTEBOOKS}) and said["minutes"] >= 5
+    derived = {name.partition("/")[2] for name in HAND if name.startswith("derivations/")}  # as pages of results say it
+    known = {p.stem for p in NOTEBOOKS} | (derived if name[0].isdigit() else {*HAND})
+    assert set(said["needs"]) <= known - {name}
 
 
 def test_the_extensions_are_small():

@@ -10,11 +10,14 @@ import textwrap
 from io import StringIO
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from rbplib.distributions.fit import RankDistribution
-from rbplib.laws import uncertainty
+from rbplib.laws import joint, uncertainty
+from rbplib.pages import claims
 from rbplib.pages.law_tables import BEYOND
+from rbplib.pages.rules import all_claims
 
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
@@ -45,7 +48,12 @@ Read {run-page}`How sure? <02_x#how-sure>` and {run-page}`Nothing <03_y>` and {r
 ```{cite-book}
 ```
 
-<table class="rbp-table"><tr><td class="text word">few hits</td><td class="text">few hits</td></tr></table>
+**agrees.** A line that agrees is measured. **agrees.**
+
+<table class="rbp-table"><tr><td class="text word">few hits</td><td class="text">few hits</td>
+<td class="text word rbp-mark"><span aria-hidden="true">✓</span> ok</td></tr></table>
+
+<ul><li><em>A claim</em>: <span class="rbp-basis">exact sums</span>; more</li></ul>
 """
 
 
@@ -106,7 +114,7 @@ def links(html):
 
 def test_the_first_use_of_a_word_is_linked_and_no_other(built):
     found = [shown for _, _, shown in links(built[0]["page"])]
-    assert found == ["RBP", "family", "few misses", "miss", "source", "ICC", "few hits"]
+    assert found == ["RBP", "family", "few misses", "miss", "source", "ICC", "agrees", "few hits", "ok", "exact sums"]
 
 
 def test_the_link_carries_the_meaning_in_words(built):
@@ -213,7 +221,9 @@ def status_words():
 
 def test_every_status_word_is_in_the_glossary():
     words = status_words()
-    assert {"few misses", "ridge", "no interval over sources"} <= words
+    words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN} | {rule.basis for rule in all_claims().values()}
+    words |= set(joint.compared(pd.DataFrame({"a": [1, 1.1, 0.9], "b": [2, 2.1, 1.9], "c": [1, 1.2, 0.9]}))["verdict"])
+    assert {"few misses", "ridge", "no interval over sources", "tie", "behind", "proved"} <= words
     assert words <= set(TERMS), words - set(TERMS)
     explained = re.search(r"^explained by\n(.*?)\n\n", GLOSSARY, re.M | re.S)[1]
     assert all(word in " ".join(explained.split()) for word in uncertainty.EXPLAINED)

@@ -1,0 +1,79 @@
+"""The footer of a page of results: the line that makes it again, and what it was made of, where and when."""
+
+import html
+import json
+import shlex
+from functools import cache
+from hashlib import sha256
+
+from docutils import nodes
+from rbprules import link_to
+
+PARAMETERS = {"parameters", "injected-parameters"}
+DIGITS = 12
+
+
+def raw(text):
+    return nodes.raw("", text, format="html")
+
+
+def literal(text, language):
+    return nodes.literal_block(text, text, language=language)
+
+
+def kept(path):
+    """What a run kept in a file of logs/; nothing where there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def made(root, notebook, place):
+    """How an executed notebook, FAMILY/PAGE, was made: the line that makes it again, its parameters, where, of what."""
+    record = notebook["metadata"].get("rbp")
+    if not record or "notebook" not in record:
+        return []
+    line = f"papermill notebooks/{record['notebook']}.ipynb {record['notebook']}.ipynb"
+    for name, value in record["parameters"].items():
+        kind, text = (
+            ("-p", str(value)) if isinstance(value, str | int | float) else ("-y", f"{name}: {json.dumps(value)}")
+        )
+        line += f" {kind} {name} {shlex.quote(text)}" if kind == "-p" else f" {kind} {shlex.quote(text)}"
+    cells = (c for c in notebook["cells"] if PARAMETERS & set(c["metadata"].get("tags", ())))
+    asked = "\n".join("".join(c["source"]) for c in cells).strip()
+    run = kept(root / "logs" / "runs" / f"{place.replace('/', '-')}.json")
+    run = run if run.get("page") == record["page"] else {}
+    rows = {"Date": run.get("date"), "Seconds": run.get("seconds"), "Commit": run.get("commit")}
+    rows |= {"Platform": run.get("platform"), "Versions": run.get("versions")}
+    rows |= {"Notebook, SHA-256": record.get("source"), "Made of, SHA-256": record.get("made_of")}
+    rows |= {"Page, SHA-256": record.get("page")}
+    told = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None)
+    told += f"<dt>Rank tables</dt><dd>{tables(root, place)}</dd>"
+    code = [literal(asked, "python")] if asked else []
+    return [literal(line, "bash"), *code, raw(f'<dl class="rbp-made">{told}</dl>')]
+
+
+def tables(root, place):
+    """HTML of the digests of the rank tables that the workflow gave to a page."""
+    given = kept(root / "logs" / "tables.json").get(f"book/_executed/{place}.ipynb")
+    if given is None:
+        return (
+            f"The page was run by itself; {link_to('22_reproduced')} compares all tables that are here with the book's."
+        )
+    if not given:
+        return "None: the page reads none."
+    lines, found = {}, [digest(root / path) for path in given if (root / path).is_file()]
+    for whose, what, said in found:
+        lines.setdefault(whose, []).append(f"{html.escape(what)} <code>{said}</code>")
+    told = "".join(f"<br>{html.escape(whose)}: {', '.join(each)}" for whose, each in lines.items())
+    gone = f"<br>{len(given) - len(found)} more are no longer here." * (len(found) < len(given))
+    return f"The first {DIGITS} digits of the SHA-256 of their columns.{told}{gone}"
+
+
+@cache
+def digest(path):
+    """(family and model, corpus, digest) of a rank table by its record; of a file of counts, of its bytes."""
+    if path.suffix != ".parquet":
+        return path.stem, "counts, the whole file", sha256(path.read_bytes()).hexdigest()[:DIGITS]
+    from pyarrow.parquet import read_metadata
+
+    record = json.loads(read_metadata(path).metadata[b"rbplib"])
+    return f"{record['family']} {record['model']}", record["corpus"], record["columns_sha256"][:DIGITS]
