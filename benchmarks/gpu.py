@@ -24,7 +24,7 @@ from benchmarks import heads
 from benchmarks.contenders import SHAPES, body_only, full_logits, make_ids, make_model, rbplib
 from benchmarks.counting import Counting, waits
 from benchmarks.gpu_session import BEGAN
-from rbplib.models.heads import way_of
+from rbplib.models.heads import head_of
 from rbplib.settings import InputError, write_text
 from training.carried import check_times
 
@@ -149,7 +149,7 @@ def case(model, shape, ids, rate, limit, device, most=9):
     found |= {"over_body": over(times, "engine", "body")}
     found |= {"fewer": {name: over(times, name, "engine") for name in heads.FEWER}}
     found |= {"rate_share": rate and flops(shape, ids) / ours / rate}
-    found |= {"way": tried(found, "way", lambda: way_of(model, ids)[0])}
+    found |= {"way": tried(found, "way", lambda: "known" if head_of(model, ids) else "unsplit")}
     for what, name in (("", "engine"), ("full_", "full logits"), ("body_", "body")):
         run, given = runs[name]
         if name in going:

@@ -35,9 +35,9 @@ TESTS = {  # the file that is changed, and the tests that ought to notice
     "distributions/fit": "distributions",
 }
 CHANGES = [  # (file, what stands there once, what comes in its place)
-    ("ranks/engine", "targets = input_ids[:, 1:]", "targets = input_ids[:, :-1]"),
-    ("ranks/engine", "final_hidden(model, input_ids[part])\n", "final_hidden(model, input_ids[part].flip(0))\n"),
-    ("ranks/engine", "states[:, :-1][here", "states[:, 1:][here"),
+    ("ranks/engine", "flatten()[places + 1]", "flatten()[places]"),
+    ("ranks/engine", "final_hidden(model, ids[part])\n", "final_hidden(model, ids[part].flip(0))\n"),
+    ("ranks/engine", "flatten(0, 1)[places.to(", "flatten(0, 1)[(places + 1).to("),
     ("ranks/engine", "if model.training:", "if False:"),
     ("ranks/engine", "(ids < 0) | (ids >= size)", "(ids < 0) | (ids > size)"),
     ("ranks/tiles", "torch.gt(tile, own, out=flags)", "torch.ge(tile, own, out=flags)"),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from rbplib.models.heads import UNSPLIT, Head, final_hidden, way_of
+from rbplib.models.heads import Head, final_hidden, head_of
 from rbplib.ranks.tiles import Given, Product, Ranks, least_memory, ranked
 
 MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results, by default
@@ -34,8 +34,7 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     """
     _check(logits, targets, "logits")
     with torch.no_grad():
-        found = _shaped(Given(logits.reshape(-1, logits.shape[-1])), targets)
-    return _given_back(found, targets.device)
+        return _all_ranks(Given(logits.reshape(-1, logits.shape[-1])), targets)
 
 
 def head_ranks(
@@ -67,13 +66,11 @@ def head_ranks(
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states")
     with torch.no_grad():
-        found = _head_ranks(hidden.reshape(-1, hidden.shape[-1]), head, targets, dtype, memory, chunk)
-    return _given_back(found, targets.device)
+        return _all_ranks(_scores(hidden.reshape(-1, hidden.shape[-1]), head, dtype, memory, chunk), targets)
 
 
-def _head_ranks(rows, head, targets, dtype, memory=None, chunk=None, below=None) -> Ranks:
-    """Ranks of the targets' shape from hidden states (n, d), by blocks of a known head or whole rows of another; on the
-    processor. below: what all targets are known to be."""
+def _scores(rows, head, dtype, memory=None, chunk=None) -> Given | Product:
+    """The scores of hidden states (n, d), by blocks of a known head or whole rows of another."""
     if memory is None:
         memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
     if not isinstance(head, Head):
@@ -85,25 +82,20 @@ def _head_ranks(rows, head, targets, dtype, memory=None, chunk=None, below=None)
             f"hidden states of width {rows.shape[1]} on {rows.device} do not fit a head of width "
             f"{head.weight.shape[1]} on {head.weight.device}"
         )
-    size = scores.cuts[-1][1]
-    if memory < (least := least_memory(size, rows.device)):
+    if memory < (least := least_memory(scores.size, rows.device)):
         raise ValueError(
-            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {size}: "
+            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {scores.size}: "
             f"give at least {least}"
         )
-    return _shaped(scores, targets, below)
+    return scores
 
 
-def _shaped(scores, targets, below=None) -> Ranks:
-    if below is None or below > scores.cuts[-1][1]:
-        _check_ids(targets, scores.cuts[-1][1])
-    return Ranks(*(column.view_as(targets) for column in ranked(scores, targets.reshape(-1))))
-
-
-def _given_back(found: Ranks, device: torch.device) -> Ranks:
-    """Ranks without a NaN, on the device of what was given."""
+def _all_ranks(scores: Given | Product, targets: Tensor) -> Ranks:
+    """Ranks of the targets' shape, on their device."""
+    _check_ids(targets, scores.size)
+    found = Ranks(*(column.view_as(targets) for column in ranked(scores, targets.reshape(-1))))
     _refuse_nan(found.logprob)
-    return Ranks(*(column.to(device, non_blocking=True) for column in found))
+    return Ranks(*(column.to(targets.device, non_blocking=True) for column in found))
 
 
 def sequence_ranks(
@@ -135,21 +127,22 @@ def sequence_ranks(
         raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
     chosen, table = _chosen(model, input_ids, scored)
     ids = input_ids if device is None else input_ids.to(device, non_blocking=True)
-    greater, ties, logprob = chosen.long() * 0, chosen.long() * 0, torch.full(chosen.shape, float("nan"))
+    greater, ties = torch.zeros(2, *chosen.shape, dtype=torch.int64)
+    logprob = torch.full(chosen.shape, float("nan"))
     with torch.inference_mode():
-        way, _ = way_of(model, ids)
         few = max(1, BODY_TOKENS // ids.shape[1]) if ids.device.type == "cpu" else len(ids)
-        few = 1 if way == UNSPLIT else few
+        few = 1 if head_of(model, ids) is None else few
         for part in (slice(i, i + few) for i in range(0, len(ids), few)):
             here = chosen[part].flatten().nonzero()[:, 0]
             if not len(here):
                 continue
             places = (here + here // chosen.shape[1]).to(ids.device, non_blocking=True)  # without the last of each
-            wanted = ids[part].flatten()[places + 1]
             states, head = final_hidden(model, ids[part])
-            rows = states.flatten(0, 1)[places.to(states.device)]
-            found = _head_ranks(rows, head, wanted.to(states.device), dtype, below=table)
-            for whole, values in zip((greater, ties, logprob), found, strict=True):
+            wanted = ids[part].flatten()[places + 1].to(states.device)
+            scores = _scores(states.flatten(0, 1)[places.to(states.device)], head, dtype)
+            if table is None or table > scores.size:  # a GPU is waited for to look
+                _check_ids(wanted, scores.size)
+            for whole, values in zip((greater, ties, logprob), ranked(scores, wanted), strict=True):
                 whole[part].view(-1)[here] = values
     _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
     return Ranks(*(column.to(input_ids.device, non_blocking=True) for column in (greater, ties, logprob)))

@@ -132,7 +132,7 @@ class Given:
     def __init__(self, inputs: Tensor, head=None, memory: int = 0, chunk: int | None = None):
         self.inputs, self.head = inputs, head
         first = inputs[:1] if head is None else head(inputs[:1])
-        size = first.shape[1]
+        self.size = size = first.shape[1]
         self.cuts = blocks(size, first.device)
         self.kind = torch.float64 if first.dtype == torch.float64 else torch.float32
         if head is None:
@@ -169,7 +169,7 @@ class Product:
     def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype, memory: int, chunk: int | None = None):
         self.hidden, self.head, self.product_kind = hidden, head, kind
         (size, width), stored = head.weight.shape, head.weight.dtype
-        self.cuts = blocks(size, hidden.device)
+        self.size, self.cuts = size, blocks(size, hidden.device)
         half = stored in (torch.float16, torch.bfloat16) and hidden.dtype == stored  # else states would be rounded
         self.narrow = hidden.device.type == "cuda" and kind == torch.float32 and half
         self.kind = kind if kind in (torch.float32, torch.float64) else torch.float32

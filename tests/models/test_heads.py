@@ -91,7 +91,7 @@ def test_half_precision_models_are_ranked_in_float32_unless_asked():
 @pytest.mark.parametrize("kind,settings", [("minicpm3", SHAPE | {"num_key_value_heads": 4, "dim_model_base": 24})])
 def test_an_unknown_head_gives_the_models_own_logits_and_says_so_once(kind, settings):
     model, (ids, scored) = tiny(kind, settings), window()
-    with pytest.warns(RuntimeWarning, match="head is unknown, so its own logits are taken, a few rows") as said:
+    with pytest.warns(RuntimeWarning, match="head is unknown, so its own logits are taken whole, one") as said:
         found = [sequence_ranks(model, ids, scored) for _ in range(2)]
     assert len(said) == 1
     truth = naive(model, ids)
@@ -148,9 +148,9 @@ def test_the_body_runs_without_the_head_and_leaves_no_hook():
     used = []
     handle = model.get_output_embeddings().register_forward_hook(lambda *a: used.append(1))
     with torch.inference_mode():
-        body, output = heads.run_body(model, ids)
+        states = heads.run_body(model, ids)
     handle.remove()
-    assert not used and heads.hidden_of(output).shape == (3, 90, 32)
+    assert not used and states.shape == (3, 90, 32)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
