@@ -143,17 +143,13 @@ def definition(corpus):
 
 
 def text_known(corpus, sample=None):
-    """Entries of a rank table's record for the text that a corpus stands for, as far as it is known here.
+    """What a rank table's record says of a corpus's text, as far as it is known here: "sample", what it is drawn by;
+    "corpus_digest"; "units", what its documents are from. A file of one's own is read for that.
 
-    Args:
-        sample: Documents to read in place of the corpus's own.
-    Returns:
-        {"sample": what it is drawn by, "corpus_digest": of its documents, "units": what they are from}. Of a hub's
-        text that is not kept here only the first is known, of packages' not the last.
-    Cost: a file of one's own is read.
+    sample: Documents to read in place of the corpus's own.
     """
-    hub = corpus.source == "hub"
-    found = {"sample": {"source": corpus.source} | (definition(corpus) if hub else {"group": corpus.group})}
+    how = definition(corpus) if corpus.source == "hub" else {"group": corpus.group}
+    found = {"sample": {"source": corpus.source} | how}
     if not sample and corpus.source == "embedded" and corpus.digest and not read_sample(sample_path(corpus)):
         if not packages.changed_packages(corpus.kind):
             return found | {"corpus_digest": corpus.digest}

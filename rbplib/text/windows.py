@@ -10,7 +10,6 @@ W is the smaller of 512 and the shortest context in the family, so that every mo
 """
 
 import itertools
-import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,8 +17,7 @@ import numpy as np
 
 from rbplib.settings import PROTOCOLS, WINDOW, InputError, check_choice
 
-AT_ONCE = 1 << 19  # characters; a longer text is tokenised as far as it is scored
-BEYOND = 16  # ids that must follow the last one wanted, so that it is none that a tokenizer puts at the end
+AT_ONCE = 1 << 19  # characters; of a longer text no more are tokenised where only its first ids are wanted
 
 
 class Window(NamedTuple):
@@ -70,7 +68,8 @@ def encode(tokenizer, texts, most=None):
     """Token ids of each text, special tokens as the tokenizer adds them, and how much of it they stand for.
 
     Args:
-        most: how many ids of each text are wanted, its first ones; all where None.
+        most: how many ids of each text are wanted, its first ones; all where None. They are read off its first AT_ONCE
+            characters, or 128 for each id wanted: what comes after these is too far away to matter.
     Returns:
         (list of int64 arrays, int64 (D,): characters of each text up to the end of its last id; about, where a
         tokenizer keeps no places).
@@ -80,7 +79,7 @@ def encode(tokenizer, texts, most=None):
     """
     if not any(t.strip() for t in texts):
         raise InputError("the corpus holds no text: check its source, split and fields.")
-    parts = [beginning(tokenizer, t, most) if most and len(t) > AT_ONCE else t for t in texts]
+    parts = [text[: most and max(AT_ONCE, 128 * most)] for text in texts]
     places, ids, read = np.cumsum([len(part) for part in parts]) // AT_ONCE, [], []
     for _, group in itertools.groupby(zip(parts, places, strict=True), key=lambda pair: pair[1]):
         group = [part for part, _ in group]
@@ -95,31 +94,6 @@ def reach(found, i, size, n, most):
     """Characters of text i, of `size` characters and n ids, up to the end of its first `most` ids."""
     spans = (found.token_to_chars(i, j) for j in range(most - 1, -1, -1)) if found.is_fast else ()
     return next((span.end for span in spans if span), round(size * most / n))  # special ids stand for no characters
-
-
-def beginning(tokenizer, text, most):
-    """A prefix of a long text with the same first `most` ids, or the whole where only that tells them.
-
-    Some token of the whole text ends at one of any `longest` neighbouring places, and what a tokenizer makes of the
-    text before a token's end does not hang on what follows: merges of pairs never crossed that place, and the best
-    path to it is part of the best path. So where prefixes that end at all these places begin with the same ids, the
-    whole text does. A run of blanks or of combining marks may change as a whole with what follows it, and one of
-    capitals with a small letter after it: one more prefix ends before such a run, and one gets such a letter.
-    """
-    longest, stop = max(map(len, tokenizer.get_vocab())), 16 * most
-    while stop + longest < len(text):
-        before = stop
-        while before and (text[before - 1].isspace() or unicodedata.combining(text[before - 1])):
-            before -= 1
-        ends = (text[:end] for end in range(stop, stop + longest))
-        prefixes, step = itertools.chain([text[:before], text[:stop] + "a"], ends), max(2, AT_ONCE // stop)
-        groups = iter(lambda: list(itertools.islice(prefixes, step)), [])  # noqa: B023
-        rows = itertools.chain.from_iterable(tokenizer(group, verbose=False)["input_ids"] for group in groups)
-        first = next(rows)[: most + BEYOND]
-        if len(first) == most + BEYOND and all(row[:most] == first[:most] for row in rows):
-            return text[:stop]
-        stop *= 4
-    return text
 
 
 def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
