@@ -3,19 +3,8 @@
 import sys
 from pathlib import Path
 
-from rbplib.command import (
-    command,
-    forecasts,
-    jsonable,
-    law_report,
-    main,
-    natural,
-    option,
-    show,
-    size,
-    tell,
-    whole,
-)
+from rbplib import command as cli
+from rbplib.command import command, main, natural, option, size, tell, whole
 from rbplib.settings import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
@@ -149,7 +138,7 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
     check_models(curve.loss(k))
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
-    row, lines = law_report(law, bend)
+    row, lines = cli.law_report(law, bend)
     tell(as_json, row | {"missing": list(curve.missing)}, *lines)
 
 
@@ -159,9 +148,9 @@ def list_published(family, as_json):
     from rbplib.laws.ladders import open_lm_laws, published_laws
 
     laws = [*published_laws(family), *open_lm_laws(family)]
-    rows = [{name: jsonable(v) for name, v in law.record.items()} for law in laws]
+    rows = [{name: cli.jsonable(v) for name, v in law.record.items()} for law in laws]
     line = "{family:25} {quantity:13} {of:20} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  "
-    tell(as_json, rows, *((line + row["source"]).format(**row, told=show(row["interval"])) for row in rows))
+    tell(as_json, rows, *((line + row["source"]).format(**row, told=cli.show(row["interval"])) for row in rows))
 
 
 @command(
@@ -181,7 +170,7 @@ def predict(family, corpus, k, protocol, partial, size, n, tokens, beside, n_boo
         losses, ahead = joint_forecast.joint_losses(family, beside, corpus, k, tokens, protocol, results, partial)
     else:
         losses, ahead = forecast.forecast_losses(family, corpus, k, n, protocol, results, partial), forecast.attempt
-    record, lines = forecasts(losses, n, size, ahead, n_bootstrap=n_bootstrap, seed=seed)
+    record, lines = cli.forecasts(losses, n, size, ahead, n_bootstrap=n_bootstrap, seed=seed)
     tell(as_json, record, *lines)
 
 
@@ -239,17 +228,13 @@ def import_file(path, name):
 @command("check", "--json", FILE, JSON, RESULTS)
 def check(path, as_json, results):
     """Verify every table, page and imported file; or one counts file."""
-    from rbplib.command import checked
-
-    return tell(as_json, *checked(path, results or results_dir()))
+    return tell(as_json, *cli.checked(path, results or results_dir()))
 
 
 @command("verify", "--json", FILE, option("--write", action="store_true", help="keep this run's as the book's"), JSON)
 def verify(path, write, as_json):
     """Compare this run's numbers with the book's own; exit code 1 where one is beyond its tolerance."""
-    from rbplib.command import verified
-
-    return tell(as_json, *verified(write, path))
+    return tell(as_json, *cli.verified(write, path))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def command(name, example, *options):
     def keep(run):
         group, _, own = name.rpartition(" ")
         if group not in GROUPS:
-            made = GROUPS[""].add_parser(group, help=f"Make a new {group}.", description=f"Make a new {group}.")
+            made = GROUPS[""].add_parser(group, help=f"Make a new {group}.")
             GROUPS[group] = made.add_subparsers(required=True, metavar=own)
         texts = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
         parser = GROUPS[group].add_parser(own, formatter_class=argparse.RawTextHelpFormatter, **texts)

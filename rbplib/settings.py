@@ -185,10 +185,9 @@ def read_model(entry, path, common):
     entry["name"] = check_name(str(entry["name"]), f"{path}: model name")
     check_choice(entry.get("dtype", "auto"), DTYPES, f"{path}: dtype")
     check_choice(entry.get("experts", "all"), ("all", "active"), f"{path}: experts")
-    if entry.get("context", 2) < 2:
-        raise InputError(f"{path}: context of {entry['name']} must be at least 2 tokens, got {entry['context']}.")
-    if entry.get("tokens", 1) < 1:
-        raise InputError(f"{path}: tokens of {entry['name']} must be at least 1, got {entry['tokens']}.")
+    for key, least in (("context", 2), ("tokens", 1)):
+        if entry.get(key, least) < least:
+            raise InputError(f"{path}: {key} of {entry['name']} must be at least {least}, got {entry[key]}.")
     return Model(**entry, local=local)
 
 
