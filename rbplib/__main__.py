@@ -130,8 +130,8 @@ FITTING = (
 def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
     from rbplib.laws.curve import family_curve
-    from rbplib.laws.difference import check_models
     from rbplib.laws.law import fit_law
+    from rbplib.laws.losses import check_models
     from rbplib.ranks.identity import asked
 
     family, _, (corpus,) = asked(family, None, [corpus], protocol)

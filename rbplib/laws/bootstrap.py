@@ -139,9 +139,10 @@ def bca_interval(samples, point, jackknife, level=0.95):
 
 def _quantiles(samples, shares):
     """Quantiles at shares[:, j] of column j, float64 (2, K); NaN where too many resamples have no value."""
-    result, without = np.full(shares.shape, np.nan), np.isnan(samples)
-    for column in np.flatnonzero((without.mean(axis=0) <= MAX_UNDEFINED) & np.isfinite(shares).all(axis=0)):
-        result[:, column] = np.quantile(samples[~without[:, column], column], shares[:, column])
+    result, few = np.full(shares.shape, np.nan), np.isnan(samples).mean(axis=0) > MAX_UNDEFINED
+    for column in np.flatnonzero(~few & np.isfinite(shares).all(axis=0)):
+        values = np.sort(samples[:, column])  # NaN last
+        result[:, column] = np.quantile(values[: len(values) - np.isnan(values).sum()], shares[:, column])
     return result
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.bootstrap import sum_by_source
-from rbplib.laws.difference import check_models
 from rbplib.laws.law import fit
-from rbplib.laws.losses import Loss
+from rbplib.laws.losses import Loss, check_models
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

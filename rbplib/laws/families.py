@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.laws.bootstrap import percentile_interval
-from rbplib.laws.losses import spread_of_trainings
+from rbplib.laws.losses import check_models, spread_of_trainings
 from rbplib.laws.noise import step_weights
 from rbplib.laws.uncertainty import NONE, pooled_df
 
@@ -69,25 +69,37 @@ def contrasts(curves, weights, losses, n_bootstrap=10_000, seed=42):
         curves: list of Curve. weights: of the sizes, such as `bend_weights`.
         losses: gives of a curve [Loss], or two, of which the second's y is taken off the first's.
     """
-    found = []
-    for curve in (c for c in curves if len(np.unique(c.S)) > 2):
-        pair = losses(curve)
-        w, y = weights(curve.S), less([loss.y for loss in pair])
-        if not np.isfinite(y).all():
-            continue
-        drawn, again = [loss.resampled(n_bootstrap, seed) for loss in pair], [loss.repeats for loss in pair]
-        found.append(
-            Contrast(
-                family=curve.family,
-                corpus=curve.corpus,
-                value=float(w @ y),
-                drawn=None if drawn[0] is None else less([d.y for d in drawn]) @ w,
-                n_sources=pair[0].n_sources,
-                length=float(np.sqrt(w @ w)),
-                again=None if again[0] is None else (less([loss.y for loss in again]), again[0].S),
-            )
-        )
-    return found
+    pairs = [losses(curve) for curve in curves if len(np.unique(curve.S)) > 2]
+    told = [pair for pair in pairs if all(np.isfinite(loss.y).all() for loss in pair)]
+    return [contrast(pair, weights, n_bootstrap, seed) for pair in told]
+
+
+def contrast(pair, weights, n_bootstrap=10_000, seed=42):
+    """The Contrast of one Loss, or of two of the same models on the same documents, in a list; see `contrasts`."""
+    w, again = weights(pair[0].S), [loss.repeats for loss in pair]
+    drawn = [loss.resampled(n_bootstrap, seed) for loss in pair]
+    return Contrast(
+        family=pair[0].family,
+        corpus=pair[0].corpus,
+        value=float(w @ less([loss.y for loss in pair])),
+        drawn=None if drawn[0] is None else less([d.y for d in drawn]) @ w,
+        n_sources=pair[0].n_sources,
+        length=float(np.sqrt(w @ w)),
+        again=None if again[0] is None else (less([loss.y for loss in again]), again[0].S),
+    )
+
+
+def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
+    """(exponent of the second loss less that of the first by least squares, its 95% interval over sources).
+
+    Both exponents come from the same resampled sources, so what they share cancels. first, second: Loss of the same
+    models on the same documents. NaN ends: few sources; all NaN: one has no exponent, or leaves a model out.
+    """
+    check_models(first, 1)
+    if len(np.unique(first.S)) < 3 or first.equal or second.equal:
+        return np.nan, NONE
+    found = contrast([second, first], slope_weights, n_bootstrap, seed)
+    return found.value, found.interval
 
 
 def less(pair):

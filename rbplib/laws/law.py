@@ -12,16 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval
-from rbplib.laws.difference import check_models
 from rbplib.laws.estimators import ESTIMATORS
-from rbplib.laws.losses import Loss
+from rbplib.laws.losses import Loss, check_models
 from rbplib.laws.uncertainty import (
     Scatter,
     doubts,
     explanation,
     model_intervals,
+    named,
     scatter_beyond_noise,
-    token_intervals,
     training_intervals,
     training_quantile,
 )
@@ -194,7 +193,7 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     fitted = kind.curve(params, x, x.mean() if len(x) else 0.0)
     drawn = part.resampled(n_bootstrap, seed) if enough else None
     found = None if drawn is None else kind.solve(drawn.loss, x, drawn.totals)
-    tokens = token_intervals(kind, found, level)
+    tokens = named(kind, None if found is None else percentile_interval(found, level))
     undefined = 0 if found is None else int(np.isnan(found[:, 0]).sum())
     residual_sd, models = model_intervals(kind, part, params, y - fitted, level)
     return Law(

@@ -13,6 +13,7 @@ import numpy as np
 
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval, sum_by_source, sum_chunks
 from rbplib.ranks.table import by_size
+from rbplib.settings import InputError
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
@@ -32,7 +33,7 @@ def mean(ratio):
 
 @dataclass(frozen=True)
 class Values:
-    """Losses on resampled sources, or with one source left out: loss float64 (B, ..., M), totals (B, ...)."""
+    """Losses on resampled sources, or with one source left out: loss float64 (B, ..., M), totals (B,)."""
 
     loss: np.ndarray
     totals: np.ndarray
@@ -47,7 +48,7 @@ class Loss:
     """Losses `of(sums / totals)` of the models of one family on one corpus, smallest model first.
 
     sums: int64 or float64 (D, M), hits or nats of each document; a stack of losses has (D, ..., M).
-    totals: int64 (D,), what the sums are out of: scored tokens or windows; (D, ...) where a stack has its own.
+    totals: int64 (D,), what the sums are out of: scored tokens or windows.
     S: float64 (M,), non-embedding parameters. of: `minus_log` of a share of hits, or `mean` nats.
     k: the rank that counted as a hit, None where nothing was counted. missing: models that were not measured.
     source: int64 (D,), documents of one number were drawn as one and are resampled as one; None: each on its own.
@@ -71,12 +72,12 @@ class Loss:
 
     @property
     def total(self):
-        return self.totals.sum(0).astype(float)[()]
+        return float(self.totals.sum())
 
     @property
     def used(self):
         """Documents with something scored, bool (D,); the others cannot be drawn."""
-        return self.totals.reshape(len(self.totals), -1).any(axis=1)
+        return self.totals > 0
 
     @property
     def n_documents(self):
@@ -91,7 +92,7 @@ class Loss:
     @property
     def values(self):
         """Loss of each model in nats, float64 (..., M)."""
-        return self._loss(self.sums.sum(0), self.totals.sum(0))
+        return self.of(self.sums.sum(0) / self.totals.sum())
 
     @property
     def y(self):
@@ -154,18 +155,12 @@ class Loss:
 
     def chunks(self, n_resamples, seed):
         """Yield Values over resampled sources, the same ones for every model, block by block. seed: int."""
-        columns, totals = (a.reshape(len(a), -1) for a in self.drawn())
-        if self.of is mean:  # sums of nats are no whole numbers, their totals are: each on its own
-            pairs = zip(sum_chunks(totals, n_resamples, seed), sum_chunks(columns, n_resamples, seed), strict=True)
-        else:
-            blocks = sum_chunks(np.hstack([totals, columns]), n_resamples, seed)
-            pairs = (np.split(block, [totals.shape[1]], axis=1) for block in blocks)
-        for total, drawn in pairs:
-            total = total.reshape(-1, *self.totals.shape[1:])
-            yield Values(self._loss(drawn.reshape(-1, *self.sums.shape[1:]), total), total)
+        sums, totals = self.drawn()
+        for block in sum_chunks(np.column_stack([totals, sums.reshape(len(sums), -1)]), n_resamples, seed):
+            yield self._values(block[:, 1:].reshape(-1, *self.sums.shape[1:]), block[:, 0])
 
-    def _loss(self, sums, totals):
-        return self.of(sums / totals.reshape(*totals.shape, *[1] * (self.sums.ndim - self.totals.ndim)))
+    def _values(self, sums, totals):
+        return Values(self.of(sums / totals.reshape(-1, *[1] * (sums.ndim - 1))), totals)
 
     def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
         """`chunks` as one Values, or None with fewer than `least` sources to draw from."""
@@ -176,8 +171,7 @@ class Loss:
 
     def jackknife(self):
         """Values with one source left out."""
-        sums, totals = ((a.sum(0) - a).astype(float) for a in self.drawn())
-        return Values(self._loss(sums, totals), totals)
+        return self._values(*((a.sum(0) - a).astype(float) for a in self.drawn()))
 
 
 def spread_of_trainings(y, sizes):
@@ -194,6 +188,14 @@ def logarithm(loss):
         y = np.log(loss)
     fine = np.isfinite(y)
     return y if fine.all() else np.where(fine, y, np.nan)
+
+
+def check_models(loss, sizes=3):
+    """InputError for a model given twice, or for fewer than so many sizes."""
+    if (have := len(np.unique(loss.S))) < sizes:
+        raise InputError(f"{loss.family} has {have} model size(s) on {loss.corpus}: a fit needs three.")
+    if twice := [name for name in loss.models if loss.models.count(name) > 1]:
+        raise InputError(f"{loss.family} holds the model {twice[0]!r} twice on {loss.corpus}: name it once.")
 
 
 def measured_on(tables):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval
+from rbplib.laws.bootstrap import MIN_DOCUMENTS
 from rbplib.laws.estimators import EXPONENTS
 from rbplib.laws.losses import minus_log
 
@@ -61,12 +61,10 @@ class Scatter:
     trained_lack_of_fit_p: float = np.nan
 
 
-def token_intervals(kind, found, level):
-    """{parameter: (low, high)} over resampled sources; found: float64 (B, P), or None."""
-    if found is None:
-        return dict.fromkeys(kind.parameters, NONE)
-    ends = percentile_interval(found, level)
-    return {name: (float(low), float(high)) for name, low, high in zip(kind.parameters, *ends, strict=True)}
+def named(kind, ends=None):
+    """{parameter: (low, high)} of ends float64 (2, P); NaN without."""
+    pairs = [NONE] * len(kind.parameters) if ends is None else ends.T.tolist()
+    return {name: tuple(pair) for name, pair in zip(kind.parameters, pairs, strict=True)}
 
 
 def model_intervals(kind, part, params, residuals, level):
@@ -74,7 +72,7 @@ def model_intervals(kind, part, params, residuals, level):
     from scipy.special import stdtrit
 
     points, x = np.isfinite(residuals), np.log(part.S)
-    spare, nothing = points.sum() - len(params), (np.nan, dict.fromkeys(kind.parameters, NONE))
+    spare, nothing = points.sum() - len(params), (np.nan, named(kind))
     if spare < 1 or not np.isfinite(params).all():
         return nothing
     weights = kind.weights(params, x, part.total)[points]
@@ -85,26 +83,24 @@ def model_intervals(kind, part, params, residuals, level):
     squares = residuals[points] ** 2
     sd = np.sqrt(np.diag(np.linalg.inv(gram)) * (weights * squares).sum() / spare)
     half = stdtrit(spare, (1 + level) / 2) * sd
-    ends = {n: (float(p - h), float(p + h)) for n, p, h in zip(kind.parameters, params, half, strict=True)}
-    return float(np.sqrt(squares.sum() / spare)), ends
+    return float(np.sqrt(squares.sum() / spare)), named(kind, np.stack([params - half, params + half]))
 
 
 def training_intervals(kind, part, params, found, level):
     """{parameter: (low, high)}: sources and trainings as two independent noises, a test of `exceeding` turned round."""
     (variance, shared, df), x = part.training_variance(), np.log(part.S)
     if found is None or not df or not np.isfinite(params).all():
-        return dict.fromkeys(kind.parameters, NONE)
+        return named(kind)
     jacobian = kind.jacobian(params, x, x.mean())
     if np.linalg.matrix_rank(jacobian) < len(params):
-        return dict.fromkeys(kind.parameters, NONE)
-    spread = np.diag(np.linalg.inv(jacobian.T @ jacobian))
-    sources, ends = np.maximum(np.nanvar(found, axis=0, ddof=1) - shared * spread, 0), {}
-    for name, param, text, again in zip(kind.parameters, params, sources, variance * spread, strict=True):
-        if not text + again > 0:
-            return dict.fromkeys(kind.parameters, NONE)
-        half = half_width(text, part.n_sources - 1, again, df, own_seeds(part, df), level)
-        ends[name] = float(param - half), float(param + half)
-    return ends
+        return named(kind)
+    spread, seeds = np.diag(np.linalg.inv(jacobian.T @ jacobian)), own_seeds(part, df)
+    text, again = np.maximum(np.nanvar(found, axis=0, ddof=1) - shared * spread, 0), variance * spread
+    if not (text + again > 0).all():
+        return named(kind)
+    both, spare = zip(text, again, strict=True), part.n_sources - 1
+    half = [half_width(source, spare, training, df, seeds, level) for source, training in both]
+    return named(kind, np.stack([params - half, params + half]))
 
 
 def half_width(text, text_df, trainings, df, seeds, level=0.95):

@@ -9,8 +9,7 @@ from rbplib.distributions.candidates import PAPER
 from rbplib.distributions.contest import FOLDS, scored_sources, table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
-from rbplib.laws.difference import exponent_difference
-from rbplib.laws.families import bend_weights, contrasts, pooled
+from rbplib.laws.families import bend_weights, contrasts, exponent_difference, pooled
 from rbplib.laws.forecast import held_out_forecasts, tried
 from rbplib.laws.law import fit_laws
 from rbplib.laws.losses import family_losses

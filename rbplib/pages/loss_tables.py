@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from rbplib.laws.difference import exponent_difference
+from rbplib.laws.families import exponent_difference
 from rbplib.laws.law import fit
 from rbplib.laws.losses import spread_of_trainings
 from rbplib.laws.noise import size_spread

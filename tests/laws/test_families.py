@@ -9,11 +9,11 @@ from planted import planted_curve
 from scipy import stats
 
 from rbplib.laws.curve import Curve
-from rbplib.laws.difference import exponent_difference
 from rbplib.laws.families import (
     bend_weights,
     components,
     contrasts,
+    exponent_difference,
     heterogeneity,
     mean_over,
     pooled,

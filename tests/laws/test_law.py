@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from planted import planted_curve
 
-from rbplib.laws.difference import exponent_difference
 from rbplib.laws.estimators import ESTIMATORS
+from rbplib.laws.families import exponent_difference
 from rbplib.laws.law import fit, fit_law, fit_laws
 from rbplib.laws.losses import mean
 from rbplib.settings import InputError

@@ -18,7 +18,7 @@ import pytest
 from ranktables import write_family
 
 from rbplib.laws.curve import family_curve, family_tables
-from rbplib.laws.difference import exponent_difference
+from rbplib.laws.families import exponent_difference
 from rbplib.laws.law import fit, fit_law, fit_laws
 from rbplib.laws.runs import hit_dependence, run_losses
 from rbplib.pages.examples import same_probability, three_predictions
