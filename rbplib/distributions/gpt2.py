@@ -13,7 +13,7 @@ from rbplib.distributions.candidates import CANDIDATES
 from rbplib.distributions.fit import fit_rank_law
 from rbplib.distributions.histogram import RankHistogram
 from rbplib.distributions.likelihood import Likelihood
-from rbplib.distributions.lognormal_fit import best_at, rounded_lognormal_nll
+from rbplib.distributions.lognormal_fit import rounded_lognormal_nll
 from rbplib.laws import published
 from rbplib.laws.noise import size_spread, y_se
 
@@ -92,13 +92,16 @@ def ridge_losses(mus, n_tokens=N_TOKENS):
     """(best mu, best sigma, log likelihood lost at each mu) of the rounded lognormal on an infinite support."""
     ranks = gpt2_ranks(n_tokens)
 
-    def nll(mu, sigma):
-        return rounded_lognormal_nll(ranks, mu, sigma)
+    def nll(log_sigma, mu):
+        return rounded_lognormal_nll(ranks, mu, np.exp(log_sigma))
 
-    tight = {"xatol": 1e-6, "fatol": 1e-13}
-    start = -62, np.log(12.6)
-    best = optimize.minimize(lambda x: nll(x[0], np.exp(x[1])), start, method="Nelder-Mead", options=tight)
-    lost = -n_tokens * (np.array([best_at(mu, nll, width=1.0) for mu in mus]) - best.fun)
+    def least(mu):  # over sigma, within a factor e of the ridge
+        at, tight = 0.5 * np.log(max(abs(mu), 1.0) / 0.4), {"xatol": 1e-9}
+        return optimize.minimize_scalar(nll, args=(mu,), bounds=(at - 1, at + 1), method="bounded", options=tight).fun
+
+    start, tight = (-62, np.log(12.6)), {"xatol": 1e-6, "fatol": 1e-13}
+    best = optimize.minimize(lambda x: nll(x[1], x[0]), start, method="Nelder-Mead", options=tight)
+    lost = -n_tokens * (np.array([least(mu) for mu in mus]) - best.fun)
     return float(best.x[0]), float(np.exp(best.x[1])), lost
 
 

@@ -46,13 +46,6 @@ def predicted_ratios(tables):
     return min(found), max(found)
 
 
-def best_at(mu, nll, width):
-    """Smallest nll(mu, sigma) over sigma, within a factor exp(width) of the ridge."""
-    centre = 0.5 * np.log(max(abs(mu), 1.0) / 0.4)
-    bounds, tight = (centre - width, centre + width), {"xatol": 1e-9}
-    return minimize_scalar(lambda x: nll(mu, np.exp(x)), bounds=bounds, method="bounded", options=tight).fun
-
-
 def ridge(histogram, sigmas):
     """The rounded lognormal on 1..V with the best mu for each sigma: along the ridge its likelihood hardly falls.
 

@@ -106,11 +106,13 @@ def percentile_interval(samples, level=0.95):
     """Percentile interval of each column, over the resamples that have a value.
 
     Args:
-        samples: float64 (B, K), NaN where a resample has no value.
+        samples: float64 (B, K) or (B,), not finite where a resample has no value.
     Returns:
-        float64 (2, K); NaN where more than `MAX_UNDEFINED` of the resamples have none.
+        float64 (2, K) or (2,); NaN where more than `MAX_UNDEFINED` of the resamples have none.
     """
-    return _quantiles(samples, np.tile([[(1 - level) / 2], [(1 + level) / 2]], samples.shape[1]))
+    columns = samples.reshape(len(samples), -1)
+    ends = _quantiles(columns, np.tile([[(1 - level) / 2], [(1 + level) / 2]], columns.shape[1]))
+    return ends.reshape(2, *samples.shape[1:])
 
 
 def bca_interval(samples, point, jackknife, level=0.95):
@@ -139,10 +141,10 @@ def bca_interval(samples, point, jackknife, level=0.95):
 
 def _quantiles(samples, shares):
     """Quantiles at shares[:, j] of column j, float64 (2, K); NaN where too many resamples have no value."""
-    result, few = np.full(shares.shape, np.nan), np.isnan(samples).mean(axis=0) > MAX_UNDEFINED
-    for column in np.flatnonzero(~few & np.isfinite(shares).all(axis=0)):
-        values = np.sort(samples[:, column])  # NaN last
-        result[:, column] = np.quantile(values[: len(values) - np.isnan(values).sum()], shares[:, column])
+    result, known = np.full(shares.shape, np.nan), np.isfinite(samples)
+    for column in np.flatnonzero((known.mean(axis=0) >= 1 - MAX_UNDEFINED) & np.isfinite(shares).all(axis=0)):
+        values = np.sort(samples[known[:, column], column])  # quantiles of what is sorted are found twice as fast
+        result[:, column] = np.quantile(values, shares[:, column])
     return result
 
 

@@ -93,9 +93,10 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
 def _resampled(part, law, n_resamples, seed):
     """{name: interval of alpha} for RESAMPLED, from one set of resampled sources."""
     drawn = part.resampled(n_resamples, seed, least=1).y
-    paired, left, alone = (-line(y, np.log(part.S))[0][:, None] for y in (drawn, part.jackknife().y, apart(drawn)))
-    ends = percentile_interval(paired, law.level), bca_interval(paired, np.array([law.alpha]), left, law.level)
-    return dict(zip(RESAMPLED, (e[:, 0] for e in (*ends, percentile_interval(alone, law.level))), strict=True))
+    paired, left, alone = (-line(y, np.log(part.S))[0] for y in (drawn, part.jackknife().y, apart(drawn)))
+    corrected = bca_interval(paired[:, None], np.array([law.alpha]), left[:, None], law.level)[:, 0]
+    ends = percentile_interval(paired, law.level), corrected, percentile_interval(alone, law.level)
+    return dict(zip(RESAMPLED, ends, strict=True))
 
 
 def token_interval(loss, alpha, level):

@@ -30,7 +30,7 @@ class Contrast:
     @property
     def interval(self):
         """95%, over sources; (NaN, NaN) where they are too few to resample."""
-        return NONE if self.drawn is None else tuple(percentile_interval(self.drawn[:, None])[:, 0].tolist())
+        return NONE if self.drawn is None else tuple(percentile_interval(self.drawn).tolist())
 
 
 @dataclass(frozen=True)

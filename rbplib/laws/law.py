@@ -43,7 +43,6 @@ class Law:
     fitted: np.ndarray  # float64 (M,)
     token_band: np.ndarray | None  # float64 (2, M), interval of y for each model
     scatter: Scatter
-    undefined: int  # resamples without a value
     n_bootstrap: int
     notes: tuple[str, ...]
     seed: int = 42
@@ -209,7 +208,6 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         fitted=fitted,
         token_band=None if drawn is None else percentile_interval(drawn.y, level),
         scatter=scatter_beyond_noise(kind, part, params, y - fitted, residual_sd, drawn),
-        undefined=undefined,
         n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0,
         notes=doubts(kind, loss, params, enough, undefined, tokens),
         seed=seed,

@@ -20,13 +20,13 @@ class NoiseFloor:
     k: int
     alpha: float  # of the exact law that was assumed
     misses: np.ndarray | None  # int64 (M,); None for nats
+    r2: float  # measured
+    excess_sd: float  # measured scatter of the models beyond the sources' noise
     sd: np.ndarray  # float64 (M,), of y over resampled sources
     deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens; NaN for nats
-    r2: float  # measured
-    r2_band: tuple[float, float, float]  # 5%, 50%, 95% under the exact law
-    worse: float  # share of fits under the exact law with an R^2 below the measured one
-    wrong_sign: float  # share of those fits in which larger models seem worse
-    excess_sd: float  # measured scatter of the models beyond the sources' noise
+    r2_band: tuple[float, float, float] = (np.nan,) * 3  # 5%, 50%, 95% under the exact law
+    worse: float = np.nan  # share of fits under the exact law with an R^2 below the measured one
+    wrong_sign: float = np.nan  # share of those fits in which larger models seem worse
     trained_band: tuple[float, float, float] = (np.nan,) * 3  # with the scatter between trainings added; NaN: unknown
     trained_worse: float = np.nan
 
@@ -47,32 +47,24 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     """
     law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
     alpha = fit(loss, "binomial", n_bootstrap=0).alpha if alpha is None else alpha
-    measured = {"k": loss.k, "alpha": alpha, "misses": loss.misses, "r2": law.r2, "excess_sd": law.excess_sd}
-    drawn = loss.resampled(n_bootstrap, seed)
+    nothing, drawn = np.full(len(loss.models), np.nan), loss.resampled(n_bootstrap, seed)
+    found = NoiseFloor(loss.k, alpha, loss.misses, law.r2, law.excess_sd, nothing, nothing)
     if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
-        nothing = np.full(len(loss.models), np.nan)
-        return NoiseFloor(sd=nothing, deff=nothing, r2_band=(np.nan,) * 3, worse=np.nan, wrong_sign=np.nan, **measured)
+        return found
     y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
     x = np.log(loss.S)
     exact = law.y.mean() - alpha * (x - x.mean())
     slope, _, r2 = line(exact + y - law.y, x)
-    sd, deff = y.std(axis=0), np.full(len(x), np.nan)
-    if loss.misses is not None:
-        deff = (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
+    sd = y.std(axis=0)
+    deff = nothing if loss.misses is None else (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
     variance, shared, df = loss.training_variance()
     if df and law.noise_sd > 0:  # as the lack-of-fit test: the text's part of that variance counts once, and it is a t
         rng, text = np.random.default_rng(seed), np.sqrt(max(1 - shared / law.noise_sd**2, 0.0))
         scale = np.sqrt(variance * df / rng.chisquare(df, len(y)))
         trained = line(exact + text * (y - law.y) + scale[:, None] * rng.normal(size=y.shape), x)[2]
-        measured |= {"trained_band": _band(trained), "trained_worse": float((trained < law.r2).mean())}
-    return NoiseFloor(
-        sd=sd,
-        deff=deff,
-        r2_band=_band(r2),
-        worse=float((r2 < law.r2).mean()),
-        wrong_sign=float((slope > 0).mean()),
-        **measured,
-    )
+        found = replace(found, trained_band=_band(trained), trained_worse=float((trained < law.r2).mean()))
+    worse, wrong_sign = float((r2 < law.r2).mean()), float((slope > 0).mean())
+    return replace(found, sd=sd, deff=deff, r2_band=_band(r2), worse=worse, wrong_sign=wrong_sign)
 
 
 def _band(r2):

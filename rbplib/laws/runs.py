@@ -137,9 +137,7 @@ def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.9
         if len(columns) >= MIN_DOCUMENTS and n_bootstrap and total[2] and total[0] < total[1]:
             sums = resampled_sums(columns, n_bootstrap, seed)
             gaps = np.log10(sums[:, 2] / sums[:, 3]) - N * np.log10(sums[:, 0] / sums[:, 1])
-            ends = tuple(
-                float(e) for e in percentile_interval(np.where(np.isfinite(gaps), gaps, np.nan)[:, None], level)[:, 0]
-            )
+            ends = tuple(percentile_interval(gaps, level).tolist())
         dependent = dependence.log_run(N) / np.log(10) if np.isfinite(dependence.rho) else np.nan
         return RunGap(
             k=k,

@@ -55,7 +55,7 @@ def bend_cases(found, losses, n_bootstrap=10_000, seed=42):
                 "first": ratio[0],
                 "last": ratio[-1],
             }
-            ends = percentile_interval((draws[:, -1] - draws[:, 0])[:, None])[:, 0]
+            ends = percentile_interval(draws[:, -1] - draws[:, 0])
             cases.append(SimpleNamespace(**case, change=ratio[-1] - ratio[0], interval=tuple(ends)))
     return cases
 

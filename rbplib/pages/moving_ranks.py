@@ -229,7 +229,7 @@ def resampling(drawn):
     """
     rows = []
     for name, found in drawn.items():
-        ends = {what: percentile_interval(values[:, None])[:, 0] for what, values in found.items()}
+        ends = {what: percentile_interval(values) for what, values in found.items()}
         found = {what: values[np.isfinite(values)] for what, values in found.items() if np.ptp(ends[what]) > 0}
         edges = np.histogram_bin_edges(np.concatenate([[], *found.values()]), 80)
         for what, values in found.items():
