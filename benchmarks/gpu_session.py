@@ -17,7 +17,7 @@ Where one command may run only ten minutes, the whole takes three, each of which
 --out and beside it, and --copy-to names a folder that gets a copy of the results as they come:
 
     python -m benchmarks.gpu_session --only tests benchmark --stop-after 500 --copy-to FOLDER
-    python -m benchmarks.gpu_session --only ladder --minutes 15 --stop-after 500 --copy-to FOLDER      this one twice
+    python -m benchmarks.gpu_session --only ladder --minutes 14 --stop-after 500 --copy-to FOLDER      this one twice
 """
 
 import argparse
@@ -41,9 +41,8 @@ from pathlib import Path
 from rbplib.inputs import one_at_a_time
 from rbplib.settings import InputError, atomic_path, root, write_text
 from training.carried import carried_file, check_text, check_times
-from training.children import with_parent
+from training.children import INCOMPLETE, with_parent
 
-INCOMPLETE = 75  # exit status where all was tried in time and some parts are missing
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
 SHARES = {"tests": 4, "benchmark": 6, "ladder": 15}  # minutes of 25
 MOST_BYTES, MOST_EACH, MOST_FILES = 60_000_000, 1 << 24, 8  # of all results, and bytes of one file
@@ -187,17 +186,20 @@ def set_aside(out, name, copy):
     for file in RESULTS[name]:
         if (out / file).is_file():
             (out / file).replace(out.with_name(f"{out.name}.before-{file}"))
-        if copy:
-            with suppress(OSError):
-                (copy / file).unlink(missing_ok=True)
+        no_copy(copy, file)
+
+
+def no_copy(copy, file):
+    """Take a file out of the folder of copies, if there is one."""
+    with suppress(OSError):
+        (copy / file).unlink(missing_ok=True) if copy else None
 
 
 def copy_results(out, copy):
     """Copy what has changed of the results to another folder; returns why what stays where it is could not be."""
     wrong = None
-    if copy and not (out / OUTCOMES).is_file():
-        with suppress(OSError):
-            (copy / OUTCOMES).unlink(missing_ok=True)
+    if not (out / OUTCOMES).is_file():
+        no_copy(copy, OUTCOMES)
     for path in shown(out) if copy else ():
         try:
             to = copy / path.name
@@ -224,8 +226,7 @@ def keep_within(out, copy=None):
         beyond = len(sizes) > MOST_FILES or sum(sizes.values()) > MOST_BYTES or sizes.get(name, 0) > MOST_EACH
         if name in sizes and beyond:
             (out / name).rename(out.with_name(f"{out.name}.left-{name}"))
-            with suppress(OSError):
-                (copy / name).unlink(missing_ok=True) if copy else None
+            no_copy(copy, name)
             left.append(name)
     return left
 

@@ -50,7 +50,8 @@ def settle(recipe, timed, budget, before=0):
     tokens = before if before <= tokens < MORE * before else tokens
     if tokens < recipe.tokens:
         words.append(f"every size gets {tokens:,} of the {recipe.tokens:,} tokens planned")
-    words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}, {workers} models at once")
+    words.append(f"steps are {'recorded and replayed' if graphs else 'launched one by one'}")
+    words.append(f"{workers} models are trained at once" if workers > 1 else "models are trained one after the other")
     found = {"sizes": names, "seeds": seeds, "tokens": tokens, "graphs": graphs, "workers": recipe.workers}
     return found | {"expected_seconds": round(seconds(tokens), 1), "words": words}
 

@@ -1,10 +1,11 @@
-"""Processes that do not outlive the one that started them, however that ends."""
+"""Processes that do not outlive the one that started them, however that ends; and what they end with."""
 
 import ctypes
 import os
 import signal
 from contextlib import suppress
 
+INCOMPLETE = 75  # exit status where all was tried in time and some parts are missing
 PR_SET_PDEATHSIG = 1  # of Linux; elsewhere a child of a process that is killed lives on
 try:
     LIBRARY = ctypes.CDLL(None)

@@ -21,7 +21,6 @@ import argparse
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -36,7 +35,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from rbplib.inputs import one_at_a_time
+from rbplib.inputs import one_at_a_time, stopped_by
 from rbplib.laws.curve import k_grid
 from rbplib.ranks.exchange import counted, read_counts, write_counts
 from rbplib.ranks.measure import Task, measure_windows
@@ -46,12 +45,11 @@ from rbplib.settings import InputError, atomic_path, write_text
 from training import data, ladders, train
 from training.budget import faster_way, renewed
 from training.carried import carried_file, carry, check_times, read_text
-from training.children import with_parent
+from training.children import INCOMPLETE, with_parent
 
 FAMILY, NAME = ladders.GRID_FAMILY, f"{ladders.GRID_FAMILY}-200m"
 END = 40  # seconds kept for the counts at the end
 MOST_BYTES = 15_000_000  # of the file of weights
-STOPPED = 75  # exit status: the time of the call ended before every model was finished; run again, it goes on
 AGREE = 0.02  # nats by which the losses of recorded steps may differ from those of steps launched one by one
 
 
@@ -393,7 +391,7 @@ def settled(recipe, text, work, options, device, minutes, ends, until):
 
 def run(recipe, out, minutes=15.0, device=None, text_file=None, small=False, say=print, stop_after=None):
     """The whole ladder within some minutes; what was done before in `out` stands. Returns 0 when every model is
-    finished, STOPPED where time alone was missing, 1 where a process failed.
+    finished, INCOMPLETE where time alone was missing (run again, it goes on), 1 where a process failed.
 
     minutes: what the ladder is planned for, in all. stop_after: seconds after which this call ends itself, as many by
     default; the next one with the same minutes goes on with the same plan.
@@ -429,7 +427,7 @@ def train_all(recipe, text, out, said, failed, options, device, until, say):
     missing = gather(recipe, out, {" ".join(command[:2]): wrong for command, wrong in failed.items()})
     say(f"ladder: {len(jobs) - len(missing)} models in {time.time() - began:.0f} s" + (
         f", not finished: {', '.join(missing)}" if missing else ""))  # fmt: skip
-    return 1 if failed else STOPPED if missing else 0
+    return 1 if failed else INCOMPLETE if missing else 0
 
 
 def main(argv=None):
@@ -474,9 +472,7 @@ def end_at_once(number, frame):
 
 
 if __name__ == "__main__":
-    for asked in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(asked) != signal.SIG_IGN:
-            signal.signal(asked, end_at_once)
+    stopped_by(end_at_once)
     try:
         sys.exit(main())
     except InputError as error:

@@ -67,7 +67,7 @@ def test_the_whole_session_is_rehearsed_on_a_bare_machine(bare, tmp_path):
     assert all(way.get("moved", 0) == 0 for about in found["heads"].values() for way in about["ways"].values())
     assert all(len(about["cases"]) == len(gpu.SMALL_BATCHES) for about in found["shapes"].values())
     assert found["began"] == said["steps"]["benchmark"]["began"]
-    assert found["heads"]["14m"]["ways"]["the engine"]["passes"] is None and "| not counted |" in found["table"]
+    assert found["heads"]["wide"]["ways"]["the engine"]["passes"] is None and "| not counted |" in found["table"]
     assert "Self CPU" in (out / "gpu_profile.txt").read_text()
     read_counts(out / "ladder.counts")
 
@@ -618,7 +618,7 @@ def test_the_table_judges_time_memory_and_waits_and_names_what_was_not_reached()
     assert said.endswith("before: 6.9B; 1.4B at 8 x 512; the head alone at the 1.4B shape.")
 
 
-def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path, monkeypatch):
+def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path, monkeypatch, capsys):
     """Every file that was kept on the way is the table of its own numbers, the second shape's too."""
     kept, out = [], tmp_path / "gpu.json"
     monkeypatch.setattr(gpu, "write_text", lambda path, text: path == out and kept.append(json.loads(text)))
@@ -631,6 +631,8 @@ def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path,
     assert all(found["table"] == gpu.table(found) for found in kept) and len(kept) > 6
     lost = [gpu.unmeasured(found) for found in kept]
     assert lost[0] == ["14M", "WIDE"] and lost[-1] == [] and "WIDE" in lost[3]
+    monkeypatch.setattr(gpu, "write_text", lambda *a: (_ for _ in ()).throw(InputError("there is no room")))
+    assert gpu.main(["--small", "--out", str(out)]) == 1 and capsys.readouterr().err == "there is no room\n"
     monkeypatch.setattr(gpu.torch.cuda, "get_device_name", lambda: "NVIDIA X")
     for rate in ("matrix_rate", "copy_rate"):
         monkeypatch.setattr(gpu, rate, lambda *a, **more: 1e12)
