@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from docutils import nodes
-from rbpteach import MOVING, RunFigure, executed
+from rbpteach import MOVING, RunFigure, executed, numbered
 
 SCRIPT = "vendor/vega.js"
 SPEC = re.compile(
@@ -74,18 +74,13 @@ class RunMove(RunFigure):
     """{run-move} PAGE WORDS: the page's first moving figure; what {run-figure} shows where it has none."""
 
     def run(self):
-        picture, *rest = super().run()
-        if not isinstance(picture, nodes.raw) or not (moving := moving_figure(executed(self.env, self.arguments[0]))):
-            return [picture, *rest]
+        place = executed(self.env, self.arguments[0])
+        figures = ((at, "".join(o["data"].get("text/html", ""))) for at, o in (numbered(place) if place else ()))
+        at, moving = next((figure for figure in figures if MOVING in figure[1]), (0, ""))
+        if not moving or getattr(self.env.app.builder, "format", "") != "html":
+            return super().run()
         low = re.sub(r'"height":\d+', '"height":170', moving, count=1)  # it stands beside words, on one screen
-        return [nodes.raw("", low, format="html"), *rest]
-
-
-def moving_figure(page):
-    """HTML of the first moving figure of an executed notebook; empty without one."""
-    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
-    found = ("".join(o.get("data", {}).get("text/html", "")) for c in cells for o in c.get("outputs", ()))
-    return next((text for text in found if MOVING in text), "")
+        return [nodes.raw("", low, format="html"), self.source(place, at)]
 
 
 def setup(app):

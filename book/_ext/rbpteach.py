@@ -61,10 +61,13 @@ class RunFigure(SphinxDirective):
         if "first" in self.options and (part := first_panel(data)):
             fold = f'<details class="rbp-fold"><summary>More: all panels</summary>{shown}</details>'
             shown = self.image(part, f"The first panel of: {alt}") + fold
-        family = f" ({place.parent.name})" if place.parent.name != "all" else ""
+        return [nodes.raw("", shown, format="html"), self.source(place, at)]
+
+    def source(self, place, at):
+        """Where the figure stands on its own page, with a link to that."""
+        page, family = self.arguments[0], f" ({place.parent.name})" if place.parent.name != "all" else ""
         said = f"Fig. {page.partition('_')[0]}.{at}, from the page: {heading(place) or page}{family}"
-        said = link_to(self.env, place, said)
-        return [nodes.raw("", shown, format="html"), nodes.paragraph("", "", said, classes=["rbp-from"])]
+        return nodes.paragraph("", "", link_to(self.env, place, said), classes=["rbp-from"])
 
     def image(self, data, alt):
         """HTML of a picture that is written beside the page."""
@@ -163,21 +166,19 @@ def default_first(path):
 
 def svgs(page):
     """[(SVG, its words, its number on the page)] of the still figures of an executed notebook, in order."""
-    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
-    shown = [o for c in cells for o in c.get("outputs", ()) if "data" in o]
-    count = [
-        bool({"image/svg+xml", "image/png"} & set(o["data"])) or MOVING in "".join(o["data"].get("text/html", ""))
-        for o in shown
-    ]
+    found = [(at, o) for at, o in numbered(page) if "image/svg+xml" in o["data"]]
     return [
-        (
-            "".join(o["data"]["image/svg+xml"]),
-            o["metadata"].get("image/svg+xml", {}).get("alt", ""),
-            sum(count[: i + 1]),
-        )
-        for i, o in enumerate(shown)
-        if "image/svg+xml" in o["data"]
+        ("".join(o["data"]["image/svg+xml"]), o["metadata"].get("image/svg+xml", {}).get("alt", ""), at)
+        for at, o in found
     ]
+
+
+def numbered(page):
+    """(number on the page, output) of each figure of an executed notebook, the moving ones too."""
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    data = [(o["data"], o) for c in cells for o in c.get("outputs", ()) if "data" in o]
+    figures = [o for d, o in data if "image/svg+xml" in d or MOVING in "".join(d.get("text/html", ""))]
+    return enumerate(figures, 1)
 
 
 class CiteBook(Directive):

@@ -78,9 +78,10 @@
     if (names.length < 2) return;
     const of = (words) => names.find((name) => [`${name},`, `${name}:`, `The same on ${name}`].some((x) => words.startsWith(x)));
     const own = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption, .rbp-still > img")].map((part) => {
-      const whole = part.closest("details") || part.closest(".output") || part.parentElement;
-      return [whole, of(part.alt || part.textContent)];
-    }).filter(([, name]) => name);
+      const whole = part.closest("details") || part.closest(".output"), next = whole?.nextElementSibling;
+      const words = part.alt && next?.querySelector(".rbp-caption") && !next.querySelector("img") ? next : whole; // it may stand apart
+      return [whole, words, of(part.alt || part.textContent)];
+    }).filter(([whole, , name]) => whole && name);
     const label = document.createElement("label"), list = document.createElement("select"), told = document.createElement("span");
     list.append(...["all", ...names].map((name) => new Option(name)));
     told.setAttribute("role", "status");
@@ -95,8 +96,8 @@
         for (const [row, text] of rows) row.hidden = name && text !== name;
         table.closest(".rbp-table-wrap").hidden = rows.every(([row]) => row.hidden);
       }
-      for (const [part, text] of own) {
-        part.hidden = name && text !== name;
+      for (const [part, words, text] of own) {
+        part.hidden = words.hidden = name && text !== name;
         if (part.matches("details")) part.open = text === name;
       }
       document.querySelectorAll('.rbp-move select[name="corpus"]').forEach((knob) => {
@@ -104,7 +105,7 @@
         if (at >= 0) knob.selectedIndex = at;
         if (at >= 0) knob.dispatchEvent(new Event("change", { bubbles: true }));
       });
-      told.textContent = name ? "Tables, folds and moving figures show it alone; other figures have all texts, to compare." : "";
+      told.textContent = name ? "What is of another text alone is put away; figures of all texts stay, to compare." : "";
     });
   }
 

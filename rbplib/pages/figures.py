@@ -121,17 +121,18 @@ def draw_line(ax, law, times=1, **style):
     return ax
 
 
-def draw_fit(ax, law, ends=None, label=None, hollow=False, **style):
+def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     """Fig. 3 of the paper: a law with its own points, their intervals, and its line, on logarithmic axes.
 
     ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled sources, if any, and
-    behind them pale bars over sources and trainings, where those are known.
+    behind them pale bars over sources and trainings, where those are known. shift: of the points, decades right.
     """
+    x = law.S * 10**shift
     if ends is None:
         ends = (None, None) if law.token_band is None else np.exp(law.token_band)
         if law.training_band is not None:
-            draw_bars(ax, law.S, *np.exp(law.training_band), style.get("color", "C0"))
-    draw_points(ax, law.S, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
+            draw_bars(ax, x, *np.exp(law.training_band), style.get("color", "C0"))
+    draw_points(ax, x, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
     return law_axes(draw_line(ax, law, **{k: v for k, v in style.items() if k in ("color", "linestyle")}))
 
 
@@ -163,7 +164,8 @@ def draw_intervals(ax, labels, values, intervals, names):
     rows = row_axis(ax, labels)
     for i, (ends, name) in enumerate(zip(intervals, names, strict=True)):
         shift = 0.16 * (i - (len(intervals) - 1) / 2)
-        ax.hlines(rows - shift, *np.asarray(ends, float).T, color=f"C{i}", linewidth=2.2, label=name)
+        look = {"color": f"C{i}", "linewidth": 3.4 - 2.2 * i / max(1, len(names) - 1)}  # not told by colour alone
+        ax.hlines(rows - shift, *np.asarray(ends, float).T, label=name, **look)
     ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
     return ax
 

@@ -1,5 +1,7 @@
 """Drawing functions of the pages on distributions of ranks. Each takes an axis and returns it, as in `figures`."""
 
+import re
+
 import numpy as np
 
 from rbplib.pages.figures import GREY, draw_fit, law_axes, row_axis
@@ -80,7 +82,8 @@ def draw_regions(ax, ratio, sigma, error, label, point, name):
 def draw_three_losses(ax, laws, looks):
     """The losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
     for law, look in zip(laws, looks, strict=True):
-        draw_fit(ax, law, label=f"{law.loss.name}: slope {-law.alpha:.3f}", **look)
+        slope = f"{law.loss.name}: slope {-law.alpha:.3f}"
+        draw_fit(ax, law, label=re.sub(r"-(?=\d|log)", "−", slope), **look)
     return law_axes(ax, "loss (nats)")
 
 

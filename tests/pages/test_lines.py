@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from planted import planted_curve, planted_loss
@@ -95,6 +96,16 @@ def test_training_noise_widens_what_an_exact_law_would_show():
     assert np.mean([f.worse < 0.05 for f in found]) > 0.8 and np.mean([f.trained_worse < 0.05 for f in found]) < 0.2
     alone = noise_floor(planted_loss(-0.1 * X, 0.03, 0.01, again=0), 0.1, n_bootstrap=100)
     assert np.isnan(alone.trained_band).all() and alone.explained_by == "not sources; trainings unknown"
+
+
+def test_points_stand_where_they_are_shifted_to_and_floats_dust_is_zero():
+    law, (_, (one, two)) = fit(planted_loss(-0.1 * X, 0.02), n_bootstrap=0), plt.subplots(1, 2)
+    figures.draw_fit(one, law, shift=0.1, color="C0")
+    assert one.get_lines()[0].get_xdata() == pytest.approx(law.S * 10**0.1)
+    assert law.S.min() / 1.25 == pytest.approx(one.get_lines()[-1].get_xdata()[0])  # the line stays where it is
+    rows = pd.DataFrame({"precision": "bf16", "definition": "greater", "change": [3e-13, -2e-10, 1e-4]})
+    assert list(figures.draw_shifts(two, rows).get_lines()[0].get_xdata()) == [0, 0, 1e-4]
+    plt.close("all")
 
 
 def test_the_second_bars_stand_only_where_trainings_are_known():
