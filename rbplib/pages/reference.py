@@ -93,10 +93,16 @@ def drawn(case, name):
     return name == "ci_tokens" or (name == "interval" and case.partition(" ")[0] in RESAMPLED)
 
 
+def moved_tables(book, run):
+    """{rank table that both have: those of COLUMNS in which they are not the same to the byte}."""
+    one, two = book["tables"], run["tables"]
+    return {t: [c for c in COLUMNS if one[t][c] != two[t][c]] for t in one if t in two}
+
+
 def same_resamples(book, run):
     """Do equal seeds draw the same resamples in both: of the same rank tables, all that both have, by one numpy?"""
-    alike = [table == run["tables"][t] for t, table in book["tables"].items() if t in run["tables"]]
-    return bool(alike) and all(alike) and book["made"].get("numpy") == run["made"].get("numpy")
+    tables = moved_tables(book, run).values()
+    return bool(tables) and not any(tables) and book["made"].get("numpy") == run["made"].get("numpy")
 
 
 def quantile_error(width, n_bootstrap, ends):
@@ -131,9 +137,8 @@ def compared(book, run):
     alike, rows = {p: made_alike(book["pages"][p], run["pages"][p]) for p in shared}, []
     values = {p: [flat(of["pages"][p]["numbers"]) for of in (book, run)] for p in shared if not alike[p][1]}
     ends = max(1, sum(drawn(case, name) for theirs, _ in values.values() for case, name, _ in theirs))
-    fixed = same_resamples(book, run)
     for page, (theirs, ours) in values.items():
-        B = book["pages"][page]["given"].get("n_bootstrap")
+        B = None if same_resamples(book, run) else book["pages"][page]["given"].get("n_bootstrap")
         for case, name, i in dict.fromkeys([*theirs, *ours]):
             missing = ONLY_RUN if (case, name, i) not in theirs else ONLY_BOOK if (case, name, i) not in ours else None
             if not alike[page][0] and (missing or " corpus " not in case):
@@ -141,7 +146,7 @@ def compared(book, run):
             low, high = (theirs.get((case, name, end)) if drawn(case, name) else None for end in (0, 1))
             width = abs(high - low) if low is not None and high is not None else 0.0
             both = theirs.get((case, name, i)), ours.get((case, name, i))
-            resampling = quantile_error(width, B, ends) if width and B and not fixed else 0.0
+            resampling = quantile_error(width, B, ends) if width and B else 0.0
             found, allowed = outcome(*both, width, resampling)
             which = ("", f": {i + 1}")[(case, name, 1) in {**theirs, **ours}]
             rows.append((page, case, name + which, *both, allowed, width * bool(resampling), missing or found))
@@ -150,22 +155,17 @@ def compared(book, run):
 
 def sentences(book, run, rows):
     """What a comparison found, one sentence each; rows: of `compared`."""
-    met, places = rows["outcome"].value_counts(), [t for t in book["tables"] if t in run["tables"]]
-    distinct, free = (
-        len(rows.drop_duplicates(["case", "number", "book"])),
-        rows[(rows["width"] > 0) & (rows["allowed"] > 0)],
-    )
+    distinct, tables = len(rows.drop_duplicates(["case", "number", "book"])), moved_tables(book, run)
     said = [f"{len(rows):,} numbers ({distinct:,} that differ in case, name or value; others stand on several pages): "]
-    said[0] += ", ".join(f"{n:,} {found}" for found, n in met.items()) or "none compared"
-    if len(share := free["allowed"] / free["width"]):
+    said[0] += ", ".join(f"{n:,} {found}" for found, n in rows["outcome"].value_counts().items()) or "none compared"
+    if len(share := rows.query("width > 0 and allowed > 0").eval("allowed / width")):
         apart = f"{share.min():.1%} to {share.max():.1%} of the width is allowed"
         said += [f"{len(share):,} ends of bootstrap intervals are not equal: {apart}"]
     elif same_resamples(book, run):
         said += ["rank tables, seeds and numpy are the same, so resamples are: no interval may move beyond rounding"]
-    same = {c: sum(book["tables"][t][c] == run["tables"][t][c] for t in places) for c in COLUMNS}
-    said += [f"{len(places)} rank tables, equal to the bit: " + ", ".join(f"{c} {n}" for c, n in same.items())]
-    other = {t: [c for c in COLUMNS if book["tables"][t][c] != run["tables"][t][c]] for t in places}
-    said += [f"rank table {t}: other {' and '.join(columns)}" for t, columns in other.items() if columns]
+    same = ", ".join(f"{c} {sum(c not in moved for moved in tables.values())}" for c in COLUMNS)
+    said += [f"{len(tables)} rank tables, equal to the bit: {same}"]
+    said += [f"rank table {t}: other {' and '.join(columns)}" for t, columns in tables.items() if columns]
     alike = {p: made_alike(of, run["pages"][p]) for p, of in book["pages"].items() if p in run["pages"]}
     said += [f"{p} was made with other {' and '.join(other)}: not compared" for p, (_, other) in alike.items() if other]
     said += [f"{p} is of other families or corpora: compared in part" for p, x in alike.items() if x == (False, [])]

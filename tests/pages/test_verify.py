@@ -230,10 +230,17 @@ def test_columns_that_differ_are_told_apart(place, capsys):
     columns = {n: np.array(getattr(table, n)) for n in ("document", "position", "token", "greater", "ties", "logprob")}
     columns["logprob"] = np.nextafter(columns["logprob"], np.float32(-9))
     write_ranks(path[0], columns, table.record)
-    assert (
-        main(["verify"]) == 0
-        and "6 rank tables, equal to the bit: text 6, ranks 6, logprob 5" in capsys.readouterr().out
-    )
+    name = f"demo/{table.record['model']}/{table.record['corpus']}"
+    assert main(["verify"]) == 0  # no number is beyond its tolerance
+    said = capsys.readouterr().out
+    assert "6 rank tables, equal to the bit: text 6, ranks 6, logprob 5" in said
+    assert f"rank table {name}: other logprob" in said
+    _, said = words(run_page("22_reproduced"))
+    assert "5 of 6 rank tables are the same to the byte." in said and "1 are not" in said and f"{name}: other" in said
+    numbers = record()["pages"][PAGE]["numbers"]
+    moved("alpha", 1e-6)(numbers)
+    write_run(place, numbers)
+    assert main(["verify"]) == 1 and f"{PAGE}: alpha of {CASE} differs" in capsys.readouterr().out
 
 
 def test_numbers_of_another_machine_are_the_same_numbers(place, capsys):
@@ -244,6 +251,7 @@ def test_numbers_of_another_machine_are_the_same_numbers(place, capsys):
     _, said = words(run_page("22_reproduced"))
     assert (
         "14 of 14 numbers that decide claims are equal to the bit" in said
+        and "6 of 6 rank tables are the same to the byte." in said
         and "Plan9 mips" in said
         and "Nothing." in said
     )
