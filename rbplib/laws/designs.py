@@ -160,7 +160,9 @@ def centre(y, variance):
     """mu at which shares of misses with log(-log(1 - p)) ~ N(mu, variance) have the mean 1 - exp(-exp(y)): as y."""
     mu = y
     for _ in range(60):
-        mu = mu + y - np.log(-np.log1p(-(_shares(mu, variance) @ WEIGHTS)))
+        last, mu = mu, mu + y - np.log(-np.log1p(-(_shares(mu, variance) @ WEIGHTS)))
+        if np.array_equal(last, mu):
+            break
     return mu
 
 

@@ -8,6 +8,7 @@ distribution cross-entropy. They are different numbers, CE = H(R) - I(R; X) + E 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class Loss:
     def total(self):
         return float(self.totals.sum())
 
-    @property
+    @cached_property
     def used(self):
         """Documents with something scored, bool (D,); the others cannot be drawn."""
         return self.totals > 0
@@ -84,22 +85,22 @@ class Loss:
         """Documents with something scored."""
         return int(self.used.sum())
 
-    @property
+    @cached_property
     def n_sources(self):
         """Sources with something scored: what a resample draws."""
         return self.n_documents if self.source is None else len(np.unique(self.source[self.used]))
 
-    @property
+    @cached_property
     def values(self):
         """Loss of each model in nats, float64 (..., M)."""
         return self.of(self.sums.sum(0) / self.totals.sum())
 
-    @property
+    @cached_property
     def y(self):
         """Logarithm of the loss, float64 (..., M): what is linear in log S under the law; NaN where it has no value."""
         return logarithm(self.values)
 
-    @property
+    @cached_property
     def equal(self):
         """Whether the models that have a value all have the same one: few counts can; it says nothing of size."""
         y = self.y[np.isfinite(self.y)]
@@ -112,6 +113,8 @@ class Loss:
 
     def keep(self, models):
         """The same loss for some of its models, by index."""
+        if np.array_equal(models, np.arange(len(self.S))):
+            return self  # with what is known of it already
         names = tuple(self.models[i] for i in models)
         return replace(self, sums=self.sums[..., models], S=self.S[models], models=names)
 
@@ -125,8 +128,8 @@ class Loss:
         return replace(self, sums=sums, S=sizes, models=names, repeats=self.repeats or self)
 
     def over_documents(self):
-        """The same loss with every document on its own: how noisy it would look if none had a source in common."""
-        return replace(self, source=None)
+        """The same loss with each document on its own, as if none had a source in common, and no repeats."""
+        return replace(self, source=None, repeats=None)
 
     def training_noise(self):
         """(sd, degrees of freedom) of y between trainings of one size, pooled over sizes; (NaN, 0) without repeats.
@@ -138,15 +141,20 @@ class Loss:
 
     def training_variance(self):
         """(variance of y between trainings of one size, the text's part in it by the jackknife, degrees of freedom)."""
-        sd, df = (np.nan, 0) if self.repeats is None else spread_of_trainings(self.repeats.y, self.repeats.S)
+        return (np.nan, np.nan, 0) if self.repeats is None else self.repeats.variance_of_a_size
+
+    @cached_property
+    def variance_of_a_size(self):
+        """`training_variance` of the losses that have these as their repeats."""
+        (sd, df), fine = spread_of_trainings(self.y, self.S), np.isfinite(self.y)
         if not df:
             return np.nan, np.nan, 0
-        fine = np.isfinite(self.repeats.y)
-        sizes, left = self.repeats.S[fine], self.repeats.jackknife().y[:, fine]  # (R,), (U, R)
+        sizes, left = self.S[fine], self.jackknife().y[:, fine]  # (R,), (U, R)
         same = sizes[:, None] == sizes
         text = (len(left) - 1) * (left - left @ (same / same.sum(axis=0))).var(axis=0).sum() / df
         return sd**2, float(text) if np.isfinite(text) else 0.0, df  # one source holds all misses: nothing is taken off
 
+    @cached_property
     def drawn(self):
         """(sums, totals) of the sources: what a resample draws whole. Shapes as the documents' own."""
         used, source = self.used, self.source
@@ -155,7 +163,7 @@ class Loss:
 
     def chunks(self, n_resamples, seed):
         """Yield Values over resampled sources, the same ones for every model, block by block. seed: int."""
-        sums, totals = self.drawn()
+        sums, totals = self.drawn
         for block in sum_chunks(np.column_stack([totals, sums.reshape(len(sums), -1)]), n_resamples, seed):
             yield self._values(block[:, 1:].reshape(-1, *self.sums.shape[1:]), block[:, 0])
 
@@ -171,7 +179,7 @@ class Loss:
 
     def jackknife(self):
         """Values with one source left out."""
-        return self._values(*((a.sum(0) - a).astype(float) for a in self.drawn()))
+        return self._values(*((a.sum(0) - a).astype(float) for a in self.drawn))
 
 
 def spread_of_trainings(y, sizes):
