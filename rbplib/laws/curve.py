@@ -208,7 +208,7 @@ def own_repeats(curve, family, corpus, protocol="paper", results=None):
     return beside(curve, again)
 
 
-def sequence_success(table, k, N, definition="greater+ties"):
+def sequence_success(table, k, N):
     """Runs of N consecutive scored tokens that are all hits (paper Eq. 7): windows never bridge a gap or a document.
 
     Args:
@@ -226,8 +226,7 @@ def sequence_success(table, k, N, definition="greater+ties"):
     if lengths.max(initial=1) > (longest := longest_run(table)):
         raise InputError(f"N = {lengths.max()} is longer than any document's run of scored tokens ({longest}).")
     success, windows = (
-        np.stack([table.inside(runs, length) for length in lengths], axis=1)
-        for runs in (table.runs(k, definition), table.scored)
+        np.stack([table.inside(runs, length) for length in lengths], axis=1) for runs in (table.runs(k), table.scored)
     )
     return (success, windows) if np.ndim(N) else (success[:, 0], windows[:, 0])
 

@@ -219,7 +219,7 @@ def measured_on(tables):
     }
 
 
-def family_losses(tables, definition="greater+ties", repeats=None):
+def family_losses(tables, repeats=None):
     """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
 
     The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
@@ -232,15 +232,15 @@ def family_losses(tables, definition="greater+ties", repeats=None):
     tables = by_size(tables)
     columns = {name: [] for name in (*NAMES, "E ln R")}
     for table in tables:
-        entropy, log_rank = table.rank_sums(definition)
-        sums = (table.nll, entropy, table.hits([1], definition)[:, 0], log_rank)
+        entropy, log_rank = table.rank_sums()
+        sums = (table.nll, entropy, table.hits([1])[:, 0], log_rank)
         for found, values in zip(columns.values(), sums, strict=True):
             found.append(values)
-    shared = {"totals": tables[0].totals, **measured_on(tables), "definition": definition}
+    shared = {"totals": tables[0].totals, **measured_on(tables)}
     losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
     hits = losses["-log RBP_1"].sums.astype(np.int64)
     losses |= {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}
-    again = family_losses(repeats, definition) if repeats else {}
+    again = family_losses(repeats) if repeats else {}
     return {name: replace(loss, repeats=again.get(name)) for name, loss in losses.items()}
 
 

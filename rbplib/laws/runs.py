@@ -12,7 +12,7 @@ from rbplib.laws.losses import Loss, measured_on
 from rbplib.ranks.table import by_size
 
 
-def run_losses(tables, k, lengths, definition="greater+ties", repeats=None):
+def run_losses(tables, k, lengths, repeats=None):
     """{N: -log p_{N,k}}: windows of N scored tokens in a row that are all hits, over all windows.
 
     Args:
@@ -23,21 +23,21 @@ def run_losses(tables, k, lengths, definition="greater+ties", repeats=None):
         InputError: N longer than every run of scored tokens.
     """
     tables = by_size(tables)
-    success, (windows, *_) = zip(*(sequence_success(t, k, lengths, definition) for t in tables), strict=True)
+    success, (windows, *_) = zip(*(sequence_success(t, k, lengths) for t in tables), strict=True)
     same = repeats and k <= int(repeats[0].record["vocab_size"])
     fit_in = [N for N in lengths if same and N <= longest_run(repeats[0])]
-    again = run_losses(repeats, k, fit_in, definition) if fit_in else {}
-    shared = {"k": k, "definition": definition, **measured_on(tables)}
+    again = run_losses(repeats, k, fit_in) if fit_in else {}
+    shared = {"k": k, **measured_on(tables)}
     return {
         N: Loss(np.ascontiguousarray(hits), total, name=f"-log p_{{{N},{k}}}", repeats=again.get(N), **shared)
         for N, hits, total in zip(lengths, np.stack(success, axis=1).transpose(2, 0, 1), windows.T, strict=True)
     }
 
 
-def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, definition="greater+ties", repeats=None):
+def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
     lengths = list(dict.fromkeys([1, *lengths]))
-    losses = {k: run_losses(tables, k, lengths, definition, repeats) for k in ks}
+    losses = {k: run_losses(tables, k, lengths, repeats) for k in ks}
     return {(k, N): fit(loss, n_bootstrap=n_bootstrap, seed=seed) for k in ks for N, loss in losses[k].items()}
 
 
@@ -69,7 +69,7 @@ class Dependence:
         return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
 
 
-def hit_dependence(table, k, definition="greater+ties"):
+def hit_dependence(table, k):
     """Autocorrelation and intraclass correlation of the hits of one model.
 
     Args:
@@ -78,9 +78,9 @@ def hit_dependence(table, k, definition="greater+ties"):
         Dependence; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
     """
-    hits, totals = table.hits([k], definition)[:, 0], table.totals
+    hits, totals = table.hits([k])[:, 0], table.totals
     p = hits.sum() / totals.sum()
-    pairs, late, early, both = table.lagged(k, definition)
+    pairs, late, early, both = table.lagged(k)
     lags, acf = np.arange(1, len(pairs) + 1), np.full(len(pairs), np.nan)
     if 0 < p < 1:
         seen = pairs > 0
@@ -122,13 +122,13 @@ class RunGap:
             return float(np.power(10.0, self.gap))
 
 
-def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95, definition="greater+ties"):
+def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95):
     """Test of independence (paper Eq. 6) for one model: is p_N what RBP_k to the N would give?
 
     Both sides come from the same resampled sources. An interval of the gap that leaves out 0 rejects independence.
     """
-    (hit, success), (scored, windows) = (counts.T for counts in sequence_success(table, k, [1, N], definition))
-    dependence = dependence or hit_dependence(table, k, definition=definition)
+    (hit, success), (scored, windows) = (counts.T for counts in sequence_success(table, k, [1, N]))
+    dependence = dependence or hit_dependence(table, k)
     columns = sum_by_source(np.column_stack([hit, scored, success, windows])[scored > 0], table.source[scored > 0])
     total = columns.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -99,15 +99,15 @@ class Counting(Documents):
             np.add.at(found, part.document, -part.logprob.astype(float))
         return found
 
-    def rank_sums(self, definition="greater+ties"):
+    def rank_sums(self):
         """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the correction of the entropy
         for their number, and of ln R."""
         greater, ties, tokens = self.pairs
-        _, correction, log_p = rank_entropy(ranks := rank_of(greater, ties, definition), tokens)
+        _, correction, log_p = rank_entropy(ranks := rank_of(greater, ties), tokens)
         of_rank, found = np.zeros(ranks.max(initial=0) + 1), np.zeros((2, self.documents))
         of_rank[ranks] = correction - log_p
         for part in self.parts("greater", "ties"):
-            np.add.at(found[0], part.document, of_rank[rank := part.rank(definition)])
+            np.add.at(found[0], part.document, of_rank[rank := part.rank()])
             np.add.at(found[1], part.document, np.log(rank))
         return found
 
@@ -127,12 +127,11 @@ class Counting(Documents):
         """Distinct (document, length) of the runs of scored tokens without a gap, and their number, int64 (3, R)."""
         return np.hstack([part.runs_of(np.ones(len(part), bool)) for part in self.parts("position")])
 
-    def runs(self, k, definition="greater+ties"):
+    def runs(self, k):
         """The same of the runs of hits, each as long as it is."""
-        parts = self.parts("position", "greater", "ties")
-        return np.hstack([part.runs_of(part.rank(definition) <= k) for part in parts])
+        return np.hstack([part.runs_of(part.rank() <= k) for part in self.parts("position", "greater", "ties")])
 
-    def lagged(self, k, definition="greater+ties"):
+    def lagged(self, k):
         """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later, the earlier, at both.
 
         The lags end at half the median run, at most LONGEST. Cost: one pass over the table per lag.
@@ -140,7 +139,7 @@ class Counting(Documents):
         middle = np.median(np.repeat(*self.scored[1:]))
         found = np.zeros((max(2, min(LONGEST, int(middle) // 2)), 4), np.int64)
         for part in self.parts("position", "greater", "ties"):
-            hits, run = part.rank(definition) <= k, np.cumsum(~part.joined)
+            hits, run = part.rank() <= k, np.cumsum(~part.joined)
             for lag, counts in enumerate(found, start=1):
                 same = run[lag:] == run[:-lag]
                 late, early = hits[lag:][same], hits[:-lag][same]
@@ -180,28 +179,27 @@ class Counts(Documents):
             raise InputError(f"{self._said}, ranks by source are known of the largest model alone.")
         return self.sourced
 
-    def rank_sums(self, definition="greater+ties"):
-        self._kept([], self.ks, definition)
+    def rank_sums(self):
         return self.sums[1:]
 
     def hits(self, ks, definition="greater+ties"):
-        return self.cells.cumsum(axis=0)[self._kept(ks, self.ks, definition)].T
+        if check_choice(definition, DEFINITIONS, "rank definition") != DEFINITIONS[0]:
+            raise InputError(f"{self._said}, documents are counted by the paper's rank alone, {DEFINITIONS[0]!r}.")
+        return self.cells.cumsum(axis=0)[self._kept(ks, self.ks)].T
 
-    def runs(self, k, definition="greater+ties"):
-        self._kept([k], self.lags[0], definition, "runs of hits")
+    def runs(self, k):
+        self._kept([k], self.lags[0], "runs of hits")
         return self.hit_runs[1:, self.hit_runs[0] == k]
 
-    def lagged(self, k, definition="greater+ties"):
-        return self.lags[2:, self._kept([k], self.lags[0], definition, "runs of hits")]
+    def lagged(self, k):
+        return self.lags[2:, self._kept([k], self.lags[0], "runs of hits")]
 
     @property
     def _said(self):
         return f"Of {self.record['family']} on {self.record['corpus']}, which is imported"
 
-    def _kept(self, ks, known, definition, what="hits"):
+    def _kept(self, ks, known, what="hits"):
         """Where those ks are among the known, int64; refused where they are not."""
-        if check_choice(definition, DEFINITIONS, "rank definition") != DEFINITIONS[0]:
-            raise InputError(f"{self._said}, documents are counted by the paper's rank alone, {DEFINITIONS[0]!r}.")
         if lacking := sorted(set(map(int, ks)) - set(known.tolist())):
             raise InputError(f"{self._said}, {what} at k = {lacking[0]} are not known: export with --k {lacking[0]}.")
         return np.flatnonzero(np.isin(known, ks))
