@@ -3,6 +3,7 @@
 import difflib
 import functools
 import glob
+import json
 import os
 import platform
 import re
@@ -13,6 +14,7 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import fields
+from hashlib import sha256
 from pathlib import Path
 
 import filelock
@@ -96,6 +98,11 @@ def given(data, record, path, what, **others):
             said = getattr(kind, "__name__", kind)
             raise InputError(f"{path}: {key!r} of {what} must be of type {said}, not {value!r}.")
     return {key: value for key, value in data.items() if value is not None}
+
+
+def digest(value):
+    """SHA-256 of what JSON holds, whatever the order of its keys."""
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -15,14 +15,10 @@ from rbplib.settings import InputError, check_name, family_of, root, write_text
 def write_family(name, ids, *, force=False, trust_remote_code=False):
     """Write families/NAME.yml for some models, smallest first, with S filled in.
 
-    Args:
-        ids: hub ids, ID@REVISION for one that is not the main branch, or folders on this machine.
-        force: replace a family of that name. trust_remote_code: let a model's own code build its configuration.
-    Returns:
-        Path of the file.
-    Raises:
-        InputError: the name is taken or unusable, an id is named twice or cannot be had, or is no language model.
-    Cost: configurations and tokenizers are fetched, weights are not.
+    ids: hub ids, ID@REVISION for one that is not the main branch, or folders on this machine. force: replace a family
+    of that name. trust_remote_code: let a model's own code build its configuration.
+    Returns the file's path. Raises InputError: the name is taken or unusable, an id is named twice, cannot be had, or
+    is no language model. Cost: configurations and tokenizers are fetched, weights are not.
     """
     check_name(name, "family name")
     path = root(writing=True) / "families" / f"{name}.yml"

@@ -70,7 +70,7 @@ def folder_digest(folder):
 def known_digest(path):
     """SHA-256 of a file; that of a large one is `remembered`."""
     path = path.resolve()
-    return (remembered if path.stat().st_size >= LARGE else lambda path, tell: tell(path))(path, hub.file_digest)
+    return remembered(path, hub.file_digest) if path.stat().st_size >= LARGE else hub.file_digest(path)
 
 
 def remembered(path, tell):

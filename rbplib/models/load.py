@@ -5,7 +5,6 @@ the caller allows it for this one run, and weights are read as tensors only.
 """
 
 import copy
-import hashlib
 import json
 import logging
 import warnings
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from unittest import mock
 
+from rbplib.inputs import digest
 from rbplib.models.devices import choose_device, choose_dtype, device_name, must_spread
 from rbplib.models.files import model_folder, tokenizer_place
 from rbplib.models.quantised import given_to_transformers, header, round_weights
@@ -134,7 +134,7 @@ def tokenizer_digest(tokenizer):
     if backend is not None:
         state = json.loads(backend.to_str())
         state = {k: v for k, v in state.items() if k not in ("padding", "truncation", "version")}
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+    return digest(state)
 
 
 def load_weights(folder, model_id, config, dtype, device, trust_remote_code, special=()):

@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import papermill
 
-from rbplib.inputs import one_at_a_time
+from rbplib.inputs import digest, one_at_a_time
 from rbplib.pages.parameters import check_parameters
 from rbplib.settings import InputError, argument, load_corpus, load_family, nearest, root, write_text
 
@@ -176,12 +176,11 @@ def tidy(nb, family=None):
 
 def cells_digest(nb):
     """sha256 of what a notebook's cells say and show."""
-    content = [[c.cell_type, c.source, c.get("outputs", [])] for c in nb.cells]
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return digest([[c.cell_type, c.source, c.get("outputs", [])] for c in nb.cells])
 
 
 def page_digest(text):
     """sha256 of what an executed page's file holds, but the digest that it carries itself."""
     said = json.loads(text)
     said["metadata"]["rbp"].pop("page", None)
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return digest(said)

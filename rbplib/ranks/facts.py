@@ -11,17 +11,11 @@ from rbplib.text.windows import encode, make_windows, scored_rows
 
 
 def corpus_facts(corpus, family=None):
-    """What a corpus holds: documents, the sources they are from, and what of its text each source gives.
+    """What a corpus holds, as JSON can hold it: documents, the sources they are from, and what each source gives.
 
-    Args:
-        corpus: a settings.Corpus. family: a name or record; its tokenizer and window count what the paper's protocol
-            scores. Embedded text is counted as the embedded families read it where none is given, other text by
-            characters.
-    Returns:
-        dict that JSON can hold. largest_share is the largest source's share of the scored tokens (of the characters
-        where `tokens_of` is None), effective_sources 1 / sum of squared shares. None stands for what is not known:
-        everything counted, where the text of a hub's corpus is not here yet.
-    Cost: the text is read and tokenised; text of packages is gathered once.
+    family: whose tokenizer and window count what the paper's protocol scores; embedded text is counted as the embedded
+    families read it where none is given, other text by characters. largest_share is the largest source's share of
+    these, effective_sources 1 / sum of squared shares. None: the text of a hub's corpus is not here yet.
     """
     if family is None and corpus.source == "embedded":
         family = next((f for f in known("family") if f.embedded), None)

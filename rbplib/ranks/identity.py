@@ -1,11 +1,9 @@
 """What a rank table is known by: the content that decides its rows. Its place follows from that; names are labels."""
 
-import hashlib
-import json
 from functools import partial
 from pathlib import Path
 
-from rbplib.inputs import InputError, check_choice, check_name
+from rbplib.inputs import InputError, check_choice, check_name, digest
 from rbplib.models.files import folder_digest
 from rbplib.models.sizes import window_length
 from rbplib.settings import PROTOCOLS, Corpus, default_corpora, load_corpus, load_family, one_each, results_dir
@@ -16,10 +14,7 @@ DECIDE = ("sample", "protocol", "window", "measuring", "requested_dtype", "head_
 
 
 def asked(family, models=None, corpora=None, protocol="paper"):
-    """(Family, its Models, Corpora) for names or paths; all models, and the default corpora, where none are given.
-
-    Raises InputError: unknown names, or two corpora of one name.
-    """
+    """(Family, its Models, Corpora) for names or paths; all models, and the default corpora, where none are given."""
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(m) for m in models] if models else family.models
@@ -39,16 +34,13 @@ def counted_corpus(family, corpus):
 
 
 def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
-    """Record entries that make a table the one asked for: the one place that says so.
+    """{model name: list of dicts, one per corpus}: the record entries that make a table the one asked for.
 
-    Args:
-        family, models, corpora: records of settings. samples: the corpora's Documents, in place of their own.
-        dtype, head_dtype: names, of the weights (None: the models' own) and of the head's product.
-    Returns:
-        {model name: list of dicts, one per corpus}. A model is known by its folder's digest, or by its id on the hub;
-        text by its digest. Of a hub's text the definition is known before it is fetched; the sample that is kept here
-        then has to be the table's as well.
-    Cost: one reading of the text, and hashing of local models, whose large files are remembered.
+    A model is known by its folder's digest, or by its id on the hub; text by its digest. Of a hub's text the definition
+    is known before it is fetched; the sample that is kept here then has to be the table's as well.
+
+    samples: the corpora's Documents, in place of their own. dtype, head_dtype: names, of the weights (None: the models'
+    own) and of the head's product. Cost: one reading of the text, and hashing of local models.
     """
     shared = {"protocol": protocol, "window": window_length(family), "measuring": MEASURING, "head_dtype": head_dtype}
     texts = [text_known(c, s) for c, s in zip(corpora, samples or [None] * len(corpora), strict=True)]
@@ -76,8 +68,3 @@ def ranks_path(record, results=None):
     suffix = "" if record["protocol"] == "paper" else f".{record['protocol']}"
     folder = Path(results or results_dir()) / "ranks" / record["family"] / record["model"]
     return folder / f"{record['corpus']}{suffix}-{key}.parquet"
-
-
-def digest(value):
-    """SHA-256 of what JSON holds, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

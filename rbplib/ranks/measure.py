@@ -18,11 +18,11 @@ import torch
 from tqdm import tqdm
 
 import rbplib
-from rbplib.inputs import InputError, complain, one_at_a_time, remove_left, sweep
+from rbplib.inputs import InputError, complain, digest, one_at_a_time, remove_left, sweep
 from rbplib.models import load as loading
 from rbplib.models.devices import choose_threads
 from rbplib.ranks.engine import sequence_ranks
-from rbplib.ranks.identity import asked, digest, expected, ranks_path
+from rbplib.ranks.identity import asked, expected, ranks_path
 from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
 from rbplib.settings import results_dir
 from rbplib.text.corpora import load_documents

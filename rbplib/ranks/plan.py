@@ -30,15 +30,11 @@ READ = 1_000_000_000  # bytes of weights read and hashed per second
 
 
 def plan_family(family, models=None, corpora=None, protocol="paper", device=None, dtype=None, results=None):
-    """Estimates for a measurement, as a dict that JSON can hold.
+    """Estimates for a measurement, as JSON can hold them: times in seconds, sizes in bytes; None where something cannot
+    be known without the network.
 
-    Args:
-        as `measure`; device may also be the name of a GPU that is not here, one of GPUS.
-    Returns:
-        {"family", "protocol", "device", "window", "flops_per_s", "models": [...], "corpora": [...], "total": {...}};
-        times in seconds, sizes in bytes; None where something cannot be known without the network.
-    Raises:
-        InputError: unknown names, or a device that is not here.
+    Arguments are those of `measure`; device may also be the name of a GPU that is not here, one of GPUS.
+    Raises InputError: unknown names, or a device that is not here.
     Cost: the configurations, and a second of matrix products, or for small models that are here one batch of each.
     """
     family, models, corpora = asked(family, models, corpora, protocol)

@@ -19,15 +19,10 @@ QUANTISED = {name: (name, "float32") for name in ("Q8_0", "Q4_1", "Q4_0")}  # we
 
 
 def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)):
-    """Rank tables of a family's models under several precisions, measured where missing.
+    """{condition: list of RankTable, smallest model first} of a family on a corpus's first documents, measured where
+    missing, one forward pass per condition; kept under results/precision/, apart from other tables.
 
-    Args:
-        family, corpus: names or paths.
-        documents: only the first so many of the corpus sample.
-        conditions: out of CONDITIONS and QUANTISED.
-    Returns:
-        {condition: list of RankTable, smallest model first}. Kept under results/precision/, apart from other tables.
-    Cost: one forward pass per condition; half precision is no faster on a CPU.
+    conditions: out of CONDITIONS and QUANTISED.
     """
     sample, found = load_documents(corpus), {}
     some = [replace(sample, texts=sample.texts[:documents], units=sample.units[:documents])]  # but the whole's digest

@@ -21,12 +21,9 @@ def export_family(
 ):
     """Write the counts file of a measured family, and of the models that tell how its trainings differ where measured.
 
-    Args:
-        grid: the k at which hits are counted, as a function of the size of the vocabulary. ks: further ones, also for
-            runs. by: who measured. anonymous: number the sources of text in place of their names. exported: when, by
-            default today.
-    Raises:
-        InputError: a model without a table, or the file cannot be written.
+    grid: the k at which hits are counted, as a function of the size of the vocabulary. ks: further ones, also for runs.
+    by: who measured. anonymous: number the sources of text in place of their names. exported: when; today.
+    Raises InputError: a model without a table, or the file cannot be written.
     """
     family, _, corpora = asked(family, None, corpora, protocol)
     found = {"family": [family_tables(family, c, protocol, results)[0] for c in corpora]}

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.inputs import one_at_a_time
+from rbplib.inputs import digest, one_at_a_time
 from rbplib.settings import Corpus, InputError, atomic_path, load_corpus, nearest, results_dir, root, write_text
 from rbplib.text import packages
 from rbplib.text.files import KNOWN, ParquetRows, open_rows, text_files, text_suffix
@@ -132,8 +132,7 @@ def sample_path(corpus):
         request, name = definition(corpus), corpus.name
     else:
         request, name = [corpus.kind, corpus.documents, corpus.seed, packages.state(corpus.kind)], corpus.kind
-    key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
-    return results_dir() / "corpora" / f"{name}-{key}.json"
+    return results_dir() / "corpora" / f"{name}-{digest(request)[:16]}.json"
 
 
 def definition(corpus):

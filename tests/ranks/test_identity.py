@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rbplib.__main__ import main
+from rbplib.inputs import digest
 from rbplib.models import files
 from rbplib.ranks import measure as m
-from rbplib.ranks.identity import asked, digest, expected, ranks_path
+from rbplib.ranks.identity import asked, expected, ranks_path
 from rbplib.ranks.stored import COLUMNS, RECORD_KEY, digests, read_ranks, write_ranks
 from rbplib.ranks.table import measured, measured_families
 from rbplib.settings import InputError, load_corpus, load_family
