@@ -101,7 +101,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     if "line" not in laws:
         few = f"it takes three sizes whose losses exist and differ, and {len(part.S)} of {len(loss.S)} models have one"
         raise InputError(f"{loss.family} on {loss.corpus} gives no forecast of {loss.name}: {few}.")
-    (variance, _, known), sources = part.training_variance(), 0.0
+    (variance, _, known), sources = part.training_variance, 0.0
     least = np.sqrt(variance) if known else 0.0
     if (drawn := part.resampled(n_bootstrap, seed)) is not None:
         line = ESTIMATORS[FORMS["line"]]

@@ -136,9 +136,10 @@ class Loss:
 
         What the choice of text makes of their differences is taken off.
         """
-        found, text, df = self.training_variance()
+        found, text, df = self.training_variance
         return float(np.sqrt(max(found - text, 0.0))) if df else np.nan, df
 
+    @cached_property
     def training_variance(self):
         """(variance of y between trainings of one size, the text's part in it by the jackknife, degrees of freedom)."""
         return (np.nan, np.nan, 0) if self.repeats is None else self.repeats.variance_of_a_size

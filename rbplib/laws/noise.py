@@ -57,7 +57,7 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     slope, _, r2 = line(exact + y - law.y, x)
     sd = y.std(axis=0)
     deff = nothing if loss.misses is None else (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
-    variance, shared, df = loss.training_variance()
+    variance, shared, df = loss.training_variance
     if df and law.noise_sd > 0:  # as the lack-of-fit test: the text's part of that variance counts once, and it is a t
         rng, text = np.random.default_rng(seed), np.sqrt(max(1 - shared / law.noise_sd**2, 0.0))
         scale = np.sqrt(variance * df / rng.chisquare(df, len(y)))

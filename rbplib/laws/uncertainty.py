@@ -88,7 +88,7 @@ def model_intervals(kind, part, params, residuals, level):
 
 def training_intervals(kind, part, params, found, level):
     """{parameter: (low, high)}: sources and trainings as two independent noises, a test of `exceeding` turned round."""
-    (variance, shared, df), x = part.training_variance(), np.log(part.S)
+    (variance, shared, df), x = part.training_variance, np.log(part.S)
     if found is None or not df or not np.isfinite(params).all():
         return named(kind)
     jacobian = kind.jacobian(params, x, x.mean())
@@ -160,7 +160,7 @@ def scatter_beyond_noise(kind, part, params, residuals, residual_sd, drawn):
     points, y = np.isfinite(residuals), None if drawn is None else drawn.y
     whole = None if y is None else y[np.isfinite(y).all(axis=1)][:, points]
     spare = int(points.sum()) - len(params)
-    variance, shared, df = part.training_variance()
+    variance, shared, df = part.training_variance
     found = Scatter(residual_sd, training_sd=float(np.sqrt(max(variance - shared, 0))), training_df=df)
     if whole is None or spare < 1 or len(whole) < 0.5 * len(y) or not np.isfinite(params).all():
         return found

@@ -74,7 +74,7 @@ def entropy_cases(curves, ks):
         if (spare := len(np.unique(x)) - 3) < 1 or np.ptp(y) == 0:
             continue
         squares = np.sum((y - np.polyval(np.polyfit(x, y, 2), x)) ** 2)
-        variance, _, df = max((loss.training_variance() for _, loss in pairs), key=itemgetter(2))
+        variance, _, df = max((loss.training_variance for _, loss in pairs), key=itemgetter(2))
         case = SimpleNamespace(corpus=corpus, k=k, models=len(x), r2=1 - squares / np.var(y) / len(y))
         case.sd, case.times = np.sqrt(squares / spare), np.sqrt(squares / spare / variance)
         case.p_of_one_curve = float(fdtrc(spare, df, case.times**2)) if df else np.nan

@@ -33,7 +33,7 @@ def trained_on_own_text():
 
 def test_the_texts_part_in_the_scatter_of_trainings_is_the_jackknifes():
     loss = trained_on_own_text()
-    variance, text, df = loss.training_variance()
+    variance, text, df = loss.training_variance
     again, U = loss.repeats, 60
     y = []  # log losses without one source
     for source in range(U):
@@ -117,7 +117,7 @@ def test_the_texts_noise_counts_once_beside_trainings():
     """Trainings are measured on the same text: what it makes of their scatter is taken off the text's own noise."""
     loss = trained_on_own_text()
     law, drawn, jacobian = fit(loss, n_bootstrap=400), loss.resampled(400, 42), np.column_stack([-X, X**0])
-    (variance, shared, df), spare = loss.training_variance(), 4
+    (variance, shared, df), spare = loss.training_variance, 4
     covariance, projector = np.cov(drawn.y, rowvar=False), np.eye(6) - jacobian @ np.linalg.pinv(jacobian)
     noise = np.trace(projector @ covariance) / spare
     assert 0.2 * noise < shared < noise
