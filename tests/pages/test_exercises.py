@@ -5,9 +5,12 @@ import json
 import re
 import shutil
 import subprocess
+from math import log
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "book" / "exercises.md", *sorted((ROOT / "book" / "derivations").glob("*.md"))]
@@ -78,6 +81,43 @@ def test_the_answer_of_a_field_is_printed_by_the_solution(label):
         value, within = (float(x.split()[0]) for x in answer.split(" ± "))
         assert any(abs(abs(x) - value) <= within / 2 for x, _ in numbers(printed)), field
         assert within <= 0.05 * abs(value), field
+
+
+ANSWERS = {  # of the fields on pages of results, in their order, computed
+    "01_metric": [sum(p > 0.2 for p in (0.3, 0.3, 0.2, 0.1, 0.1)) + 1],
+    "02_top1_law": [10**-0.05],
+    "03_moderate_k": [0.23 / (log(1e6) - log(1e4))],
+    "04_large_k": [25**-0.5],
+    "05_k_dependence": [1000 / 50257 * 4096],
+    "06_emergence": [0.9**20],
+    "07_two_laws": [-log(1 / 2)],
+    "08_rank_distribution": [1 / sum(1 / R for R in (1, 2, 3, 4))],
+    "09_families": [t.ppf(0.975, 4) * 0.01 / 5**0.5],
+    "10_published": [-log(0.6)],
+    "11_precision": [float(np.spacing(np.float16(10)))],
+    "13_findings": [min(n for n in range(13) if n / 12 >= 0.8), max(n for n in range(13) if n / 12 <= 0.2)],
+    "14_coverage": [100 * (0.95 * 0.05 / 400) ** 0.5],
+    "15_appendix": [65.192 / 12.892**2, 1 / (2 * 12.892**2)],
+    "16_new_text": [100**0.050 / 100**0.044],
+    "17_real_model": [3.2 / log(2) / 2.5],
+    "18_authors_figures": [(320_000 / 10_000) ** -0.5],
+    "19_tokens": [0.5**0.3, 100**0.5],
+    "20_published_tokens": [0.8**3],
+    "21_models_and_text": [100 * 64 * 4096 / (64 * 4096 + 200_000), 8e6 / 2e5],
+    "22_reproduced": [(0.025 * 0.975 / 10_000) ** 0.5 / norm.pdf(norm.isf(0.025))],
+}
+SOLVED = r":::\{admonition\} Exercise\n(.*?)\n:::\n+:::\{admonition\} Solution\n:class: dropdown\n(.*?)\n:::"
+
+
+@pytest.mark.parametrize("page", sorted(p.stem for p in (ROOT / "notebooks").glob("[0-9]*.md")))
+def test_the_answer_of_a_field_on_a_page_of_results_is_right_and_its_solution_says_it(page):
+    text = (ROOT / "notebooks" / f"{page}.md").read_text(encoding="utf-8")
+    fields = [(f, solution) for task, solution in re.findall(SOLVED, text, re.S) for f in FIELD.findall(task)]
+    assert len(fields) == text.count("{check}") == len(ANSWERS.get(page, []))
+    for (field, solution), answer in zip(fields, ANSWERS.get(page, []), strict=True):
+        value, within = (float(x.split()[0]) for x in field.rpartition(" = ")[2].split(" ± "))
+        assert abs(answer - value) <= within / 2 and within <= 0.05 * value, field
+        assert any(abs(x - value) <= within / 2 for x, _ in numbers(solution)), field
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the page's script")

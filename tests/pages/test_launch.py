@@ -1,5 +1,6 @@
 """Launch buttons appear where CITATION.cff names a repository, lead to notebooks/, and nowhere else."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -40,3 +41,6 @@ def test_buttons_follow_the_one_place_that_names_the_repository(tmp_path, addres
     )
     assert [place in html for place in places] == [bool(address)] * 2
     assert ("mybinder" in html) == ("colab" in html.lower()) == bool(address)
+    prose = (tmp_path / "out/index.html").read_text()  # nothing on it can be run: at most it tells where the source is
+    assert not re.search("mybinder|colab|launch-buttons", prose)
+    assert ('title="Source repository"' in prose) == ("github.com/someone/paper" in prose) == bool(address)
