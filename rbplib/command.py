@@ -103,8 +103,8 @@ def law_report(law, bend):
     said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
     return row, [
         f"{law.family} on {law.corpus}, k = {law.k}: alpha {said['alpha']}, R2 {said['r2']}",
-        f"  95% interval over sources {said['ci_tokens']}, over documents {said['ci_documents']}",
-        f"  with the scatter between trainings {said['ci_trainings']}, from models {said['ci_models']}",
+        f"  95% intervals: other text {said['ci_tokens']}, as if documents were independent {said['ci_documents']}",
+        f"  other text and trainings {said['ci_trainings']}, other sizes {said['ci_models']}",
         f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
         f"  curvature {said['curvature']} {said['ci_curvature']}",
         f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",

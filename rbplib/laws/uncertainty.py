@@ -212,6 +212,6 @@ def doubts(kind, loss, params, enough, undefined, tokens):
         "at a bound": at_bound,
         "too few documents": loss.n_documents < MIN_DOCUMENTS,
         "too few sources": loss.n_sources < MIN_DOCUMENTS <= loss.n_documents,
-        "no interval over sources": undefined > 0 and not np.isfinite(tokens["alpha"]).all(),
+        "no interval of other text": undefined > 0 and not np.isfinite(tokens["alpha"]).all(),
     }
     return tuple(name for name, holds in found.items() if holds)

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED
+from rbplib.pages.numbers import share
 from rbplib.pages.prose import MARKS, Values, say
 from rbplib.pages.recorded import judged_numbers
 from rbplib.pages.rules import CASES, CONDITIONS, Claim, all_claims
 from rbplib.settings import InputError
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-LINKED = ("claim",)  # columns of `finding_frame` that hold safe HTML
 SEEN = ("verdict", "claim", "paper", "ours")  # those that a page has room for
 
 
@@ -57,8 +57,13 @@ def text_not_rejected(case):
     return np.nan if case.explained_by == NOT_TESTED else float(case.explained_by in EXPLAINED[:2])
 
 
+def times_around(case):
+    """The interval of `runs.RunGap.times`."""
+    return np.power(10.0, case.interval)
+
+
 # Numbers that are no field of a case.
-COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected)}
+COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around)}
 
 
 def measure(name, case):
@@ -95,7 +100,7 @@ def judged(rule, cases, short=False):
         cases = [c for c in cases if holds(rule.among, c)]
     found = [holds(rule.holds, c) for c in cases] if rule.holds else []
     held = [h for h in found if h is not None]
-    count, fails = (f"{sum(h == told for h in held)} of {len(held)}" for told in (True, False))
+    count, fails = (share(sum(h == told for h in held), len(held)) for told in (True, False))
     words = Words(cases, count=count, fails=fails, k=", ".join(map(str, rule.ks)))
     return Judged(
         rule=rule,
@@ -110,14 +115,15 @@ def judged(rule, cases, short=False):
 
 
 class Words(dict):
-    """What a claim's sentence is filled from: what is given, and any number of the cases as Values."""
+    """What a claim's sentence is filled from: what is given, and numbers of the cases, with intervals, as Values."""
 
     def __init__(self, cases, **given):
         super().__init__(given)
         self.cases = cases
 
     def __missing__(self, name):
-        return Values([measure(name, case) for case in self.cases])
+        name, _, around = name.partition(" with ")
+        return Values(*([measure(n, case) for case in self.cases] for n in (name, around) if n))
 
 
 def judge(page, **evidence):
@@ -152,16 +158,24 @@ def findings(part, evidence):
 
 
 def finding_frame(found):
-    """The table of the page; the book resolves the names of pages. LINKED columns are safe HTML."""
+    """The table of the page, plain: its columns are those of the CSV."""
     return pd.DataFrame(
         {
             "verdict": f.verdict,
-            "claim": f'<a href="page:{f.rule.pages[0]}">{html.escape(f.claim)}</a>'
-            + f"<br><small>rule: {html.escape(f.rule.bound)}</small>" * bool(f.rule.bound),
+            "claim": f.claim,
+            "rule": f.rule.bound,
             "paper": f"{f.rule.paper} ({f.rule.place})",
             "ours": f.ours,
             "basis": f.rule.basis,
             "what would change it": f.rule.changes,
+            "page": f.rule.pages[0],
         }
         for f in found
     )
+
+
+def linked(frame):
+    """The claims of a `finding_frame` with their rules as safe HTML; the book resolves the names of pages."""
+    rules = [f"<br><small>rule: {html.escape(rule)}</small>" * bool(rule) for rule in frame["rule"]]
+    claims = zip(frame["page"], frame["claim"], rules, strict=True)
+    return [f'<a href="page:{page}">{html.escape(claim)}</a>{rule}' for page, claim, rule in claims]

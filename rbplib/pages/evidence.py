@@ -23,19 +23,7 @@ from rbplib.text.packages import TRAINED
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
-KINDS = (
-    "laws",
-    "new_laws",
-    "recurrent",
-    "far",
-    "far_drops",
-    "rises",
-    "runs",
-    "run_laws",
-    "pairs",
-    "contests",
-    "ladders",
-)
+KINDS = "laws new_laws recurrent far far_drops rises runs run_laws pairs contests ladders".split()
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
 
@@ -167,16 +155,15 @@ def risen(change, interval):
 
 
 def exponent_pair(frame, gap):
-    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side.
+    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more: of the last than of the first.
 
     Args:
         frame: from `law_tables.loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
     """
     alpha = tuple(frame["alpha"])
-    ends = tuple(frame.loc[0, ["difference: low", "difference: high"]])  # of the first exponent less the last
-    return SimpleNamespace(
-        alpha=alpha, ratio=frame.loc[0, "ratio"], interval=ends, gap=gap, largest_gap=np.abs(gap).max()
-    )
+    low, high = frame.loc[0, ["difference: low", "difference: high"]]  # of the first exponent less the last
+    found = {"alpha": alpha, "ratio": frame.loc[0, "ratio"], "interval": (low, high), "largest_gap": np.abs(gap).max()}
+    return SimpleNamespace(**found, gap=gap, more=alpha[-1] - alpha[0], around=(-high, -low))
 
 
 def contested(result, fits):

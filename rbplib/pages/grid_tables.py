@@ -104,7 +104,8 @@ def exponent_cases(found, losses):
             lines += [SimpleNamespace(**place, r2=law.r2, worst_residual=law.worst_residual) for law in laws]
             if len(laws) > 1:
                 ends = {"first": laws[0].alpha, "last": laws[-1].alpha, "growth": laws[-1].alpha / laws[0].alpha}
-                cases.append(SimpleNamespace(**place, **ends))
+                around = {"first_around": laws[0].ci_models, "last_around": laws[-1].ci_models}
+                cases.append(SimpleNamespace(**place, **ends, **around))
     return {"grid_exponents": cases, "grid_lines": lines}
 
 
@@ -118,6 +119,7 @@ def ratio_cases(found, k):
         if len(ratio) > 1:
             first, last = float(ratio[0]), float(ratio[-1])
             ends = {"first": first, "last": last, "nearer": abs(first - 1) - abs(last - 1)}
+            ends |= {"first_around": tuple(band[:, 0]), "last_around": tuple(band[:, -1])}
             cases.append(SimpleNamespace(corpus=corpus, D=list(told), ratio=ratio, band=band, **ends))
     return cases
 

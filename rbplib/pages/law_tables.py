@@ -42,9 +42,6 @@ def _row(loss, law, curve):
         "k": float(law.k) if law.k else np.nan,
         "k / |V|": law.k / curve.vocab_size if law.k else np.nan,
         **law_columns(law),
-        **ends(law.ci_trainings, "and trainings: "),
-        "largest residual (%)": 100 * law.worst_residual,
-        "explained by": law.explained_by,
         "noise p": law.noise_p,
         "sd around the line": law.residual_sd,
         "sd: sources": law.noise_sd,
@@ -196,10 +193,11 @@ def share_frame(curves, ks, n_bootstrap=10_000, seed=42):
     return pd.DataFrame(rows, columns=columns)  # the columns are there even where no corpus is large enough
 
 
-def gap_frame(gaps):
-    """One row per `runs.RunGap`: powers of ten; in words where there was no success."""
+def gap_frame(gaps, **place):
+    """One row per `runs.RunGap`, after what `place` says of all: powers of ten; in words where there was no success."""
     return pd.DataFrame(
         {
+            **place,
             "k": g.k,
             "N": g.N,
             "places": g.places,

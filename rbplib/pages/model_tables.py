@@ -17,9 +17,11 @@ def models_behind(tables, families=(), corpora=(), protocol="paper"):
     again = {(f.repeats, c): t for f in own if f.repeats for c, t in repeated(f, corpora, protocol).items()}
     own += map(load_family, dict.fromkeys([*(name for name, _ in again), *GRID]))
     tokens, found = {(f.name, m.name): m.tokens for f in own for m in f.models}, {}
-    ids = {t.record["model_id"] for some in tables.values() for t in some}  # a ladder's own are among its repeats
-    for part, places in {"ladder": tables, "repeat": again, "grid": measured_families(GRID, KINDS)}.items():
-        for r in (t.record for some in places.values() for t in some):
-            if part != "repeat" or r["model_id"] not in ids:
-                found.setdefault((part, r["family"], r["model"]), r)
+    places = {"ladder": tables, "repeat": again, "grid": measured_families(GRID, KINDS)}
+    records = [(part, t.record) for part, where in places.items() for some in where.values() for t in some]
+    alike = {r["columns_sha256"] for part, r in records if part == "ladder"}  # one training may have two names
+    once_more = {(r["family"], r["model"]) for part, r in records if part != "ladder" and r["columns_sha256"] in alike}
+    for part, r in records:
+        if part == "ladder" or (r["family"], r["model"]) not in once_more:
+            found.setdefault((part, r["family"], r["model"]), r)
     return [(part, r, tokens.get((family, model))) for (part, family, model), r in found.items()]

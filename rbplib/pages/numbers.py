@@ -8,6 +8,7 @@ import numpy as np
 from rbplib.laws.uncertainty import EXPLAINED
 
 ZERO = 1e-9  # differences of float64 numbers leave as much
+NO_INTERVAL = "(no interval)"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -31,9 +32,15 @@ def number(x, digits=3):
 
 
 def interval(ends, digits=3):
-    """[lo, hi] with both ends to the same digits."""
+    """[lo, hi] with both ends to the same digits, or that there is none."""
     lo, hi = ends
-    return f"[{number(lo, digits)}, {number(hi, digits)}]"
+    told = f"[{number(lo, digits)}, {number(hi, digits)}]"
+    return NO_INTERVAL if told == "[–, –]" else told
+
+
+def share(part, whole):
+    """So many of so many, in words; of nothing there is no case."""
+    return f"{part} of {whole}" if whole else "no case"
 
 
 def p_value(p):
@@ -53,20 +60,23 @@ class Shown(float):
 
 
 class Values:
-    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, {name.told}, ..."""
+    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, {name.told}, ...
 
-    def __init__(self, values):
+    around: the interval of each, which then stands beside the ends of the range.
+    """
+
+    def __init__(self, values, around=()):
         numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
         self.low, self.middle, self.high = map(Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1]))
         self.found = len(numbers)
-        self.told = f"{len(numbers)} of {len(values)}"
-        self.zeros, self.others = (f"{np.sum((numbers == 0) == zero)} of {len(numbers)}" for zero in (True, False))
+        self.told, self.around = share(len(numbers), len(values)), dict(zip(values, around, strict=False))
+        self.zeros, self.others = (share(np.sum((numbers == 0) == zero), len(numbers)) for zero in (True, False))
         names = Counter(v for v in values if isinstance(v, str))
         self.names = ", ".join(sorted(names))
         known = sorted(names, key=[*EXPLAINED, *sorted(names)].index)
         self.counts = ", ".join(f"{name} in {names[name]}" for name in known) + f" of {len(values)}"
-        ends = sorted((v for v in values if np.ndim(v)), key=lambda ends: ends[1] - ends[0])
-        self.narrowest, self.widest = (interval(ends[i]) if ends else "–" for i in (0, -1))
+        ends = sorted((v for v in values if np.ndim(v) and np.isfinite(v).all()), key=np.ptp)
+        self.narrowest, self.widest = (interval(ends[i] if ends else (np.nan, np.nan)) for i in (0, -1))
 
     @property
     def range(self):
@@ -78,7 +88,10 @@ class Values:
 
     def between(self, how):
         """Both ends; one number where there is one alone."""
-        low, high = (format(end, how) for end in (self.low, self.high))
+        low, high = (
+            format(end, how) + (f" {interval(self.around[end], int(how or 3))}" if end in self.around else "")
+            for end in (self.low, self.high)
+        )
         return "no value" if not self.found else low if low == high else f"{low} to {high}"
 
     def __format__(self, how):

@@ -2,38 +2,21 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 
 from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
-from rbplib.pages.claims import all_claims, judged
+from rbplib.pages.claims import all_claims, judged, times_around
+from rbplib.pages.law_tables import gap_frame
 from rbplib.pages.prose import interval, number
 from rbplib.pages.tables import corpus_title, ends, law_columns
 
 
 def independence_frame(found):
     """Largest model, k = 10: how hits hang together; runs measured, independent, and predicted from dependence."""
-    return pd.DataFrame(
-        {
-            **c.place,
-            "RBP": c.dependence.p,
-            "lag 1": c.dependence.acf[0],
-            "ICC": c.dependence.icc,
-            "N": gap.N,
-            "log10 p_N": gap.measured,
-            "independent": gap.independent,
-            "predicted": gap.dependent,
-            **ends(gap.interval, "gap: "),
-        }
-        for c in found
-        for gap in c.runs
-    )
-
-
-def prediction_errors(found, N):
-    """(|measured - independent|, |measured - predicted|) in orders of magnitude at run length N, one pair per case."""
-    return [(abs(g.gap), abs(g.measured - g.dependent)) for c in found for g in c.runs if g.N == N and g.successes]
+    hang = [{"RBP": c.dependence.p, "lag 1": c.dependence.acf[0], "ICC": c.dependence.icc} for c in found]
+    rows = [gap_frame(c.runs, **c.place, **of) for c, of in zip(found, hang, strict=True)]
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
 def distribution_frame(found):
@@ -57,17 +40,7 @@ def distribution_frame(found):
 def breakdown_frame(found):
     """At the paper's large k, as shares of the vocabulary: the fit, and the first noise that is enough for it."""
     return pd.DataFrame(
-        {
-            **c.place,
-            "k / |V|": far.k / c.curve.vocab_size,
-            "misses, largest": far.misses,
-            "alpha": far.alpha,
-            **ends(far.ci_tokens, "other text: "),
-            **ends(far.ci_trainings, "and trainings: "),
-            "R²": far.r2,
-            "largest residual (%)": 100 * far.worst_residual,
-            "explained by": far.explained_by,
-        }
+        {**c.place, "k / |V|": far.k / c.curve.vocab_size, "misses, largest": far.misses, **law_columns(far)}
         for c in found
         for far in c.far
     )
@@ -75,16 +48,7 @@ def breakdown_frame(found):
 
 def architecture_frame(found):
     """The law at k = 1, family by family."""
-    return pd.DataFrame(
-        {
-            **c.place,
-            **law_columns(c.laws[0]),
-            **ends(c.laws[0].ci_trainings, "and trainings: "),
-            "largest residual (%)": 100 * c.laws[0].worst_residual,
-            "explained by": c.laws[0].explained_by,
-        }
-        for c in found
-    )
+    return pd.DataFrame({**c.place, **law_columns(c.laws[0])} for c in found)
 
 
 def exponent_frame(found):
@@ -108,12 +72,11 @@ def exponent_frame(found):
 
 def training_frame(family="pythia"):
     """The law in S at each published checkpoint of a family on LAMBADA."""
-    found = training_laws(family)
-    first = {"step": [p.step for p in found], "tokens (billions)": [p.rows["tokens"].iloc[0] / 1e9 for p in found]}
-    rest = pd.DataFrame(
-        [{"alpha": p.law.alpha, **ends(p.law.ci_models, "other sizes: "), "R²": p.law.r2} for p in found]
+    return pd.DataFrame(
+        {"step": p.step, "tokens (billions)": p.rows["tokens"].iloc[0] / 1e9, "alpha": p.law.alpha}
+        | {**ends(p.law.ci_models, "other sizes: "), "R²": p.law.r2}
+        for p in training_laws(family)
     )
-    return pd.concat([pd.DataFrame(first), rest], axis=1)
 
 
 STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
@@ -121,13 +84,9 @@ STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
 
 def more_words(pair):
     """By how much the exponent of -log RBP_1 is above that of cross-entropy, over other text."""
-    more, (low, high) = pair.alpha[-1] - pair.alpha[0], pair.interval  # of cross-entropy less the other
-    by = (
-        f"{number(more, 2)}, {interval((-high, -low), 2)}"
-        if more > 0
-        else f"{number(-more, 2)}, {interval(pair.interval, 2)}"
-    )
-    return f"The exponent of -log RBP_1 is {'larger' if more > 0 else 'smaller'} by {by} over other text"
+    more, ends = (pair.more, pair.around) if pair.more > 0 else (-pair.more, [-end for end in pair.around[::-1]])
+    way = "larger" if pair.more > 0 else "smaller"
+    return f"The exponent of -log RBP_1 is {way} by {number(more, 2)}, {interval(ends, 2)} over other text"
 
 
 FRONT = {  # claims of the first page: {name: (the number of a case by which the middle one is found, its words)}
@@ -142,10 +101,10 @@ FRONT = {  # claims of the first page: {name: (the number of a case by which the
         lambda x: x.gap,
         lambda x: (
             f"{x.N} hits in a row at k = {x.k} are {number(x.times, 2)} times as frequent as independence says, "
-            f"{interval(np.power(10.0, x.interval), 2)} over other text"
+            f"{interval(times_around(x), 2)} over other text"
         ),
     ),
-    "equal_exponents": (lambda x: x.alpha[-1] - x.alpha[0], more_words),
+    "equal_exponents": (lambda x: x.more, more_words),
 }
 
 

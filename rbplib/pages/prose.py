@@ -11,8 +11,8 @@ import unicodedata
 
 import numpy as np
 
+from rbplib.pages.numbers import NO_INTERVAL, interval, number, p_value
 from rbplib.pages.numbers import Values as Values
-from rbplib.pages.numbers import interval, number, p_value
 from rbplib.ranks.exchange import imported_tables
 from rbplib.settings import Corpus, InputError, load_family
 
@@ -128,7 +128,7 @@ def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fol
 
     All columns `X: low` and `X: high` are one; a status comes first.
     download: a file name under which the whole frame is offered as CSV, made from the page itself, with all digits.
-    digits: significant digits shown. safe: columns that already hold safe HTML, such as `token(...)`.
+    digits: significant digits shown. safe: {column: safe HTML shown in its place, such as `token(...)`, per row}.
     columns: those to show, by default MOST that differ from row to row. fold: show the caption until it is clicked.
     keep: bool per row, the rows to show; all are in the CSV.
     """
@@ -138,9 +138,9 @@ def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fol
 
 
 def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None):
-    told = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
-    frame = told.assign(**{name: frame[name] for name in safe})
-    rows = list(map(joined, (frame if keep is None else frame[np.asarray(keep, bool)]).to_dict("records")))
+    frame = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
+    seen = frame.assign(**dict(safe))
+    rows = list(map(joined, (seen if keep is None else seen[np.asarray(keep, bool)]).to_dict("records")))
     empty = [joined(dict.fromkeys(frame.columns))]
     chosen, alike = choose(rows or empty, columns, safe)
     body = "".join(f"<tr>{''.join(_cell(row[n], n, digits, n in safe) for n in chosen)}</tr>" for row in rows)
@@ -183,7 +183,8 @@ def choose(rows, columns, safe):
 def _cell(value, name, digits, safe):
     """One cell: a number with the whole of it to sort by, or text; a short name and an interval are not broken."""
     if isinstance(value, dict):
-        lines = "".join(f"<div>{html.escape(of)} <span>{interval(x, digits)}</span></div>" for of, x in value.items())
+        known = [(of, told) for of, x in value.items() if (told := interval(x, digits)) != NO_INTERVAL]
+        lines = "".join(f"<div>{html.escape(of)} <span>{told}</span></div>" for of, told in known) or "–"
         return f'<td class="num many" data-sort="{float(next(iter(value.values()))[0])!r}">{lines}</td>'
     if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
         told = p_value(value).removeprefix("p ").removeprefix("= ") if name == "p" else number(value, digits)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
+from scipy.special import ndtr, stdtrit
 
 from rbplib.distributions import gpt2, lognormal
 from rbplib.distributions.lognormal_fit import predicted_ratio
@@ -14,7 +14,6 @@ from rbplib.laws.forecast import held_out_forecasts, published_losses, tried
 from rbplib.pages import appendix
 from rbplib.pages.law_tables import form_frame
 
-WORDS = ("-log acc", "log ppl")  # both losses of the last words of LAMBADA
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
 
@@ -25,6 +24,12 @@ def reversed_slope(figure):
     return [SimpleNamespace(of=of, noise_p=float(p), **shared) for of, p in tests.items() if figure.alpha < 0]
 
 
+def word_pair(family):
+    """The exponent of -log acc over that of log ppl, both losses of the last words of LAMBADA, with its interval."""
+    ratio, around = ladders.exponent_ratio(*(ladders.published_law(family, of).law for of in ("log ppl", "-log acc")))
+    return SimpleNamespace(family=family, ratio=ratio, around=around)
+
+
 def published_numbers(n_tokens=gpt2.N_TOKENS):
     """{kind: cases} of what the authors and others published; nothing of it was measured here.
 
@@ -32,6 +37,7 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     """
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     slope, _, r2 = line(np.log(loss), np.log(S))
+    half = stdtrit(len(S) - 2, 0.975) * abs(slope) * np.sqrt((1 / r2 - 1) / (len(S) - 2))
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
     _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0  # both sides rounded; on one support as well
     along = ladders.training_laws("pythia")
@@ -40,7 +46,7 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     lam, beta = lognormal.natural(*gpt2.PRINTED)
     local = lognormal.local_exponents(lam, beta)
     kinds = {
-        "refit": {"slope": slope, "r2": r2},
+        "refit": {"slope": slope, "r2": r2, "around": (slope - half, slope + half)},
         "appendix": {
             "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
             "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
@@ -55,11 +61,10 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
     by_size = [ladders.published_law(name) for name in published.families() if "shots" not in name]
     forms = form_frame(by_size)  # a line says too little of a larger model under whose loss there is a floor: below 0
-    both = {n: [ladders.published_law(n, of).law.alpha for of in WORDS] for n in published.families(WORDS[1])}
     for name, text in (("fixed", ladders.FIXED), ("grows", ladders.GROWS)):
         forms[name] = forms["line, 1 out"].where(forms["text"] == text)
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
-        "word_pairs": [SimpleNamespace(family=n, ratio=first / other) for n, (first, other) in both.items()],
+        "word_pairs": [*map(word_pair, published.families("log ppl"))],
         "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
         "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
         "published_forecasts": tried(held_out_forecasts(published_losses())),

@@ -47,13 +47,6 @@ def zipf_words(lead, fits):
     return f"{number(1000 * abs(lead))} {'ahead of' if lead > 0 else 'behind'} Zipf."
 
 
-def worst_misfit(pairs, ks):
-    """(largest |fitted - measured RBP_k| over (RankTable, RankDistribution) pairs, the k used): those on 1..V."""
-    used = [k for k in ks if all(1 <= k <= len(fit.pmf) for _, fit in pairs)]
-    gaps = [abs(fit.rbp(k) - table.hits([k]).sum() / len(table)) for table, fit in pairs for k in used]
-    return max(gaps, default=np.nan), used
-
-
 def vuong_frame(table, fits, pairs):
     """Vuong's statistic of pairs of candidates on the tokens of a table, clustered by source and not, if not nested."""
     tests = [(a, b, vuong(fits[a], fits[b], table)) for a, b in pairs]

@@ -7,12 +7,31 @@ from string import Formatter
 
 import numpy as np
 
+from rbplib.pages.numbers import number
 from rbplib.settings import InputError, given, held, nearest, read_yaml
 
-BASIS = ("measured", "published results", "inference from figures", "exact sums", "proved")
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
-NUMBERS = {  # of a rule, in words; others are shown by their names
+NUMBERS = {  # of a rule, in words
+    "r2": "R²",
+    "r2_drop": "the fall of R²",
+    "log_size_r2": "R² against log S",
+    "lead_of_log_size": "its lead over R² against S",
     "alpha": "the exponent",
+    "slope": "the slope",
+    "in_tokens": "the exponent in tokens",
+    "growth": "the exponent at the most tokens over that at the fewest",
+    "local_ratio": "the ratio of local exponents",
+    "misfit": "the largest miss of RBP_k",
+    "lack_of_fit_p": "p of the scatter",
+    "noise_p": "p of the noise",
+    "p_of_one_curve": "p of one curve through all models",
+    "lead_kept": "the part of the printed lead that is left",
+    "lean": "the error of the line, on the side that the claim names,",
+    "given": "the part of the difference that the form gives",
+    "better_beyond_the_spread": "it is better by more than the spread",
+    "sum_over_product": "the error of the sum over that of the product",
+    "kaplan_over_sum": "the error of Kaplan's form over that of the sum",
+    "trend": "the rank correlation",
     "not_rejected": "no noise known rejects it at 5%",
     "text_not_rejected": "the choice of text does not reject it at 5%",
     "beyond_noise": "the difference beyond the noise of the text",
@@ -74,16 +93,13 @@ class Claim:
         """What `holds` asks, in words; a mark that must be 1 is its name alone, and nothing where a proof decides."""
 
         def ends(word, bound):
-            low, *high = map("{:g}".format, np.atleast_1d(bound))
+            low, *high = (number(x, 1) if "e" in f"{x:g}" else f"{x:g}" for x in np.atleast_1d(bound))
             return f"equal to {low}" if [low] == high else " and ".join([f"{word} {low}", *high])
 
         told = []
         for name, conditions in (self.holds or {}).items():
             words = " and ".join(ends(*one) for one in conditions.items())
-            told.append(
-                NUMBERS.get(name, name.replace("_", " ").replace("r2", "R²"))
-                + f" {words}" * (conditions != {"at least": 1})
-            )
+            told.append(NUMBERS.get(name, name.replace("_", " ")) + f" {words}" * (conditions != {"at least": 1}))
         return ", ".join(told)
 
 

@@ -52,13 +52,10 @@ def ends(interval, of=""):
 
 
 def law_columns(law):
-    """What every table of laws says of one: exponent, both 95% intervals, R²."""
-    return {
-        "alpha": law.alpha,
-        **ends(law.ci_tokens, "other text: "),
-        **ends(law.ci_models, "other sizes: "),
-        "R²": law.r2,
-    }
+    """What every table of laws says of one: exponent, 95% intervals, R², how far it is off, what is enough for that."""
+    row = {"alpha": law.alpha, **ends(law.ci_tokens, "other text: "), **ends(law.ci_trainings, "and trainings: ")}
+    row |= {**ends(law.ci_models, "other sizes: "), "R²": law.r2}
+    return row | {"largest residual (%)": 100 * law.worst_residual, "explained by": law.explained_by}
 
 
 def line_words(laws, bound=None):
@@ -182,10 +179,11 @@ def worst_words(laws):
 
 def held_out_table(frame):
     """`forecast.held_out_forecasts` of one family as a page shows it."""
-    names = {"models": "models fitted", "model": "held out", "horizon": "decades beyond", "low": "interval: low"}
+    names = {"models": "models fitted", "of": "left out", "horizon": "decades beyond", "low": "interval: low"}
     names |= {"high": "interval: high", "line_error": "line: error", "line_inside": "line: inside"}
     yes = {name: np.where(frame[name], "yes", "no") for name in ("inside", "line_inside")}
     shown = frame.assign(corpus=frame["corpus"].map(corpus_title), S=frame["S"].astype(int), **yes)
+    shown.insert(3, "held out", [f"{row.model}, of {row.of}" for row in frame.itertuples()])
     return shown.drop(columns=["family", "loss"]).rename(columns=names)
 
 

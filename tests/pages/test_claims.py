@@ -1,5 +1,7 @@
 """One rule per claim: what the file must hold, verdicts by count, planted cases that flip each, rows and lines."""
 
+import html
+import json
 import re
 from dataclasses import replace
 from functools import cache
@@ -16,13 +18,14 @@ from rbplib.laws.ladders import PublishedLaw
 from rbplib.laws.law import Law, Scatter, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
-from rbplib.pages import claims, evidence, grid_tables, open_questions, published_cases, rules
+from rbplib.pages import claims, evidence, grid_tables, open_questions, prose, published_cases, rules
 from rbplib.pages.law_tables import form_frame
 from rbplib.pages.loss_tables import entropy_cases
 from rbplib.settings import InputError, root
 from tests.planted import planted_grid
 
 RULES = claims.all_claims()
+BASIS = {"measured", "published results", "inference from figures", "exact sums", "proved"}
 MEASURED = [rule for rule in RULES.values() if rule.holds]
 
 
@@ -52,11 +55,14 @@ def theory(published):
 
 def test_theory_rows_are_computed_and_typed(theory):
     assert {r.verdict for r in theory} <= {"agrees", "differs", "mixed", "cannot be told"}
-    assert {r.rule.basis for r in theory} <= set(rules.BASIS)
+    assert {r.rule.basis for r in theory} <= BASIS
     ours = " ".join(r.ours for r in theory)
     assert "−3.1%" in ours and "2.4%" in ours and "0.854" in ours  # the GPT-2 pair, from exact sums
     frame = claims.finding_frame(theory)
-    assert len(frame) == len(theory) and frame["claim"].str.contains('<a href="page:').all()
+    assert len(frame) == len(theory) and all('<a href="page:' in claim for claim in claims.linked(frame))
+    text = prose.table_html(frame, "x", "x.csv", safe={"claim": claims.linked(frame)}, columns=claims.SEEN)
+    data = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
+    assert '<a href="page:' in text and "<" not in data.replace("< 0.", "") and theory[0].claim in data
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -66,7 +72,7 @@ def test_a_claim_has_a_rule_a_page_and_a_place(rule):
         folder = "book" if page.startswith("derivations/") else "notebooks"
         assert (root() / folder / f"{page}.md").is_file(), page
     assert bool(rule.section) != rule.ours
-    assert rule.basis in rules.BASIS and rule.part in ("law", "use", "theory", "")
+    assert rule.basis in BASIS and rule.part in ("law", "use", "theory", "")
     assert rule.claim and rule.paper and rule.found
     assert bool(rule.proved) == (rule.basis == "proved")
     assert rule.proved in ("", "agrees", "differs") and not (rule.holds and rule.proved)
@@ -232,7 +238,9 @@ def test_several_ranks_take_a_line_each(monkeypatch):
     assert len(said) == 4 and all("3 of 3 corpora" in s for s in said)  # k = 7 is no claim, k = 50 was not measured
     assert all(re.search(f"At k = {k}, {of}", s) for s, (of, k) in zip(said, order, strict=True))
     assert re.search(
-        r"The paper: R² at least 0.97; here: R² 0.990; holds .*rule: R² at least 0.97, the exponent above 0\.$", said[2]
+        r"The paper: R² at least 0.97; here: R² 0.990; exponents 0.0500 \[0.0400, 0.0600\] \(95%, other text\); "
+        r"holds .*rule: R² at least 0.97, the exponent above 0\.$",
+        said[2],
     )
 
 
@@ -299,6 +307,23 @@ def test_a_flat_end_needs_a_sign_over_families_that_noise_does_not_give(interval
     assert "median" not in found.ours and "over 5 families" in found.ours
 
 
+def test_every_number_of_a_rule_has_words():
+    """Rules once read 'lean above 0' and 'R2 drop above 0'; a small bound read 1e-05."""
+    asked = {name for rule in RULES.values() for name in (rule.holds or {})}
+    assert asked <= set(rules.NUMBERS) and not any("1e-" in rule.bound for rule in RULES.values())
+    assert RULES["lognormal_over_zipf"].bound == "the lead over a power law, in nats, above 1 × 10⁻⁵"
+
+
+def test_the_ends_of_a_range_carry_their_intervals():
+    laws = [law(c) for c in "abc"]
+    laws[0].alpha, laws[0].ci_tokens = 0.03, (0.02, 0.04)
+    laws[2].alpha, laws[2].ci_tokens = 0.07, (np.nan, np.nan)
+    said = claims.judged(RULES["top1_exponent"], laws, short=True).ours
+    assert said == "exponents 0.0300 [0.0200, 0.0400] to 0.0700 (no interval) (95%, other text)"
+    gap = SimpleNamespace(k=10, N=10, times=100.0, gap=2.0, interval=(1.0, 3.0))
+    assert "are 100 [10, 1,000] times" in claims.judged(RULES["independent_hits"], [gap], short=True).ours
+
+
 def test_a_page_without_a_case_says_so(monkeypatch):
     said = []
     monkeypatch.setattr(claims, "say", lambda text, name=None, **_: said.append((name, text)))
@@ -319,7 +344,10 @@ def test_ratios_of_exponents_are_those_of_rbp_over_cross_entropy():
     frame = pd.DataFrame({"alpha": [0.02, 0.03, 0.04], "difference: low": -0.03, "difference: high": -0.01})
     frame["ratio"] = 0.04 / frame["alpha"]
     pair = evidence.exponent_pair(frame, np.array([0.1]))
-    assert pair.ratio == pytest.approx(2.0)
+    assert pair.ratio == pytest.approx(2.0) and pair.more == pytest.approx(0.02) and pair.around == (0.01, 0.03)
+    assert "larger by 0.020, [0.010, 0.030] over" in open_questions.more_words(pair)
+    pair.more, pair.around = -0.02, (-0.03, -0.01)
+    assert "smaller by 0.020, [0.010, 0.030] over" in open_questions.more_words(pair)
 
 
 def test_a_slope_that_rises_must_be_noise_as_well_as_its_scatter(published):
@@ -378,6 +406,8 @@ def test_spread_ignores_what_has_no_value():
     assert f"{claims.Values([np.nan])}" == "no value"
     assert f"{claims.Values([0.0312, 0.05]):%}" == "median 4.1%, 3.1% to 5%"
     assert f"{claims.Values([0.5, 0.5])}" == claims.Values([0.5]).range == "0.500"  # no range of one number
+    assert claims.Values([]).told == claims.Values([np.nan]).others == "no case"  # once '0 of 0'
+    assert claims.Values([(np.nan, np.nan)]).widest == "(no interval)"
     assert claims.Values([1.0, np.nan, 0.0]).told == "2 of 3" and claims.Values([1.0, np.nan, 0.0]).zeros == "1 of 2"
 
 

@@ -8,15 +8,20 @@ from rbplib.pages import model_tables
 from tests.conftest import ROOT
 
 
-def table(family, model, ident):
-    return SimpleNamespace(record={"family": family, "model": model, "model_id": ident})
+def table(family, model, columns):
+    return SimpleNamespace(record={"family": family, "model": model, "columns_sha256": columns})
 
 
 def test_repeats_and_grid_are_counted_and_no_model_twice(monkeypatch):
-    """The first page once said 30 models where verdicts rest on 77 records."""
+    """The first page once said 30 models where verdicts rest on 71; then it counted six of the ladder's twice."""
     ladder = {("nano-pythia", c): [table("nano-pythia", "1.9k", "a"), table("nano-pythia", "22k", "b")] for c in "xy"}
     again = {"x": [table("nano-pythia-seeds", "1.9k", "a"), table("nano-pythia-seeds", "1.9k-43", "c")]}
-    wide = {("nano-pythia-8m", "docs"): [table("nano-pythia-8m", "1.9M", "1.9M")]}
+    wide = {("nano-pythia-8m", "docs"): [table("nano-pythia-8m", "1.9M", "d")]}
+    for corpus in (
+        "docs",
+        "x",
+    ):  # a training of the ladder's, once on a text that the ladder was not measured on
+        wide["nano-pythia-4m", corpus] = [table("nano-pythia-4m", "1.9k", "a" if corpus == "x" else "e")]
     monkeypatch.setattr(model_tables, "repeated", lambda *_: again)
     monkeypatch.setattr(model_tables, "measured_families", lambda *_: wide)
     parts, records, tokens = zip(*model_tables.models_behind(ladder), strict=True)

@@ -5,6 +5,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
@@ -85,6 +86,22 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_the_rest_
     assert (
         csv.splitlines()[0].split(",")[:3] == ["corpus", "k", "alpha"] and "1e-09" in csv and "all 14 columns" in text
     )
+
+
+def test_an_interval_that_is_not_known_is_one_dash():
+    """A book once held 245 cells of '[–, –]'."""
+    unknown = WIDE.assign(**{"other text: low": [np.nan, 0.5], "other text: high": [np.nan, 0.75]})
+    first, second = (re.sub("<[^>]+>", "", row[3]) for row in rows(prose.table_html(unknown))[1:])
+    assert first.startswith("other sizes [") and second.startswith("other text [0.500, 0.750]other sizes [")
+    alone = WIDE[["corpus"]].assign(low=np.nan, high=None)
+    assert rows(prose.table_html(alone))[1][1] == "–" and prose.interval((np.nan, np.nan)) == "(no interval)"
+
+
+def test_what_a_cell_shows_as_html_is_plain_in_the_csv():
+    frame = pd.DataFrame({"page": ["a & b", "c"], "n": [1, 2]})
+    text = prose.table_html(frame, download="x.csv", safe={"page": ["<b>A</b>", "<b>C</b>"]})
+    assert "<b>A</b>" in text
+    assert json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1))).splitlines()[1] == "a & b,1"
 
 
 def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():

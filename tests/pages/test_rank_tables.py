@@ -1,7 +1,6 @@
 """Page tables of distributions of ranks, made from planted tables."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +60,8 @@ def test_the_end_of_the_vocabulary_alone_moves_the_ratio():
 
 
 def test_what_page_08_says_of_any_family():
-    """k above the vocabulary and an RBP of 0 give no infinite percentage; ahead of Zipf or behind is computed."""
+    """Ahead of Zipf, behind it or the same law is computed."""
     _, fits = table_contest(TABLES[0], ("zipf", "lognormal", "yule"), n_bootstrap=50)
-    pair = [(TABLES[0], fits["lognormal"])]
-    misfit, used = rank_tables.worst_misfit(pair, [1, 10, 4000])
-    assert used == [1, 10] and 0 <= misfit < 0.05
-    assert rank_tables.worst_misfit(pair, [4000])[1] == []
-    never = replace(TABLES[0], greater=np.full_like(TABLES[0].greater, 300))
-    assert np.isfinite(rank_tables.worst_misfit([(never, fits["lognormal"])], [1, 10])[0])
     bent = {**fits, "lognormal": fit_rank_law(1e6 * np.exp(-0.2 * np.log(np.arange(1, 401)) ** 2), "lognormal")}
     assert rank_tables.zipf_words(-0.01, bent) == "10 behind Zipf."
     assert rank_tables.zipf_words(0.01, bent).endswith("ahead of Zipf.")

@@ -20,7 +20,7 @@ from rbplib.laws.law import fit_laws
 from rbplib.laws.losses import family_losses, gap
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_laws
 from rbplib.pages.evidence import case, shown_ks
-from rbplib.pages.rank_tables import lognormal_frame, worst_misfit
+from rbplib.pages.rank_tables import lognormal_frame
 from rbplib.ranks.exchange import counted, read_counts, write_counts
 from rbplib.ranks.identity import ranks_path
 from rbplib.ranks.sharing import export_family, import_counts
@@ -92,7 +92,7 @@ def numbers(family):
             [(n, x.sums, x.totals, x.training_noise()) for n, x in losses.items()],
             gap(*list(losses.values())[:2], **DRAWN),
             vars(contest), vars(vuong(fits["zipf"], fits["yule"], found[-1])), longest_run(found[0]),
-            [lognormal_frame(found).to_dict(), worst_misfit([(found[-1], fits["zipf"])], [1, 10])],
+            [lognormal_frame(found).to_dict(), fits["zipf"].max_drbp],
         ]  # fmt: skip
         judged = case(found, curve, **DRAWN) if name == "code" else None
         corpora[name] += [judged and (judged.contests[0].behind, judged.pairs[0].ratio, judged.predicted, judged.ridge)]
