@@ -103,7 +103,9 @@ def test_the_first_page_asks_for_what_the_notebooks_say():
 def test_the_first_page_says_in_words_what_the_middle_case_is():
     place = {"family": "fam", "corpus": "made up"}
     runs = [SimpleNamespace(k=10, N=10, gap=g, times=10**g, interval=(g - 1, g + 1)) for g in (0.0, 1.0, 2.0)]
-    pairs = [SimpleNamespace(ratio=1.5, alpha=(0.05, 0.06, a), interval=(-0.06, 0.01)) for a in (0.03, 0.04, 0.09)]
+    pairs = [
+        SimpleNamespace(ratio=1.5, more=a, around=(-0.01, 0.06), interval=(-0.06, 0.01)) for a in (-0.02, -0.01, 0.04)
+    ]
     found = [SimpleNamespace(place=place, runs=[r], pairs=[p]) for r, p in zip(runs, pairs, strict=True)]
     said = front.front_words("independent_hits", found)
     assert "10 hits in a row at k = 10 are 10 times as frequent as independence says, [1, 100] over other text" in said
@@ -111,7 +113,7 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     assert "just below the median of 2 cases" in front.front_words("independent_hits", found[:2])
     said = front.front_words("equal_exponents", found)
     assert "The exponent of -log RBP_1 is smaller by 0.010, [−0.060, 0.010] over other text" in said
-    pairs[1].alpha, pairs[0].alpha = (0.05, 0.06, 0.07), (0.05, 0.06, 0.06)
+    pairs[1].more, pairs[0].more = 0.02, 0.01
     assert "larger by 0.020, [−0.010, 0.060]" in front.front_words("equal_exponents", found)
 
 
