@@ -91,9 +91,11 @@ const knobs = [...document.querySelectorAll('.rbp-move select[name="corpus"]')]
   .filter((knob) => [...knob.options].some((option) => option.textContent === list.value));
 const others = [...list.options].slice(1).map((option) => option.textContent).filter((name) => name !== list.value);
 const folds = [...document.querySelectorAll(".rbp-fold > summary")].filter(seen).map((part) => part.textContent);
-return { "rows of other texts": rows.filter((name) => name !== list.value).length, "rows of the text": rows.length,
+const named = (name) => folds.filter((words) => words.startsWith(name + ",") || words.startsWith(name + ":")).length;
+return { "folds of the text": named(list.value),
+         "rows of other texts": rows.filter((name) => name !== list.value).length, "rows of the text": rows.length,
          "lists elsewhere": knobs.filter((k) => k.selectedOptions[0].textContent !== list.value).length,
-         "folds of other texts": folds.filter((words) => others.some((name) => words.startsWith(name + ","))).length };
+         "folds of other texts": others.reduce((sum, name) => sum + named(name), 0) };
 """
 
 AXE = """

@@ -46,12 +46,12 @@
     const [bind, plot] = [".rbp-controls", ".rbp-plot"].map((part) => box.querySelector(part));
     const settings = { mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, bind };
     vegaEmbed(plot, spec, settings).then(() => {
-      const named = () => plot.querySelectorAll('path[aria-label^="Leave out"]:not([tabindex])').forEach((mark) => {
-        mark.setAttribute("tabindex", 0);
-        mark.setAttribute("role", "button");
+      const named = () => plot.querySelectorAll('path[aria-label^="Leave out"]').forEach((mark) => {
+        const pressed = mark.getAttribute("fill-opacity") === "0";
+        for (const [name, value] of Object.entries({ tabindex: 0, role: "button", "aria-pressed": pressed })) mark.setAttribute(name, value);
       });
       named();
-      new MutationObserver(named).observe(plot, { childList: true, subtree: true });
+      new MutationObserver(named).observe(plot, { childList: true, subtree: true, attributeFilter: ["fill-opacity"] });
       // Vega asks for the width again when the window changes; here the page's side bar may have opened, too
       let wide = 0;
       new ResizeObserver(() => {
@@ -70,14 +70,22 @@
   // text alone is put away, and the moving figures go to it
   function texts() {
     const tables = [...document.querySelectorAll("table.rbp-table")].map((table) => {
-      const at = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "corpus");
+      const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+      const at = heads.indexOf(heads.includes("corpus") ? "corpus" : "text");
       const rows = [...table.tBodies[0].rows].filter((row) => at >= 0 && row.cells.length > 1);
       return { table, rows: rows.map((row) => [row, row.cells[at].textContent]) };
     }).filter(({ rows }) => rows.length);
-    const names = [...new Set(tables.flatMap(({ rows }) => rows.map(([, name]) => name)))];
+    const parts = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption, .rbp-still > img")];
+    const tails = {}; // what several say alike is said of several texts
+    for (const part of tables.length ? [] : parts) {
+      const [, head, tail] = part.textContent.match(/^([^,:]+)[,:](.*)$/s) || [];
+      if (head) (tails[tail] ||= []).push(head);
+    }
+    const heads = Object.values(tails).filter((found) => found.length > 1).flat();
+    const names = [...new Set([...tables.flatMap(({ rows }) => rows.map(([, name]) => name)), ...heads])];
     if (names.length < 2) return;
-    const of = (words) => names.find((name) => [`${name},`, `${name}:`, `The same on ${name}`].some((x) => words.startsWith(x)));
-    const own = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption, .rbp-still > img")].map((part) => {
+    const of = (words) => names.find((name) => words === name || [`${name},`, `${name}:`, `The same on ${name}`].some((x) => words.startsWith(x)));
+    const own = parts.map((part) => {
       const whole = part.closest("details") || part.closest(".output"), next = whole?.nextElementSibling;
       const words = part.alt && next?.querySelector(".rbp-caption") && !next.querySelector("img") ? next : whole; // it may stand apart
       return [whole, words, of(part.alt || part.textContent)];
@@ -91,7 +99,7 @@
     box.append(label, told);
     (document.querySelector(".rbp-families") || document.querySelector("article h1")).after(box);
     list.addEventListener("change", () => {
-      const name = list.selectedIndex && list.value;
+      const name = list.selectedIndex > 0 && list.value;
       for (const { table, rows } of tables) {
         for (const [row, text] of rows) row.hidden = name && text !== name;
         table.closest(".rbp-table-wrap").hidden = rows.every(([row]) => row.hidden);
@@ -100,10 +108,11 @@
         part.hidden = words.hidden = name && text !== name;
         if (part.matches("details")) part.open = text === name;
       }
-      document.querySelectorAll('.rbp-move select[name="corpus"]').forEach((knob) => {
-        const at = [...knob.options].findIndex((option) => option.textContent === name);
-        if (at >= 0) knob.selectedIndex = at;
-        if (at >= 0) knob.dispatchEvent(new Event("change", { bubbles: true }));
+      document.querySelectorAll(".rbp-move select").forEach((knob) => {
+        const at = [...knob.options].findIndex((option) => of(option.textContent) === name);
+        if (at < 0) return;
+        knob.selectedIndex = at;
+        knob.dispatchEvent(new Event("change", { bubbles: true }));
       });
       told.textContent = name ? "What is of another text alone is put away; figures of all texts stay, to compare." : "";
     });

@@ -145,7 +145,7 @@ def floor(curves, floors, draws=4000, seed=42):
     points = here.mark_point(filled=True, color=INK, opacity=0.7, size=30).encode(x="misses:Q", y="r2:Q")
     ring = one.mark_point(color=RED, size=160, strokeWidth=3).encode(x="misses:Q", y="r2:Q")
     rule = one.mark_rule(color=RED, strokeDash=[5, 4]).encode(x="m:Q")
-    drawn = (area, curve.mark_line(clip=True).encode(x, y), points, ring, rule, said(above, 3))
+    drawn = (area, curve.mark_line(color=BLUE, clip=True).encode(x, y), points, ring, rule, said(above, 3))
     return alt.layer(*drawn, datasets={"bands": bands}).add_params(*knobs)
 
 
