@@ -116,9 +116,9 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
         if (place := tokenizer_place(folder)) is None:
             said = f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights."
             raise InputError(said)
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(InputError):
             # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever tokenizer.json says
-            kind = json.loads((place / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
+            kind = read_json(place / "tokenizer_config.json").get("tokenizer_class")
             generic = kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (place / "tokenizer.json").is_file()
     reader = PreTrainedTokenizerFast if generic else AutoTokenizer
     try:
@@ -129,12 +129,10 @@ def load_tokenizer(folder, model_id, trust_remote_code=False):
 
 def tokenizer_digest(tokenizer):
     """SHA-256 of what a tokenizer does, whatever files it came from."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    state = {"vocab": tokenizer.get_vocab(), "special": tokenizer.all_special_tokens}
-    if backend is not None:
-        state = json.loads(backend.to_str())
-        state = {k: v for k, v in state.items() if k not in ("padding", "truncation", "version")}
-    return digest(state)
+    if (backend := getattr(tokenizer, "backend_tokenizer", None)) is None:
+        return digest({"vocab": tokenizer.get_vocab(), "special": tokenizer.all_special_tokens})
+    state = json.loads(backend.to_str())
+    return digest({k: v for k, v in state.items() if k not in ("padding", "truncation", "version")})
 
 
 def load_weights(folder, model_id, config, dtype, device, trust_remote_code, special=()):
@@ -171,18 +169,14 @@ def quiet(device):
 
     if device == "cpu":
         logging.getLogger("transformers.integrations.hub_kernels").setLevel(logging.ERROR)
-    shown, level = theirs.is_progress_bar_enabled(), theirs.get_verbosity()
-    theirs.disable_progress_bar()
+    bars, level = theirs.set_tqdm_hook(lambda _, given, how: theirs.EmptyTqdm(*given, **how)), theirs.get_verbosity()
     theirs.set_verbosity(logging.CRITICAL)
     try:
         with mock.patch("transformers.modeling_gguf_pytorch_utils.tqdm", lambda rows, **_: rows):
             yield
     finally:
         theirs.set_verbosity(level)
-        if shown:
-            with warnings.catch_warnings():  # a user who switched all bars off is warned at each attempt
-                warnings.simplefilter("ignore")
-                theirs.enable_progress_bar()
+        theirs.set_tqdm_hook(bars)
 
 
 def weights_error(error, model_id, folder):
