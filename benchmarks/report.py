@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.contenders import CONTENDERS, GIVES
-from benchmarks.gpu_session import FAILED, KINDS, ended, recorded
+from benchmarks.gpu_record import FAILED, KINDS, ended, recorded
 from benchmarks.ranks import RESULTS, load, summary
 from rbplib.settings import InputError
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import counting, gpu, gpu_session, heads, report
+from benchmarks import counting, gpu, gpu_record, gpu_session, heads, report
 from rbplib.ranks import engine
 from rbplib.ranks.engine import head_ranks
 from rbplib.ranks.exchange import read_counts
@@ -56,9 +56,9 @@ def test_the_whole_session_is_rehearsed_on_a_bare_machine(bare, tmp_path):
         "session.json", "tests.json", "gpu.json", "gpu_profile.txt",
         "ladder.json", "ladder.counts", "ladder_checkpoints.npz", "ladder_weights.safetensors",
     }  # fmt: skip
-    assert len(files) <= gpu_session.MOST_FILES and sum(p.stat().st_size for p in out.iterdir()) < 5e6
+    assert len(files) <= gpu_record.MOST_FILES and sum(p.stat().st_size for p in out.iterdir()) < 5e6
     said = json.loads((out / "session.json").read_text())
-    assert said["status"] == 0 and list(said["steps"]) == list(gpu_session.FAILED)
+    assert said["status"] == 0 and list(said["steps"]) == list(gpu_record.FAILED)
     assert "no result" in said["machine"]["device"] or torch.cuda.is_available()
     tests = json.loads((out / "tests.json").read_text())
     assert tests["passed"] == len(tests["tests"]) == 3 and tests["skipped"] == 0
@@ -180,7 +180,7 @@ def test_a_session_that_is_killed_leaves_no_step_running_and_the_next_one_tells_
     while alive(pid) and time.time() < until:
         time.sleep(0.05)
     assert not alive(pid)
-    (out / gpu_session.OUTCOMES).write_text('{"collected": 2}\n{"begun": "a"}\n')  # as if it had been the tests
+    (out / gpu_record.OUTCOMES).write_text('{"collected": 2}\n{"begun": "a"}\n')  # as if it had been the tests
     said = json.loads((out / "session.json").read_text())
     assert said["running"] == "benchmark"
     (out / "session.json").write_text(json.dumps(said | {"running": "tests"}))
@@ -191,7 +191,7 @@ def test_a_session_that_is_killed_leaves_no_step_running_and_the_next_one_tells_
     steps = json.loads((out / "session.json").read_text())["steps"]
     assert steps["tests"]["no_end"] and steps["tests"]["status"] and steps["tests"]["began"] == said["began"]
     assert steps["tests"]["tests"]["not_ended"] == ["a"] and "tests" not in steps["tests"]["tests"]
-    assert steps["ladder"]["status"] == 0 and not (out / gpu_session.OUTCOMES).exists()
+    assert steps["ladder"]["status"] == 0 and not (out / gpu_record.OUTCOMES).exists()
 
 
 def test_what_an_earlier_call_left_is_not_taken_for_new_and_results_are_copied(tmp_path, monkeypatch):
@@ -258,7 +258,7 @@ def test_a_call_ends_after_its_seconds_and_the_ladder_keeps_its_plan(tmp_path, m
 
 def test_a_disk_that_fills_up_loses_no_status(tmp_path, monkeypatch, capsys):
     """It is printed, the exit status says so, and the next call tells a step without an end."""
-    real, out = gpu_session.write_text, tmp_path / "out"
+    real, out = gpu_record.write_text, tmp_path / "out"
 
     def fills(path, text):
         if '"running"' not in text:
@@ -266,16 +266,16 @@ def test_a_disk_that_fills_up_loses_no_status(tmp_path, monkeypatch, capsys):
         real(path, text)
 
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
-    monkeypatch.setattr(gpu_session, "write_text", fills)
+    monkeypatch.setattr(gpu_record, "write_text", fills)
     assert gpu_session.session(out, True, 1.0, ["ladder"]) == gpu_session.NOT_WRITTEN
     said = capsys.readouterr().out
     assert said.count("session.json is not up to date: there is no room") == 1
     printed = json.loads(said.splitlines()[-1].removeprefix("there is no room It would say: "))
     assert printed["steps"]["ladder"]["status"] == 0 and "output" not in printed["steps"]["ladder"]
-    assert gpu_session.earlier(out, True)["ladder"]["no_end"]
+    assert gpu_record.earlier(out, True)["ladder"]["no_end"]
     monkeypatch.undo()
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {"ladder": [sys.executable, "-c", "print('fine')"]})
-    assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0 and not gpu_session.recorded(out / "session.json")[0][
+    assert gpu_session.session(out, True, 1.0, ["ladder"]) == 0 and not gpu_record.recorded(out / "session.json")[0][
         "ladder"
     ].get("no_end")
 
@@ -286,8 +286,8 @@ def test_a_full_disk_ends_no_session(tmp_path, monkeypatch, capsys):
 
     steps = {"tests": "print('fine')", "ladder": "print('fine')"}
     monkeypatch.setattr(gpu_session, "commands", lambda *a: {n: [sys.executable, "-c", c] for n, c in steps.items()})
-    monkeypatch.setattr(gpu_session, "write_text", full)
-    monkeypatch.setattr(gpu_session, "told_tests", full)
+    monkeypatch.setattr(gpu_record, "write_text", full)
+    monkeypatch.setattr(gpu_record, "told_tests", full)
     assert gpu_session.session(tmp_path / "out", True, 1.0, list(steps)) == gpu_session.NOT_WRITTEN
     said = capsys.readouterr().out
     assert said.count("session.json is not up to date: there is no room") == 1 and "ladder: done" in said
@@ -311,7 +311,7 @@ def test_six(): pass
 def test_tests_that_the_clock_stops_leave_what_they_had(tmp_path):
     (tmp_path / "test_some.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "benchmarks.outcomes"]
-    command += ["--outcomes", str(tmp_path / gpu_session.OUTCOMES), "-c", os.devnull, "--rootdir", str(tmp_path)]
+    command += ["--outcomes", str(tmp_path / gpu_record.OUTCOMES), "-c", os.devnull, "--rootdir", str(tmp_path)]
     line, came = [*command, str(tmp_path / "test_some.py")], []
 
     def watch():
@@ -320,21 +320,21 @@ def test_tests_that_the_clock_stops_leave_what_they_had(tmp_path):
         came.append(signal.SIGTERM)
 
     def outcomes():
-        path = tmp_path / gpu_session.OUTCOMES
+        path = tmp_path / gpu_record.OUTCOMES
         return path.read_text() if path.is_file() else ""
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     done = gpu_session.run_step(line, 60, came)
     assert done["status"] == -signal.SIGTERM, done
-    tally = gpu_session.told_tests(tmp_path)
+    tally = gpu_record.told_tests(tmp_path)
     assert [tally[kind] for kind in ("passed", "failure", "error", "skipped")] == [1, 1, 1, 1]
     assert tally["collected"] == 6 and tally["not_begun"] == 1 and tally["not_ended"] == ["test_some.py::test_five"]
     said = {
         t["test"].split("::")[1]: t.get("said", "") for t in json.loads((tmp_path / "tests.json").read_text())["tests"]
     }
     assert "assert 1 == 2" in said["test_two"] and "no such device" in said["test_three"] and not said["test_one"]
-    assert "no fixture" in said["test_four"] and not (tmp_path / gpu_session.OUTCOMES).exists()
+    assert "no fixture" in said["test_four"] and not (tmp_path / gpu_record.OUTCOMES).exists()
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeypatch, capsys):
@@ -369,16 +369,16 @@ def test_what_cannot_be_done_is_refused_before_anything_is_run(tmp_path, monkeyp
 def test_results_stay_within_their_limits(tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
-    for name in ("ladder.counts", *gpu_session.OPTIONAL):
+    for name in ("ladder.counts", *gpu_record.OPTIONAL):
         (out / name).write_bytes(b"x" * 100)
-    monkeypatch.setattr(gpu_session, "MOST_BYTES", 250)
-    assert gpu_session.keep_within(out) == list(gpu_session.OPTIONAL[:2])
-    assert {p.name for p in out.iterdir()} == {"ladder.counts", gpu_session.OPTIONAL[2]}
-    assert (tmp_path / f"out.left-{gpu_session.OPTIONAL[0]}").is_file()
-    monkeypatch.setattr(gpu_session, "MOST_EACH", 90)
-    assert gpu_session.keep_within(out) == [gpu_session.OPTIONAL[2]]
+    monkeypatch.setattr(gpu_record, "MOST_BYTES", 250)
+    assert gpu_record.keep_within(out) == list(gpu_record.OPTIONAL[:2])
+    assert {p.name for p in out.iterdir()} == {"ladder.counts", gpu_record.OPTIONAL[2]}
+    assert (tmp_path / f"out.left-{gpu_record.OPTIONAL[0]}").is_file()
+    monkeypatch.setattr(gpu_record, "MOST_EACH", 90)
+    assert gpu_record.keep_within(out) == [gpu_record.OPTIONAL[2]]
     (out / "notes.bin").write_bytes(b"x" * 1000)  # no result: it leaves none of them out
-    assert gpu_session.keep_within(out) == [] and len(list(out.iterdir())) == 2
+    assert gpu_record.keep_within(out) == [] and len(list(out.iterdir())) == 2
 
 
 def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkeypatch, capsys):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu_session
+from benchmarks import gpu_record
 from benchmarks.counting import waits
 from rbplib.ranks.exchange import read_counts
 from rbplib.settings import InputError
@@ -189,8 +189,8 @@ def test_the_files_of_the_whole_ladder_are_within_their_limits():
     assert most["pairs"] < pairs
     curves = len(jobs) * recipe.plan(SimpleNamespace(stream=range(2))).steps / recipe.every * 60
     files = [counts, checkpoints, ladder.MOST_BYTES + 200_000, curves + 200_000]  # weights with the names of tensors
-    assert max(files) < gpu_session.MOST_EACH, files
-    assert sum(files) + 5e6 < gpu_session.MOST_BYTES  # what tests and benchmark leave is text
+    assert max(files) < gpu_record.MOST_EACH, files
+    assert sum(files) + 5e6 < gpu_record.MOST_BYTES  # what tests and benchmark leave is text
 
 
 def test_the_plan_fits_the_time_or_says_what_it_leaves_out():
