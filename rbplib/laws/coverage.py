@@ -12,7 +12,7 @@ from rbplib.laws.bootstrap import bca_interval, line, percentile_interval
 from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.law import fit
 from rbplib.laws.losses import logarithm, minus_log
-from rbplib.laws.noise import y_se
+from rbplib.laws.noise import slope_weights, y_se
 
 THESE, ANY = "alpha of these models", "alpha of any training"
 RBP, NEXT = "RBP of the largest", "next model"
@@ -94,9 +94,8 @@ def _resampled(part, law, n_resamples, seed):
 
 def token_interval(loss, alpha, level):
     """Ends for alpha were tokens independent and each model scored on tokens of its own (normal theory)."""
-    centred = np.log(loss.S) - np.log(loss.S).mean()
     se = y_se(-np.expm1(-loss.values), loss.total)
-    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(se**2 @ (centred / (centred @ centred)) ** 2)
+    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(se**2 @ slope_weights(loss.S) ** 2)
     return alpha - half, alpha + half
 
 

@@ -155,14 +155,14 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     )
 
 
-def rbp_curves(tables, ks=KS, definition="greater+ties"):
+def rbp_curves(tables, ks=KS):
     """{corpus: Curve} from {corpus: rank tables} of one family (`ranks.table.measured`).
 
     Args:
         ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
     """
     return {
-        corpus: rbp_curve(found, list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in found)), definition)
+        corpus: rbp_curve(found, list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in found)))
         for corpus, found in tables.items()
     }
 
@@ -195,10 +195,10 @@ def beside(curve, tables):
     return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
 
 
-def family_curve(family, corpus, ks, protocol="paper", definition="greater+ties", results=None, partial=False):
+def family_curve(family, corpus, ks, protocol="paper", results=None, partial=False):
     """Read a family's rank tables on one corpus, and its repeats' where there are any, and count. See rbp_curve."""
     tables, missing = family_tables(family, corpus, protocol, results, partial)
-    return own_repeats(rbp_curve(tables, ks, definition, missing), family, corpus, protocol, results)
+    return own_repeats(rbp_curve(tables, ks, missing=missing), family, corpus, protocol, results)
 
 
 def own_repeats(curve, family, corpus, protocol="paper", results=None):

@@ -48,14 +48,11 @@ def _jacobian_line(params, x, centre=None):
 
 def _solve_quadratic(loss, x, total=None):
     """Least squares of log L on log S and its square about the mean log S, so alpha is the exponent there."""
-    z = x - x.mean()
-    columns = np.column_stack([np.ones_like(z), z, z**2])  # (M, 3)
-    level, slope, curvature = np.moveaxis(logarithm(loss) @ np.linalg.pinv(columns).T, -1, 0)
-    return np.stack([-slope, level - slope * x.mean(), curvature], axis=-1)
+    return logarithm(loss) @ np.linalg.pinv(_jacobian_quadratic(None, x, x.mean())).T
 
 
 def _curve_quadratic(params, x, centre):
-    return _curve_line(params, x) + params[..., 2:3] * (x - centre) ** 2
+    return params @ _jacobian_quadratic(params, x, centre).T
 
 
 def _jacobian_quadratic(params, x, centre):

@@ -11,7 +11,7 @@ import numpy as np
 
 from rbplib.laws.bootstrap import percentile_interval
 from rbplib.laws.losses import check_models, spread_of_trainings
-from rbplib.laws.noise import step_weights
+from rbplib.laws.noise import slope_weights, step_weights
 from rbplib.laws.uncertainty import NONE, pooled_df
 
 
@@ -48,12 +48,6 @@ class Effect:
     sources_sd: float = np.nan
     trainings_sd: float = np.nan
     noise_p: float = np.nan  # of a mean as large from sources and, where they are known, trainings
-
-
-def slope_weights(S):
-    """Weights whose sum with y is the exponent, float64 (M,): least squares on log S, the sign turned."""
-    x = np.log(S) - np.log(S).mean()
-    return -x / (x @ x)
 
 
 def bend_weights(S):

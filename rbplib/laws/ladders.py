@@ -9,7 +9,7 @@ from scipy.special import chdtrc, fdtri, stdtrit
 
 from rbplib.laws.law import Law, fit
 from rbplib.laws.losses import minus_log
-from rbplib.laws.noise import size_spread
+from rbplib.laws.noise import size_spread, slope_weights
 from rbplib.laws.published import QUANTITIES, families, lambada, lambada_steps, open_lm_losses, published_loss, read
 from rbplib.settings import InputError, nearest
 
@@ -28,8 +28,7 @@ class PublishedLaw:
     @property
     def moves(self):
         """Change of alpha for a change of each model's share of right answers, float64 (M,)."""
-        x, y = np.log(self.law.S), self.law.y
-        return (x - x.mean()) / size_spread(self.law.S) * np.exp(np.exp(y) - y)
+        return -slope_weights(self.law.S) * np.exp(np.exp(self.law.y) - self.law.y)
 
     @property
     def sampling(self):

@@ -139,7 +139,7 @@ class Loss:
         found, text, df = self.training_variance
         return float(np.sqrt(max(found - text, 0.0))) if df else np.nan, df
 
-    @cached_property
+    @property
     def training_variance(self):
         """(variance of y between trainings of one size, the text's part in it by the jackknife, degrees of freedom)."""
         return (np.nan, np.nan, 0) if self.repeats is None else self.repeats.variance_of_a_size
@@ -230,17 +230,15 @@ def family_losses(tables, repeats=None):
         tables: RankTables of one family and corpus, same tokens.
         repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
     """
-    tables = by_size(tables)
-    columns = {name: [] for name in (*NAMES, "E ln R")}
+    tables, sums = by_size(tables), []
     for table in tables:
         entropy, log_rank = table.rank_sums()
-        sums = (table.nll, entropy, table.hits([1])[:, 0], log_rank)
-        for found, values in zip(columns.values(), sums, strict=True):
-            found.append(values)
+        sums.append((table.nll, entropy, table.hits([1])[:, 0], log_rank))
     shared = {"totals": tables[0].totals, **measured_on(tables)}
-    losses = {n: Loss(sums=np.stack(c, axis=1), of=mean, name=n, **shared) for n, c in columns.items()}
+    columns = dict(zip((*NAMES, "E ln R"), np.moveaxis(sums, 0, -1), strict=True))  # (D, M) each
+    losses = {name: Loss(sums=column, of=mean, name=name, **shared) for name, column in columns.items()}
     hits = losses["-log RBP_1"].sums.astype(np.int64)
-    losses |= {"-log RBP_1": replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)}
+    losses["-log RBP_1"] = replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)
     again = family_losses(repeats) if repeats else {}
     return {name: replace(loss, repeats=again.get(name)) for name, loss in losses.items()}
 

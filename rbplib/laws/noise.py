@@ -94,6 +94,12 @@ class LocalExponents:
         return explanation(self.p, self.level)
 
 
+def slope_weights(S):
+    """Weights whose sum with y is the exponent, float64 (M,): least squares on log S, the sign turned."""
+    x = np.log(S) - np.log(S).mean()
+    return -x / (x @ x)
+
+
 def step_weights(S):
     """Weights whose products with y are the exponents between neighbouring sizes, float64 (sizes - 1, M)."""
     x, which = np.unique(np.log(S), return_inverse=True)
