@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import lzma
-import re
 import zipfile
 from dataclasses import replace
 
@@ -20,7 +19,6 @@ from rbplib.settings import Corpus, InputError, atomic_path, known, results_dir,
 
 FORMAT, VERSION = "rbp counts", 1
 LARGEST = 1 << 28  # bytes that a file may hold unpacked
-MEMBER = re.compile(r"record\.json|sha256|[0-9a-f]{64}\.npy")
 PARTS = {"family": dict, "models": dict, "tables": list, "exported": str, "by": str}
 TABLE = {"role": str, "record": dict, "arrays": dict}
 RECORD = dict.fromkeys(("family", "model", "model_id", "corpus", "protocol", "text", "sha256"), str) | {"units": list}
@@ -75,8 +73,6 @@ def unpacked(path):
         names, size = z.namelist(), sum(i.file_size for i in z.infolist())
         if size > LARGEST:
             raise ValueError(f"it would unpack to {size:,} bytes, and {LARGEST:,} are the most")
-        if odd := [n for n in names if not MEMBER.fullmatch(n)]:
-            raise ValueError(f"it holds {odd[0]!r}, which is no part of such a file")
         if any(i.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_LZMA) for i in z.infolist()):
             raise ValueError("it is compressed in another way than such files are")
         data = {name: z.read(name) for name in names}
@@ -90,8 +86,8 @@ def unpacked(path):
         raise ValueError(f"it is of version {record.get('version')!r}, and this code reads {VERSION}")
     if hashlib.sha256(said).hexdigest().encode() != digest:
         raise ValueError("its record fails the checksum")
-    if any(f"{hashlib.sha256(x).hexdigest()}.npy" != name for name, x in data.items()):
-        raise ValueError("an array fails its checksum")
+    if odd := [name for name, x in data.items() if f"{hashlib.sha256(x).hexdigest()}.npy" != name]:
+        raise ValueError(f"its part {odd[0]!r} fails its checksum, or is no part of such a file")
     return record, {name[:-4]: np.load(io.BytesIO(x), allow_pickle=False) for name, x in data.items()}
 
 

@@ -32,14 +32,12 @@ class Documents:
     """The sample of one corpus.
 
     texts: the documents in the sample's order, empty ones included (they are counted, never scored).
-    digest: SHA-256 over all of them. found: documents there were to draw from, or None where the source does not tell.
-    source: commit and files, for the provenance record. units: what each document is from (a package, a file, a book),
-    drawn as one by the bootstrap; empty where every document stands for itself.
+    digest: SHA-256 over all of them. source: commit and files, for the provenance record. units: what each document is
+    from (a package, a file, a book), drawn as one by the bootstrap; empty where every document stands for itself.
     """
 
     texts: tuple[str, ...]
     digest: str
-    found: int | None = None
     source: dict = field(default_factory=dict)
     units: tuple[str, ...] = ()
 
@@ -109,7 +107,7 @@ def standard_input():
 
 
 def kept_sample(corpus):
-    """{"texts", "digest", "units" where known, of a hub corpus "found" and "source"}: the one kept, else a new one."""
+    """{"texts", "digest", "units" where known, of a hub corpus "source"}: the one kept, else a new one."""
     path = sample_path(corpus)
     if held := read_sample(path):
         return held
@@ -163,6 +161,7 @@ def read_sample(path):
         held = json.loads(path.read_text(encoding="utf-8"))
         rest = held.pop("rest", None)  # of what the digest of the texts does not cover
         whole = held["digest"] == texts_digest(held["texts"]) and rest in (None, rest_digest(held))
+        held.pop("found", None)  # of samples kept by older code
         return held if whole and Documents(**held) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -28,8 +28,8 @@ def sample_rows(sources, corpus):
     Args:
         sources: {name: callable that opens it}, in order; opened only as far as needed.
     Returns:
-        {"texts", "units", "found": number of rows there were to draw from}. A row's unit is what the corpus's `group`
-        makes of it, else the file that it was cut from with others; no units where every row stands for itself.
+        {"texts", "units"}. A row's unit is what the corpus's `group` makes of it, else the file that it was cut from
+        with others; no units where every row stands for itself.
     """
     names = template_fields(corpus.template) + (template_fields(corpus.group) if corpus.group else [])
 
@@ -37,11 +37,11 @@ def sample_rows(sources, corpus):
         own = render(corpus.group, row, corpus.name) if corpus.group else file
         return render(corpus.template, row, corpus.name), own
 
-    def sample(documents, found):
+    def sample(documents):
         check_characters((text for text, _ in documents), corpus.name)
         units = [own or f"row {number}" for number, (_, own) in enumerate(documents)]
         kept = units if any(own for _, own in documents) else []
-        return {"texts": [text for text, _ in documents], "units": kept, "found": found}
+        return {"texts": [text for text, _ in documents], "units": kept}
 
     files = [name if len(sources) > 1 and text_suffix(name) in TEXT else "" for name in sources]
     if not (corpus.where or corpus.min_characters or corpus.first is not None):
@@ -54,13 +54,13 @@ def sample_rows(sources, corpus):
             parts = pool.map(lambda source, numbers: source.take(numbers, names), opened, inside)
             held = zip(starts, files, parts, strict=False)
             rows = {start + i: (file, row) for start, file, part in held for i, row in part.items()}
-        return sample([document(*rows[i]) for i in chosen], int(starts[-1]))
+        return sample([document(*rows[i]) for i in chosen])
     rows = ((file, row) for file, source in zip(files, sources.values(), strict=True) for row in source())
     asked = [(key, (value, str(value))) for key, value in corpus.where.items()]  # a table's numbers are read as text
     rows = (r for r in rows if all(lookup(r[1], key, corpus.name) in values for key, values in asked))
     long = (d for d in itertools.starmap(document, rows) if len(d[0]) >= corpus.min_characters)
     texts = list(itertools.islice(long, corpus.first))
-    return sample([texts[i] for i in draw(len(texts), corpus.documents, corpus.seed)], len(texts))
+    return sample([texts[i] for i in draw(len(texts), corpus.documents, corpus.seed)])
 
 
 def check_characters(texts, name):

@@ -436,9 +436,9 @@ def damaged(path, out, how):
 
 DAMAGE = {
     "cut": "not a zip file", "a byte": "believed", "empty": "not a zip file", "text": "not a zip file",
-    "a folder": "directory", "a bomb": "would unpack to", "a path": "'../../evil', which is no part",
+    "a folder": "directory", "a bomb": "would unpack to", "a path": "'../../evil' fails its checksum, or is no part",
     "another compression": "compressed in another way", "no record": "missing, or there twice",
-    "a size forged": "record fails the checksum", "an array swapped": "an array fails its checksum",
+    "a size forged": "record fails the checksum", "an array swapped": "fails its checksum, or is no part",
     "a pickle": "allow_pickle=False", "a shape beyond memory": "believed", "deep": "believed",
 }  # fmt: skip
 
