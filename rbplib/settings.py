@@ -171,6 +171,11 @@ def read_entry(name_or_path, what, record, **others):
     return data | {"name": name}, path.resolve()
 
 
+def is_model_place(path):
+    """Whether a model may lie at a path: a GGUF file, or a folder."""
+    return path.is_file() if path.suffix == ".gguf" else path.is_dir()
+
+
 def read_model(entry, path, common):
     """One entry of a family file as a Model; a bare string is its id. common: fields that stand in the family."""
     entry = {"id": entry} if isinstance(entry, str) else entry
@@ -179,7 +184,7 @@ def read_model(entry, path, common):
     ident = entry["id"]
     entry = {"name": Path(ident).name.removesuffix(".gguf"), **common, **given(entry, Model, path, "a model")}
     places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
-    local = next((p.resolve() for p in places if (p.is_file() if p.suffix == ".gguf" else p.is_dir())), None)
+    local = next((p.resolve() for p in places if is_model_place(p)), None)
     if local is None and (not REPO_ID.match(ident) or ident.endswith(".gguf")):
         raise InputError(f"{path}: model id {ident!r} is no folder or .gguf file here, nor a hub id: 'owner/name'.")
     entry["name"] = check_name(str(entry["name"]), f"{path}: model name")

@@ -7,9 +7,8 @@ import yaml
 
 from rbplib.models import files
 from rbplib.models import load as loading
-from rbplib.models.quantised import is_model_place
 from rbplib.models.sizes import model_sizes
-from rbplib.settings import InputError, check_name, family_of, root, write_text
+from rbplib.settings import InputError, check_name, family_of, is_model_place, root, write_text
 
 
 def write_family(name, ids, *, force=False, trust_remote_code=False):

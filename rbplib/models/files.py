@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from rbplib import hub
-from rbplib.models.quantised import gguf_of, is_model_place, readable
-from rbplib.settings import InputError, Model, results_dir, write_text
+from rbplib.models.quantised import gguf_of, readable
+from rbplib.settings import InputError, Model, is_model_place, results_dir, write_text
 
 LARGE = 1 << 26  # bytes of a file whose digest is kept
 JUST_NOW = 2_000_000_000  # ns: what changed since may change again within one tick of the clock of a file's times

@@ -13,11 +13,6 @@ from rbplib.network import first_line
 from rbplib.settings import InputError
 
 
-def is_model_place(path):
-    """Whether a model may lie at a path: a GGUF file, or a folder."""
-    return path.is_file() if path.suffix == ".gguf" else path.is_dir()
-
-
 @contextmanager
 def readable():
     """A file that this user may not read is told in one sentence."""

@@ -8,13 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from rbplib.models.files import folder_digest
-from rbplib.models.quantised import is_model_place
 from rbplib.models.sizes import sizes_of
 from rbplib.ranks.exchange import imported_tables
 from rbplib.ranks.identity import asked, expected, ranks_path
 from rbplib.ranks.rules import hold, table_rules
 from rbplib.ranks.stored import open_ranks, read_record, unusable
-from rbplib.settings import InputError, Model, argument, known, load_family, one_each, results_dir, root
+from rbplib.settings import InputError, Model, argument, is_model_place, known, load_family, one_each, results_dir, root
 from rbplib.text.corpora import text_known
 
 SAME_TOKENS = ("family", "corpus", "protocol", "corpus_digest", "window", "sample")  # what settles which are scored
