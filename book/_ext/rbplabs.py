@@ -62,7 +62,9 @@ def end(app, error):
 
 
 def download(path, place, words):
-    return f'<a href="{place}/{path.name}" download>{words}</a> ({path.stat().st_size / 1e6:.2g} MB)'
+    size = path.stat().st_size
+    told = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
+    return f'<a href="{place}/{path.name}" download>{words}</a> ({told})'
 
 
 def for_students(out, place, said):

@@ -255,7 +255,7 @@ def test_every_reference_is_cited_where_it_is_used():
 
 def test_symbols_of_the_notation_lead_to_equations_that_are_there():
     text = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
-    used = re.findall(r"\{doc\}`[^<`]+<([\w/]+)>` \{eq\}`([\w-]+)`", text)
+    used = re.findall(r"\{doc\}`[^<`]+<([\w/]+)>` \(\{eq\}`([\w-]+)`\)", text)
     assert len(used) > 30 and len(used) == text.count("{eq}")
     for page, label in used:  # equations are numbered on each page anew, so each is named with its page
         assert f":label: {label}\n" in (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8"), (page, label)
