@@ -17,11 +17,6 @@ EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; an
 IRLS_STEPS = 30
 
 
-def _equal(params, x, total):
-    """Every model weighs alike."""
-    return np.ones(len(x))
-
-
 @dataclass(frozen=True)
 class Estimator:
     name: str
@@ -29,7 +24,7 @@ class Estimator:
     solve: Callable  # (loss (..., M), x (M,), total (...,)) -> (..., P)
     curve: Callable  # (params (..., P), x (M,), centre) -> (..., M)
     jacobian: Callable  # (params (P,), x (M,), centre) -> (M, P)
-    weights: Callable = _equal  # (params (P,), x (M,), total) -> (M,)
+    weights: Callable = lambda params, x, total: np.ones(len(x))  # -> (M,); every model weighs alike
 
 
 def _solve_line(loss, x, total=None):

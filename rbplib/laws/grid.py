@@ -39,15 +39,15 @@ class Grid:
         """-log RBP_k of all models as a Loss; of k = None the cross-entropy."""
         return self.curve.cross_entropy_loss() if k is None else self.curve.loss(k)
 
-    def along_size(self, k=None, least=3, **drawn):
-        """{tokens: Law in S} of every budget with at least so many models. drawn: n_bootstrap, seed, as of `fit`."""
+    def along_size(self, k=None, **drawn):
+        """{tokens: Law in S} of every budget with three models or more. drawn: n_bootstrap, seed, as of `fit`."""
         loss, groups = self.loss(k), {d: np.flatnonzero(self.D == d) for d in self.budgets}
-        return {d: fit(loss.keep(where), **drawn) for d, where in groups.items() if len(where) >= least}
+        return {d: fit(loss.keep(where), **drawn) for d, where in groups.items() if len(where) > 2}
 
-    def along_tokens(self, k=None, least=3, **drawn):
-        """{size: Law in D} of every size with at least so many budgets; the law's S is the number of tokens."""
+    def along_tokens(self, k=None, **drawn):
+        """{size: Law in D} of every size with three budgets or more; the law's S is the number of tokens."""
         loss, groups = self.loss(k), {s: np.flatnonzero(self.curve.S == s) for s in np.unique(self.curve.S)}
-        found = {s: where[np.argsort(self.D[where])] for s, where in groups.items() if len(where) >= least}
+        found = {s: where[np.argsort(self.D[where])] for s, where in groups.items() if len(where) > 2}
         return {s: fit(replace(loss.keep(w), S=self.D[w], repeats=None), **drawn) for s, w in found.items()}
 
 
