@@ -117,7 +117,7 @@ def test_numbers_on_several_pages_are_counted_once_and_pages_without_any_are_nam
     for one in (book, run):
         one["pages"]["all/09"] = copy.deepcopy(one["pages"][PAGE])
     said = reference.sentences(book, run, reference.compared(book, run))
-    assert said[0].startswith("28 numbers (14 that differ")
+    assert said[0].startswith("28 numbers (14 distinct")
     assert "1 pages were run that record no number to compare: all/11_precision" in said
 
 
@@ -212,7 +212,7 @@ def test_a_run_is_verified_on_the_command_line(place, capsys):
     assert main(["verify"]) == 0
     said = capsys.readouterr().out
     assert (
-        "14 numbers (14 that differ in case, name or value; others stand on several pages): 14 equal" in said
+        "14 numbers (14 distinct ones, the others again on further pages): 14 equal" in said
         and "6 rank tables, equal to the bit: text 6, ranks 6, logprob 6" in said
     )
     numbers = record()["pages"][PAGE]["numbers"]
