@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -109,10 +110,10 @@ class StoredRanks(Counting):
             rest = {name: values[last:] for name, values in rows.items()}
         yield RankTable(**other | rest, record=self.record, path=self.path)
 
-    def read(self):
-        """RankTable of all rows, with the checksum compared. Raises InputError."""
-        found = {n: np.concatenate([NOTHING[n], *(rows[n] for rows in self.batches(n))]) for n in COLUMNS}
-        if digests(lambda _: [found])[1] != self.record["columns_sha256"]:
+    def read(self, most=None):
+        """RankTable of all rows, with the checksum compared, or of the first so many batches. Raises InputError."""
+        found = {n: np.concatenate([NOTHING[n], *(rows[n] for rows in islice(self.batches(n), most))]) for n in COLUMNS}
+        if most is None and digests(lambda _: [found])[1] != self.record["columns_sha256"]:
             raise unusable(self.path, "fails its checksum")
         return RankTable(**found, record=self.record, path=self.path)
 
