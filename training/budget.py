@@ -40,9 +40,7 @@ def settle(recipe, timed, budget, before=0):
     while len(names) > 1 and possible() < LEAST:
         words.append(f"{names.pop()} is left out: with it every size would get less than {LEAST:.0%} of the tokens")
     if not names:
-        raise InputError(
-            "no size of the ladder could be timed: there was no time for it, or the messages above say why."
-        )
+        raise InputError("no size of the ladder could be timed: for want of time, or the messages above say why.")
     if seeds < len(recipe.seeds):
         words.append(f"repeated sizes get {seeds} of the {len(recipe.seeds)} seeds planned")
     step, share = recipe.batch * ladders.CONTEXT * recipe.every, possible()
@@ -59,9 +57,8 @@ def settle(recipe, timed, budget, before=0):
 def as_alone(timed, name, alone):
     """Times of all sizes, timed at once, as if each were alone on the device: by how much faster `name` is then."""
     faster = {what: alone[what] / t for what, t in timed[name].items() if type(t) is type(alone.get(what)) is float}
-    return {
-        n: {what: t * faster[what] if what in faster else t for what, t in told.items()} for n, told in timed.items()
-    }
+    numbers = {n: {what: t for what, t in told.items() if isinstance(t, float)} for n, told in timed.items()}
+    return {n: timed[n] | {what: t * faster.get(what, 1.0) for what, t in told.items()} for n, told in numbers.items()}
 
 
 def faster_way(recipe, timed, alone, budget, before=0):

@@ -130,9 +130,8 @@ def rank_tables(model, evaluation, name):
         batch = 4096 if net.device.type == "cpu" else 65_536
         columns, _ = measure_windows(loaded, list(windows.windows), special, batch, bar, task)
         columns = checked_columns(columns, sizes["vocab_size"])
-        record = (
-            about | sizes | {"family": NAME, "model": name, "model_id": name, "scored_tokens": len(columns["token"])}
-        )
+        record = about | sizes | {"family": NAME, "model": name, "model_id": name}
+        record |= {"scored_tokens": len(columns["token"])}
         record |= {"sha256": digests(lambda _, columns=columns: [columns])[1]}
         found[corpus] = RankTable(**{n: columns[n] for n in COLUMNS}, record=record)
     return found
@@ -193,11 +192,8 @@ def one(recipe, text, name, seed, out, device="cpu", until=math.inf, said=None):
     save_arrays(f"{place}.counts.npz", **arrays)
     with atomic_path(f"{place}.safetensors") as temporary:
         temporary.write_bytes(save({n: p.detach().clone().cpu().contiguous() for n, p in model.state_dict().items()}))
-    record |= {
-        "size": name,
-        "passes": round(record["tokens"] / plan.text, 2),
-        "batch_tokens": plan.batch * ladders.CONTEXT,
-    }
+    record |= {"size": name, "passes": round(record["tokens"] / plan.text, 2)}
+    record |= {"batch_tokens": plan.batch * ladders.CONTEXT}
     graphs = said["graphs"] and "not_recorded" not in record
     record |= {"text_digest": data.digest(text.stream), "text_tokens": plan.text, "graphs": graphs}
     write_text(Path(f"{place}.json"), json.dumps(record | {"tables": records}))
@@ -361,8 +357,7 @@ def settled(recipe, text, work, options, device, minutes, ends, until):
     where there is more time than it was made for. What is timed is kept. ends: of the time to plan for; until: of this
     call."""
     file, names, failed = work / "plan.json", list(recipe.sizes()), {}
-    of = {"recipe": asdict(replace(recipe, workers=0)), "text": data.digest(text.stream)}
-    of = json.loads(json.dumps(of))
+    of = json.loads(json.dumps({"recipe": asdict(replace(recipe, workers=0)), "text": data.digest(text.stream)}))
     old = read_json(file)
     if old and old.get("of") != of:
         raise InputError(f"{work} holds a ladder of another recipe or another text: name another --out.")
@@ -453,8 +448,7 @@ def main(argv=None):
     recipe = SMALL if args.small else Recipe()
     recipe = replace(recipe, workers=recipe.workers if args.workers is None else args.workers)
     if args.what == "run":
-        more = {"stop_after": args.stop_after}
-        return run(recipe, args.out, args.minutes, args.device, args.text, args.small, **more)
+        return run(recipe, args.out, args.minutes, args.device, args.text, args.small, stop_after=args.stop_after)
     text, device = read_text(args.text, args.small), args.device or "cpu"
     if args.what == "probe":
         path = work_of(args.out) / f"{args.name}.{'alone' if args.alone else 'probe'}"

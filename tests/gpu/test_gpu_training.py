@@ -250,10 +250,11 @@ def test_one_model_at_once_where_several_gain_nothing():
     whole = sum(0.001 * (names.index(n) + 1) * steps + 5 for n, _ in jobs) + budget.START * len(jobs)
     assert plan["expected_seconds"] == plan["expected_seconds_of_ways"][1] == pytest.approx(whole, abs=0.1)
     assert budget.faster_way(recipe, timed, {}, 850)["workers"] == 4  # where none could be timed alone
-    mixed = budget.as_alone(
-        {"a": {"eager": 0.4, "graph": "no"}, "b": {"eager": 0.8}}, "a", {"eager": 0.1, "graph": 0.1}
-    )
-    assert mixed == {"a": {"eager": 0.1, "graph": "no"}, "b": {"eager": 0.2}}
+    graph, no = {"eager": 0.4, "graph": 0.2}, {"eager": 0.8, "graph": "its losses differ"}
+    alone = {"eager": 0.1, "graph": 0.1}
+    slower = {"eager": 0.2, "graph": no["graph"]}
+    assert budget.as_alone({"a": graph, "b": no}, "a", alone) == {"a": alone, "b": slower}
+    assert budget.as_alone({"a": graph, "b": no}, "b", alone | {"graph": "no"})["a"] == {"eager": 0.05, "graph": 0.2}
 
 
 def test_more_time_makes_a_new_plan_and_less_takes_nothing_away():
