@@ -64,6 +64,13 @@ class Forecast:
             value, *ends = np.exp(times * np.array([value, *ends])) if times else (value, *ends)
         return float(value), sorted(map(float, ends))
 
+    def beside(self, true):
+        """Columns of a table: forecasts of the loss, float64 (H,), and what was measured, in nats."""
+        with np.errstate(over="ignore"):
+            value, low, high = np.exp([self.y, *self.interval])
+        found = {"forecast": value, "low": low, "high": high, "measured": true, "error": value / true - 1}
+        return found | {"inside": (low <= true) & (true <= high)}
+
     def place(self, i):
         """Where the size of that index lies among those fitted, in words, with a warning where it is far."""
         return place(self.S[i], self.fitted, "sizes", "the largest model")
@@ -178,12 +185,9 @@ def held_out_forecasts(losses, held_out=(1, 2)):
         if isinstance(found := attempt(rest, new.S), str):
             continue
         line, about = extrapolate(part, held), {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
-        for i, (model, S, true) in enumerate(zip(new.models, new.S, new.values, strict=True)):
-            (value, (low, high)), far = found.told(i), found.horizon[i]
-            row = about | {"loss": loss.name, "models": len(rest.S), "model": model, "of": held, "S": S, "horizon": far}
-            row |= {"forecast": value, "low": low, "high": high, "measured": true, "error": value / true - 1}
-            row |= {"inside": low <= true <= high, "line_error": line.error[i], "line_inside": line.inside[i]}
-            rows.append(row)
+        about |= {"loss": loss.name, "models": len(rest.S), "model": new.models, "of": held, "S": new.S}
+        row = about | {"horizon": found.horizon} | found.beside(new.values)
+        rows += pd.DataFrame(row | {"line_error": line.error, "line_inside": line.inside}).to_dict("records")
     return pd.DataFrame(rows)
 
 

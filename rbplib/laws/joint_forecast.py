@@ -116,12 +116,8 @@ def held_out_joint(points, left, about=None):
             found = joint_forecast([side[~out] for side in points], points[0][wanted], points[1][wanted])
         except InputError:
             continue
-        middle, ends, true = np.exp(found.y), np.exp(found.interval), points[2][wanted]
-        row = {"left": kind, "S": found.S, "D": found.D, "forecast": middle, "low": ends[0], "high": ends[1]}
-        inside = (ends[0] <= true) & (true <= ends[1])
-        rows.append(
-            pd.DataFrame((about or {}) | row | {"measured": true, "error": middle / true - 1, "inside": inside})
-        )
+        row = {"left": kind, "S": found.S, "D": found.D} | found.beside(points[2][wanted])
+        rows.append(pd.DataFrame((about or {}) | row))
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
