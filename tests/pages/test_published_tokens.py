@@ -119,7 +119,7 @@ def test_a_fall_decides_beyond_two_standard_errors_alone(page):
         up, down = ((sign * side["fall"] > 2 * side["se of fall"]).sum() for sign in (1, -1))
         words_of = page[1].split(f"{where} the fall is")[1]
         assert f"above 0 in {up} and below 0 in {down} of {len(side)} families" in words_of
-        assert f"beyond two standard errors in {up + down} of {len(side)}" in page[1]
+        assert f"(two standard errors), beyond them in {up + down} of {len(side)}" in page[1]
 
 
 def test_one_task_against_another(page, grid):
