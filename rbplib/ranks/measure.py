@@ -23,7 +23,7 @@ from rbplib.models import load as loading
 from rbplib.models.devices import choose_threads
 from rbplib.ranks.engine import sequence_ranks
 from rbplib.ranks.identity import asked, expected, ranks_path
-from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
+from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, taken_over, write_ranks
 from rbplib.settings import results_dir
 from rbplib.text.corpora import load_documents
 from rbplib.text.windows import batches, encode, make_windows, scored_rows
@@ -96,7 +96,8 @@ def measure_free(model, tasks, wait, options, progress, batch_tokens):
     with ExitStack() as held:  # taken in one order by all, so that no two wait for each other
         mine = [held.enter_context(one_at_a_time(t.path, wait)) for t in tasks]
         free = [t for t, is_mine in zip(tasks, mine, strict=True) if is_mine]
-        if free := [t for t in free if whole_table(t.path, t.expect) is None]:  # not made while it was waited for
+        free = [t for t in free if whole_table(t.path, t.expect) is None]  # not made while it was waited for
+        if free := [t for t in free if not taken_over(t.path, t.expect, model.id)]:
             measure_model(model, free, options, progress, batch_tokens)
     return [t for t, is_mine in zip(tasks, mine, strict=True) if not is_mine]
 

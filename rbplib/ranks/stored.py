@@ -5,6 +5,7 @@ The book's page on data says in words what it holds. pyarrow is imported where a
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -239,3 +240,14 @@ def open_ranks(path, expect=None, again=False):
     if sha != table.record["columns_sha256"]:
         raise unusable(path, "fails its checksum")
     return replace(table, text=text)
+
+
+def taken_over(path, expect, model_id):
+    """Whether another family holds this model's table of this text: then it is here too, under this one's labels."""
+    labels = {name: expect[name] for name in ("family", "model")} | {"model_id": model_id}
+    for other in sorted(path.parents[2].glob(f"*/*/{path.name}")):
+        with suppress(InputError):  # one that is damaged
+            table = open_ranks(other, {k: v for k, v in expect.items() if k not in labels}, again=True)
+            join_ranks(path, [other], table.record | labels)
+            return True
+    return False

@@ -154,6 +154,24 @@ def test_a_page_measures_anew_what_its_table_was_not_measured_with(root, tmp_pat
     assert {p: p.stat().st_mtime_ns for p in made} == made  # the tables of what was before stay
 
 
+def test_a_model_of_two_families_is_measured_once(root, tmp_path, monkeypatch):
+    """A table of the same model and text is taken over under the other's names; a damaged or other one is not."""
+    made, other = run(root)[1], tmp_path / "again.yml"
+    other.write_text(f"context: 48\nmodels: [{{name: twin, id: '{root}/models/m1'}}]\n")
+    measured, ask = [], {"corpora": [str(root / "lines.jsonl")], "progress": False}
+    monkeypatch.setattr(m, "measure_model", lambda model, tasks, *_: measured.extend(t.path for t in tasks))
+    here, there = read_ranks(*m.measure(str(other), **ask)), read_ranks(made)
+    assert not measured and (here.record["family"], here.record["model"]) == ("again", "twin")
+    assert here.record["model_id"] == f"{root}/models/m1" and here.path.name == made.name
+    assert here.record["columns_sha256"] == there.record["columns_sha256"] and here.text == there.text
+    for path in (here.path, made):
+        held = bytearray(path.read_bytes())
+        held[len(held) // 3] ^= 1
+        path.write_bytes(held)
+    assert m.measure(str(other), **ask) == measured == [here.path]
+    assert m.measure(str(other), protocol="full", **ask) == measured[1:] != [here.path]
+
+
 def test_the_door_reads_each_table_once_smallest_model_first_and_mends_a_damaged_one(root, monkeypatch):
     corpus = str(root / "lines.jsonl")
     run(root)
