@@ -116,10 +116,10 @@ CHANGES = [  # (file, what stands there once, what comes in its place)
         "return self.nll.sum(0) / self.totals.sum()",
         "return self.nll.sum(0) / self.totals.sum() / np.log(2)",
     ),
-    ("laws/losses", "sums, totals = ((a.sum(0) - a)", "sums, totals = ((a.sum(0) - 0.5 * a)"),
+    ("laws/losses", "((a.sum(0) - a)", "((a.sum(0) - 0.5 * a)"),
     ("laws/losses", "spare = sum(len(g) - 1 for g in groups)", "spare = sum(len(g) for g in groups)"),
     ("laws/losses", "((g - g.mean()) ** 2).sum()", "(g**2).sum()"),
-    ("laws/losses", "return replace(self, source=None)", "return self"),
+    ("laws/losses", "return replace(self, source=None, repeats=None)", "return self"),
     ("laws/losses", "text = (len(left) - 1) *", "text = len(left) / 2 *"),
     (
         "laws/bootstrap",
