@@ -13,7 +13,9 @@ def judged_numbers(found):
     case and KEPT, but for p-values: other resamples move small ones by orders of magnitude; verdicts use them."""
     names, kept = {}, {}  # {id of a case: what it is called}
     for one in found:
-        said = {part[1].partition(".")[0] for part in Formatter().parse(one.rule.found) if part[1]}
+        said = {
+            part[1].partition(".")[0].partition(" with ")[0] for part in Formatter().parse(one.rule.found) if part[1]
+        }
         asked = {*KEPT, *(one.rule.among or ()), *(one.rule.holds or ()), *said} - {"count"}
         for case in one.cases:
             place = " ".join([one.rule.of, *(f"{n} {v}" for n in PLACE if (v := getattr(case, n, None)) is not None)])

@@ -18,7 +18,7 @@ from rbplib.laws.ladders import PublishedLaw
 from rbplib.laws.law import Law, Scatter, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
-from rbplib.pages import claims, evidence, grid_tables, open_questions, prose, published_cases, rules
+from rbplib.pages import claims, evidence, grid_tables, open_questions, prose, published_cases, recorded, rules
 from rbplib.pages.law_tables import form_frame
 from rbplib.pages.loss_tables import entropy_cases
 from rbplib.settings import InputError, root
@@ -322,6 +322,12 @@ def test_the_ends_of_a_range_carry_their_intervals():
     assert said == "exponents 0.0300 [0.0200, 0.0400] to 0.0700 (no interval) (95%, other text)"
     gap = SimpleNamespace(k=10, N=10, times=100.0, gap=2.0, interval=(1.0, 3.0))
     assert "are 100 [10, 1,000] times" in claims.judged(RULES["independent_hits"], [gap], short=True).ours
+
+
+def test_a_number_is_recorded_with_or_without_its_interval_beside_it():
+    case = SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0, around=(0.05, 0.15))
+    kept = recorded.judged_numbers([claims.judged(RULES["ladder_floor"], [case] * 3)])
+    assert kept["falls"]["fall"] == 0.1 and "[0.0500, 0.150]" in claims.judged(RULES["ladder_floor"], [case]).ours
 
 
 def test_a_page_without_a_case_says_so(monkeypatch):
