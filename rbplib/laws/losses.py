@@ -132,10 +132,7 @@ class Loss:
         return replace(self, source=None, repeats=None)
 
     def training_noise(self):
-        """(sd, degrees of freedom) of y between trainings of one size, pooled over sizes; (NaN, 0) without repeats.
-
-        What the choice of text makes of their differences is taken off.
-        """
+        """(sd, degrees of freedom) of y between trainings of one size, the text's part taken off; or (NaN, 0)."""
         found, text, df = self.training_variance
         return float(np.sqrt(max(found - text, 0.0))) if df else np.nan, df
 

@@ -24,6 +24,7 @@ from rbplib.text.windows import make_windows
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly
 PROCESS = 600_000_000  # bytes of the process itself with its libraries
+TEXT = 36  # bytes of memory per token of its characters and its id, a Python integer in a list
 START = 6  # seconds until a process has loaded them
 ROW = 9  # bytes of a rank table per token, compressed
 READ = 1_000_000_000  # bytes of weights read and hashed per second
@@ -78,7 +79,7 @@ def plan_model(model, tokens, dtype, device, speed, length):
     embedding = (total - sizes.nonembedding) // 2 or total  # the head is about half of a table pair
     flops, weights = 2 * (sizes.nonembedding + embedding), total * dtype.itemsize
     timed = tokens and model.local and total < SMALL and device == "cpu"
-    each, process = batch_cost(model, length, total) if timed else (flops / (SHARE * speed), weights + PROCESS)
+    each, process = batch_cost(model, length, total, tokens) if timed else (flops / (SHARE * speed), weights + PROCESS)
     free = GPUS[device][0] if device in GPUS else free_memory(device)
     return {
         "nonembedding_params": sizes.nonembedding,
@@ -106,9 +107,8 @@ def total_of(rows, texts):
     }
 
 
-def batch_cost(model, length, parameters):
-    """(seconds per token, peak bytes of the process) of a model here in one batch on the CPU, with the threads of
-    `measure`."""
+def batch_cost(model, length, parameters, tokens):
+    """(seconds per token, peak bytes of the process) of a model here, by a batch on the CPU with its threads."""
     from rbplib.models.load import load_model
     from rbplib.ranks.measure import batch_ranks
 
@@ -120,7 +120,7 @@ def batch_cost(model, length, parameters):
         start = time.perf_counter()
         batch_ranks(loaded, windows, frozenset(), loaded.model.dtype)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return (time.perf_counter() - start) / ids.size, peak
+    return (time.perf_counter() - start) / ids.size, peak + TEXT * tokens
 
 
 def plan_corpus(corpus, family, protocol, results):

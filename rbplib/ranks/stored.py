@@ -47,11 +47,8 @@ class RankTable(Counting):
         return len(self.document)
 
     def rank(self, definition="greater+ties"):
-        """Rank of the true token, int64 (n,), 1 is best.
-
-        "greater+ties" is the paper's Eq. 3, "greater+1" its authors' code, "random" the expected rank when ties are
-        broken at random (float64).
-        """
+        """Rank of the true token, 1 is best, int64 (n,): "greater+ties" is the paper's Eq. 3, "greater+1" its authors'
+        code, "random" the expected rank when ties are broken at random (float64)."""
         return rank_of(self.greater, self.ties, definition)
 
     @cached_property
