@@ -85,17 +85,19 @@ list.selectedIndex = 2;
 list.dispatchEvent(new Event("change", { bubbles: true }));
 const rows = [...document.querySelectorAll("table.rbp-table")].flatMap((table) => {
   const at = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "corpus");
-  return [...table.tBodies[0].rows].filter((row) => at >= 0 && seen(row)).map((row) => row.cells[at]?.textContent);
+  const whole = [...table.tBodies[0].rows].filter((row) => at >= 0 && row.cells.length > 1 && seen(row));
+  return whole.map((row) => row.cells[at].textContent);
 });
 const knobs = [...document.querySelectorAll('.rbp-move select[name="corpus"]')]
   .filter((knob) => [...knob.options].some((option) => option.textContent === list.value));
 const others = [...list.options].slice(1).map((option) => option.textContent).filter((name) => name !== list.value);
-const folds = [...document.querySelectorAll(".rbp-fold > summary")].filter(seen).map((part) => part.textContent);
-const named = (name) => folds.filter((words) => words.startsWith(name + ",") || words.startsWith(name + ":")).length;
-return { "folds of the text": named(list.value),
+const parts = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption")].filter(seen);
+const said = parts.map((part) => part.textContent);
+const named = (name) => said.filter((words) => words.startsWith(name + ",") || words.startsWith(name + ":")).length;
+return { "parts of the text": named(list.value),
          "rows of other texts": rows.filter((name) => name !== list.value).length, "rows of the text": rows.length,
          "lists elsewhere": knobs.filter((k) => k.selectedOptions[0].textContent !== list.value).length,
-         "folds of other texts": others.reduce((sum, name) => sum + named(name), 0) };
+         "parts of other texts": others.reduce((sum, name) => sum + named(name), 0) };
 """
 
 AXE = """
