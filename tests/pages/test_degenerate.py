@@ -2,9 +2,11 @@
 
 import os
 import re
+from functools import cache
 
 import pytest
 
+from rbplib.pages import grid_tables, published_cases
 from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
 from tests.pagerunner import run_page, words
@@ -28,6 +30,15 @@ def root(tmp_path_factory):
     finally:
         os.environ.clear()
         os.environ.update(keep)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def published_once():
+    """What page 13 computes of published tables, whatever its families are: once for all of its runs here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((grid_tables, "grid_numbers"), (published_cases, "published_numbers")):
+            patch.setattr(module, name, cache(getattr(module, name)))
+        yield
 
 
 @pytest.fixture(scope="module")
