@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import time
+from collections import Counter
 from contextlib import suppress
 
 from rbplib.settings import InputError, atomic_path, write_text
@@ -35,7 +36,15 @@ def outcomes(path):
     tests = list(found.values())
     tally = {kind: sum(t["outcome"] == kind for t in tests) for kind in KINDS}
     tally |= {"collected": collected, "not_ended": [name for name in begun if name not in found]}
+    tally |= {"failed": {t["test"]: reason(t.get("said", "")) for t in tests if t["outcome"] in ("failure", "error")}}
+    tally |= {"why_skipped": dict(Counter(t.get("said", "") for t in tests if t["outcome"] == "skipped"))}
     return tally | {"not_begun": None if collected is None else collected - len(set(begun)), "tests": tests}
+
+
+def reason(said, most=200):
+    """The line of a test's failure that says what was wrong: the first that pytest marks as the error, or the last."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it says nothing"]
+    return next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])[:most]
 
 
 def told_tests(out):
@@ -54,7 +63,8 @@ def told_ladder(out):
         found = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    return {"models": len(found["models"]), "not_finished": found["not_finished"], "note": found["note"]}
+    told = {"models": len(found["models"]), "not_finished": found["not_finished"], "note": found["note"]}
+    return told | {"plan": found.get("plan", {}).get("words", []), "failed": found.get("failed", {})}
 
 
 def ended(step):

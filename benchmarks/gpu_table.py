@@ -55,7 +55,12 @@ def unmeasured(found):
         seen = {(c["batch"], c["length"]) for c in about["cases"]}
         lost += [f"{shape.upper()} at {b} x {n}" for b, n in planned["batches"] if (b, n) not in seen]
     heads_lost = [s for s in planned["heads"] if not found["heads"].get(s) and s in shapes]
-    return lost + [f"the head alone at the {shape.upper()} shape" for shape in heads_lost]
+    heads_lost += [s for s, about in found["heads"].items() if about.get("planned") and not about["ways"]]
+    lost += [f"the head alone at the {shape.upper()} shape" for shape in heads_lost]
+    for shape, about in found["heads"].items():
+        ways = [f'"{way}"' for way in about.get("planned", ()) if way not in about["ways"]] if about.get("ways") else []
+        lost += [f"the head alone at the {shape.upper()} shape by {', '.join(ways)}"] if ways else []
+    return lost
 
 
 def failures(found):

@@ -188,6 +188,24 @@ def recorded(sums, rows):
     return run
 
 
+def float32_head(rows=None):
+    """The head's numbers stored in float32: the engine's fixed number of rows, or so many at once with its sums."""
+    kept = {}
+
+    def run(hidden, head, targets):
+        key = (hidden.data_ptr(), head.weight.data_ptr())
+        if key not in kept:
+            kept[key] = hidden.float(), Head(head.weight.float())
+        states, wide = kept[key]
+        if rows is None:
+            return head_ranks(states, wide, targets)
+        scores = scores_of(states, wide, targets)
+        scores.most, scores.grain = rows, tiles.GRAIN
+        return tiles.Ranks(*(column.to(targets.device) for column in tiles.ranked(scores, targets)))
+
+    return run
+
+
 def in_storage_dtype(hidden, head, targets):
     """The engine's dtype=None by other sums: bf16 scores compared as they are. Widening is exact and keeps the order,
     so counts are those of the widened scores; the log-softmax widens inside its kernel."""
@@ -223,6 +241,10 @@ def ways(device, compiler=True):
     found["two streams, 1024 rows, booleans, exp"] = (two_streams(1024), truth)
     found["CUDA graph of 1024 rows, booleans, exp"] = (recorded(boolean_exp, 1024), truth)
     found["CUDA graph of 1024 rows, engine's sums"] = (recorded(engine_sums, 1024), truth)
+    fixed = f"float32 head, the engine (on CUDA always {tiles.CUDA_ROWS} rows)"
+    found[fixed] = (float32_head(), fixed)
+    for rows in (64, 1024, 4096):
+        found[f"float32 head, {rows} rows at once"] = (float32_head(rows), fixed)
     if compiler:
         fused = torch.compile(three_sums, dynamic=False, backend="inductor" if device == "cuda" else "eager")
         for rows in (1024, 4096):

@@ -152,7 +152,24 @@ def session_lines(steps):
         where = f"{step['machine']['device']}, torch {step['machine']['torch']}"
         spent = f" after {step['seconds']:,.0f} s" if step["seconds"] else ""
         lines.append(f"* {name}: {ended(step)}{spent}, on {where}" + (f"; {more}" if more else ""))
+        lines += [
+            f"    * {' '.join(words.split())}" for words in [*told_of_tests(tests or {}), *told_of_plan(ladder or {})]
+        ]
     return lines
+
+
+def told_of_tests(tests):
+    """Which tests failed and which did not end, and why others were skipped."""
+    yield from (f"failed: `{name}`: {why}" for name, why in tests.get("failed", {}).items())
+    yield from (f"begun and not ended: `{name}`" for name in tests.get("not_ended", ()))
+    yield from (f"skipped, {count}: {why}" for why, count in tests.get("why_skipped", {}).items())
+
+
+def told_of_plan(ladder):
+    """What the ladder was trained on, what its plan left out, and what failed on the way."""
+    yield from filter(None, [ladder.get("note")])
+    yield from (f"by its plan, {words}" for words in ladder.get("plan", ()))
+    yield from (f"failed: {what}: {why}" for what, why in ladder.get("failed", {}).items())
 
 
 def figure(whole, path):

@@ -53,8 +53,8 @@ def head_ranks(
         head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function of (n, d) rows.
         targets: int64 tensor (...), ids in [0, V).
         memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator, there at most those of the logits.
-        chunk: at most so many rows at once, rounded up to a multiple of 64. Results depend on neither; on an
-            accelerator other numbers of rows may meet kernels that add up in another order, so that last bits differ.
+        chunk: at most so many rows at once, rounded up to a multiple of 64. Results depend on neither. On CUDA a head
+            stored in the product's dtype takes 256 whatever both say; last bits of others may depend on them there.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
         as `token_ranks`; also ValueError for targets on another device, or memory too small for one row of scores.

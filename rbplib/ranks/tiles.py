@@ -20,6 +20,7 @@ from rbplib.models.heads import Head
 
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
+CUDA_ROWS = 256  # always so many rows of a float32 head on CUDA, where any other number may mean another kernel
 WHOLE_ROWS = 128  # rows at once where whole rows of the vocabulary are held on a processor
 LOG2_E = math.log2(math.e)
 
@@ -39,10 +40,10 @@ class Ranks(NamedTuple):
 
 def sum_rows(scores: "Given | Product", rows: Tensor, wanted: Tensor) -> Tensor:
     """The three sums (3, n) of targets (n,), over the whole vocabulary at once."""
-    tile = scores(rows, slice(None))[: len(wanted)]  # (n, V)
-    sums = torch.empty(3, len(wanted), dtype=tile.dtype, device=tile.device)
-    sum_tile(tile, tile.gather(1, wanted[:, None]), flags_of(tile), sums)
-    return sums if tile.device.type == "mps" else sums.double()  # mps has no float64
+    tile = scores(rows, slice(None))  # (n and what pads it, V): the sums, too, meet the same kernel for any n
+    sums = torch.empty(3, len(tile), dtype=tile.dtype, device=tile.device)
+    sum_tile(tile, tile.gather(1, F.pad(wanted, (0, len(tile) - len(wanted)))[:, None]), flags_of(tile), sums)
+    return (sums if tile.device.type == "mps" else sums.double())[:, : len(wanted)]  # mps has no float64
 
 
 def flags_of(tile: Tensor) -> Tensor:
@@ -163,7 +164,8 @@ class Product:
         kind: dtype of the product. A half-precision weight meets float32 exactly: on CUDA inside the product,
             elsewhere by widening one block at a time. float32 is torch's own: TF32 where a caller has switched it on.
         memory, chunk: bytes of tiles, and rows at once at most. More rows are best where the weight is wide, since
-            each tile reads a block of it anew. On an accelerator tiles take no more than logits in the storage dtype.
+            each tile reads it anew. On an accelerator tiles take no more than logits in the storage dtype; of a head of
+            the product's own dtype on CUDA always CUDA_ROWS: cuBLAS gives the same bits where shapes are the same.
     """
 
     def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype, memory: int, chunk: int | None = None):
@@ -182,11 +184,14 @@ class Product:
         best = chunk or max(1024, min(2048, 4 * width))
         self.most = max(GRAIN, min(best, (memory - widened) // held) // GRAIN * GRAIN)
         self.few = max(1, min(WHOLE_ROWS, memory // (16 * size)))  # whole rows of scores
+        self.grain = GRAIN
+        if hidden.is_cuda and stored == self.kind:
+            self.grain, self.most, self.few = CUDA_ROWS, CUDA_ROWS, 1
 
     def rows(self, which: slice | Tensor) -> Tensor:
-        """Some hidden states in the product's dtype, padded with zeros to a multiple of GRAIN."""
-        rows = self.hidden[which].to(self.head.weight.dtype if self.narrow else self.product_kind)
-        pad = -len(rows) % GRAIN
+        """Some hidden states in the product's dtype, padded with zeros to a multiple of GRAIN, or CUDA_ROWS."""
+        rows = self.hidden[which].to(self.head.weight.dtype if self.narrow else self.product_kind).contiguous()
+        pad = -len(rows) % self.grain
         return F.pad(rows, (0, 0, 0, pad)) if pad else rows
 
     def __call__(self, rows: Tensor, which: slice | Tensor, out: Tensor | None = None) -> Tensor:

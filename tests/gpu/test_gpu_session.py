@@ -19,7 +19,8 @@ from rbplib.ranks.engine import head_ranks
 from rbplib.ranks.exchange import read_counts
 from rbplib.settings import InputError
 from tests.gpu.devices import alive
-from training import carried
+from training import budget, carried
+from training import large as ladder
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = ("pandas", "pyarrow", "datasets", "matplotlib", "scipy", "statsmodels", "psutil", "accelerate")
@@ -566,6 +567,42 @@ def test_the_page_tells_a_session_that_was_killed_with_its_machine(tmp_path, mon
         assert f"* {name}: {cut} disk full), on NVIDIA X" in said and left in said and said.count("not run") == 2
 
 
+def test_the_page_names_failed_tests_reasons_of_skips_and_what_the_ladder_left_out(tmp_path, monkeypatch):
+    """The ladder's words are those that its own plan makes when its time is short."""
+    monkeypatch.setattr(report, "GPU", tmp_path / "gpu.json")
+    said = "    def test():\n>       assert 1 == 2\nE       assert 1 == 2\nE         more\n\nfile.py:3: AssertionError"
+    lines = [{"collected": 5}, *({"begun": name} for name in "abcde")]
+    lines += [{"test": "a", "outcome": "passed", "seconds": 1}, {"test": "b", "outcome": "failure", "said": said}]
+    lines += [{"test": name, "outcome": "skipped", "said": "Skipped: no accelerate"} for name in "cd"]
+    (tmp_path / gpu_record.OUTCOMES).write_text("\n".join(json.dumps(line) for line in lines))
+    tests = gpu_record.told_tests(tmp_path)
+    assert json.loads((tmp_path / "tests.json").read_text())["failed"] == tests["failed"] == {"b": "assert 1 == 2"}
+    assert gpu_record.reason("\n") == "it says nothing" and gpu_record.reason("x\nKilled\n") == "Killed"
+    sizes = list(ladder.Recipe().sizes())
+    slow = {name: {"eager": 0.2 * (1 + 19 * (name == sizes[-1])), "look": 0.0} for name in sizes}
+    plan = budget.settle(ladder.Recipe(), slow, 2000)
+    assert plan["sizes"] == sizes[:-1] and plan["seeds"] == 1 and plan["tokens"] < ladder.Recipe().tokens
+    whole = {"models": [{}] * 3, "not_finished": ["c"], "plan": plan, "failed": {"train d": "out of memory"}}
+    whole |= {"note": ladder.note_of(plan["tokens"], plan["tokens"] // 10)}
+    (tmp_path / "ladder.json").write_text(json.dumps(whole))
+    done = {"status": 0, "seconds": 61.2, "stopped_by_the_clock": False}
+    done |= {"machine": {"device": "NVIDIA X", "torch": "2.11"}}
+    steps = {"tests": done | {"tests": tests}, "ladder": done | {"ladder": gpu_record.told_ladder(tmp_path)}}
+    (tmp_path / "session.json").write_text(json.dumps({"small": False, "steps": steps}))
+    page = report.gpu_text().splitlines()
+    for words in (
+        "failed: `b`: assert 1 == 2",
+        "begun and not ended: `e`",
+        "skipped, 2: Skipped: no accelerate",
+        f"by its plan, {sizes[-1]} is left out: with it every size would get less than 50% of the tokens",
+        "by its plan, repeated sizes get 1 of the 3 seeds planned",
+        f"by its plan, every size gets {plan['tokens']:,} of the {ladder.Recipe().tokens:,} tokens planned",
+        f"every size on {plan['tokens']:,} tokens, a text of {plan['tokens'] // 10:,} read about 10.0 times",
+        "failed: train d: out of memory",
+    ):
+        assert f"    * {words}" in page, page
+
+
 def test_a_torn_file_of_results_is_told_in_one_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(report, "GPU", tmp_path / "gpu.json")
     monkeypatch.setattr(report, "write", report.gpu_text)
@@ -640,6 +677,33 @@ def test_a_benchmark_stopped_on_its_way_tells_what_it_had_and_what_not(tmp_path,
     gpu.measure(gpu.SMALL, gpu.BATCHES, 1, "cuda", 0.0, lambda found, _: skips.append(gpu.table(found)))
     assert "want of time: 14m." in skips[1] and "ended before: WIDE." in skips[1] and "ended before" not in skips[2]
     assert sum(line.startswith("| WIDE |") for line in kept[-1]["table"].splitlines()) == len(gpu.SMALL_BATCHES)
+
+
+def test_a_head_stopped_amid_its_ways_tells_those_that_it_has_not(monkeypatch):
+    """On a GPU no way is begun after its time, so that a shape that comes later keeps its own; the table names them."""
+    kinds = {name: (lambda *given: head_ranks(*given), "one, of all") for name in ("one, of all", "two", "three")}
+    real, clock = heads.states, iter(range(0, 3000, 2))
+    monkeypatch.setattr(gpu.heads, "ways", lambda *a: kinds)
+    monkeypatch.setattr(gpu.heads, "states", lambda rows, width, vocab, device, dtype: real(9, 4, 30, "cpu", dtype))
+    monkeypatch.setattr(gpu, "seconds", lambda run, *given, device: 0.5)
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    found = {"device": "NVIDIA X", "torch": "2.11", "dtype": "bfloat16", "rate": 7e14, "copy_rate": 4e12}
+    found |= {"planned": {"shapes": [], "batches": [], "heads": ["1.4b"]}, "shapes": {}, "skipped": []}
+    for limit, left in ((0, ""), (3, ' by "two", "three"'), (5, ' by "three"'), (9, "")):
+        found["heads"] = {"1.4b": (about := {})}
+        gpu.head_ways(4, 30, 9, "cuda", limit, False, about)
+        assert all(len(way["seconds"]) >= 3 for way in about["ways"].values())
+        lost = ["the head alone at the 1.4B shape" + left] if limit and left else []
+        assert gpu.unmeasured(found) == (lost if limit else ["the head alone at the 1.4B shape"])
+        assert ("ended before" in gpu.table(found)) == (limit < 9)
+
+
+def test_the_benchmark_keeps_a_part_of_a_shapes_time_for_its_head(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(gpu, "tried", lambda *a, **more: asked.update(limit=a[7]) if a[2] is gpu.head_ways else 1)
+    monkeypatch.setattr(gpu, "measure_batches", lambda *a: asked.update(ends=a[4] - time.perf_counter()))
+    gpu.measure({"14m": (1, 1, 1, 1)}, gpu.SMALL_BATCHES, 1, "cpu", 1.0, lambda *a: None)
+    assert asked["limit"] == pytest.approx(15, abs=1) and asked["ends"] == pytest.approx(45, abs=1)
 
 
 def test_what_fails_costs_its_own_numbers_alone(tmp_path, monkeypatch, capsys):
