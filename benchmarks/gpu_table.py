@@ -41,7 +41,7 @@ def table(found):
     if found["skipped"]:
         lines += ["", f"Not measured for want of time: {', '.join(found['skipped'])}."]
     if lost := unmeasured(found):
-        lines += ["", f"Not measured, since the run ended before: {'; '.join(lost)}."]
+        lines += ["", f"Not measured, for want of time or since the run ended before: {'; '.join(lost)}."]
     if failed := failures(found):
         lines += ["", "Failed, each by itself:", "", *(f"* {where}: {why}" for where, why in failed.items())]
     return "\n".join(lines)

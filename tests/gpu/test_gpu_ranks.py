@@ -228,8 +228,8 @@ def error_bound(hidden, weight):
 
     Partial sums of d products of random signs are about as large as q, the root of the sum of their squares. Roundings
     to nearest, 2^-24 of that each, add up as sqrt(d): eight times that. Matrix units cut off instead, towards zero, and
-    that adds up as d: by 2^-23 q for each four products that they add up at once. Every product's own worst case, by
-    the sum of absolute products, is about a hundred times as wide at d = 2,048 and would let any ranks pass."""
+    that adds up as d: by 2^-23 q for each four products that they add up at once. The worst case, d times 2^-24 of the
+    sum of absolute products, is some forty times as wide at d = 2,048: ranks off by hundreds of places would pass."""
     q = (hidden.double().square() @ weight.double().square().t()).sqrt()
     return (8 * hidden.shape[1] ** 0.5 + hidden.shape[1] / 2) * 2.0**-24 * q
 
