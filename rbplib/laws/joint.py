@@ -28,7 +28,7 @@ SEARCHES = 4  # from the best of these
 class Form:
     """A sum of terms, each named by its coefficient, with the name of the exponent of each variable in it."""
 
-    title: str
+    title: str  # in words
     terms: dict  # {coefficient: {"S" or "D": exponent}}
     norm: str = ""  # the parameter that is g; none: 1
 
@@ -43,12 +43,12 @@ class Form:
 
 _SIZE, _TOKENS, _FLOOR = {"A": {"S": "a"}}, {"B": {"D": "b"}}, {"E": {}}
 FORMS = {
-    "size": Form("A S^-a", _SIZE),
-    "size_floor": Form("E + A S^-a", _SIZE | _FLOOR),
-    "product": Form("A S^-a D^-b", {"A": {"S": "a", "D": "b"}}),
-    "additive": Form("A S^-a + B D^-b", _SIZE | _TOKENS),
-    "kaplan": Form("((A S^-a)^(1/b) + (B D^-b)^(1/b))^b", _SIZE | _TOKENS, norm="b"),
-    "additive_floor": Form("E + A S^-a + B D^-b", _SIZE | _TOKENS | _FLOOR),
+    "size": Form("size alone", _SIZE),  # A S^-a
+    "size_floor": Form("size with a floor", _SIZE | _FLOOR),  # E + A S^-a
+    "product": Form("the product", {"A": {"S": "a", "D": "b"}}),  # A S^-a D^-b
+    "additive": Form("the sum", _SIZE | _TOKENS),  # A S^-a + B D^-b
+    "kaplan": Form("Kaplan's form", _SIZE | _TOKENS, norm="b"),  # ((A S^-a)^(1/b) + (B D^-b)^(1/b))^b
+    "additive_floor": Form("the sum with a floor", _SIZE | _TOKENS | _FLOOR),  # E + A S^-a + B D^-b
 }
 
 
@@ -138,7 +138,7 @@ def fit(S, D, loss, form="additive", start=None):
     """
     S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
     if start is None and (why := reason(S, D, loss, form)):
-        raise InputError(f"The form {FORMS[form].title} cannot be fitted: {why}.")
+        raise InputError(f"Of the forms of a joint law, {FORMS[form].title} cannot be fitted: {why}.")
     y, (columns, member, exponent) = np.log(loss), _design(form, S, D, (S, D))
     if len(FORMS[form].terms) == 1:
         return JointLaw(form, S, D, loss, np.linalg.lstsq(columns, y, rcond=None)[0])

@@ -81,7 +81,7 @@ def test_joint_forms_and_what_was_left_out(page, grid):
     design = np.column_stack([np.ones(len(own)), -np.log(own["S"]), -np.log(own["D"])])
     y = np.log(own["loss_c4"].to_numpy())
     (_, a, b), squares, *_ = np.linalg.lstsq(design, y, rcond=None)
-    row = told(page[0]["joint-forms.csv"], loss="c4", corpus="c4_original", form="A S^-a D^-b")
+    row = told(page[0]["joint-forms.csv"], loss="c4", corpus="c4_original", form="the product")
     sd = np.sqrt(squares[0] / (len(own) - 3))
     assert row[["a", "b", "residual sd"]].tolist() == pytest.approx([a, b, sd], rel=1e-6)
     squares = []
@@ -90,8 +90,10 @@ def test_joint_forms_and_what_was_left_out(page, grid):
         miss = y[out] - design[out] @ np.linalg.lstsq(design[~out], y[~out], rcond=None)[0]
         squares.append(np.mean(miss**2))
     row = told(page[0]["held-out.csv"], loss="c4", corpus="c4_original", **{"left out": "each budget"})
-    assert row["product"] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
-    errors = row[["size", "size, floor", "product", "sum", "Kaplan", "sum, floor"]].astype(float)
+    assert row["the product"] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
+    errors = row[
+        ["size alone", "size with a floor", "the product", "the sum", "Kaplan's form", "the sum with a floor"]
+    ].astype(float)
     assert row["best"] == errors.idxmin()
 
 
@@ -105,10 +107,10 @@ def test_families_by_size_and_together(page):
     both = pd.concat([steps, others])
     S, D, y = np.log(both["nonembedding_params"]), np.log(both["tokens"]), np.log(-np.log(both["acc"]))
     design = np.column_stack([np.ones(len(both)), -S, -D])
-    row = told(page[0]["pool.csv"], form="A S^-a D^-b")
+    row = told(page[0]["pool.csv"], form="the product")
     assert row[["a", "b"]].tolist() == pytest.approx(np.linalg.lstsq(design, y, rcond=None)[0][1:].tolist(), rel=1e-6)
     sds = page[0]["pool.csv"].set_index("form")["residual sd"]
-    assert sds["A S^-a + B D^-b"] < sds["A S^-a D^-b"] < sds["A S^-a"]
+    assert sds["the sum"] < sds["the product"] < sds["size alone"]
 
 
 def test_a_fall_decides_beyond_two_standard_errors_alone(page):
