@@ -31,6 +31,13 @@ def math_html(text):
     return "".join(f"<{tag}>{said}</{tag}>" if tag else said for tag, said in found)
 
 
+def set_html(text):
+    """What stands between the tags of HTML, set."""
+    return "".join(
+        part if part.startswith("<") else math_html(html.unescape(part)) for part in re.split("(<[^>]*>)", text)
+    )
+
+
 def set_math(node):
     """Set what stands in a node, in place."""
     for text in list(node.findall(nodes.Text)):

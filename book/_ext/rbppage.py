@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docutils import nodes
 from rbpmade import made, raw
-from rbpmath import pieces, set_math
+from rbpmath import pieces, set_html, set_math
 from rbprules import SURE, link_to, read_yaml, sure
 from rbpteach import MOVING
 
@@ -46,6 +46,7 @@ def build_parts(app, doctree):
         return
     notebook = json.loads(path.read_text(encoding="utf-8"))
     tell_figures(doctree, notebook["cells"], here["page"].partition("_")[0])
+    set_said(doctree, notebook["cells"])
     answer = lift_answer(doctree, notebook["cells"])
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
@@ -128,12 +129,21 @@ def tell_figures(doctree, cells, page):
             bundle.parent[place : place + len(inside)] = fold(title, inside, "rbp-more")
 
 
+def set_said(doctree, cells):
+    """Set the formulas in what a run said and in its tables of claims, which are those that link to pages."""
+    for _, bundle in shown(doctree, cells):
+        for part in set_math(bundle).findall(nodes.raw):
+            if '<table class="rbp-table"' in (text := part.astext()) and NAMED.search(text):
+                part.rawsource = text = set_html(text)
+                part[:] = [nodes.Text(text)]
+
+
 def lift_answer(doctree, cells):
     """Take what the run said under a name out of its place."""
     found = []
     for output, bundle in shown(doctree, cells):
         if output.get("metadata", {}).get("rbp", "slide") != "slide":  # said for a slide, it stays in its place
-            found.append(set_math(bundle))
+            found.append(bundle)
             bundle.parent.remove(bundle)
     if not found:
         return []

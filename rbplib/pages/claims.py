@@ -144,9 +144,9 @@ def line(found):
     places = [getattr(case, "corpus", None) for case in found.cases]
     each = "on {} corpora" if None not in places and len(set(places)) == len(places) else "in {} cases"
     counted = found.rule.holds and found.rule.enough > 1  # one case alone needs no count
-    end = f"holds {each.format(found.count)}" if counted else f"{found.verdict} ({found.rule.basis})"
+    end = f"holds {each.format(found.count)}" if counted else f"basis: {found.rule.basis}"
     if counted and found.verdict == OPEN:
-        end = f"{OPEN}: " + (f"holds in {found.count}, too few to decide" if found.held else "no case decides")
+        end = f"holds in {found.count}, too few to decide" if found.held else "no case decides"
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
     rule = f"; rule: {found.rule.bound}" * bool(found.rule.bound)
     return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}{rule}."

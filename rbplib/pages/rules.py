@@ -93,7 +93,7 @@ class Claim:
         """What `holds` asks, in words; a mark that must be 1 is its name alone, and nothing where a proof decides."""
 
         def ends(word, bound):
-            low, *high = (number(x, 1) if "e" in f"{x:g}" else f"{x:g}" for x in np.atleast_1d(bound))
+            low, *high = (number(x, 1) if "e" in f"{x:g}" else f"{x:g}".replace("-", "−") for x in np.atleast_1d(bound))
             return f"equal to {low}" if [low] == high else " and ".join([f"{word} {low}", *high])
 
         told = []

@@ -342,7 +342,7 @@ def test_a_page_without_a_case_says_so(monkeypatch):
 def test_too_few_cases_say_so_on_a_page(monkeypatch):
     said = answers(monkeypatch)
     claims.judge("02_top1_law", laws=[law("a", r2=1.0)])
-    assert "here: R² 1; cannot be told: holds in 1 of 1, too few to decide; rule" in said[0]
+    assert "here: R² 1; holds in 1 of 1, too few to decide; rule" in said[0]
     assert not re.search(r"holds on 1 of 1|1\.000 to 1\.000|(\S+) to \1\b", " ".join(said))
 
 

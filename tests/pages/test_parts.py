@@ -37,6 +37,9 @@ def planted(digest="the digest"):
     see = new_output("display_data", {"text/markdown": "It *rises* by $x$."}, metadata={"see": True})
     moving = '<figure class="rbp-move"><figcaption>Drag it.</figcaption></figure>'
     moving = new_output("display_data", {"text/html": moving})
+    claims = '<table class="rbp-table"><tr><td><a href="page:03_y">-log p_N &lt; 1</a></td></tr></table>'
+    claims += '<a href="#" data-csv="-log p_N">CSV</a>'
+    claims = new_output("display_data", {"text/html": claims})
     cells = [
         new_markdown_cell("# A law\n\nOpening words."),
         new_code_cell("k: int = 1  # rank", metadata={"tags": ["parameters", "remove-cell"]}),
@@ -54,7 +57,7 @@ def planted(digest="the digest"):
             outputs=[shown("- **It agrees.** $x$ is 0.25, -log p_N rises, `p_N`.", "answer")],
         ),
         new_markdown_cell("## How sure, and what would change it"),
-        new_code_cell("sure()", metadata=hidden, outputs=[shown("An end.")]),
+        new_code_cell("sure()", metadata=hidden, outputs=[shown("An end of -log RBP_1."), claims]),
         new_markdown_cell(
             ":::{admonition} Exercise\nFind a.\n:::\n\n:::{admonition} Solution\n:class: dropdown\nHere.\n:::"
         ),
@@ -137,6 +140,11 @@ def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
         "For a slide."
     )  # it is said on a slide as well, and stays where it is
     assert "The answer stands here" not in page and "math" in page.split("It agrees.")[1][:200]
+
+
+def test_formulas_in_sentences_and_tables_of_claims_are_set_and_a_csv_is_left_plain(page):
+    assert "An end of −log RBP<sub>1</sub>." in page and 'data-csv="-log p_N"' in page
+    assert '<a href="03_y.html">−log p<sub>N</sub> &lt; 1</a>' in page
 
 
 def test_each_figure_of_a_cell_has_its_own_words_and_its_fold(page):
