@@ -29,8 +29,8 @@ def sure(app, page):
     items = ""
     for rule in read_yaml(place).values():
         if page in rule["pages"]:
-            k = rule.get("k", "")
-            claim = rule["claim"].replace("{k}", ", ".join(map(str, k)) if isinstance(k, list) else str(k))
+            k = rule.get("k", [])
+            claim = rule["claim"].replace("{k}", ", ".join(f"{x:,}" for x in (k if isinstance(k, list) else [k])))
             others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
             basis = f'<span class="rbp-basis">{html.escape(rule["basis"])}</span>'
             items += f"<li><em>{math_html(claim)}</em>: {basis}"

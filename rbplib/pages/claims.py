@@ -101,7 +101,7 @@ def judged(rule, cases, short=False):
     found = [holds(rule.holds, c) for c in cases] if rule.holds else []
     held = [h for h in found if h is not None]
     count, fails = (share(sum(h == told for h in held), len(held)) for told in (True, False))
-    words = Words(cases, count=count, fails=fails, k=", ".join(map(str, rule.ks)))
+    words = Words(cases, count=count, fails=fails, k=", ".join(map("{:,}".format, rule.ks)))
     return Judged(
         rule=rule,
         cases=cases,

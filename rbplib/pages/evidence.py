@@ -17,6 +17,7 @@ from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_laws
 from rbplib.pages.law_tables import loss_at
 from rbplib.pages.loss_tables import entropy_cases, loss_exponents
 from rbplib.pages.rank_tables import lognormal_frame
+from rbplib.pages.tables import corpus_title
 from rbplib.settings import InputError, load_corpus, load_family
 from rbplib.text.packages import TRAINED
 
@@ -72,7 +73,7 @@ def gather(tables, curves, n_bootstrap=10_000, seed=42, progress=iter):
 
 
 def case(tables, curve, n_bootstrap, seed):
-    """One family on one corpus: its curve, a list for each of KINDS, and what the tables of open questions add.
+    """One family on one corpus: its place as pages name it, its curve, a list for each of KINDS, and more for tables.
 
     dependence: of the hits of the largest model at RUN_K. predicted: the smallest and largest ratio of exponents that
     the fitted lognormals predict. ridge: models whose lognormal lies on the ridge. bends: {k: list of Contrast}.
@@ -88,7 +89,7 @@ def case(tables, curve, n_bootstrap, seed):
     rise = [exponent_difference(curve.loss(1), curve.loss(100), **drawn)] if V >= 100 else []
     gap = losses["cross-entropy"].values - losses["rank entropy"].values
     return SimpleNamespace(
-        place={"family": curve.family, "corpus": curve.corpus},
+        place={"family": curve.family, "corpus": corpus_title(curve.corpus)},
         curve=curve,
         laws=laws,
         new_laws=laws if trained_kind(curve.family, curve.corpus) is False else [],

@@ -9,7 +9,7 @@ from rbplib.laws.losses import NAMES
 from rbplib.pages.claims import all_claims, judged, times_around
 from rbplib.pages.law_tables import gap_frame
 from rbplib.pages.prose import interval, number
-from rbplib.pages.tables import corpus_title, ends, law_columns
+from rbplib.pages.tables import ends, law_columns
 
 
 def independence_frame(found):
@@ -120,8 +120,6 @@ def front_words(name, found):
         said += f" Noise of text and trainings rejects an exact line in {' and in '.join(each)}."
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
         one = told[(len(told) - 1) // 2]
-        where = f"{place[id(one)]['family']} on {corpus_title(place[id(one)]['corpus'])}"
-        said += (
-            f" {words(one)} (95%; {where}, {'the' if len(told) % 2 else 'just below the'} median of {len(told)} cases)."
-        )
+        where, middle = "{family} on {corpus}".format_map(place[id(one)]), "the" if len(told) % 2 else "just below the"
+        said += f" {words(one)} (95%; {where}, {middle} median of {len(told)} cases)."
     return said
