@@ -181,8 +181,9 @@ def verified(write, path):
         write_text(path := path or root().joinpath(*numbers.PLACE), json.dumps(run, indent=0, sort_keys=True) + "\n")
         return {"written": str(path), "problems": []}, f"{path}: the numbers of {len(run['pages'])} pages"
     rows = numbers.compared(book := numbers.read_reference(path), run)
-    bad, said = rows[~rows["outcome"].isin(numbers.FINE)].to_dict("records"), numbers.sentences(book, run, rows)
-    problems = ["{page}: {number} of {case} {outcome}: {book} in the book, {here} here".format(**row) for row in bad]
+    bad, said = rows[~rows["outcome"].isin(numbers.FINE)].astype(object).fillna("–"), numbers.sentences(book, run, rows)
+    line = "{page}: {number} of {case} {outcome}: {book} in the book, {here} here"
+    problems = [line.format(**row) for row in bad.to_dict("records")]
     return {"numbers": said, "problems": problems}, *problems, *said
 
 

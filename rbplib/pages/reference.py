@@ -157,7 +157,8 @@ def sentences(book, run, rows):
     """What a comparison found, one sentence each; rows: of `compared`."""
     distinct, tables = len(rows.drop_duplicates(["case", "number", "book"])), moved_tables(book, run)
     said = [f"{len(rows):,} numbers ({distinct:,} distinct ones, the others again on further pages): "]
-    said[0] += ", ".join(f"{n:,} {found}" for found, n in rows["outcome"].value_counts().items()) or "none compared"
+    found = rows["outcome"].value_counts().items()
+    said[0] += ", ".join(f"{n:,} {'differ' if of == DIFFERS and n > 1 else of}" for of, n in found) or "none compared"
     if len(share := rows.query("width > 0 and allowed > 0").eval("allowed / width")):
         apart = f"{share.min():.1%} to {share.max():.1%} of the width is allowed"
         said += [f"{len(share):,} ends of bootstrap intervals are not equal: {apart}"]

@@ -219,8 +219,12 @@ def test_a_run_is_verified_on_the_command_line(place, capsys):
     moved("r2", -0.5)(numbers)
     write_run(place, numbers)
     assert main(["verify", "--json"]) == 1
-    (problem,) = json.loads(capsys.readouterr().out)["problems"]
-    assert problem == f"{PAGE}: r2 of {CASE} differs: 0.99 in the book, 0.49 here"
+    told = json.loads(capsys.readouterr().out)
+    assert told["problems"] == [f"{PAGE}: r2 of {CASE} differs: 0.99 in the book, 0.49 here"]
+    assert "13 equal to the bit, 1 differs" in told["numbers"][0]
+    moved("alpha", 0.5)(numbers)
+    write_run(place, numbers)
+    assert main(["verify"]) == 1 and "12 equal to the bit, 2 differ\n" in capsys.readouterr().out
 
 
 def test_columns_that_differ_are_told_apart(place, capsys):
@@ -291,11 +295,14 @@ def test_without_pages_there_is_nothing_to_write_or_to_compare(place, capsys):
     assert main(["verify", "--write"]) == 2 and (place / "book/reference.json").read_bytes() == before
 
 
-def test_the_page_names_what_is_not_reproduced(place):
+def test_the_page_names_what_is_not_reproduced(place, capsys):
     numbers = record()["pages"][PAGE]["numbers"]
     moved("ci_tokens", 0.9 * ALLOWED)(numbers)
     numbers["claim top1_line"]["verdict"] = "<b>mixed"
+    numbers["laws family other"] = {"r2": 0.5}  # the book has no such number
     write_run(place, numbers)
+    assert main(["verify"]) == 1
+    assert "r2 of laws family other only in this run: – in the book, 0.5 here" in capsys.readouterr().out
     path = place / "book/reference.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"made": {"numpy": "another"}}))  # so are its resamples
     page = run_page("22_reproduced")
@@ -305,5 +312,6 @@ def test_the_page_names_what_is_not_reproduced(place):
         and "1 within what the resamples allow" in said
     )
     assert "1 are not reproduced" in said and "at most 0.9" in said
+    assert "Only in this run, and so nothing to reproduce: 1," in said and "numbers that the book does not have" in said
     html = "".join(str(o.get("data", {})) for c in page.cells if c.cell_type == "code" for o in c.outputs)
     assert f'href="../{PAGE}.html"' in html.replace("&#95;", "_").replace("&#47;", "/") and "<b>mixed" not in html
