@@ -127,7 +127,7 @@ def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fol
     """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
     All columns `X: low` and `X: high` are one; a status comes first.
-    download: a file name under which the whole frame is offered as CSV, made from the page itself, with all digits.
+    download: a file name for the whole frame as CSV, made from the page itself, with all digits; else of its caption.
     digits: significant digits shown. safe: {column: safe HTML shown in its place, such as `token(...)`, per row}.
     columns: those to show, by default MOST that differ from row to row. fold: show the caption until it is clicked.
     keep: bool per row, the rows to show; all are in the CSV.
@@ -151,7 +151,9 @@ def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None
     same = "; ".join(f"{n} {number(rows[0][n], digits)}" for n in alike)
     note = f"<p>In every row: {html.escape(same)}.</p>" * bool(alike)
     if download or len(rows) < len(frame) or len(chosen) + len(alike) < len(empty[0]):
-        data, name = html.escape(json.dumps(frame.to_csv(index=False))), html.escape(download or "table.csv")
+        words = re.findall(r"\w+", html.unescape(caption).lower())[:12] or ["table"]
+        name = html.escape(download or f"{'-'.join(words)}.csv")
+        data = html.escape(json.dumps(frame.replace("–", "").to_csv(index=False)))  # no value is an empty cell
         more = [f"{len(frame)} rows"] * (len(rows) < len(frame))
         more += [f"{len(frame.columns)} columns"] * (len(chosen) < len(empty[0]))
         whole = f" with all {' and '.join(more)}" * bool(more)
@@ -174,9 +176,7 @@ def choose(rows, columns, safe):
     """(columns that a table shows, those left out as they say the same in every row) of rows that are alike."""
     if columns is not None or len(rows[0]) <= MOST:
         return [n for n in rows[0] if columns is None or n in columns], []
-    alike = [
-        n for n in rows[0] if len(rows) > 1 and n not in (*safe, "intervals") and len({str(r[n]) for r in rows}) == 1
-    ]
+    alike = [n for n in rows[0] if rows[1:] and n not in (*safe, "intervals") and len({str(r[n]) for r in rows}) == 1]
     return [n for n in rows[0] if n not in alike][:MOST], alike
 
 

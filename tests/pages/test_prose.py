@@ -104,6 +104,14 @@ def test_what_a_cell_shows_as_html_is_plain_in_the_csv():
     assert json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1))).splitlines()[1] == "a & b,1"
 
 
+def test_a_csv_is_named_by_its_caption_and_has_empty_cells_for_no_value():
+    frame = pd.DataFrame({"k": [1, "–"], "note": ["a – b", "c"]}, index=[3, 4])
+    told = [prose.table_html(frame, caption, keep=[True, False]) for caption in ("Laws at k = 1 & <more>.", "")]
+    assert 'data-name="laws-at-k-1-more.csv"' in told[0] and 'data-name="table.csv"' in told[1]
+    csv = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', told[0]).group(1)))
+    assert csv.splitlines() == ["k,note", "1,a – b", ",c"]
+
+
 def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():
     narrow = WIDE[["corpus", "k", "other text: low", "other text: high"]]
     assert rows(prose.table_html(narrow))[0] == ["corpus", "k", "intervals"] and "data-csv" not in prose.table_html(
