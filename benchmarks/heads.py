@@ -200,7 +200,7 @@ def float32_head(rows=None):
         if rows is None:
             return head_ranks(states, wide, targets)
         scores = scores_of(states, wide, targets)
-        scores.most, scores.grain = rows, tiles.GRAIN
+        scores.most, scores.fixed = rows, 0
         return tiles.Ranks(*(column.to(targets.device) for column in tiles.ranked(scores, targets)))
 
     return run

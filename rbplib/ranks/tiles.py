@@ -21,6 +21,7 @@ from rbplib.models.heads import Head
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
 CUDA_ROWS = 256  # always so many rows of a float32 head on CUDA, where any other number may mean another kernel
+CUDA_COLUMNS = 16  # sums there run over a multiple of this: CUDA reads some numbers at once, from aligned addresses
 WHOLE_ROWS = 128  # rows at once where whole rows of the vocabulary are held on a processor
 LOG2_E = math.log2(math.e)
 
@@ -42,6 +43,7 @@ def sum_rows(scores: "Given | Product", rows: Tensor, wanted: Tensor) -> Tensor:
     """The three sums (3, n) of targets (n,), over the whole vocabulary at once."""
     tile = scores(rows, slice(None))  # (n and what pads it, V): the sums, too, meet the same kernel for any n
     sums = torch.empty(3, len(tile), dtype=tile.dtype, device=tile.device)
+    tile = F.pad(tile, (0, scores.pad), value=-math.inf) if scores.pad else tile  # above no target, and exp of it is 0
     sum_tile(tile, tile.gather(1, F.pad(wanted, (0, len(tile) - len(wanted)))[:, None]), flags_of(tile), sums)
     return (sums if tile.device.type == "mps" else sums.double())[:, : len(wanted)]  # mps has no float64
 
@@ -104,16 +106,16 @@ def ranked(scores: "Given | Product", targets: Tensor) -> Ranks:
     found = Ranks(greater.long(), ties.long(), (-total.log()).float())
     doubtful = (~total.isfinite()).nonzero()[:, 0]
     for some in doubtful.split(scores.few) if len(doubtful) else ():
-        there = some.to(targets.device)
-        rows = scores.rows(there)
-        whole = torch.cat([scores(rows, slice(*cut))[: len(some)] for cut in scores.cuts], 1)  # (n, V)
-        for column, values in zip(found, careful_rows(whole, targets[there]), strict=True):
-            column[some] = values.cpu()
+        there, n = some.to(targets.device), scores.fixed or len(some)
+        rows, wanted = scores.rows(there), F.pad(targets[there], (0, n - len(some)))
+        whole = torch.cat([scores(rows, slice(*cut))[:n] for cut in scores.cuts], 1)  # (n, V)
+        for column, values in zip(found, careful_rows(whole, wanted, scores.pad), strict=True):
+            column[some] = values[: len(some)].cpu()
     return found
 
 
-def careful_rows(scores: Tensor, targets: Tensor) -> Ranks:
-    """Ranks of whole rows (n, V), whatever infinities they hold.
+def careful_rows(scores: Tensor, targets: Tensor, pad: int = 0) -> Ranks:
+    """Ranks of whole rows (n, V), whatever infinities they hold; `pad` zeros lengthen what is added up.
 
     Where a row's highest score is infinite, its probability is shared equally by the candidates at that score.
     """
@@ -121,7 +123,8 @@ def careful_rows(scores: Tensor, targets: Tensor) -> Ranks:
     greater = torch.count_nonzero(scores > own, dim=1)
     ties = torch.count_nonzero(scores == own, dim=1)
     top = scores.amax(1, keepdim=True)
-    logprob = (own - top) - (scores - top).exp().sum(1, keepdim=True).log()
+    parts = (scores - top).exp()
+    logprob = (own - top) - (F.pad(parts, (0, pad)) if pad else parts).sum(1, keepdim=True).log()
     share = torch.where(own == top, -ties[:, None].to(scores.dtype).log(), float("-inf"))
     return Ranks(greater, ties, torch.where(top.isinf(), share, logprob)[:, 0].float())
 
@@ -131,7 +134,7 @@ class Given:
     function makes of hidden states (n, d), whole rows at a time."""
 
     def __init__(self, inputs: Tensor, head=None, memory: int = 0, chunk: int | None = None):
-        self.inputs, self.head = inputs, head
+        self.inputs, self.head, self.fixed, self.pad = inputs, head, 0, 0  # any number of rows, of V columns
         first = inputs[:1] if head is None else head(inputs[:1])
         self.size = size = first.shape[1]
         self.cuts = blocks(size, first.device)
@@ -165,7 +168,8 @@ class Product:
             elsewhere by widening one block at a time. float32 is torch's own: TF32 where a caller has switched it on.
         memory, chunk: bytes of tiles, and rows at once at most. More rows are best where the weight is wide, since
             each tile reads it anew. On an accelerator tiles take no more than logits in the storage dtype; of a head of
-            the product's own dtype on CUDA always CUDA_ROWS: cuBLAS gives the same bits where shapes are the same.
+            the product's own dtype on CUDA always CUDA_ROWS (`fixed`), summed with `pad` columns more, at most
+            CUDA_ROWS x V x 12 bytes (float64: 24): same bits, if a row comes out alike at every place of one shape.
     """
 
     def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype, memory: int, chunk: int | None = None):
@@ -184,15 +188,15 @@ class Product:
         best = chunk or max(1024, min(2048, 4 * width))
         self.most = max(GRAIN, min(best, (memory - widened) // held) // GRAIN * GRAIN)
         self.few = max(1, min(WHOLE_ROWS, memory // (16 * size)))  # whole rows of scores
-        self.grain = GRAIN
-        if hidden.is_cuda and stored == self.kind:
-            self.grain, self.most, self.few = CUDA_ROWS, CUDA_ROWS, 1
+        self.fixed, self.pad = (CUDA_ROWS, -size % CUDA_COLUMNS) if hidden.is_cuda and stored == self.kind else (0, 0)
+        if self.fixed:
+            self.most = self.few = CUDA_ROWS
 
     def rows(self, which: slice | Tensor) -> Tensor:
         """Some hidden states in the product's dtype, padded with zeros to a multiple of GRAIN, or CUDA_ROWS."""
         rows = self.hidden[which].to(self.head.weight.dtype if self.narrow else self.product_kind).contiguous()
-        pad = -len(rows) % self.grain
-        return F.pad(rows, (0, 0, 0, pad)) if pad else rows
+        pad = -len(rows) % (self.fixed or GRAIN)
+        return F.pad(rows, (0, 0, 0, pad)) if pad or self.fixed else rows  # a copy, so that its address is aligned
 
     def __call__(self, rows: Tensor, which: slice | Tensor, out: Tensor | None = None) -> Tensor:
         """(n, b) scores against a block of the vocabulary; `out` is used where the product can write to it."""

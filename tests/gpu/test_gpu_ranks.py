@@ -118,28 +118,32 @@ def test_exact_products_are_counted_exactly(device):
 
 
 @everywhere
-def test_float32_results_are_the_same_for_every_chunk_and_batch(device):
+@pytest.mark.parametrize(
+    ("sizes", "widths", "biased"), [((50_304, 3000), (512, 48), False), ((50_257, 3001), (510, 50), True)]
+)
+def test_float32_results_are_the_same_for_every_chunk_and_batch(device, sizes, widths, biased):
     """What `head_ranks` promises: neither chunk, memory nor batch moves a bit, on a GPU since all its products and sums
     have one shape; also of rows done again with care, here those whose target is far below the top."""
-    rows, size, width = (2500, 50_304, 512) if large(device) else (300, 3000, 48)
+    rows, size, width = (2500, sizes[0], widths[0]) if large(device) else (300, sizes[1], widths[1])
     hidden, weight, targets = planted(device, rows, size, width)
+    head = Head(weight, torch.arange(size, device=device) / size if biased else None)
     hidden[5::50] *= 40  # the sum of exponentials overflows in most of them
-    whole = head_ranks(hidden, weight, targets)
+    whole = head_ranks(hidden, head, targets)
     assert (whole.logprob < -90).any()
 
     def equal(found, some=slice(None)):
         return same([c[some] for c in whole], found)
 
     for chunk in (1, 64, 100, 128, 1000, rows, 4096):
-        assert equal(head_ranks(hidden, weight, targets, chunk=chunk)), f"chunk {chunk}"
+        assert equal(head_ranks(hidden, head, targets, chunk=chunk)), f"chunk {chunk}"
     for memory in (tiles.least_memory(size, hidden.device), 2**26, 2**31):
-        assert equal(head_ranks(hidden, weight, targets, memory=memory)), f"memory {memory}"
+        assert equal(head_ranks(hidden, head, targets, memory=memory)), f"memory {memory}"
     for some in (slice(0, 1), slice(7, 20), slice(33, rows), torch.randperm(rows, device=device)):
-        assert equal(head_ranks(hidden[some], weight, targets[some]), some), f"rows {some}"
+        assert equal(head_ranks(hidden[some], head, targets[some]), some), f"rows {some}"
 
 
 class Shapes(TorchDispatchMode):
-    """The shapes of all products, and of all sums and what they are of, while it is entered."""
+    """Shapes, strides and storage offsets of what all products and sums are of, while it is entered."""
 
     def __init__(self):
         super().__init__()
@@ -148,19 +152,25 @@ class Shapes(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.__name__.split(".")[0]
         if name in ("mm", "addmm"):
-            self.products.add(tuple((tuple(x.shape), x.stride()) for x in args[-2:]))
+            self.products.add(tuple((tuple(x.shape), x.stride(), x.storage_offset()) for x in args[-2:]))
         if name == "sum":
-            self.sums.add((tuple(args[0].shape), args[0].stride()))
+            self.sums.add((tuple(args[0].shape), args[0].stride(), args[0].storage_offset()))
         return function(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("biased", [False, True])
 def test_products_and_sums_of_a_float32_head_have_one_shape_on_a_gpu(biased):
-    """Whatever chunk, memory, number of rows and layout of states: what the equal bits on a GPU rest on. How rows are
-    cut is told by a GPU's tensors, which here are fake and have no data; the sums are then made of real ones."""
-    seen, (size, width) = Shapes(), (901, 24)
-    whole, weight, targets = planted("cpu", 2500, size, width)
-    head = Head(weight, torch.arange(size) / 900 if biased else None)
+    """Whatever chunk, memory, number of rows and layout of states, and of rows done again: what the equal bits on a GPU
+    rest on. Every row that is summed begins at a multiple of 64 bytes, since CUDA adds up in an order that depends on
+    it. How rows are cut is told by a GPU's tensors, which here are fake and have no data; sums are of real ones."""
+    seen, (size, width) = Shapes(), (901, 22)
+    whole, weight, targets = planted("cpu", 2501, size, width)
+    whole = whole[1:]  # its storage offset is no multiple of four
+    whole[5::5] *= 40  # the sum of exponentials overflows in many: more than are done again at once
+    targets = targets[1:]
+    bias = torch.arange(size) / 900
+    bias[::3] = -INF  # masked: as many candidates are equal to them, and none of what pads
+    head = Head(weight, bias if biased else None)
     for rows, chunk, memory in ((1, None, 2**30), (77, 1, 2**20), (2500, 4096, 2**26), (2500, None, 2**40)):
         with FakeTensorMode():
             states, fake = (torch.empty(n, width, device="cuda") for n in (rows, size))
@@ -170,9 +180,28 @@ def test_products_and_sums_of_a_float32_head_have_one_shape_on_a_gpu(biased):
             with seen:
                 found = tiles.ranked(scores, targets[:rows])
             assert same(found[:2], token_ranks(head(hidden), targets[:rows])[:2])
-            assert scores.few == 1 and len(scores.rows(torch.tensor([0]))) == tiles.CUDA_ROWS
-    assert seen.products == {(((256, width), (width, 1)), ((width, size), (1, width)))}
-    assert seen.sums == {((256, size), (size, 1))}
+            assert scores.few == len(scores.rows(torch.tensor([0]))) == tiles.CUDA_ROWS
+            if rows == 2500:
+                logprob = brute(head(hidden), targets)[2]
+                np.testing.assert_allclose(found.logprob, logprob, rtol=1e-5, atol=1e-5)
+                assert 256 < (logprob < -90).sum()
+    assert seen.products == {(((256, width), (width, 1), 0), ((width, size), (1, width), 0))}
+    assert seen.sums == {((256, 912), (912, 1), 0)} and 912 * 4 % 64 == 0
+
+
+def test_a_nan_costs_one_more_product_for_256_rows_on_a_gpu():
+    """A sum that is no number may be of infinities: such rows are done again, but many at once."""
+    whole, weight, targets = planted("cpu", 700, 901, 22)
+    whole[:, 3] = float("nan")
+    with FakeTensorMode():
+        states, fake = (torch.empty(n, 22, device="cuda") for n in (700, 901))
+        scores = tiles.Product(states, Head(fake), torch.float32, 2**30)
+    scores.hidden, scores.head, made = whole, Head(weight), []
+    multiply = tiles.Product.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles.Product, "__call__", lambda *args: made.append(0) or multiply(*args))
+        assert tiles.ranked(scores, targets).logprob.isnan().all()
+    assert len(made) == 6  # 256 + 256 + 188 rows, twice
 
 
 def test_tiles_of_a_gpu_take_no_more_than_the_logits():
