@@ -15,7 +15,7 @@ import pytest
 
 from rbplib.distributions.fit import RankDistribution
 from rbplib.laws import joint, uncertainty
-from rbplib.pages import claims
+from rbplib.pages import claims, reference
 from rbplib.pages.law_tables import BEYOND
 from rbplib.pages.rules import all_claims
 
@@ -223,6 +223,7 @@ def test_every_status_word_is_in_the_glossary():
     words = status_words()
     words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN} | {rule.basis for rule in all_claims().values()}
     words |= set(joint.compared(pd.DataFrame({"a": [1, 1.1, 0.9], "b": [2, 2.1, 1.9], "c": [1, 1.2, 0.9]}))["verdict"])
+    words |= {*uncertainty.EXPLAINED[2:], reference.ONLY_RUN, reference.ONLY_BOOK, reference.DIFFERS}
     assert {"few misses", "ridge", "no interval of other text", "tie", "behind", "proved"} <= words
     assert words <= set(TERMS), words - set(TERMS)
     explained = re.search(r"^explained by\n(.*?)\n\n", GLOSSARY, re.M | re.S)[1]
