@@ -54,8 +54,9 @@ def head_ranks(
         targets: int64 tensor (...), ids in [0, V).
         memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator, there at most those of the logits.
         chunk: at most so many rows at once, rounded up to a multiple of 64. Results depend on neither. On CUDA a head
-            stored in the product's dtype takes 256 whatever both say: 256 x V x 6 bytes of float32, 8 where V is no
-            multiple of 16, 12 for rows done again with care. Last bits of other heads may depend on both there.
+            stored in the product's dtype, if that is float32 or float64, takes 256 whatever both say: 256 x V x 6 bytes
+            of float32, 8 where V is no multiple of 16, 13 for rows done again with care. Last bits of others may
+            depend on both there.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
         as `token_ranks`; also ValueError for targets on another device, or memory too small for one row of scores.

@@ -167,9 +167,9 @@ class Product:
         kind: dtype of the product. A half-precision weight meets float32 exactly: on CUDA inside the product,
             elsewhere by widening one block at a time. float32 is torch's own: TF32 where a caller has switched it on.
         memory, chunk: bytes of tiles, and rows at once at most. More rows are best where the weight is wide, since
-            each tile reads it anew. On an accelerator tiles take no more than logits in the storage dtype; of a head of
-            the product's own dtype on CUDA always CUDA_ROWS (`fixed`), summed with `pad` columns more, at most
-            CUDA_ROWS x V x 12 bytes (float64: 24): same bits, if a row comes out alike at every place of one shape.
+            each tile reads it anew. On an accelerator tiles take no more than logits in the storage dtype; of a float32
+            or float64 head of the product's own dtype on CUDA always CUDA_ROWS (`fixed`), summed with `pad` columns
+            more, at most CUDA_ROWS x V x 13 bytes (float64: 24): same bits, if a row comes out alike at every place.
     """
 
     def __init__(self, hidden: Tensor, head: Head, kind: torch.dtype, memory: int, chunk: int | None = None):

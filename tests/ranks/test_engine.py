@@ -77,7 +77,11 @@ def test_ranks_equal_brute_force(problem):
     st.integers(1, 200), st.integers(1, 300), st.integers(1, 24), st.integers(1, 300), st.booleans(), st.integers(0, 99)
 )
 def test_head_ranks_equal_brute_force_on_exact_products(rows, size, width, chunk, biased, seed):
-    """Small integers multiply exactly, so every order of summation gives these scores, ties included."""
+    """Small integers multiply exactly, so every order of summation gives these scores, ties included.
+
+    Log-probabilities of the two routines may differ in the last bits: their tiles have other shapes, and some
+    processors' exponential is another one at a tile's last elements.
+    """
     pick = torch.Generator().manual_seed(seed)
     hidden = torch.randint(-2, 3, (rows, width), generator=pick).float()
     weight = torch.randint(-2, 3, (size, width), generator=pick).float()
@@ -86,7 +90,9 @@ def test_head_ranks_equal_brute_force_on_exact_products(rows, size, width, chunk
     logits = hidden @ weight.T + (0 if bias is None else bias)
     found = head_ranks(hidden, Head(weight, bias), targets, chunk=chunk)
     assert_brute(found, logits[:20], targets[:20])
-    assert all(torch.equal(a, b) for a, b in zip(found, token_ranks(logits, targets), strict=True))
+    *ranks, logprob = token_ranks(logits, targets)
+    assert all(torch.equal(a, b) for a, b in zip(found[:2], ranks, strict=True))
+    torch.testing.assert_close(found[2], logprob, rtol=2e-7, atol=1e-6)
 
 
 def planted(rows=300, size=5000, width=48, seed=0):
