@@ -1,6 +1,7 @@
 """A small book, built once per test session from the smallest embedded models and few documents."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # processes that tests start and send it would be deaf to it under nohup
 
 ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents

@@ -5,7 +5,13 @@ import re
 
 from docutils import nodes
 
-MATH = re.compile(r"(?<![\w^_])-(?=log\b)|\b(?P<of>RBP|p)(?P<how>[_^])(?P<what>\w+)|\bmu/sigma\b")
+MATH = re.compile(
+    r"(?<![\w^_])-(?=log\b)|\b(?:(?P<of>RBP|p|log)(?:(?P<how>[_^])|(?<=log)(?=10\b))(?P<what>\w+))"
+    r"|(?<![\w-])(?P<greek>mu/sigma|alpha)(?![\w-])"
+)
+GREEK = {"mu/sigma": "μ/σ", "alpha": "α"}
+# what is ours in a table; other cells may say what people named
+PARTS = re.compile(r"<(th|caption|summary|p)\b.*?</\1>|(?<=>)-log [\w@]+(?=</td>)", re.S)
 KINDS = {"_": nodes.subscript, "^": nodes.superscript}
 LEFT = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
 
@@ -16,9 +22,9 @@ def pieces(text):
     for match in MATH.finditer(text):
         found.append(nodes.Text(text[end : match.start()]))
         found += (
-            [nodes.Text(match["of"]), KINDS[match["how"]]("", match["what"])]
+            [nodes.Text(match["of"]), KINDS[match["how"] or "_"]("", match["what"])]
             if match["of"]
-            else [nodes.Text("−" if match[0] == "-" else "μ/σ")]
+            else [nodes.Text(GREEK.get(match["greek"], "−"))]
         )
         end = match.end()
     return [*found, nodes.Text(text[end:])]
@@ -36,6 +42,11 @@ def set_html(text):
     return "".join(
         part if part.startswith("<") else math_html(html.unescape(part)) for part in re.split("(<[^>]*>)", text)
     )
+
+
+def set_table(text):
+    """The heads, captions and names of losses of a table in HTML, set."""
+    return PARTS.sub(lambda part: set_html(part[0]), text)
 
 
 def set_math(node):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docutils import nodes
 from rbpmade import made, raw
-from rbpmath import pieces, set_html, set_math
+from rbpmath import pieces, set_html, set_math, set_table
 from rbprules import SURE, link_to, read_yaml, sure
 from rbpteach import MOVING
 
@@ -130,11 +130,11 @@ def tell_figures(doctree, cells, page):
 
 
 def set_said(doctree, cells):
-    """Set the formulas in what a run said and in its tables of claims, which are those that link to pages."""
+    """Set the formulas in what a run said, in tables of claims (they link to pages), in heads of all tables."""
     for _, bundle in shown(doctree, cells):
         for part in set_math(bundle).findall(nodes.raw):
-            if '<table class="rbp-table"' in (text := part.astext()) and NAMED.search(text):
-                part.rawsource = text = set_html(text)
+            if '<table class="rbp-table"' in (text := part.astext()):
+                part.rawsource = text = (set_html if NAMED.search(text) else set_table)(text)
                 part[:] = [nodes.Text(text)]
 
 

@@ -10,12 +10,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebookfiles import KERNEL
+
+from rbplib.pages import prose
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.md"))
@@ -40,6 +43,8 @@ def planted(digest="the digest"):
     claims = '<table class="rbp-table"><tr><td><a href="page:03_y">-log p_N &lt; 1</a></td></tr></table>'
     claims += '<a href="#" data-csv="-log p_N">CSV</a>'
     claims = new_output("display_data", {"text/html": claims})
+    laws = prose.table_html(pd.DataFrame({"alpha": ["-log RBP_1", "p_1 of alpha"]}), "log10 of RBP^N", "laws.csv")
+    laws = new_output("display_data", {"text/html": laws})
     cells = [
         new_markdown_cell("# A law\n\nOpening words."),
         new_code_cell("k: int = 1  # rank", metadata={"tags": ["parameters", "remove-cell"]}),
@@ -57,7 +62,7 @@ def planted(digest="the digest"):
             outputs=[shown("- **It agrees.** $x$ is 0.25, -log p_N rises, `p_N`.", "answer")],
         ),
         new_markdown_cell("## How sure, and what would change it"),
-        new_code_cell("sure()", metadata=hidden, outputs=[shown("An end of -log RBP_1."), claims]),
+        new_code_cell("sure()", metadata=hidden, outputs=[shown("An end of -log RBP_1."), claims, laws]),
         new_markdown_cell(
             ":::{admonition} Exercise\nFind a.\n:::\n\n:::{admonition} Solution\n:class: dropdown\nHere.\n:::"
         ),
@@ -145,6 +150,12 @@ def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
 def test_formulas_in_sentences_and_tables_of_claims_are_set_and_a_csv_is_left_plain(page):
     assert "An end of −log RBP<sub>1</sub>." in page and 'data-csv="-log p_N"' in page
     assert '<a href="03_y.html">−log p<sub>N</sub> &lt; 1</a>' in page
+
+
+def test_formulas_are_set_in_heads_captions_and_names_of_losses_of_a_table_and_not_in_what_people_named(page):
+    assert "<caption>log<sub>10</sub> of RBP<sup>N</sup></caption>" in page and '<th scope="col">α</th>' in page
+    assert '<td class="text">−log RBP<sub>1</sub></td>' in page and "p_1 of alpha</td>" in page
+    assert 'data-csv="&quot;alpha\\n-log RBP_1' in page
 
 
 def test_each_figure_of_a_cell_has_its_own_words_and_its_fold(page):
