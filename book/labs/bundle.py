@@ -106,12 +106,16 @@ def with_printed(text, folder):
 def as_html(text):
     """A sheet as a page of its own that needs no script and no network; formulas are MathML."""
     spaced = re.compile(r"\\log(?!\()")  # MathML's own space after a function is not drawn everywhere
-    reader = MarkdownIt().use(dollarmath_plugin, renderer=lambda tex, _: tex2mathml(spaced.sub(r"\\log\\,", tex)))
+
+    def mathml(tex, how):
+        return tex2mathml(spaced.sub(r"\\log\\,", tex), as_block=how["display_mode"])
+
+    reader = MarkdownIt().use(dollarmath_plugin, renderer=mathml)
     title = html.escape(text.partition("\n")[0].lstrip("# "))
     head = (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'
     )
-    body = reader.render(text).replace(' class="math inline"', "")  # no script has to set them
+    body = re.sub(' class="math (inline|block)"', "", reader.render(text))  # no script has to set them
     return f"{head}\n<title>{title}</title>\n<style>{STYLE}</style>\n<main>\n{body}</main>\n"
 
 

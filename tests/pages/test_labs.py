@@ -122,6 +122,7 @@ def test_the_fits_at_every_k_are_the_librarys(ran, class_room):
         assert found["fits"][k][:2] == pytest.approx((law.alpha, law.r2))
         low, high = found["bands"][k]
         assert low < high <= 1
+    assert (found["alpha"], found["r2"]) == pytest.approx(found["fits"][found["k"]][:2])  # the only family is the other
     assert abs(found["scores"][np.argmax(found["scores"])]) > 0 and 0.5 < found["s"] < 3 and found["kl"] > 0
 
 
