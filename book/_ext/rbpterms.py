@@ -1,11 +1,13 @@
 """Words of the glossary: the first use of each on a page becomes a link to it, with its meaning as hover text.
 
 The links are set when the HTML is written, so that they stand on hand-written and on executed pages alike, in sentences
-that a run wrote, and where a word of the glossary stands alone, as a status does in a cell and a verdict in bold.
+that a run wrote, and where a word of the glossary stands alone, as a status does in a cell and a verdict in bold. The
+head of a column is a button that sorts, so it shows the meaning and is no link.
 """
 
 import re
 from functools import lru_cache
+from html import escape
 
 from docutils import nodes
 from sphinx import addnodes
@@ -16,6 +18,9 @@ ALONE = ("ok", "bound", "agrees", "differs", "mixed", "measured", "proved", "bes
 ALONE += ("trainings", "none of these", "not sources; trainings unknown", "only in this run", "only in the book")
 OTHER_FORMS = {  # how a word stands on pages, where that is not the word with an s or without
     "hit": "hits",
+    "loss": "(?<!training )loss(?:es)?",
+    "run of hits": "runs? of hits",
+    "status": "(?<!exit )status",
     "miss": "miss|misses",
     "family": "family|families",
     "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
@@ -29,6 +34,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
 } | dict.fromkeys(ALONE, "(?!)")
 PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\sum": "sum of ", r"\,": " "}
 CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?|<span class="rbp-basis">)([^<]+)(?=</)')
+HEAD = re.compile(r'(<th scope="col")>([^<]+)(?=</th>)')
 UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)
 UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, nodes.citation, addnodes.pending_xref, addnodes.toctree)
 
@@ -90,7 +96,7 @@ def link_first_uses(app, doctree, docname):
     (pattern, words), seen, place = forms(known), set(), app.builder.get_relative_uri(docname, GLOSSARY)
     for node in list(doctree.findall(lambda n: isinstance(n, nodes.Text | nodes.raw))):
         if isinstance(node, nodes.raw):
-            link_cells(node, known, place)
+            link_cells(node, known, place, (pattern, words))
         elif isinstance(node.parent, nodes.strong) and (word := node.rstrip(".")) in {*ALONE} - seen:
             seen.add(word)
             node.parent.replace(node, [link(word, word, known, place), nodes.Text(node[len(word) :])])
@@ -103,20 +109,27 @@ def ancestors(node):
         yield node
 
 
-def link_cells(node, known, place):
+def link_cells(node, known, place, found):
     """Link what holds a word of the glossary alone, each word once: a cell of a table, behind its mark if it has one,
-    or what a claim rests on."""
+    or what a claim rests on. A head that is such a word, in any form, gets its meaning; found: as of forms()."""
     html, seen = node.astext(), set()
+    pattern, words = found
 
     def alone(match):
         before, word = match.groups()
         if word not in known or word in seen:
             return match[0]
         seen.add(word)
-        meaning = known[word][1].replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-        return f'{before}<a class="rbp-term" href="{place}#{known[word][0]}" title="{meaning}">{word}</a>'
+        return (
+            f'{before}<a class="rbp-term" href="{place}#{known[word][0]}" title="{escape(known[word][1])}">{word}</a>'
+        )
 
-    text = CELL.sub(alone, html)
+    def headed(match):
+        before, shown = match.groups()
+        word = pattern.fullmatch(shown)
+        return f'{before} title="{escape(known[words[word.lastindex - 1]][1])}">{shown}' if word else match[0]
+
+    text = HEAD.sub(headed, CELL.sub(alone, html))
     node.children, node.rawsource = [nodes.Text(text)], text
 
 

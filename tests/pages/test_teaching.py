@@ -50,7 +50,9 @@ Read {run-page}`How sure? <02_x#how-sure>` and {run-page}`Nothing <03_y>` and {r
 
 **agrees.** A line that agrees is measured. **agrees.**
 
-<table class="rbp-table"><tr><td class="text word">few hits</td><td class="text">few hits</td>
+<table class="rbp-table">
+<tr><th scope="col">documents</th><th scope="col">R² as low, by</th><th scope="col">a & b</th></tr>
+<tr><td class="text word">few hits</td><td class="text">few hits</td>
 <td class="text word rbp-mark"><span aria-hidden="true">✓</span> ok</td></tr></table>
 
 <ul><li><em>A claim</em>: <span class="rbp-basis">exact sums</span>; more</li></ul>
@@ -115,6 +117,15 @@ def links(html):
 def test_the_first_use_of_a_word_is_linked_and_no_other(built):
     found = [shown for _, _, shown in links(built[0]["page"])]
     assert found == ["RBP", "family", "few misses", "miss", "source", "ICC", "agrees", "few hits", "ok", "exact sums"]
+
+
+def test_the_head_of_a_column_shows_the_meaning_of_its_word(built):
+    found = re.findall(r'<th scope="col"( title="[^"]+")?>([^<]+)</th>', built[0]["page"])
+    assert [(title[:22], head) for title, head in found] == [
+        (' title="A text that is', "documents"),
+        (' title="Another test t', "R² as low, by"),
+        ("", "a & b"),
+    ]
 
 
 def test_the_link_carries_the_meaning_in_words(built):
