@@ -381,24 +381,30 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
     os.environ |= {"RBP_ROOT": str(place), "RBP_RESULTS": str(place / "results"), "PYTHONPATH": str(ROOT)}
     code = f"from rbplib.pages.workflow import make_book; make_book(settings={SETTINGS!r}, show=False)"
 
+    def heard():  # a harness under nohup or in the background was started to ignore them, and so are its children
+        for name in ENDS[1:]:
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+
     def run():
-        return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        pipe = {"stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, preexec_fn=heard, **pipe)
 
     for i in range(tries):
-        name, process = ENDS[i % len(ENDS)], run()
+        name, process, through = ENDS[i % len(ENDS)], run(), False
         with suppress(subprocess.TimeoutExpired):
-            process.wait(draw.uniform(*seconds))
+            through = process.wait(draw.uniform(*seconds)) == 0
         before = tables(place / "results")
         steps = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.send_signal(getattr(signal, name))
         said = process.communicate(timeout=NEVER)[1]
-        psutil.wait_procs(steps if name != "SIGKILL" else (), 2)  # a kernel looks for its parent once a second
+        psutil.wait_procs(steps if name != "SIGKILL" else (), 10)  # a kernel looks for its parent once a second
         lost = sum(
             rows for table, (digest, rows) in before.items() if tables(place / "results").get(table) != (digest, rows)
         )
         alive = [p for p in steps if p.is_running()] if name != "SIGKILL" else []  # it cannot end its steps
-        fine = not alive and ("LockException" not in said)
-        count.take(fine, f"{name}: left running {alive}, {said[-300:]}", lost)
+        stopped = -process.returncode in (getattr(signal, name), signal.SIGINT)  # all but SIGKILL end as Ctrl-C
+        fine = (stopped or through) and not alive and "LockException" not in said
+        count.take(fine, f"{name}: code {process.returncode}, left running {alive}, {said[-300:]}", lost)
     process = run()
     said = process.communicate()[1]
     pages, problems = check_pages()
