@@ -22,7 +22,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "run of hits": "runs? of hits",
     "status": "(?<!exit )status",
     "miss": "miss|misses",
-    "family": "family|families",
+    "family": "(?<!exponential )family|families",  # one of laws is none of models
     "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
     "corpus": "corpus|corpora",
     "source": "sources?(?! (?:code|folder|file))",

@@ -258,6 +258,16 @@ def test_slides_show_figures_that_their_pages_draw():
         assert words in re.sub(r'"\s*f?"', "", text), (page, words)
 
 
+def test_code_on_hand_written_pages_fits_its_column():
+    """Of a window of 1280 px; code in solutions is wrapped by the style sheet."""
+    pages = [p for place in ("", "derivations/", "labs/") for p in (ROOT / "book").glob(f"{place}*.md")]
+    assert len(pages) > 20
+    for page in pages:
+        text = re.sub(r"^````\{solution\}.*?^````$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        code = "\n".join(re.findall(r"^```(?:bash|python|yaml)\n(.*?)^```$", text, re.M | re.S))
+        assert not [line for line in code.splitlines() if len(line) > 77], page.name
+
+
 def test_every_reference_is_cited_where_it_is_used():
     keys = re.findall(r"^@\w+\{(\w+),", (ROOT / "book" / "references.bib").read_text(encoding="utf-8"), re.M)
     pages = [*ROOT.glob("book/*.md"), *ROOT.glob("book/derivations/*.md"), *ROOT.glob("notebooks/*.md")]
