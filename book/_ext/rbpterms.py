@@ -21,6 +21,8 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "loss": "(?<!training )loss(?:es)?",
     "run of hits": "runs? of hits",
     "status": "(?<!exit )status",
+    "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
+    "few hits": "(?<=: )few hits",
     "miss": "miss|misses",
     "family": "(?<!exponential )family|families",  # one of laws is none of models
     "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes

@@ -25,7 +25,7 @@ TERMS = re.findall(r"^(\S.*)\n  \S", "\n".join(re.findall(r"```\{glossary\}\n(.*
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
 PAGE = """# A page
 
-The RBP of a *family* is a share. A family has RBP. All families: few misses, a miss, misses. In code: `family`.
+The RBP of a *family* is a share. A family has RBP. All families: few misses, so few misses. In code: `family`.
 Source code has no source, and {term}`ICC` is linked by hand.
 
 {check}`An answer = 0.25 ± 0.01 nats` {check}`Whole = 3 ± 0` {check}`no field`
