@@ -41,6 +41,7 @@ MpiDefault=none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
 JobAcctGatherParams=OverMemoryKill
+MinJobAge=7200
 SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=12000
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -132,9 +133,9 @@ def cluster(place):
                 seen = {m: jobs(m)[known[m] :] for m in MODELS}
                 fine = run.returncode == 0 and tables(results) == whole
                 for tried in seen.values():
-                    fine &= len(tried) == jobs_each and [s for _, s, _ in tried].index("COMPLETED") == jobs_each - 1
-                    fine &= not disturbed or tried[1][2] == 2 * tried[0][2]
-                asked = seen["m0"][0][2] + 300
+                    ends, mb = [state == "COMPLETED" for _, state, _ in tried], [mb for *_, mb in tried]
+                    fine &= ends == [False, True][-jobs_each:] and mb == [mb[0], 2 * mb[0]][:jobs_each]
+                asked = max((mb for _, _, mb in seen["m0"]), default=0) + 300
                 judged(count, f"{results.name}: {seen} {said[-600:]}", results, whole, fine)
                 states = (f"{m} " + ", then ".join(f"{s} at {mb} MB" for _, s, mb in seen[m]) for m in MODELS)
                 count.note += f"{count.note and ', '}{results.name}: {'; '.join(states)}"

@@ -168,6 +168,13 @@ def refuse_braces():
             raise InputError(f"the workflow takes no folder with a brace in its path, {place}: give it another name.")
 
 
+def refuse_shell(names):
+    """Refuse names that a shell would read as more: executors write jobs of a cluster into command lines of theirs."""
+    for name in map(str, (root(), results_dir(), Path(__file__), sys.executable, *names)):
+        if found := re.search(r"[^\w@%+=:,./-]", name):
+            raise InputError(f"a job on a cluster takes no {found[0]!r} in a path or setting, {name}: rename it.")
+
+
 @contextmanager
 def alone():
     """Be the one process that makes this root's book; what killed ones left, Snakemake's lock too, is removed."""

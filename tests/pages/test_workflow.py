@@ -135,6 +135,18 @@ def test_names_of_files_are_never_commands(place, monkeypatch, folder):
     assert len([step for step in steps if f"--family={path}" in step]) == 3  # two groups to measure, one notebook
 
 
+@pytest.mark.parametrize("name", ["$(touch ran).yml", "a b.yml"])
+def test_a_cluster_s_jobs_take_plain_names_alone(place, name):
+    """SLURM's executor writes a job's settings between double quotes into a line that a shell reads."""
+    (place / name).write_text("name: own\n" + (place / "families/demo.yml").read_text())
+    (place / "plain-ä.yml").write_text("name: own\n" + (place / "families/demo.yml").read_text())
+    config = ("-n", "--config", "corpora=docs")
+    code, text = snakemake(place, *config, f"families={json.dumps([f'{place}/{name}'])}", "--jobs", "2")
+    assert code != 0 and "a job on a cluster takes no" in text
+    code, text = snakemake(place, *config, f"families={place}/plain-ä.yml", "--jobs", "2")
+    assert code == 0, text[-3000:]
+
+
 def test_a_folder_that_may_not_be_written_is_one_sentence(place, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(place))
     (place / "logs").write_text("in the way")
