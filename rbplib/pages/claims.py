@@ -42,9 +42,14 @@ def beyond_noise(case):
     return low if not low <= 0 else high if not high >= 0 else 0.0
 
 
+def off_zero(case):
+    """`beyond_noise`; no number, which decides nothing, where it is 0."""
+    return beyond_noise(case) or np.nan
+
+
 def direction(case):
-    """`beyond_noise` over families; no number, which decides nothing, where it is 0 or noise alone may be all of it."""
-    return np.nan if case.noise_p >= 0.05 else beyond_noise(case) or np.nan
+    """`off_zero` over families; no number where noise alone may be all of it."""
+    return np.nan if case.noise_p >= 0.05 else off_zero(case)
 
 
 def not_rejected(case):
@@ -63,7 +68,7 @@ def times_around(case):
 
 
 # Numbers that are no field of a case.
-COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around)}
+COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero)}
 
 
 def measure(name, case):
@@ -136,11 +141,13 @@ def judge(page, **evidence):
     parts = [p for r in rules for p in ([replace(r, k=k) for k in r.ks] if "{k}" in r.claim else [r])]
     told = [found for part in parts if (found := judged(part, evidence[part.of], short=True)).cases]
     nothing = "No case was measured on which a claim could be judged."
-    say("\n".join(map(line, told)) or nothing, name="answer", numbers=judged_numbers(told))
+    bounds = [None, *(found.rule.bound for found in told)]
+    said = [line(found, found.rule.bound == before) for found, before in zip(told, bounds, strict=False)]
+    say("\n".join(said) or nothing, name="answer", numbers=judged_numbers(told))
 
 
-def line(found):
-    """One claim in a page's answer."""
+def line(found, again=False):
+    """One claim in a page's answer; again: its rule is that of the line before."""
     places = [getattr(case, "corpus", None) for case in found.cases]
     each = "on {} corpora" if None not in places and len(set(places)) == len(places) else "in {} cases"
     counted = found.rule.holds and found.rule.enough > 1  # one case alone needs no count
@@ -148,7 +155,7 @@ def line(found):
     if counted and found.verdict == OPEN:
         end = f"holds in {found.count}, too few to decide" if found.held else "no case decides"
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
-    rule = f"; rule: {found.rule.bound}" * bool(found.rule.bound)
+    rule = f"; rule: {'the same' if again else found.rule.bound}" * bool(found.rule.bound)
     return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}{rule}."
 
 

@@ -31,7 +31,8 @@ NUMBERS = {  # of a rule, in words
     "better_beyond_the_spread": "it is better by more than the spread",
     "sum_over_product": "the error of the sum over that of the product",
     "kaplan_over_sum": "the error of Kaplan's form over that of the sum",
-    "trend": "the rank correlation",
+    "told_trend": "the rank correlation, where its p is below 0.05,",
+    "off_zero": "the change, where noise leaves some of it,",
     "not_rejected": "no noise known rejects it at 5%",
     "text_not_rejected": "the choice of text does not reject it at 5%",
     "beyond_noise": "the difference beyond the noise of the text",
@@ -41,8 +42,8 @@ NUMBERS = {  # of a rule, in words
     "ratio": "the ratio of exponents",
     "nearer": "how much nearer to 1 the ratio comes",
     "beyond": "the fall beyond two standard errors",
-    "error_20": "the error of Eq. 20 in percent",
-    "error_21": "that of Eq. 21",
+    "error_20": "the error of -log p_1 by Eqs. 16 and 20 in percent",
+    "error_21": "that of the entropy by Eq. 21",
     "zipf_lead": "the lead over a power law, in nats,",
 }
 CONDITIONS = {

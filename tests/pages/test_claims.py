@@ -116,7 +116,7 @@ def planted_kinds():
         "fall_shares": [SimpleNamespace(given=1.0, kaplan=1.0)],
         "joint_errors": [SimpleNamespace(sum_over_product=0.9, kaplan_over_sum=0.9)],
         "task_pairs": [SimpleNamespace(slope=1.0, scatter=0.1)],
-        "ratio_trends": [SimpleNamespace(trend=0.5)],
+        "ratio_trends": [SimpleNamespace(told_trend=0.5)],
         **planted_grid_kinds(),
     }
 
@@ -231,6 +231,15 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
         assert rows[name].rule is RULES[name] and rows[name].rule.holds is rule
 
 
+def test_a_change_within_its_noise_decides_neither_way():
+    """Noise that hides a change is no sign that there is none."""
+    changes = {(0.1, 0.4): True, (-0.4, -0.1): False, (-0.7, 0.6): None, (0.0, 0.0): None, (np.nan, np.nan): None}
+    told = [claims.holds(RULES["text_bend"].holds, SimpleNamespace(interval=ends)) for ends in changes]
+    assert told == [*changes.values()]
+    trends = [claims.holds(RULES["closer_exponents"].holds, SimpleNamespace(told_trend=t)) for t in (0.9, -0.9, np.nan)]
+    assert trends == [True, False, None]
+
+
 def test_several_ranks_take_a_line_each(monkeypatch):
     said = answers(monkeypatch)
     claims.judge("03_moderate_k", laws=[law(c, k) for c in "abc" for k in (10, 100, 7)])
@@ -242,6 +251,7 @@ def test_several_ranks_take_a_line_each(monkeypatch):
         r"holds .*rule: R² at least 0.97, the exponent above 0\.$",
         said[2],
     )
+    assert [s.endswith("rule: the same.") for s in said] == [False, True] * 2  # a rule once, where lines share it
 
 
 def far(r2=0.5, explained_by="trainings"):
