@@ -57,13 +57,12 @@ def exponent_frame(found):
         {
             **c.place,
             **dict(zip(NAMES, pair.alpha, strict=True)),
-            "CE less RBP: low": pair.interval[0],
-            "high": pair.interval[1],
-            "RBP / CE": pair.ratio,
-            "RBP / H(R)": pair.alpha[2] / pair.alpha[1],
+            **ends(pair.around, "less CE: "),
+            "ratio": pair.ratio,
+            "ratio to H(R)": pair.alpha[2] / pair.alpha[1],
             "lognormal says: from": c.predicted[0],
             "to": c.predicted[1],
-            "CE less H(R), largest": pair.gap[-1],
+            "CE less H(R)": pair.gap[-1],
         }
         for c in found
         for pair in c.pairs
@@ -100,8 +99,8 @@ FRONT = {  # claims of the first page: {name: (the number of a case by which the
     "independent_hits": (
         lambda x: x.gap,
         lambda x: (
-            f"{x.N} hits in a row at k = {x.k} are {number(x.times, 2)} times as frequent as independence says, "
-            f"{interval(times_around(x), 2)} over other text"
+            f"At k = {x.k} the largest model has {x.N} hits in a row {number(x.times, 2)} times as often as "
+            f"independence says, {interval(times_around(x), 2)} over other text"
         ),
     ),
     "equal_exponents": (lambda x: x.more, more_words),
