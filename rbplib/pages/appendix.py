@@ -19,8 +19,8 @@ def approximation_frame(printed=gpt2.PRINTED):
     first, second = np.array(paper.integrals(mu, sigma)) / (lognormal.log_moments(*natural) * c) - 1
     return pd.DataFrame(
         {
-            "mu/sigma": mu / sigma,
-            "sigma": sigma,
+            "μ/σ": mu / sigma,
+            "σ": sigma,
             "error of c, %": 100 * (paper.c(mu, sigma) / c - 1),
             "of Σψ ln k, %": 100 * first,
             "of Σψ ln²k, %": 100 * second,
@@ -51,10 +51,10 @@ def cancellation_frame(ratios, sigma):
     log_z = lognormal.log_z(*natural)
     return pd.DataFrame(
         {
-            "mu/sigma": ratios,
+            "μ/σ": ratios,
             "log c": log_z - 0.5 * ratio**2 - width,
             "log(√2π σ)": width,
-            "mu²/2σ²": 0.5 * ratio**2,
+            "μ²/2σ²": 0.5 * ratio**2,
             "sum = -log p_1": log_z,
             "H": lognormal.rank_entropy(*natural),
         }
@@ -70,7 +70,7 @@ def fraction_frame():
     fraction = lognormal.rank_entropy(*natural) - log_z
     log_c = log_z - np.log(lognormal.SQRT_2PI * sigma) - a**2 / 2
     return pd.DataFrame(
-        {"sigma": sigma, "a": a, "log c": log_c, "fraction (27)": fraction, "ratio": fraction / np.abs(log_c)}
+        {"σ": sigma, "a": a, "log c": log_c, "fraction (27)": fraction, "ratio": fraction / np.abs(log_c)}
     )
 
 
@@ -103,7 +103,7 @@ def hypothesis_frame(printed=gpt2.PRINTED):
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     wide, rows = np.geomspace(S[0], 1000 * S[0], 7), []
     for scale in ("S", "log S"):
-        for keep, kept in {"sigma": "sigma", "mu": "mu", "root": "sigma²/|mu/sigma|"}.items():
+        for keep, kept in {"sigma": "σ", "mu": "μ", "root": "σ²/|μ/σ|"}.items():
             rate = paper.calibrated_rate(S, *printed, loss[-1] / loss[0], scale, keep)
             path = paper.parameter_path(S, *printed, rate, scale, keep)
             both = lognormal.neg_log_p1(*path), lognormal.rank_entropy(*lognormal.natural(*path))
@@ -131,13 +131,13 @@ def exponents_frame(ks=(1, 10, 100, 1000, 10_000), printed=gpt2.PRINTED):
     ks = np.array(ks)
     _, slopes, _ = published.gpt2_reference("slope")
     moving = {
-        "lognormal, mu moving": paper.fixed_sigma_misses(ks, *printed),
+        "lognormal, μ moving": paper.fixed_sigma_misses(ks, *printed),
         "the same on 1..V": paper.fixed_sigma_misses(ks, *printed, gpt2.VOCABULARY),
         "lognormal, ceiling (Eq. 9)": paper.ceiling_misses(ks, 0.69, 3.52),
     }
     rows = {name: paper.exponents_over_k(ks, misses) for name, misses in moving.items()}
     rows = {"authors' GPT-2 figure": slopes / slopes[0], **rows, "Fréchet of fixed shape": np.ones(len(ks))}
-    return pd.DataFrame(rows, index=[f"k = {k}" for k in ks]).T.rename_axis("law").reset_index()
+    return pd.DataFrame(rows, index=[f"k = {k:,}" for k in ks]).T.rename_axis("law").reset_index()
 
 
 def close_words(lam, ratio, here):
@@ -164,11 +164,7 @@ def turn_words(frame):
     steps = {row[0]: np.diff(np.array(row[1:], float)) for row in frame.itertuples(index=False)}
     falls = [name for name, d in steps.items() if (d < 0).any()]
     rises = [name for name, d in steps.items() if (d > 0).all()]
-    said = [
-        f"Rising with every $k$: {', '.join(rises) or 'none'}.",
-        f"Falling somewhere: {', '.join(falls) or 'none'}.",
-    ]
-    return " ".join(said)
+    return f"Rising with every $k$: {', '.join(rises) or 'none'}. Falling somewhere: {', '.join(falls) or 'none'}."
 
 
 def emergence_frame(ps, N=100):
@@ -188,6 +184,6 @@ def precision_frame(models=7, n_tokens=5e5):
     for width in (0.01, 0.005):
         for variance, quantile in {"known": 1.96, "estimated": stats.t.ppf(0.975, models - 2)}.items():
             m = noise.misses_needed(S, width, quantile)
-            row = {"95% interval of alpha": f"±{width}", "variance": variance, "effective misses": m}
+            row = {"95% interval of α": f"±{width}", "variance": variance, "effective misses": m}
             rows.append(row | {f"RBP_k, design effect {d}": 1 - d * m / n_tokens for d in (1, 4, 10)})
     return pd.DataFrame(rows)

@@ -87,15 +87,15 @@ def test_the_end_of_a_grid_is_no_end_of_a_range():
     assert "(where the grid ends)" not in appendix.close_words(lam, np.where(half, 1.01, 2.0), 1.0)
     assert "nowhere equal" in appendix.close_words(lam, 0 * lam + 3, 1.0)
     said = appendix.turn_words(appendix.exponents_frame())
-    assert "Falling somewhere: authors' GPT-2 figure." in said and "lognormal, mu moving" in said
+    assert "Falling somewhere: authors' GPT-2 figure." in said and "lognormal, μ moving" in said
 
 
 def test_tables_of_the_appendix():
     """What no other test reads off these tables: their shapes, and the lines that must agree with each other."""
     formulas = appendix.approximation_frame()
-    assert len(formulas) == 1 + len(appendix.POINTS) and formulas["sigma"][0] == 12.892
+    assert len(formulas) == 1 + len(appendix.POINTS) and formulas["σ"][0] == 12.892
     terms = appendix.cancellation_frame((-1, -5, -20), 2.0)
-    parts = terms["log c"] + terms["log(√2π σ)"] + terms["mu²/2σ²"]
+    parts = terms["log c"] + terms["log(√2π σ)"] + terms["μ²/2σ²"]
     assert np.allclose(parts, terms["sum = -log p_1"], atol=1e-9)
     readings = appendix.hypothesis_frame()
     assert len(readings) == 6 and np.allclose(readings["ratio"], readings["slope of -log p_1"] / readings["slope of H"])
