@@ -145,7 +145,7 @@ def make_book(families=(), settings=None, show=True, corpora=()):
         config["corpora"] = list(map(argument, corpora))
     if any(corpus.path == "-" for corpus in corpora or ()):
         raise InputError("the pages of a book are many programs, none of which can read standard input: give a file.")
-    refuse_braces()
+    refuse_names()
     homes = [root(), Path(__file__).resolve().parents[2]]
     flow = next((p / "workflow" for p in homes if (p / "workflow" / "Snakefile").is_file()), None)
     if flow is None:  # installed without a checkout
@@ -161,18 +161,11 @@ def make_book(families=(), settings=None, show=True, corpora=()):
     return root() / "_build" / "html" / "index.html"
 
 
-def refuse_braces():
-    """Refuse a place whose name Snakemake and papermill would take for one to fill in."""
-    for place in (root(), results_dir(), Path(__file__)):
-        if {"{", "}"} & set(str(place)):
-            raise InputError(f"the workflow takes no folder with a brace in its path, {place}: give it another name.")
-
-
-def refuse_shell(names):
-    """Refuse names that a shell would read as more: executors write jobs of a cluster into command lines of theirs."""
-    for name in map(str, (root(), results_dir(), Path(__file__), sys.executable, *names)):
-        if found := re.search(r"[^\w@%+=:,./-]", name):
-            raise InputError(f"a job on a cluster takes no {found[0]!r} in a path or setting, {name}: rename it.")
+def refuse_names(unfit=r"[{}]", who="the workflow", more=()):
+    """Refuse paths that are read as more than names: those with a brace, which Snakemake and papermill fill in."""
+    for name in map(str, (root(), results_dir(), Path(__file__), *more)):
+        if found := re.search(unfit, name):
+            raise InputError(f"{who} takes no {found[0]!r} in a name, {name}: give it another.")
 
 
 @contextmanager
