@@ -147,6 +147,19 @@ def test_a_cluster_s_jobs_take_plain_names_alone(place, name):
     assert code == 0, text[-3000:]
 
 
+def test_a_page_that_names_its_texts_keeps_them(place):
+    """Page 19 shows counts of a grid that was measured elsewhere, on texts that may not be here."""
+    for name, own in (("01_first", "[]"), ("19_tokens", "['docs']")):
+        text = (place / "notebooks/11_precision.ipynb").read_text()
+        path = place / f"notebooks/{name}.ipynb"
+        path.write_text(text.replace("n_bootstrap: int = 9", f"corpora: list = {own}"))
+    code, text = snakemake(place, "-n", "-p", "--config", "corpora=code")
+    assert code == 0, text[-3000:]
+    steps = [line for line in text.splitlines() if " -m rbplib.pages.workflow notebook " in line]
+    told = {name: next(s for s in steps if f" {name} " in s) for name in ("01_first", "19_tokens")}
+    assert "corpora" in told["01_first"] and "corpora" not in told["19_tokens"]
+
+
 def test_a_folder_that_may_not_be_written_is_one_sentence(place, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(place))
     (place / "logs").write_text("in the way")
