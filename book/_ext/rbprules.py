@@ -26,14 +26,17 @@ def sure(app, page):
     """What each claim of a page rests on, what would change its verdict, its proof and its neighbours' pages."""
     place = Path(app.srcdir) / "book" / "claims.yml"
     app.env.note_dependency(str(place))
-    items = ""
+    alike = {}  # {other pages: {what would change it and basis: claims}}: a sentence stands once
     for rule in read_yaml(place).values():
         if page in rule["pages"]:
             k = rule.get("k", [])
             claim = rule["claim"].replace("{k}", ", ".join(f"{x:,}" for x in (k if isinstance(k, list) else [k])))
             others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
-            basis = f'<span class="rbp-basis">{html.escape(rule["basis"])}</span>'
-            items += f"<li><em>{math_html(claim)}</em>: {basis}"
-            items += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
-            items += f". See also {others}.</li>" if others else ".</li>"
+            told = f': <span class="rbp-basis">{html.escape(rule["basis"])}</span>'
+            told += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
+            alike.setdefault(others, {}).setdefault(told, []).append(f"<em>{math_html(claim)}</em>")
+    items = ""
+    for others, found in alike.items():
+        said = " ".join(f"{', and '.join(claims)}{told}." for told, claims in found.items())
+        items += f"<li>{said} See also {others}.</li>" if others else f"<li>{said}</li>"
     return [nodes.raw("", f"<ul>{items}</ul>", format="html")] if items else []

@@ -15,7 +15,15 @@ from sphinx.util.nodes import clean_astext
 
 GLOSSARY = "book/glossary"
 ALONE = ("ok", "bound", "agrees", "differs", "mixed", "measured", "proved", "best", "behind", "tie")  # plain words else
-ALONE += ("trainings", "none of these", "not sources; trainings unknown", "only in this run", "only in the book")
+ALONE += (
+    "documents",
+    "sources",
+    "trainings",
+    "none of these",
+    "not sources; trainings unknown",
+    "only in this run",
+    "only in the book",
+)
 OTHER_FORMS = {  # how a word stands on pages, where that is not the word with an s or without
     "hit": "hits",
     "loss": "(?<!training )loss(?:es)?",

@@ -164,7 +164,7 @@ def noise_frame(floors, vocab_size):
             "k / |V|": f.k / vocab_size,
             "misses, smallest model": int(f.misses[0]),
             "misses, largest model": int(f.misses[-1]),
-            "sd of y, largest": f.sd[-1],
+            "sd, largest model": f.sd[-1],
             "1/√misses": 1 / np.sqrt(f.misses[-1]) if f.misses[-1] else np.nan,
             "design effect": f.deff[-1],
             "R²": f.r2,

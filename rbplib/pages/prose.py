@@ -198,6 +198,6 @@ def _cell(value, name, digits, safe):
 
 
 def share_read(record):
-    """What share of a corpus's characters the windows of a rank table hold, as the end of a sentence."""
+    """What share of a corpus's characters a rank table is of, as the end of a sentence."""
     read, characters = record.get("read_characters"), record.get("characters")
-    return f", in windows that hold {read / characters:.0%} of their characters" if read and characters else ""
+    return f", of whose characters the model read {read / characters:.0%}" if read and characters else ""

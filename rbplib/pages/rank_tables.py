@@ -43,7 +43,7 @@ def fit_frame(fits):
 def zipf_words(lead, fits):
     """How the paper's lognormal stands to Zipf, which it contains, in thousandths of a nat: a sentence's end."""
     if contains(fits["zipf"], fits[PAPER]):
-        return "it is Zipf's law here, its curvature counts for nothing."
+        return "here it is Zipf's law."
     return f"{number(1000 * abs(lead))} {'ahead of' if lead > 0 else 'behind'} Zipf."
 
 

@@ -17,6 +17,12 @@ from rbplib.ranks.counts import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
 
 EXACT = "float32"  # the precision that the others are compared with
+WAYS = {  # to fit a law, as pages call them
+    "least_squares": "line, least squares",
+    "binomial": "line, maximum likelihood",
+    "irreducible": "line over a floor",
+    "quadratic": "quadratic in log S",
+}
 
 
 def corpus_title(name):
@@ -162,9 +168,9 @@ def apart_words(laws, parameter):
             found.setdefault(name, []).extend([(low > 0) - int(high < 0)] if np.isfinite([low, high]).all() else [])
     told = {name: (f.count(1), f.count(-1), len(f)) for name, f in found.items() if f}
     said = "; ".join(
-        f"over {name} above it in {up} and below it in {down} of {n}" for name, (up, down, n) in told.items()
+        f"over *{name}* above zero in {up} of {n} cases, below in {low}" for name, (up, low, n) in told.items()
     )
-    return f"The 95% interval leaves out zero: {said} cases." if said else "No case has an interval."
+    return f"The 95% interval lies {said}." if said else "No case has an interval."
 
 
 def worst_words(laws):
@@ -183,7 +189,7 @@ def held_out_table(frame):
     names |= {"high": "interval: high", "line_error": "line: error", "line_inside": "line: inside"}
     yes = {name: np.where(frame[name], "yes", "no") for name in ("inside", "line_inside")}
     shown = frame.assign(corpus=frame["corpus"].map(corpus_title), S=frame["S"].astype(int), **yes)
-    shown.insert(3, "held out", [f"{row.model}, of {row.of}" for row in frame.itertuples()])
+    shown.insert(3, "held out", [row.model + f", of the largest {row.of}" * (row.of > 1) for row in frame.itertuples()])
     return shown.drop(columns=["family", "loss"]).rename(columns=names)
 
 
@@ -205,7 +211,7 @@ def compare_estimators(curves, ks):
         errors = pd.DataFrame({name: [worst(loss, held_out, name) for loss in losses] for name in ESTIMATORS})
         parts.append(compared(errors).assign(**{"held out": held_out}))
     found = pd.concat(parts, ignore_index=True)
-    return found[found["groups"] > 0].assign(form=found["form"].str.replace("_", " "))
+    return found[found["groups"] > 0].assign(form=found["form"].map(WAYS))
 
 
 # Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.

@@ -66,7 +66,7 @@ def test_what_page_08_says_of_any_family():
     assert rank_tables.zipf_words(-0.01, bent) == "10 behind Zipf."
     assert rank_tables.zipf_words(0.01, bent).endswith("ahead of Zipf.")
     straight = {**fits, "lognormal": fit_rank_law(1e6 * fits["zipf"].pmf, "lognormal")}
-    assert "is Zipf's law here" in rank_tables.zipf_words(1e-13, straight)
+    assert "it is Zipf's law" in rank_tables.zipf_words(1e-13, straight)
 
 
 def test_table_of_lognormals():

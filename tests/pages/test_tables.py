@@ -135,15 +135,16 @@ def test_estimators_are_compared_on_the_same_cases_of_one_number_held_out():
         curves.append(Curve("f", f"c{i}", "paper", names, S, 4096, np.array([1]), hits, totals, np.ones((1, 7))))
     found = tables.compare_estimators(curves, [1]).set_index(["held out", "form"])
     for held_out in (1, 2):
-        assert found.loc[held_out].index[0] == "irreducible" and found.loc[(held_out, "irreducible"), "groups"] == 6
-        assert found.loc[(held_out, "least squares"), "verdict"] == "behind"
+        assert found.loc[held_out].index[0] == "line over a floor"
+        assert found.loc[(held_out, "line over a floor"), "groups"] == 6
+        assert found.loc[(held_out, "line, least squares"), "verdict"] == "behind"
     one = np.abs([extrapolate(c.loss(1), 1).error[0] for c in curves])
-    assert found.loc[(1, "least squares"), "rmse"] == pytest.approx(np.sqrt(np.mean(one**2)))
+    assert found.loc[(1, "line, least squares"), "rmse"] == pytest.approx(np.sqrt(np.mean(one**2)))
     assert tables.compare_estimators([curves[0].keep("abc")], [1]).empty
 
 
 def test_a_parameter_told_from_zero_has_its_sign():
     ends = [(0.1, 0.2), (0.1, 0.3), (-0.2, -0.1), (-0.1, 0.1), (np.nan, np.nan)]
     laws = [SimpleNamespace(intervals=lambda _, pair=pair: {"sources": pair}) for pair in ends]
-    assert "over sources above it in 2 and below it in 1 of 4" in tables.apart_words(laws, "curvature")
+    assert "over *sources* above zero in 2 of 4 cases, below in 1" in tables.apart_words(laws, "curvature")
     assert tables.apart_words(laws[4:], "curvature") == "No case has an interval."
