@@ -167,9 +167,7 @@ def apart_words(laws, parameter):
         for name, (low, high) in law.intervals(parameter).items():
             found.setdefault(name, []).extend([(low > 0) - int(high < 0)] if np.isfinite([low, high]).all() else [])
     told = {name: (f.count(1), f.count(-1), len(f)) for name, f in found.items() if f}
-    said = "; ".join(
-        f"over *{name}* above zero in {up} of {n} cases, below in {low}" for name, (up, low, n) in told.items()
-    )
+    said = "; ".join(f"over *{of}* above 0 in {up} of {n} cases, below in {low}" for of, (up, low, n) in told.items())
     return f"The 95% interval lies {said}." if said else "No case has an interval."
 
 
@@ -210,8 +208,7 @@ def compare_estimators(curves, ks):
     for held_out in (1, 2):
         errors = pd.DataFrame({name: [worst(loss, held_out, name) for loss in losses] for name in ESTIMATORS})
         parts.append(compared(errors).assign(**{"held out": held_out}))
-    found = pd.concat(parts, ignore_index=True)
-    return found[found["groups"] > 0].assign(form=found["form"].map(WAYS))
+    return pd.concat(parts, ignore_index=True).query("groups > 0").assign(form=lambda found: found["form"].map(WAYS))
 
 
 # Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.

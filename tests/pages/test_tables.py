@@ -146,5 +146,5 @@ def test_estimators_are_compared_on_the_same_cases_of_one_number_held_out():
 def test_a_parameter_told_from_zero_has_its_sign():
     ends = [(0.1, 0.2), (0.1, 0.3), (-0.2, -0.1), (-0.1, 0.1), (np.nan, np.nan)]
     laws = [SimpleNamespace(intervals=lambda _, pair=pair: {"sources": pair}) for pair in ends]
-    assert "over *sources* above zero in 2 of 4 cases, below in 1" in tables.apart_words(laws, "curvature")
+    assert "over *sources* above 0 in 2 of 4 cases, below in 1" in tables.apart_words(laws, "curvature")
     assert tables.apart_words(laws[4:], "curvature") == "No case has an interval."
