@@ -20,7 +20,7 @@ EXACT = "float32"  # the precision that the others are compared with
 WAYS = {  # to fit a law, as pages call them
     "least_squares": "line, least squares",
     "binomial": "line, maximum likelihood",
-    "irreducible": "line over a floor",
+    "irreducible": "law with a floor",
     "quadratic": "quadratic in log S",
 }
 

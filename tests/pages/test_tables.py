@@ -135,8 +135,8 @@ def test_estimators_are_compared_on_the_same_cases_of_one_number_held_out():
         curves.append(Curve("f", f"c{i}", "paper", names, S, 4096, np.array([1]), hits, totals, np.ones((1, 7))))
     found = tables.compare_estimators(curves, [1]).set_index(["held out", "form"])
     for held_out in (1, 2):
-        assert found.loc[held_out].index[0] == "line over a floor"
-        assert found.loc[(held_out, "line over a floor"), "groups"] == 6
+        assert found.loc[held_out].index[0] == "law with a floor"
+        assert found.loc[(held_out, "law with a floor"), "groups"] == 6
         assert found.loc[(held_out, "line, least squares"), "verdict"] == "behind"
     one = np.abs([extrapolate(c.loss(1), 1).error[0] for c in curves])
     assert found.loc[(1, "line, least squares"), "rmse"] == pytest.approx(np.sqrt(np.mean(one**2)))
