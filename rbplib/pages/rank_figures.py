@@ -83,7 +83,7 @@ def draw_three_losses(ax, laws, looks):
     """The losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
     for law, look in zip(laws, looks, strict=True):
         slope = f"{law.loss.name}: slope {-law.alpha:.3f}"
-        draw_fit(ax, law, label=re.sub(r"-(?=\d|log)", "−", slope), **look)
+        draw_fit(ax, law, label=re.sub(r"-(?=\d|log)", "−", slope).replace("RBP_1", "RBP₁"), **look)
     return law_axes(ax, "loss (nats)")
 
 

@@ -14,7 +14,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.text import Text
-from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 COLOURS = {
     "blue": "#0072B2",
@@ -139,6 +139,6 @@ def log_numbers(axis):
         parts = ((1, 2, 5) if plain else (1, 3)) if across or high / low >= 20 else (1, 1.5, 2, 3, 5, 7)
         short = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])  # too short for decades or their simple parts
         axis.set_major_locator(short if high / low < 4 else LogLocator(subs=parts))
-        words = LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf))
-        axis.set_major_formatter("{x:.3g}" if plain else words)
+        axis.set_major_formatter("{x:.3g}" if plain else LogFormatterSciNotation(10, False, (np.inf, np.inf)))
+        axis.set_minor_locator(NullLocator())  # the last mark of an axis has its number
     axis.set_minor_formatter(NullFormatter())

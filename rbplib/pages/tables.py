@@ -177,8 +177,8 @@ def worst_words(laws):
     if not away:
         return "No law could be fitted."
     low, middle, high = (number(f(away), 2) for f in (min, np.median, max))
-    each = f"by {low}% to {high}% of the loss at the most, {middle}% in the median" if len(away) > 1 else f"by {low}%"
-    return f"How far the models leave a line: {each}."
+    each = f"{low}% to {high}% of the loss, {middle}% in the median" if len(away) > 1 else f"{low}% of the loss"
+    return f"The model furthest from its line is off by {each}."
 
 
 def held_out_table(frame):
