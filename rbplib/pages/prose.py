@@ -62,9 +62,8 @@ def predictions(errors, inside, places):
     errors, places = errors[np.isfinite(errors)], places[np.isfinite(errors)]
     if not len(errors):
         return "No model could be held out and predicted."
-    held = (
-        f"95% of the intervals should hold, {number(100 * inside.mean(), 2)}% did ({inside.sum()} of {len(inside)}). "
-    )
+    rate = number(100 * inside.mean(), 2)
+    held = f"95% of the intervals should hold, {rate}% did ({inside.sum()} of {len(inside)}). "
     low, high = (errors < 0).sum(), (errors > 0).sum()
     leaning = []
     for place in dict.fromkeys(["all together"] * (len({*places}) > 1) + [*places]):

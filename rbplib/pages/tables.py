@@ -17,12 +17,8 @@ from rbplib.ranks.counts import DEFINITIONS
 from rbplib.settings import InputError, load_corpus
 
 EXACT = "float32"  # the precision that the others are compared with
-WAYS = {  # to fit a law, as pages call them
-    "least_squares": "line, least squares",
-    "binomial": "line, maximum likelihood",
-    "irreducible": "law with a floor",
-    "quadratic": "quadratic in log S",
-}
+WAYS = {"least_squares": "line, least squares", "binomial": "line, maximum likelihood"}  # to fit, as pages call them
+WAYS |= {"irreducible": "law with a floor", "quadratic": "quadratic in log S"}
 
 
 def corpus_title(name):
@@ -47,9 +43,8 @@ def experts_words(record):
     """Which of a mixture's experts the S of a table counts; nothing for a model without."""
     if not record.get("params_by_experts"):
         return ""
-    return (
-        ", of its experts those that one token meets" if record.get("experts") == "active" else ", all experts counted"
-    )
+    met = record.get("experts") == "active"
+    return ", of its experts those that one token meets" if met else ", all experts counted"
 
 
 def ends(interval, of=""):
@@ -173,12 +168,11 @@ def apart_words(laws, parameter):
 
 def worst_words(laws):
     """The effect size in words: how far the models leave their law at the worst, in percent of the loss."""
-    away = [100 * w.worst_residual for w in laws if np.isfinite(w.worst_residual)]
-    if not away:
+    away = Values([w.worst_residual for w in laws])
+    if not away.found:
         return "No law could be fitted."
-    low, middle, high = (number(f(away), 2) for f in (min, np.median, max))
-    each = f"{low}% to {high}% of the loss, {middle}% in the median" if len(away) > 1 else f"{low}% of the loss"
-    return f"The model furthest from its line is off by {each}."
+    middle = f", {away.middle:%} in the median" * (away.low < away.high)
+    return f"The model furthest from its line is off by {away.between('%')} of the loss{middle}."
 
 
 def held_out_table(frame):
