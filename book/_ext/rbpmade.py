@@ -59,7 +59,7 @@ def tables(root, place):
             f"The page was run by itself; {link_to('22_reproduced')} compares all tables that are here with the book's."
         )
     if not given:
-        return "None: the page reads none."
+        return "None of the book's: the workflow gives this page none."
     lines, found = {}, [digest(root / path) for path in given if (root / path).is_file()]
     for whose, what, said in found:
         lines.setdefault(whose, []).append(f"{html.escape(what)} <code>{said}</code>")
