@@ -46,15 +46,8 @@ def bend_cases(found, losses, n_bootstrap=10_000, seed=42):
     for corpus, one in found.items():
         for k in losses:
             D, ratio, draws = last_steps(one, k, n_bootstrap, seed)
-            case = {
-                "corpus": corpus,
-                "k": k,
-                "D": D,
-                "ratio": ratio,
-                "band": percentile_interval(draws),
-                "first": ratio[0],
-                "last": ratio[-1],
-            }
+            case = {"corpus": corpus, "k": k, "D": D, "ratio": ratio, "band": percentile_interval(draws)}
+            case |= {"first": ratio[0], "last": ratio[-1]}
             ends = percentile_interval(draws[:, -1] - draws[:, 0])
             cases.append(SimpleNamespace(**case, change=ratio[-1] - ratio[0], interval=tuple(ends)))
     return cases
@@ -155,10 +148,8 @@ def grid_kinds(bent, forms, ratios, exponents, ahead):
     own = []
     for (corpus, k, left), rows in forms.groupby(["corpus", "k", "left"], sort=False):
         rmse = rows.set_index("form")["rmse"].reindex(list(joint.FORMS))
-        case = {
-            "lead": rmse["additive"] / rmse["product"],
-            "better_beyond_the_spread": rows["better_beyond_the_spread"].iloc[0],
-        }
+        better = rows["better_beyond_the_spread"].iloc[0]
+        case = {"lead": rmse["additive"] / rmse["product"], "better_beyond_the_spread": better}
         own.append(SimpleNamespace(corpus=corpus, k=k, left=left, **case))
     forecasts = tally(ahead)
     for case in forecasts:
