@@ -137,7 +137,9 @@ def test_the_first_page_says_what_its_numbers_come_from(root, pages):
     """Three models of this family and the book's grid, and nothing of the embedded ladders or of their text."""
     _, said = words(run_page("21_models_and_text", families=["backwards"], corpora=["notes"]))
     (front,) = [line for line in said.splitlines() if "Its numbers come from" in line]
-    assert "come from 3 models of ladders with" in front and "no repeated trainings; and 35 more models of a grid" in front
+    assert (
+        "come from 3 models of ladders with" in front and "no repeated trainings; and 35 more models of a grid" in front
+    )
     assert "trained on" not in front and "software" not in front and not re.search(r"\bnan\b|no value", front)
 
 
