@@ -375,7 +375,7 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
 
     from rbplib.pages.html import check_pages
 
-    count, draw = Count("book"), random.Random(seed)
+    count, draw, reached = Count("book"), random.Random(seed), []
     place.mkdir(exist_ok=True)
     small_root(place)
     os.environ |= {"RBP_ROOT": str(place), "RBP_RESULTS": str(place / "results"), "PYTHONPATH": str(ROOT)}
@@ -398,6 +398,7 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
         process.send_signal(getattr(signal, name))
         said = process.communicate(timeout=NEVER)[1]
         psutil.wait_procs(steps if name != "SIGKILL" else (), 10)  # a kernel looks for its parent once a second
+        reached.append(f"{len(before)} and {check_pages()[0]}")
         lost = sum(
             rows for table, (digest, rows) in before.items() if tables(place / "results").get(table) != (digest, rows)
         )
@@ -410,7 +411,8 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
     pages, problems = check_pages()
     left = [p for p in strays(place / "results", place / "book", place / "logs") if p.name != ".ipynb_checkpoints"]
     count.take(process.returncode == 0 and pages and not problems, f"at last: {said[-500:]} {problems}", 0, left)
-    count.note = f"{pages} pages, {len(tables(place / 'results'))} tables"
+    reached.append(f"at last {len(tables(place / 'results'))} and {pages}")
+    count.note = f"tables and pages made when stopped: {', '.join(reached)}"
     return count
 
 
