@@ -3,6 +3,7 @@ FITS    := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c '$(FITS)' 2>/dev/null && command -v $$p && break; done)
 VENV    ?= .venv
+# a recipe has them in its environment: in its text a name would be a command
 FAMILIES ?=
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
@@ -12,7 +13,7 @@ UV      := uv==0.13.9
 .PHONY: book test pdf stress serve labs train bench gpu real env lock clean
 
 book: $(READY)
-	@$(BIN)/python -m rbplib book $(foreach family,$(FAMILIES),--family '$(family)')
+	@set -f; set --; for family in $$FAMILIES; do set -- "$$@" --family "$$family"; done; $(BIN)/python -m rbplib book "$$@"
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n logical --maxprocesses 8 --no-loadscope-reorder
@@ -31,7 +32,7 @@ pdf: $(READY)
 # what a class needs that has no model and no torch: counts of two measured families, a codebook, lab sheets;
 # the teacher's copies of these apart
 labs: $(READY)
-	@$(BIN)/python book/labs/bundle.py $(FAMILIES)
+	@set -f; $(BIN)/python book/labs/bundle.py $$FAMILIES
 
 train: $(READY)
 	@$(BIN)/python -m training --all

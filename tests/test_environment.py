@@ -112,6 +112,20 @@ def make(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize(
+    ("goal", "said"), [("book", "--family a';touch --family ran;'b --family *"), ("labs", "a';touch ran;'b *")]
+)
+def test_families_named_to_make_are_never_commands(make, tmp_path, goal, said):
+    venv = tmp_path / "checkout" / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
+    (venv / "bin" / "python").chmod(0o755)
+    (venv / ".ready").touch()
+    done = make(goal, "FAMILIES=a';touch ran;'b *")
+    assert done.returncode == 0 and done.stdout.endswith(f" {said}\n"), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make_takes_a_python_that_fits(make):
     done = make("-n", "env", **{"python3.13": None, "python3.12": sys.executable, "python3": sys.executable})
     assert re.search(r"\S+/bin/python3\.12 -m venv \.venv", done.stdout), done.stdout + done.stderr
