@@ -95,7 +95,7 @@ SENTENCES = [  # (family, notebook, what stands there, what does not)
     ("one-model", "04_large_k", "a fitted line per corpus, each where there is one", "a fitted line per corpus."),
     ("mid-perfect", "04_large_k", "not known, as no line at large $k$ takes", "no line could be fitted"),
     ("mid-perfect", "04_large_k", "could be tested: no line takes in every model.", "too few sources"),
-    ("up-and-down", "04_large_k", "the median of $d$ is:\n\n- **Text notes**: 0.", "times fewer"),
+    ("up-and-down", "04_large_k", "its median is:\n\n- **Text notes**: 0.", "times fewer"),
     ("few-documents", "04_large_k", "No corpus here has sources enough to resample", "One case in twenty"),
     ("two-models", "05_k_dependence", "is given: there are fewer than three sizes", "it falls"),
     ("mid-perfect", "05_k_dependence", "is given: at one of the two some model has no hit", "no exponent at"),

@@ -210,7 +210,7 @@ def check_page(path, root, family):
     titles = {load_corpus(p.stem).title: p.stem for p in (root / "corpora").glob("*.yml")}
     checked = 0
     for row in page_tables(path):
-        if {"corpus", "k", "alpha", "R²"} <= set(row) and "estimator" not in row and "N" not in row:
+        if {"corpus", "k", "alpha", "R²"} <= set(row) and "way" not in row and "N" not in row:
             if not isinstance(row["k"], float) or not isinstance(row["alpha"], float) or row["status"] == "saturated":
                 continue
             raw = Raw(root, family, titles[row["corpus"]])

@@ -97,7 +97,8 @@ def built(tmp_path_factory):
     claim = {"claim": "At k = {k} RBP_1 <holds>", "k": [1, 10], "basis": "measured", "changes": "more sizes"}
     claim["pages"] = ["02_x", "derivations/power", "none", "03_y"]
     other = {"claim": "Another", "basis": "measured", "pages": ["03_y"]}
-    (place / "book/claims.yml").write_text(json.dumps({"a": claim, "b": other}))
+    alike = claim | {"claim": "Claims alike", "k": 1}
+    (place / "book/claims.yml").write_text(json.dumps({"a": claim, "b": other, "c": alike}))
     proof = {"question": "Why?", "goals": ["prove it"], "needs": ["reading"], "minutes": 20}
     (place / "book/pages.yml").write_text(json.dumps({"02_x": opening, "derivations/power": proof}))
     pages = ["_executed/fam/02_x", "_executed/fam/03_y", "_executed/other/02_x", "derivations/power"]
@@ -207,8 +208,9 @@ def test_circumstances_of_another_run_are_not_said(built):
 
 def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbours(page):
     said = page.split("<li><em>At k")[1].split("</ul>")[0]
-    words = "= 1, 10 RBP1 &lt;holds&gt; : measured; what would change it: more sizes. See also"
-    assert words.replace(" : ", ": ") in text(said) and "Another" not in said
+    words = "= 1, 10 RBP1 &lt;holds&gt; , and Claims alike : measured; what would change it: more sizes. See also"
+    assert re.sub(" ([:,]) ", r"\1 ", words) in text(said) and "Another" not in said
+    assert said.count("more sizes") == said.count("See also") == 1  # what two claims share stands once
     assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
     assert "page:0" not in page and "page:d" not in page
 
