@@ -115,7 +115,7 @@ def explained_words(found, tail=""):
     said = {
         "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],
-        "neither is enough in {}": count[EXPLAINED[3]],
+        "text and trainings together are not enough in {}": count[EXPLAINED[3]],
         "the choice of text is not enough in {}, and training noise is not known there": count[EXPLAINED[4]],
     }
     parts = "; ".join(words.format(n) for words, n in said.items() if n)

@@ -29,9 +29,9 @@ def test_what_explains_is_counted_and_the_untested_are_no_failures():
     """Page 03 once counted a case that could not be tested as one that was not rejected."""
     text = said_by("documents", "sources", "trainings", "none of these", "not tested")
     assert "Of 4 cases tested" in text and "1 more could not be tested" in text
-    assert "enough in 2" in text and "needed, and enough, in 1" in text and "neither is enough in 1" in text
+    assert "enough in 2" in text and "needed, and enough, in 1" in text and "together are not enough in 1" in text
     unknown = said_by("not sources; trainings unknown")
-    assert "training noise is not known" in unknown and "neither" not in unknown and "could not" not in unknown
+    assert "training noise is not known" in unknown and "together" not in unknown and "could not" not in unknown
     assert said_by("not tested", "not tested") == "None of the 2 cases could be tested: too few sources."
 
 

@@ -93,6 +93,10 @@ def test_an_interval_that_is_not_known_is_one_dash():
     unknown = WIDE.assign(**{"other text: low": [np.nan, 0.5], "other text: high": [np.nan, 0.75]})
     first, second = (re.sub("<[^>]+>", "", row[3]) for row in rows(prose.table_html(unknown))[1:])
     assert first.startswith("other sizes [") and second.startswith("other text [0.500, 0.750]other sizes [")
+    trained = pd.DataFrame(
+        {"text: low": [np.nan], "text: high": np.nan, "and trainings: low": 0, "and trainings: high": 1}
+    )
+    assert ">text and trainings <" in prose.table_html(trained.assign(a=1))  # with nothing above it to add to
     alone = WIDE[["corpus"]].assign(low=np.nan, high=None)
     assert rows(prose.table_html(alone))[1][1] == "–" and prose.interval((np.nan, np.nan)) == "(no interval)"
 
