@@ -1,7 +1,9 @@
 """A small book, built once per test session from the smallest embedded models and few documents."""
 
 import os
+import shutil
 import signal
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,11 @@ ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
 OF_THE_BOOK = ("test_offline", "test_figure_boxes", "test_tables", "test_workflow")  # files whose tests use it
-SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3}
+SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3, "documents": 12}
+SETTINGS |= {"losses": ["c4"], "tasks": ["lambada_openai", "coqa"]}
+LARGE = 500_000  # bytes of Python in a package that the small book's text is not drawn from
+LONGEST = ("test_degenerate", "test_hub_faults", "test_imported", "test_gpu_session", "test_family_file", "test_stress")
+LONGEST += ("test_any_family", "test_locks", "test_hostile_text", "test_published_tokens", "test_training", "test_hub")
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
 
 
@@ -26,11 +32,12 @@ def embedded():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests of the small book come first: it takes longest, and other processes go through the rest meanwhile."""
+    """Tests of the small book come first, then the longest files: what is last must be short, or one process waits."""
+    turn = {name: i for i, name in enumerate([*OF_THE_BOOK, *LONGEST])}
     for item in items:
         if "small_book" in item.fixturenames and item.path.stem not in OF_THE_BOOK:
             raise pytest.UsageError(f"{item.path.name} uses the small book: name it in OF_THE_BOOK of conftest.py.")
-    items.sort(key=lambda item: item.path.stem not in OF_THE_BOOK)
+    items.sort(key=lambda item: turn.get(item.path.stem, len(turn)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -46,6 +53,14 @@ def pytest_xdist_make_scheduler(config, log):
     return ByBook(config, log)
 
 
+def small_packages():
+    """Lines of the table of packages that text is drawn from, but for the large ones, which take longest to read."""
+    for line in (ROOT / "corpora" / "packages" / "evaluation.txt").read_text().splitlines():
+        files = metadata.distribution(line.split("==")[0]).files or ()
+        if sum(f.size or 0 for f in files if f.suffix == ".py") < LARGE:
+            yield f"{line}\n"
+
+
 def small_root(place):
     """A root of its own that shares what is not changed with the checkout."""
     for name in AS_THEY_ARE:
@@ -56,9 +71,9 @@ def small_root(place):
     for entry in (ROOT / "book").iterdir():
         if entry.name not in ("_executed", "__pycache__"):
             (place / "book" / entry.name).symlink_to(entry)
-    if (ROOT / "results" / "corpora").is_dir():  # text already gathered from the installed packages
-        (place / "results").mkdir()
-        (place / "results" / "corpora").symlink_to(ROOT / "results" / "corpora")
+    (place / "corpora" / "packages").mkdir()
+    (place / "corpora" / "packages" / "evaluation.txt").write_text("".join(small_packages()))
+    shutil.copy(ROOT / "corpora" / "packages" / "training.txt", place / "corpora" / "packages")
     for name in (*embedded()[:2], f"{STORY}-seeds"):
         family = yaml.safe_load((ROOT / "families" / f"{name}.yml").read_text())
         family["models"] = family["models"][:MODELS]
@@ -84,9 +99,7 @@ def small_book(tmp_path_factory):
     os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
     try:
         from rbplib.pages.workflow import make_book
-        from rbplib.ranks.measure import measure
 
-        measure(STORY, progress=False)  # here it loads torch once; the workflow measures the other one
         make_book(settings=SETTINGS, show=False)
     finally:
         for name, value in keep.items():
