@@ -67,14 +67,15 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
     if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
     for (const kind of ["input", "change"]) knob.dispatchEvent(new Event(kind, { bubbles: true }));
   }
-  const wait = boxes.length && 400;
   const over = (box) => box.querySelector("svg")?.getBoundingClientRect().right > box.getBoundingClientRect().right;
-  setTimeout(() => {
+  const moved = () => drawn().filter((svg, i) => svg && svg !== before[i]).length, told = Date.now();
+  (function wait() {
+    if (moved() < boxes.length && Date.now() - told < 3000) return setTimeout(wait, 25);
     const said = { figures: boxes.length, unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
-                   moved: drawn().filter((svg, i) => svg && svg !== before[i]).length };
+                   moved: moved() };
     for (const box of boxes) box.style.width = "330px";  // as where a side bar opens
-    setTimeout(() => done({ ...said, beyond: boxes.filter(over).length }), wait);
-  }, wait);
+    setTimeout(() => done({ ...said, beyond: boxes.filter(over).length }), boxes.length && 400);
+  })();
 })();
 """
 
