@@ -1,5 +1,5 @@
 """`make pdf`: the book as one page of HTML, printed by Chromium with page numbers; folds are open but the code's,
-which stands in the notebooks."""
+which stands in the notebooks, and those of slides, whose figures stand on their pages."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ PRINTED = """<style>
 html { font-size: 11px !important; }
 .bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header, .bd-header-article, .bd-footer, .prev-next-footer,
 .header-article, .toggle-button, .copybtn, #pst-back-to-top, #pst-scroll-pixel-helper, details.hide > summary,
-.rbp-families, .rbp-csv, .rbp-code, .headerlink, .skip-link {
+.rbp-families, .rbp-csv, .rbp-code, .headerlink, .skip-link, details.rbp-fold:has(> img.rbp-figure) {
   display: none !important; }
 .bd-main, .bd-content, .bd-article-container, .bd-container__inner {
   display: block !important; max-width: 100% !important; }
@@ -27,6 +27,8 @@ html { font-size: 11px !important; }
 span[id^="document-"] + section { break-before: page; }
 img, svg, table, figure { max-width: 100% !important; }
 img, svg, figure, pre { break-inside: avoid; }
+h1, h2, h3, summary, caption { break-after: avoid; }
+p.rbp-caption { break-before: avoid; }
 table { font-size: 0.8rem !important; }
 th, td { white-space: normal !important; overflow-wrap: anywhere; padding: 0.1rem 0.2rem !important; }
 th, td, td div { min-width: 0 !important; }

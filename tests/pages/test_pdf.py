@@ -14,6 +14,8 @@ SPEC.loader.exec_module(pdf)
 PAGE = (
     '<html><head><title>T</title></head><body><h1>One</h1><details class="x"><summary>S</summary>in a fold</details>'
     '<div class="rbp-move" data-spec="{}"><noscript><img alt="still" src="../../_images/a.svg"></noscript></div>'
+    '<details class="rbp-fold"><summary>More: all panels</summary>'
+    '<img class="rbp-figure" style="display: block; height: 240mm" alt="on its own page"></details>'
     '<span id="document-book/two"></span><section><h2>Two</h2></section></body></html>'
 )
 
