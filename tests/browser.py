@@ -48,6 +48,8 @@ return {
   math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
+  indexes: n("th sub, th sup"), headless: n(".bd-sidebar-primary:not([role])"),
+  twice: n("a.rbp-csv") - new Set([...document.querySelectorAll("a.rbp-csv")].map((link) => link.download)).size,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
   wide_tables: [...document.querySelectorAll("article table")]
     .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1).map((t) => t.textContent.slice(0, 60)),

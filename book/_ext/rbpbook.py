@@ -9,6 +9,8 @@ from sphinx.util.fileutil import copy_asset, copy_asset_file
 
 WHEEL = "sphinx-mathjax-offline"  # its import name has hyphens
 SCRIPT = "tex-chtml.js"
+NOTE = """<noscript><p class="rbp-noscript">Scripts are off here: formulas stand as they are written in TeX, figures do
+not move, and tables neither sort nor give their CSV.</p></noscript>"""
 FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
 
 
@@ -23,6 +25,12 @@ def copy_mathjax(app, error):
         copy_asset(str(source / folder), str(target / folder))
 
 
+def tell_without_scripts(app, pagename, templatename, context, doctree):
+    """Say below the heading of a page what it lacks where scripts are off; print has scripts."""
+    if app.builder.name == "html" and "body" in context:
+        context["body"] = context["body"].replace("</h1>", f"</h1>{NOTE}", 1)
+
+
 def share_translators(app):
     """sphinx-exercise registers its own handlers for "singlehtml", which hide those others gave for "html"."""
     handlers = app.registry.translation_handlers
@@ -34,6 +42,7 @@ def setup(app):
     for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
         app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
+    app.connect("html-page-context", tell_without_scripts)
     app.connect("build-finished", copy_mathjax)
     app.connect("builder-inited", share_translators)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

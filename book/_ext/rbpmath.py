@@ -9,11 +9,18 @@ MATH = re.compile(
     r"(?<![\w^_])-(?=log\b)|\b(?:(?P<of>RBP|p|log)(?:(?P<how>[_^])|(?<=log)(?=10\b))(?P<what>\w+))"
     r"|(?<![\w-])(?P<greek>mu/sigma|alpha)(?![\w-])"
 )
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")  # TeX puts a space behind any other comma
 GREEK = {"mu/sigma": "μ/σ", "alpha": "α"}
 # what is ours in a table; other cells may say what people named
 PARTS = re.compile(r"<(th|caption|summary|p)\b.*?</\1>|(?<=>)-log [\w@]+(?=</td>)", re.S)
 KINDS = {"_": nodes.subscript, "^": nodes.superscript}
 LEFT = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
+
+
+def set_thousands(doctree):
+    """Set the comma of 2,445 in the formulas of a page as part of the number."""
+    for formula in doctree.findall(lambda n: isinstance(n, nodes.math | nodes.math_block)):
+        formula[:] = [nodes.Text(THOUSANDS.sub("{,}", formula.astext()))]
 
 
 def pieces(text):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docutils import nodes
 from rbpmade import made, raw
-from rbpmath import pieces, set_html, set_math, set_table
+from rbpmath import pieces, set_html, set_math, set_table, set_thousands
 from rbprules import SURE, link_to, read_yaml, sure
 from rbpteach import MOVING
 
@@ -37,6 +37,7 @@ def build_parts(app, doctree):
     page = next((n for n in doctree.children if isinstance(n, nodes.section)), None)
     if page is None:
         return
+    set_thousands(doctree)
     if listed.is_file():
         app.env.note_dependency(str(listed))
         title = page.first_child_matching_class(nodes.title)

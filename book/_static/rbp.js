@@ -29,15 +29,17 @@
       if (!heading.textContent.trim()) return; // a button without a name
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = heading.textContent;
-      heading.replaceChildren(button);
+      button.append(...heading.childNodes); // its words with what is set in them, such as an index
+      heading.append(button);
       button.addEventListener("click", () => sortTable(table, column, heading));
     });
   }
 
+  const taken = {}; // names of files on this page, and how often
   function csv(link) {
     link.href = "data:text/csv;charset=utf-8," + encodeURIComponent(JSON.parse(link.dataset.csv));
-    link.download = link.dataset.name;
+    const times = (taken[link.dataset.name] = (taken[link.dataset.name] || 0) + 1);
+    link.download = times > 1 ? link.dataset.name.replace(/(\.\w+)?$/, `-${times}$1`) : link.dataset.name;
   }
 
   // a figure that moves: Vega draws it; its marks that take a click take the keys of a button as well
@@ -183,6 +185,8 @@
       icon.setAttribute("aria-hidden", "true");
       icon.querySelector("title")?.remove();
     });
+    const side = document.querySelector(".bd-sidebar-primary"); // its name and search are in no landmark otherwise
+    for (const [name, value] of side ? [["role", "region"], ["aria-label", "Book"]] : []) side.setAttribute(name, value);
   }
 
   // what is wider than its place is reached by the tab key, to scroll it, also once its fold is open

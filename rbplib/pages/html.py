@@ -110,9 +110,8 @@ def build_html():
     shutil.rmtree(html.parent, ignore_errors=True)
     contents, story = html.parent / "contents.yml", families_page()
     write_text(contents, (root() / "_toc.yml").read_text(encoding="utf-8").replace(DEFAULT_FAMILY, story))
-    script = Path(sys.executable).with_name("jupyter-book")
-    command = [script, "build", root(), "--toc", contents, "--all", "-W", "--keep-going", "-n", "-q"]
-    command += ["--path-output", root()]
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", root(), "--toc", contents]
+    command += ["--path-output", root(), "--all", "-W", "--keep-going", "-n", "-q"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root())
     first = html / "index.html"
     if done.returncode or not first.is_file():
@@ -148,8 +147,7 @@ def law_figure(path):
         axes[-2 if rows > 1 else -1, -1].xaxis.set_tick_params(labelbottom=True)
         spare.remove()
     fig.supxlabel("model size $S$ (non-embedding parameters)", fontsize=10.5)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    fig.legend(*(known := axes.flat[0].get_legend_handles_labels()), loc="outside upper center", ncols=len(known[0]))
     write_text(path, figures.svg_of(fig))
     plt.close(fig)
     return path

@@ -150,8 +150,7 @@ def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None
     same = "; ".join(f"{n} {number(rows[0][n], digits)}" for n in alike)
     note = f"<p>In every row: {html.escape(same)}.</p>" * bool(alike)
     if download or len(rows) < len(frame) or len(chosen) + len(alike) < len(empty[0]):
-        words = re.findall(r"\w+", html.unescape(caption).lower())[:12] or ["table"]
-        name = html.escape(download or f"{'-'.join(words)}.csv")
+        name = html.escape(download or file_name(html.unescape(caption)))
         data = html.escape(json.dumps(frame.replace("–", "").to_csv(index=False)))  # no value is an empty cell
         more = [f"{len(frame)} rows"] * (len(rows) < len(frame))
         more += [f"{len(frame.columns)} columns"] * (len(chosen) < len(empty[0]))
@@ -160,6 +159,12 @@ def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None
     table = f'<table class="rbp-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     text = f'<div class="rbp-table-wrap{" tall" * (len(rows) > TALL)}">{table}{note}</div>'
     return f'<details class="rbp-fold"><summary>{caption}</summary>{text}</details>' if fold else text
+
+
+def file_name(caption):
+    """A name of a file by a caption: its first words in plain letters, as many as 40 characters hold."""
+    words = "-".join(re.findall("[a-z0-9]+", unicodedata.normalize("NFKD", caption.lower())))
+    return f"{(words if len(words) <= 36 else words[:37].rpartition('-')[0] or words[:36]) or 'table'}.csv"
 
 
 def joined(row):

@@ -111,8 +111,10 @@ def svg_of(figure):
 
 
 def drawn(text):
-    """Text from `prose.plain` as matplotlib draws it: the characters themselves, a dollar that starts no formula."""
-    return html.unescape(text.replace("&#36;", r"\$"))
+    """Text from `prose.plain` as matplotlib draws it, each dollar, the name RBP_1 and the comma of $2,445$ as meant."""
+    text = html.unescape(text.replace("&#36;", r"\$"))
+    text = text if "$" in text else re.sub(r"\bRBP_(\d+)", r"RBP$_{\1}$", text)
+    return re.sub(r"(?<!\\)\$[^$]+\$", lambda x: re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "{,}", x[0]), text)
 
 
 def name_empty(ax):

@@ -29,6 +29,15 @@ def test_a_clean_figure_has_its_texts_and_no_fault(axes):
     assert faults(figure) == []
 
 
+def test_a_number_in_a_formula_has_no_space_behind_its_comma_and_a_name_of_rbp_is_set(axes):
+    figure, ax = axes
+    ax.set(title="$k = 1,630$, 0.4 of $|V|$", xlabel="−log RBP_1: slope", ylabel=r"\$1,000 and $(1, 2,445)$")
+    style.svg_of(figure)
+    set_as = "$k = 1{,}630$, 0.4 of $|V|$", "−log RBP$_{1}$: slope", r"\$1,000 and $(1, 2{,}445)$"
+    assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == set_as
+    assert [style.drawn(text) for text in set_as] == [*set_as]
+
+
 def test_texts_over_each_other_are_found(axes):
     figure, ax = axes
     ax.text(1.5, 2.6, "one")

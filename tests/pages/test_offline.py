@@ -205,6 +205,23 @@ def test_figures_move_and_tables_sort(visited):
         assert not v["tables"] or v["sortable"] >= v["tables"], page
 
 
+def test_headings_keep_what_is_set_in_them_and_files_have_names_of_their_own(visited, built_html):
+    for page, v in visited.items():
+        heads = "".join(re.findall(r"<th\b.*?</th>", (built_html / page).read_text(encoding="utf-8"), re.S))
+        assert v["indexes"] == len(re.findall("<su[bp]>", heads)) and not v["twice"] and not v["headless"], page
+
+
+def test_without_scripts_a_page_says_what_it_lacks(built_html):
+    for page in pages(built_html):
+        text = page.read_text(encoding="utf-8")
+        written = bool(re.search(r'<h1>.+?<a class="headerlink"', text))  # not the index, the search, a sheet to take
+        assert text.count('<noscript><p class="rbp-noscript">') == written, page.name
+    assert "rbp-noscript" in (built_html / "book" / "intro.html").read_text(encoding="utf-8")
+    style = (built_html / "_static" / "rbp.css").read_text(encoding="utf-8")  # the theme's colours want a script
+    auto = style.split('html[data-theme="auto"] {')[1].split("}")[0]
+    assert {*re.findall(r"var\((--pst-[\w-]+)\)", style)} <= {*re.findall(r"(--pst-[\w-]+):", auto)}
+
+
 def test_the_switch_for_text_leaves_one_alone(visited):
     found = {page: v["text"] for page, v in visited.items() if v["text"]}
     assert sum("_executed" in page for page in found) > 3

@@ -37,7 +37,7 @@ def drawn(alt, **about):
 
 def planted(digest="the digest"):
     hidden = {"tags": ["hide-input"]}
-    see = new_output("display_data", {"text/markdown": "It *rises* by $x$."}, metadata={"see": True})
+    see = new_output("display_data", {"text/markdown": "It *rises* by $x = 2,445$."}, metadata={"see": True})
     moving = '<figure class="rbp-move"><figcaption>Drag it.</figcaption></figure>'
     moving = new_output("display_data", {"text/html": moving})
     claims = '<table class="rbp-table"><tr><td><a href="page:03_y">-log p_N &lt; 1</a></td></tr></table>'
@@ -151,6 +151,10 @@ def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
 def test_formulas_in_sentences_and_tables_of_claims_are_set_and_a_csv_is_left_plain(page):
     assert "An end of −log RBP<sub>1</sub>." in page and 'data-csv="-log p_N"' in page
     assert '<a href="03_y.html">−log p<sub>N</sub> &lt; 1</a>' in page
+
+
+def test_the_comma_of_a_number_in_a_formula_is_part_of_it(page):
+    assert "x = 2{,}445" in page
 
 
 def test_formulas_are_set_in_heads_captions_and_names_of_losses_of_a_table_and_not_in_what_people_named(page):

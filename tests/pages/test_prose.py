@@ -116,6 +116,18 @@ def test_a_csv_is_named_by_its_caption_and_has_empty_cells_for_no_value():
     assert csv.splitlines() == ["k,note", "1,a – b", ",c"]
 
 
+@pytest.mark.parametrize(
+    "caption, name",
+    [
+        ("Licence texts: misses, and the R² that a true law would have", "licence-texts-misses-and-the-r2-that.csv"),
+        ("a" * 60, f"{'a' * 36}.csv"), ("exponent α", "exponent.csv"), ("Мера", "table.csv"),
+        ("One two three four five six seven 8 9", "one-two-three-four-five-six-seven-8.csv"),
+    ],
+)  # fmt: skip
+def test_a_csv_has_a_short_name_in_plain_letters(caption, name):
+    assert f'data-name="{name}"' in prose.table_html(WIDE, caption) and len(name) <= 40
+
+
 def test_a_narrow_table_keeps_its_columns_and_chosen_ones_are_shown():
     narrow = WIDE[["corpus", "k", "other text: low", "other text: high"]]
     assert rows(prose.table_html(narrow))[0] == ["corpus", "k", "intervals"] and "data-csv" not in prose.table_html(
