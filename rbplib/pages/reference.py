@@ -24,7 +24,7 @@ HALF = 2.0**-26  # relative: half of a double's 52 digits, what solving a system
 RESAMPLED = ("pairs", "rises", "runs", "text_bends")  # kinds of case whose `interval` is of resamples, as ci_tokens is
 LEVEL = 0.95  # of these intervals; also of the claim that all their ends lie within what is allowed
 WHOSE = ("family", "families", "corpora")  # parameters that say whose numbers a page holds, not how they are made
-COLUMNS = {"text": ("document", "position", "token"), "ranks": ("greater", "ties"), "logprob": ("logprob",)}
+COLUMNS = {"text": (), "ranks": ("greater", "ties"), "logprob": ("logprob",)}  # that of the text a table knows itself
 
 
 def page_numbers(page):
@@ -42,10 +42,10 @@ def table_digests():
     for family in [*families, *(load_family(f.repeats) for f in families if f.repeats)]:
         for corpus in default_corpora(family):
             with suppress(InputError):
-                for t in (stored.read() for stored in family_tables(family, corpus, partial=True)[0]):
-                    read = {part: b"".join(getattr(t, n).tobytes() for n in names) for part, names in COLUMNS.items()}
-                    place = f"{family.name}/{t.record['model']}/{corpus}"
-                    found[place] = {part: sha256(data).hexdigest()[:16] for part, data in read.items()}
+                for t in family_tables(family, corpus, partial=True)[0]:  # verified there
+                    read = {p: b"".join(r[n] for n in names for r in t.batches(n)) for p, names in COLUMNS.items()}
+                    said = {part: sha256(data).hexdigest() for part, data in read.items()} | {"text": t.text}
+                    found[f"{family.name}/{t.record['model']}/{corpus}"] = {part: x[:16] for part, x in said.items()}
     return found
 
 
