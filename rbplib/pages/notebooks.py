@@ -134,6 +134,7 @@ def _execute(source, ran, parameters):
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     logging.getLogger("papermill").setLevel(logging.ERROR)
     settings = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False, "stderr_file": sys.stderr}
+    settings["request_save_on_cell_execute"] = False  # a failed one is written at its end, once
     try:
         papermill.execute_notebook(for_family(source, parameters.get("family")), ran, parameters, **settings)
     except papermill.PapermillExecutionError as error:
