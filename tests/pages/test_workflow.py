@@ -82,6 +82,13 @@ def test_one_job_per_notebook_and_two_to_measure_a_family(place):
     assert jobs == {"measure__demo": 2, "notebook": 1, "together": 1, "html": 1, "all": 1, "total": 6}
 
 
+def test_with_more_families_than_cores_each_is_measured_in_one_process(place):
+    for name in ("second", "third"):
+        shutil.copy(place / "families/demo.yml", place / f"families/{name}.yml")
+    jobs = planned(place)
+    assert [jobs[f"measure__{name}"] for name in ("demo", "second", "third")] == [1, 1, 1]
+
+
 def test_a_page_runs_again_when_its_family_is_another(place):
     """A page is kept while its family's file says the same and is the same file, whatever its place is called."""
     (place / "families/demo.yml").unlink()
