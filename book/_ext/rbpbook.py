@@ -2,6 +2,7 @@
 vendored in the repository. Only what the book's pages use is copied (2 MB of 24).
 """
 
+import gc
 import importlib.util
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def share_translators(app):
 
 
 def setup(app):
+    gc.set_threshold(100_000, 50, 50)  # pages are trees of small parts, and looking through them for rubbish takes long
     for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
         app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
