@@ -32,6 +32,7 @@ FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.M | re.S)
 STYLE = """body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font-family: sans-serif; line-height: 1.5 }
+main { overflow-x: auto }
 pre { white-space: pre-wrap; padding: 0.6rem; background: #f4f4f4; font-size: 0.85rem }"""
 # runs the blocks of one sheet one after the other, as a class does; prints what each printed, and what was read
 RUN = """import contextlib, io, json, sys
