@@ -112,8 +112,9 @@ def front_words(name, found):
     rule, (value, words) = all_claims()[name], FRONT[name]
     place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
     case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
-    said = f"- **{case.claim}** ({rule.bound}): {case.verdict}, {case.count} cases."
+    said = f"- **{case.claim}** (rule: {rule.bound}): {case.verdict}, {case.count} cases."
     if name == "top1_line":  # R² does not tell whether the line is true
+        said = said.replace("cases.", "cases, each a family on a corpus.")
         tests = (judged(all_claims()[n], [x for c in found for x in c.laws]) for n in STRAIGHT)
         each = [f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests]
         said += f" Noise of text and trainings rejects an exact line in {' and in '.join(each)}."

@@ -35,12 +35,12 @@ NUMBERS = {  # of a rule, in words
     "off_zero": "the change, where noise leaves some of it,",
     "not_rejected": "no noise known rejects it at 5%",
     "text_not_rejected": "the choice of text does not reject it at 5%",
-    "beyond_noise": "the difference beyond the noise of the text",
+    "beyond_noise": "the 95% interval of the difference",
     "direction": "what noise and the spread of families leave of the mean",
     "share": "the share of intervals that hold",
     "line_share": "the share of the line's own intervals that hold",
     "ratio": "the ratio of exponents",
-    "nearer": "how much nearer to 1 the ratio comes",
+    "nearer": "the step of the ratio towards 1",
     "beyond": "the fall beyond two standard errors",
     "error_20": "the error of -log p_1 by Eqs. 16 and 20 in percent",
     "error_21": "that of the entropy by Eq. 21",
@@ -95,7 +95,7 @@ class Claim:
 
         def ends(word, bound):
             low, *high = (number(x, 1) if "e" in f"{x:g}" else f"{x:g}".replace("-", "−") for x in np.atleast_1d(bound))
-            return f"equal to {low}" if [low] == high else " and ".join([f"{word} {low}", *high])
+            return f"taking in {low}" if [low] == high else " and ".join([f"{word} {low}", *high])
 
         told = []
         for name, conditions in (self.holds or {}).items():
