@@ -48,7 +48,7 @@ return {
   math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
-  indexes: n("th sub, th sup"), headless: n(".bd-sidebar-primary:not([role])"),
+  indexes: n("th sub, th sup"), headless: n('.bd-sidebar-primary:not([role]), [role="doc-biblioentry"]'),
   twice: n("a.rbp-csv") - new Set([...document.querySelectorAll("a.rbp-csv")].map((link) => link.download)).size,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
   wide_tables: [...document.querySelectorAll("article table")]

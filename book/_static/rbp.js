@@ -204,6 +204,7 @@
     document.querySelectorAll(".rbp-deck").forEach(slides);
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
     document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
+    document.querySelectorAll('[role="doc-biblioentry"]').forEach((entry) => entry.removeAttribute("role")); // out of use
     texts(); // before the headings of tables become buttons
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
