@@ -7,10 +7,10 @@ from docutils import nodes
 
 MATH = re.compile(
     r"(?<![\w^_])-(?=log\b)|\b(?:(?P<of>RBP|p|log)(?:(?P<how>[_^])|(?<=log)(?=10\b))(?P<what>\w+))"
-    r"|(?<![\w-])(?P<greek>mu/sigma|alpha)(?![\w-])"
+    r"|(?<![\w-])(?P<greek>mu/sigma|alpha|mu|sigma)(?![\w-])"
 )
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")  # TeX puts a space behind any other comma
-GREEK = {"mu/sigma": "μ/σ", "alpha": "α"}
+GREEK = {"mu/sigma": "μ/σ", "mu": "μ", "sigma": "σ", "alpha": "α"}
 # what is ours in a table; other cells may say what people named
 PARTS = re.compile(r"<(th|caption|summary|p)\b.*?</\1>|(?<=>)-log [\w@]+(?=</td>)", re.S)
 KINDS = {"_": nodes.subscript, "^": nodes.superscript}
