@@ -1,9 +1,7 @@
 """A small book, built once per test session from the smallest embedded models and few documents."""
 
 import os
-import shutil
 import signal
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's thr
 OF_THE_BOOK = ("test_offline", "test_figure_boxes", "test_tables", "test_workflow")  # files whose tests use it
 SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3, "documents": 12}
 SETTINGS |= {"losses": ["c4"], "tasks": ["lambada_openai", "coqa"]}
-LARGE = 500_000  # bytes of Python in a package that the small book's text is not drawn from
 LONGEST = ("test_degenerate", "test_hub_faults", "test_imported", "test_gpu_session", "test_family_file", "test_stress")
 LONGEST += ("test_any_family", "test_locks", "test_hostile_text", "test_published_tokens", "test_training", "test_hub")
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
@@ -41,6 +38,12 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One process more than cores, as tests wait for programs, servers and a browser."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Under `-n`, one process runs all tests of a file, and one all those of the small book, built once."""
     from xdist.scheduler import LoadFileScheduling
@@ -53,14 +56,6 @@ def pytest_xdist_make_scheduler(config, log):
     return ByBook(config, log)
 
 
-def small_packages():
-    """Lines of the table of packages that text is drawn from, but for the large ones, which take longest to read."""
-    for line in (ROOT / "corpora" / "packages" / "evaluation.txt").read_text().splitlines():
-        files = metadata.distribution(line.split("==")[0]).files or ()
-        if sum(f.size or 0 for f in files if f.suffix == ".py") < LARGE:
-            yield f"{line}\n"
-
-
 def small_root(place):
     """A root of its own that shares what is not changed with the checkout."""
     for name in AS_THEY_ARE:
@@ -71,9 +66,6 @@ def small_root(place):
     for entry in (ROOT / "book").iterdir():
         if entry.name not in ("_executed", "__pycache__"):
             (place / "book" / entry.name).symlink_to(entry)
-    (place / "corpora" / "packages").mkdir()
-    (place / "corpora" / "packages" / "evaluation.txt").write_text("".join(small_packages()))
-    shutil.copy(ROOT / "corpora" / "packages" / "training.txt", place / "corpora" / "packages")
     for name in (*embedded()[:2], f"{STORY}-seeds"):
         family = yaml.safe_load((ROOT / "families" / f"{name}.yml").read_text())
         family["models"] = family["models"][:MODELS]

@@ -46,7 +46,7 @@ def made(root, notebook, place):
     rows |= {"Notebook, SHA-256": record.get("source"), "Made of, SHA-256": record.get("made_of")}
     rows |= {"Page, SHA-256": record.get("page")}
     told = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None)
-    told += f"<dt>Rank tables</dt><dd>{tables(root, place)}</dd>"
+    told += f"<dt>Rank tables given to it</dt><dd>{tables(root, place)}</dd>"
     code = [literal(asked, "python")] if asked else []
     return [literal(line, "bash"), *code, raw(f'<dl class="rbp-made">{told}</dl>')]
 

@@ -96,4 +96,4 @@ class Values:
 
     def __format__(self, how):
         between = self.between(how)
-        return f"median {self.middle:{how}}, {between}" if " to " in between else between
+        return f"{between} (median {self.middle:{how}})" if " to " in between else between

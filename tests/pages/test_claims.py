@@ -418,9 +418,9 @@ def test_a_number_that_no_case_has_is_told():
 
 
 def test_spread_ignores_what_has_no_value():
-    assert f"{claims.Values([1.0, np.nan, 3.0])}" == "median 2, 1 to 3"
+    assert f"{claims.Values([1.0, np.nan, 3.0])}" == "1 to 3 (median 2)"
     assert f"{claims.Values([np.nan])}" == "no value"
-    assert f"{claims.Values([0.0312, 0.05]):%}" == "median 4.1%, 3.1% to 5%"
+    assert f"{claims.Values([0.0312, 0.05]):%}" == "3.1% to 5% (median 4.1%)"
     assert f"{claims.Values([0.5, 0.5])}" == claims.Values([0.5]).range == "0.500"  # no range of one number
     assert claims.Values([]).told == claims.Values([np.nan]).others == "no case"  # once '0 of 0'
     assert claims.Values([(np.nan, np.nan)]).widest == "(no interval)"

@@ -54,7 +54,7 @@ def test_the_page_of_the_metric_leaves_out_what_needs_the_text(root):
     nb = nbformat.read(notebooks.run_notebook("01_metric", "theirs", parameters={"n_bootstrap": 200}), 4)
     fixed, told = words(nb)
     assert "is left out of this page" in fixed and "**Imported.**" in told and "Both metrics on" in told
-    assert "first tokens of a document" not in fixed and "by definition of the rank" in told
+    assert "first tokens of a document" not in fixed and "by Equation 3" in told
     assert not any("runs-models" in c.metadata.get("tags", []) for c in nb.cells)
 
 

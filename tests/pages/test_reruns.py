@@ -58,7 +58,7 @@ def flow(place, *more):
 
     jobs, logger, here = Jobs(), logging.getLogger("snakemake"), os.getcwd()
     logger.handlers = [jobs]
-    profile = ["--profile", ROOT / "workflow/profiles/default", "--cores", "1", "--quiet", "all", "--nolock"]
+    profile = ["--profile", ROOT / "workflow/profiles/default", "--cores", "2", "--quiet", "all", "--nolock"]
     try:
         cli.main(list(map(str, ["--snakefile", ROOT / "workflow/Snakefile", "--directory", place, *profile, *more])))
     except SystemExit as end:
