@@ -32,7 +32,8 @@ def sure(app, page):
             k = rule.get("k", [])
             claim = rule["claim"].replace("{k}", ", ".join(f"{x:,}" for x in (k if isinstance(k, list) else [k])))
             others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
-            told = f': <span class="rbp-basis">{html.escape(rule["basis"])}</span>'
+            verdict = f", {html.escape(rule['proved'])}" if rule.get("proved") else ""
+            told = f' (basis of the verdict: <span class="rbp-basis">{html.escape(rule["basis"])}</span>{verdict})'
             told += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
             alike.setdefault(others, {}).setdefault(told, []).append(f"<em>{math_html(claim)}</em>")
     items = ""

@@ -6,7 +6,7 @@ import pandas as pd
 
 from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
-from rbplib.pages.claims import all_claims, judged, times_around
+from rbplib.pages.claims import MARKS, all_claims, judged, times_around
 from rbplib.pages.law_tables import gap_frame
 from rbplib.pages.prose import interval, number
 from rbplib.pages.tables import ends, law_columns
@@ -112,9 +112,9 @@ def front_words(name, found):
     rule, (value, words) = all_claims()[name], FRONT[name]
     place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
     case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
-    said = f"- **{case.claim}** (rule: {rule.bound}): {case.verdict}, {case.count} cases."
+    said = f"- **{case.claim}: {MARKS[case.verdict]} {case.verdict}, {case.count} cases** (rule: {rule.bound})."
     if name == "top1_line":  # R² does not tell whether the line is true
-        said = said.replace("cases.", "cases, each a family on a corpus.")
+        said = said.replace("cases**", "cases**, each a family on a corpus")
         tests = (judged(all_claims()[n], [x for c in found for x in c.laws]) for n in STRAIGHT)
         each = [f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests]
         said += f" Noise of text and trainings rejects an exact line in {' and in '.join(each)}."
