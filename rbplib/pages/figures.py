@@ -248,8 +248,10 @@ def draw_shifts(ax, frame):
     for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
         ax.plot(part["change"], part["precision"].map(rows) + 0.2 * (1 - i), label=definition, alpha=0.8, **mark(i))
     ax.axvline(0, color="black", linewidth=0.8)
-    ax.set_xlabel(r"change of $\mathrm{RBP}_k$")
-    ax.locator_params(axis="x", nbins=4)
+    ax.set_xlabel("change (% points)")
+    ax.locator_params(axis="x", nbins=2)
+    ax.xaxis.set_major_formatter(lambda x, _: f"{round(100 * x, 9):.3g}".replace("-", "−"))
+    ax.label_outer()  # side by side, rows are named once
     return ax
 
 
