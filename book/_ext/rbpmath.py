@@ -13,6 +13,8 @@ THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")  # TeX puts a space behind an
 GREEK = {"mu/sigma": "μ/σ", "mu": "μ", "sigma": "σ", "alpha": "α"}
 # what is ours in a table; other cells may say what people named
 PARTS = re.compile(r"<(th|caption|summary|p)\b.*?</\1>|(?<=>)-log [\w@]+(?=</td>)", re.S)
+SIGN = re.compile(r"(?<=\^)-|(?<![\w_])-(?=log\b|\.?\d)")
+LOW = str.maketrans("0123456789k", "₀₁₂₃₄₅₆₇₈₉ₖ")
 KINDS = {"_": nodes.subscript, "^": nodes.superscript}
 LEFT = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
 
@@ -42,6 +44,11 @@ def math_html(text):
     tags = {nodes.subscript: "sub", nodes.superscript: "sup"}
     found = ((tags.get(type(n)), html.escape(n.astext())) for n in pieces(text))
     return "".join(f"<{tag}>{said}</{tag}>" if tag else said for tag, said in found)
+
+
+def aloud(text):
+    """The same as letters alone, for descriptions of figures and hover texts; Greek letters keep their names."""
+    return re.sub(r"\b(RBP|p)_(\d+|k)\b", lambda x: x[1] + x[2].translate(LOW), SIGN.sub("−", text))
 
 
 def set_html(text):

@@ -12,12 +12,14 @@ from pathlib import Path
 
 from docutils import nodes
 from rbpmade import made, raw
-from rbpmath import pieces, set_html, set_math, set_table, set_thousands
+from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprules import SURE, link_to, read_yaml, sure
 from rbpteach import MOVING
 
 PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
-NAMED = re.compile(r'<a href="page:([\w./-]+)">(.*?)</a>', re.S)
+NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)  # in a notebook alone its words, no link
+NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
+LEFT = re.compile(r"<(/?)(?:a|pre|code|script|summary|button|h\d)\b")
 DEFAULT = "nano-pythia"
 LONGEST = 300  # characters of an alternative text that stands as a caption too
 
@@ -117,7 +119,8 @@ def tell_figures(doctree, cells, page):
             picture[:], picture.rawsource = [nodes.Text(text)], text
         words = words if after.get("metadata", {}).get("see") else None
         for image in images:
-            image["alt"] = alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
+            alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
+            image["alt"] = aloud(alt)
             if not words:
                 image.parent += nodes.paragraph("", "", *(pieces(alt) if len(alt) <= LONGEST else []))
             said = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
@@ -187,22 +190,51 @@ def gather_code(doctree):
 
 
 def link_pages(app, pagename, templatename, context, doctree):
-    """Complete the links to `page:NAME`: to the same family's page where it has one; empty ones take its title."""
+    """Link words to the page that they name, the same family's where it has one, and "page 14" to that of the number.
+
+    Words without any text take the title of the page.
+    """
     if "body" not in context:
         return
     here = PAGE.fullmatch(pagename)
     family = here["family"] if here else DEFAULT  # the book as one page is a page of no family
 
     def link(match):
-        folders = (f"_executed/{family}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
-        names = [f"book/{folder}/{match[1]}".replace("//", "/") for folder in folders]
-        names += sorted(name for name in app.env.found_docs if re.fullmatch(rf"book/_executed/[^/]+/{match[1]}", name))
-        if not (found := next((name for name in names if name in app.env.found_docs), None)):
+        found = place(match[1])
+        if not found:
             return match[2] or match[1]
         title = html.escape(app.env.titles[found].astext().removesuffix(f" ({family})"))
         return f'<a href="{html.escape(app.builder.get_relative_uri(pagename, found))}">{match[2] or title}</a>'
 
-    context["body"] = NAMED.sub(link, context["body"])
+    def place(page):
+        folders = ("_executed", f"_executed/{family}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
+        names = [f"book/{folder}/{page}".replace("//", "/") for folder in folders]
+        names += sorted(name for name in app.env.found_docs if re.fullmatch(rf"book/_executed/[^/]+/{page}", name))
+        return next((name for name in names if name in app.env.found_docs), None)
+
+    numbers = {m["page"][:2]: m["page"] for m in map(PAGE.fullmatch, app.env.found_docs) if m}
+    numbers.pop(here["page"][:2] if here else "", None)  # a page does not lead to itself
+    named = {n: html.escape(app.builder.get_relative_uri(pagename, place(page))) for n, page in numbers.items()}
+    context["body"] = link_numbers(NAMED.sub(link, context["body"]), named)
+
+
+def link_numbers(body, places):
+    """HTML in which what stands as "page 14" or "pages 01 and 11" leads there; places: {number: address}."""
+
+    def each(match):
+        address = places.get(match[0][-2:])
+        return f'<a href="{address}">{match[0]}</a>' if address else match[0]
+
+    def linked(match):
+        return re.sub(r"(?:[Pp]age\s)?\d\d", each, match[0])
+
+    parts, inside = re.split(r"(<[^>]*>)", body), 0  # inside: how many elements whose words stay as they are
+    for i, part in enumerate(parts):
+        if part.startswith("<"):
+            inside += (-1 if tag[1] else 1) if (tag := LEFT.match(part)) else 0
+        elif not inside and "age" in part:
+            parts[i] = NUMBERED.sub(linked, part)
+    return "".join(parts)
 
 
 def setup(app):

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import yaml
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
+from rbpmath import aloud
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 MOVING = 'class="rbp-move"'
@@ -76,7 +77,7 @@ class RunFigure(SphinxDirective):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(data, encoding="utf-8")
         up = "../" * self.env.docname.count("/")
-        return f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(alt)}">'
+        return f'<img class="rbp-figure" src="{up}_images/{name}" alt="{html.escape(aloud(alt))}">'
 
 
 class RunPage(SphinxRole):

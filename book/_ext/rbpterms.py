@@ -10,6 +10,7 @@ from functools import lru_cache
 from html import escape
 
 from docutils import nodes
+from rbpmath import aloud
 from sphinx import addnodes
 from sphinx.util.nodes import clean_astext
 
@@ -48,17 +49,12 @@ HEAD = re.compile(r'(<th scope="col")>([^<]+)(?=</th>)')
 UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)
 UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, nodes.citation, addnodes.pending_xref, addnodes.toctree)
 
-SIGNS = {"-log": "−log", "^-": "^−", "RBP_k": "RBPₖ", "RBP_1": "RBP₁"}  # then
-
 
 def plain(text):
     """Text in which TeX is spelt for people who cannot see it typeset."""
     for tex, word in PLAIN.items():
         text = text.replace(tex, word)
-    text = " ".join(re.sub(r"\\mathrm|[{}$]", "", text).split())
-    for tex, sign in SIGNS.items():
-        text = text.replace(tex, sign)
-    return text
+    return aloud(" ".join(re.sub(r"\\mathrm|[{}$]", "", text).split()))
 
 
 @lru_cache(maxsize=1)

@@ -185,4 +185,4 @@ def linked(frame):
     """The claims of a `finding_frame` with their rules as safe HTML; the book resolves the names of pages."""
     rules = [f"<br><small>rule: {html.escape(rule)}</small>" * bool(rule) for rule in frame["rule"]]
     claims = zip(frame["page"], frame["claim"], rules, strict=True)
-    return [f'<a href="page:{page}">{html.escape(claim)}</a>{rule}' for page, claim, rule in claims]
+    return [f'<span data-page="{page}">{html.escape(claim)}</span>{rule}' for page, claim, rule in claims]

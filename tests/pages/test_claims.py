@@ -59,10 +59,10 @@ def test_theory_rows_are_computed_and_typed(theory):
     ours = " ".join(r.ours for r in theory)
     assert "−3.1%" in ours and "2.4%" in ours and "0.854" in ours  # the GPT-2 pair, from exact sums
     frame = claims.finding_frame(theory)
-    assert len(frame) == len(theory) and all('<a href="page:' in claim for claim in claims.linked(frame))
+    assert len(frame) == len(theory) and all('<span data-page="' in claim for claim in claims.linked(frame))
     text = prose.table_html(frame, "x", "x.csv", safe={"claim": claims.linked(frame)}, columns=claims.SEEN)
     data = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
-    assert '<a href="page:' in text and "<" not in data.replace("< 0.", "") and theory[0].claim in data
+    assert '<span data-page="' in text and "<" not in data.replace("< 0.", "") and theory[0].claim in data
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

@@ -100,7 +100,7 @@ class TestPages:
         said = [t for name in PAGES for kind, t in outputs(ran(place, name)) if kind == "text/markdown"]
         assert any(corpus_title(MANY) in text for text in said)
         for text in said:
-            assert not re.search(r'<(?!/?code\b|a href="page:\w+">|/a>| )', text), text
+            assert not re.search(r'<(?!/?code\b|span data-page="\w+">|/span>| )', text), text
             assert not any(sign in text for sign in ("javascript:", "{{", "`code`", "_c_", "$x_1$")), text
 
     def test_tables_and_figures_hold_no_tag_of_theirs_and_show_every_letter(self, place):

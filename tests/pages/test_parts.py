@@ -40,20 +40,24 @@ def planted(digest="the digest"):
     see = new_output("display_data", {"text/markdown": "It *rises* by $x = 2,445$."}, metadata={"see": True})
     moving = '<figure class="rbp-move"><figcaption>Drag it.</figcaption></figure>'
     moving = new_output("display_data", {"text/html": moving})
-    claims = '<table class="rbp-table"><tr><td><a href="page:03_y">-log p_N &lt; 1</a></td></tr></table>'
+    claims = '<table class="rbp-table"><tr><td><span data-page="03_y">-log p_N &lt; 1</span></td></tr></table>'
     claims += '<a href="#" data-csv="-log p_N">CSV</a>'
     claims = new_output("display_data", {"text/html": claims})
     laws = prose.table_html(pd.DataFrame({"alpha": ["-log RBP_1", "p_1 of alpha"]}), "log10 of RBP^N", "laws.csv")
     laws = new_output("display_data", {"text/html": laws})
     cells = [
-        new_markdown_cell("# A law\n\nOpening words."),
+        new_markdown_cell("# A law\n\nOpening words. Pages 03 and 04, and page\n03; `page 03`, page 02, page 0355."),
         new_code_cell("k: int = 1  # rank", metadata={"tags": ["parameters", "remove-cell"]}),
         new_code_cell("k = 10", metadata={"tags": ["injected-parameters", "remove-cell"]}),
         new_code_cell("import first", metadata=hidden),
         new_markdown_cell("## Results"),
         new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
         new_code_cell("second()", metadata=hidden, outputs=[shown("A sentence."), shown("For a slide.", "slide")]),
-        new_code_cell("draw()", metadata=hidden, outputs=[drawn("One."), drawn("Another.", fold="More & <more>"), see]),
+        new_code_cell(
+            "draw()",
+            metadata=hidden,
+            outputs=[drawn("One."), drawn("Another at -62.1 to RBP_10.", fold="More & <more>"), see],
+        ),
         new_code_cell("move()", metadata=hidden, outputs=[moving, drawn("Long. " * 60)]),
         new_markdown_cell("## The answer stands here"),
         new_code_cell(
@@ -153,6 +157,12 @@ def test_formulas_in_sentences_and_tables_of_claims_are_set_and_a_csv_is_left_pl
     assert '<a href="03_y.html">−log p<sub>N</sub> &lt; 1</a>' in page
 
 
+def test_what_stands_as_the_number_of_a_page_leads_to_it_but_in_code_and_on_itself(page):
+    said = page.split("Opening words.")[1].split("</p>")[0]
+    assert 'Pages <a href="03_y.html">03</a> and 04, and <a href="03_y.html">page\n03</a>;' in said
+    assert said.count("<a ") == 2 and '>page</span> <span class="pre">03<' in said and ", page 02, page 0355." in said
+
+
 def test_the_comma_of_a_number_in_a_formula_is_part_of_it(page):
     assert "x = 2{,}445" in page
 
@@ -165,9 +175,9 @@ def test_formulas_are_set_in_heads_captions_and_names_of_losses_of_a_table_and_n
 
 def test_each_figure_of_a_cell_has_its_own_words_and_its_fold(page):
     before, fold = page.split('<details class="rbp-fold rbp-more"><summary>More &amp; &lt;more&gt;</summary>')
-    assert 'alt="One."' in before and "Another." not in before
+    assert 'alt="One."' in before and "Another" not in before
     inside, after = fold.split("</details>", 1)
-    assert 'alt="Another."' in inside and 'alt="Long.' in after
+    assert 'alt="Another at −62.1 to RBP₁₀."' in inside and 'alt="Long.' in after
 
 
 def test_each_figure_has_its_number_and_what_to_see(page):
@@ -216,7 +226,7 @@ def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbour
     assert words in text(said) and "Another" not in said
     assert said.count("more sizes") == said.count("See also") == 1  # what two claims share stands once
     assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
-    assert "page:0" not in page and "page:d" not in page
+    assert "data-page" not in page
 
 
 def test_exercises_are_numbered_by_the_page_alike_for_every_family(built):
@@ -243,6 +253,12 @@ class TestEveryPage:
     def test_it_has_an_answer_of_its_run(self, path):
         source = path.read_text(encoding="utf-8")
         assert re.search(r'claims\.judge\(|, name="', source)
+
+    def test_a_notebook_alone_has_no_link_that_only_the_book_can_follow(self, path):
+        text = path.read_text(encoding="utf-8")
+        named = {name.rstrip("\\") for name in re.findall(r'data-page=\\?"([^"]+)"', text)}
+        assert "href=" not in text.replace('href="http', "")
+        assert named <= {"{page}", *(p.stem for p in NOTEBOOKS), *HAND, *(name.rpartition("/")[2] for name in HAND)}
 
     def test_it_has_two_exercises_or_more_with_their_solutions(self, path):
         text = path.read_text(encoding="utf-8")
