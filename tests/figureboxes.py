@@ -1,4 +1,4 @@
-"""Where the texts of a static figure stand: texts over each other, cut at the figure's edge, crossed by what is drawn.
+"""Faults of a static figure: texts over each other, cut at the figure's edge, crossed by what is drawn; pale lines and marks.
 
 Run as `python tests/figureboxes.py HTML_FOLDER`: the faults of every static figure of a built book, by figure.
 Figures are matplotlib's SVG with letters as shapes: a text is a group that uses shapes of a font, and its box is that
@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.path import Path as Curve
@@ -20,6 +21,8 @@ from matplotlib.transforms import Affine2D, Bbox
 
 SLACK = 0.6  # points
 GRID = "#dddddd"
+BANDS = 0.45  # what is fainter is the band of an interval behind what is drawn of it
+LEAST = 3  # contrast against white that WCAG 2.2 asks of what a figure draws
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 LETTER = re.compile(r"#[A-Za-z]\w*(?:-[A-Z][a-z]+)*-([0-9a-f]+)$")
 GLYPHS = {glyph: chr(code) for code, glyph in FT2Font(findfont("DejaVu Sans")).get_charmap().items()}
@@ -96,7 +99,7 @@ class Figure:
         self.whole = np.array([x, x + wide, y, y + high])
         self.shapes = {f"#{p.get('id')}": p for p in root.iter(f"{SVG}path") if p.get("id")}
         self.clips = {c.get("id"): self._clip(c[0]) for c in root.iter(f"{SVG}clipPath")}
-        self.texts, self.drawn = [], []
+        self.texts, self.drawn, self.styles = [], [], set()
         self._walk(root, Affine2D(), None)
 
     @staticmethod
@@ -110,6 +113,8 @@ class Figure:
         place = transform(node.get("transform")) + place
         if node.get("clip-path"):
             clip = self.clips[node.get("clip-path")[5:-1]]
+        if clip is not None and node.get("style"):
+            self.styles.add(node.get("style"))
         if letters := [u for u in node if u.tag == f"{SVG}use" and LETTER.match(u.get(LINK))]:
             return self._text(node, letters, place)
         if clip is not None and node.tag == f"{SVG}path" and stroked(node):
@@ -140,7 +145,9 @@ class Figure:
 
     def faults(self):
         """Sentences, none for a clean figure."""
-        found, drawn = [], np.array([its for _, its, _ in self.drawn]).reshape(-1, 4)
+        pale = sorted(its[1] for its in map(seen, self.styles) if its and its[0] < LEAST)
+        found = [f"what is drawn in {colour} is too pale on white" for colour in pale]
+        drawn = np.array([its for _, its, _ in self.drawn]).reshape(-1, 4)
         for i, (said, place, turned) in enumerate(self.texts):
             inner = np.array(place) + np.array([1, -1, 1, -1]) * SLACK
             if not np.allclose(common(inner, self.whole), inner):
@@ -160,6 +167,25 @@ class Figure:
         left, right, low, high = common(inner, clip)
         seen = Bbox([[left, low], [right, high]])
         return any(part.intersects_bbox(seen, filled=False) for part in pieces(path))
+
+
+def contrast(colour):
+    """Of a colour against white, from 1 to 21, as WCAG 2.2 defines it."""
+    light = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 1.05 / (np.dot(light, (0.2126, 0.7152, 0.0722)) + 0.05)
+
+
+@cache
+def seen(style):
+    """(contrast, colour) of what a style draws, by the darker of its edge and its face; None for a band, a grid, white."""
+    said = dict(re.findall(r"([\w-]+): ([^;]+)", style))
+    found = []
+    for of in ("stroke", "fill"):
+        share = float(said.get("opacity", 1)) * float(said.get(f"{of}-opacity", 1))
+        colour = said.get(of, "none")  # or url(..), of a hatch
+        if colour.startswith("#") and colour not in (GRID, "#ffffff") and share > BANDS:
+            found.append((contrast([1 - share * (1 - c) for c in to_rgb(colour)]), colour))
+    return max(found, default=None)
 
 
 def stroked(path):

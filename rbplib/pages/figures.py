@@ -180,7 +180,7 @@ def draw_three(ax, labels, laws, parameter="alpha"):
 
 def draw_noise(ax, misses, sd, **style):
     """Standard deviation of log(-log RBP_k) over resampled sources against the misses it rests on."""
-    ax.plot(misses, sd, **{"marker": "o", **style, "linestyle": "none", "markersize": 4, "alpha": 0.75})
+    ax.plot(misses, sd, **{"marker": "o", **style, "linestyle": "none", "markersize": 4})
     ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
     ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over sources")
     return ax
@@ -208,9 +208,9 @@ def draw_expected(ax, x, measured, low, high, label=None, wide=None, **style):
 
 
 def draw_runs(ax, law, single, N, **style):
-    """N hits in a row: measured points, the law fitted to them, and N times the law at N = 1 as a dashed line."""
+    """N hits in a row: points, the law fitted to them; N times the law at N = 1, dashed, with hollow marks at its ends."""
     draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
-    draw_line(ax, single, times=N, linestyle="--", linewidth=1, color=style["color"])
+    draw_line(ax, single, times=N, **style, linestyle="--", linewidth=1, markersize=4, mfc="white", markevery=[0, -1])
     return ax
 
 
@@ -246,7 +246,7 @@ def draw_shifts(ax, frame):
     rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
     frame = frame.assign(change=frame["change"].where(frame["change"].abs() >= 1e-9, 0))  # what floats leave of nothing
     for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
-        ax.plot(part["change"], part["precision"].map(rows) + 0.2 * (1 - i), label=definition, alpha=0.8, **mark(i))
+        ax.plot(part["change"], part["precision"].map(rows) + 0.2 * (1 - i), label=definition, **mark(i))
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_xlabel("change (% points)")
     ax.locator_params(axis="x", nbins=2)

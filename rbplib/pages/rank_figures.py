@@ -108,7 +108,7 @@ def draw_candidates(ax, example):
         chances.append(example.probability)
     rows = row_axis(ax, [plain(ascii(text)) for text in texts])
     true = [text == example.target for text in texts]
-    colours, hatches = ["#D55E00" if t else "#9AA5B1" for t in true], ["//" if t else "" for t in true]
+    colours, hatches = ["#D55E00" if t else "#717D8A" for t in true], ["//" if t else "" for t in true]
     ax.barh(rows, chances, color=colours, hatch=hatches)
     ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")
     ax.set(xlabel="probability", title=f"true token at rank {example.rank}, p = {example.probability:.3f}")

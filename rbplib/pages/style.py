@@ -1,6 +1,6 @@
 """One look for the whole book: a colour and a marker per family, a shade and a marker per model or k.
 
-Colours are the eight of Okabe and Ito, which stay apart for colour-blind readers; markers and line styles repeat the
+Colours stay apart for colour-blind readers and are three times as dark as white; markers and line styles repeat the
 distinction for readers in grey. Figures are SVG on a white plate, so that they read the same in a dark page.
 """
 
@@ -19,10 +19,10 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, 
 COLOURS = {
     "blue": "#0072B2",
     "vermilion": "#D55E00",
-    "green": "#009E73",
-    "purple": "#CC79A7",
-    "orange": "#E69F00",
-    "sky": "#56B4E9",
+    "green": "#00A572",
+    "purple": "#B580B3",
+    "wine": "#83010E",
+    "plum": "#650561",
     "black": "#000000",
     "grey": "#6B6B6B",
 }
@@ -35,11 +35,11 @@ FAMILIES = {
     "gpt2": ("vermilion", "s"),
     "opt": ("green", "^"),
     "qwen2.5": ("purple", "D"),
-    "mamba": ("orange", "v"),
-    "cerebras-gpt": ("sky", "P"),
+    "mamba": ("wine", "v"),
+    "cerebras-gpt": ("plum", "P"),
     "bloom": ("black", "X"),
 }
-_SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("sky", "black", "grey", "blue", "vermilion"))
+_SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("plum", "black", "grey", "blue", "vermilion"))
 
 GREY = "#888888"
 EMPTY = "nothing to show"
@@ -85,9 +85,9 @@ def family_style(name):
     return {"color": COLOURS[colour], "marker": marker}
 
 
-def series(n, cmap="viridis"):
+def series(n):
     """n styles in order (models by size, or k): [{"color", "marker"}], dark to light, none too pale for white."""
-    shades = colormaps[cmap]([0.82 * i / max(n - 1, 1) for i in range(n)])
+    shades = colormaps["inferno"]([0.05 + 0.62 * i / max(n - 1, 1) for i in range(n)])
     return [{"color": tuple(shade), "marker": MARKERS[i % len(MARKERS)]} for i, shade in enumerate(shades)]
 
 

@@ -1,4 +1,4 @@
-"""No text of a static figure lies over another, is cut at the figure's edge, or is crossed by what is drawn."""
+"""No text of a static figure lies over another, is cut at its edge or crossed by what is drawn; nothing is pale on white."""
 
 import figureboxes
 import pytest
@@ -77,6 +77,22 @@ def test_numbers_of_a_logarithmic_axis_do_not_meet_and_there_are_two_or_more(low
         assert len(shown) >= 2
         assert high > 10 * low or not len(ax.yaxis.get_minorticklocs())  # else a mark may stand above the last number
         plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    "colour, alpha, said", [("#E69F00", 1, "#e69f00"), ("#0072B2", 0.6, "#0072b2"), ("#0072B2", 1, "")]
+)
+def test_a_pale_line_is_found_and_a_band_is_none(axes, colour, alpha, said):
+    figure, ax = axes
+    ax.plot([1, 3], [2, 1], color=colour, alpha=alpha)
+    ax.fill_between([1, 3], [1, 1], [2, 2], color=colour, alpha=0.3, linewidth=0)
+    assert faults(figure) == [f"what is drawn in {said} is too pale on white"] * bool(said)
+
+
+def test_no_colour_of_the_book_is_pale_on_white():
+    looks = [style.COLOURS, *({i: look["color"] for i, look in enumerate(style.series(n))} for n in range(1, 13))]
+    pale = [(name, colour) for look in looks for name, colour in look.items() if figureboxes.contrast(colour) < 3]
+    assert pale == [] and figureboxes.contrast(style.GREY) > 3
 
 
 def test_a_map_and_its_scale_are_not_said_to_be_empty():
