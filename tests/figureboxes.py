@@ -1,4 +1,4 @@
-"""Faults of a static figure: texts over each other, cut at the figure's edge, crossed by what is drawn; pale lines and marks.
+"""Faults of a static figure: texts over each other, cut at the figure's edge, crossed by what is drawn; what is pale.
 
 Run as `python tests/figureboxes.py HTML_FOLDER`: the faults of every static figure of a built book, by figure.
 Figures are matplotlib's SVG with letters as shapes: a text is a group that uses shapes of a font, and its box is that
@@ -177,7 +177,7 @@ def contrast(colour):
 
 @cache
 def seen(style):
-    """(contrast, colour) of what a style draws, by the darker of its edge and its face; None for a band, a grid, white."""
+    """(contrast, colour) of what a style draws, by the darker of edge and face; None for a band, a grid, white."""
     said = dict(re.findall(r"([\w-]+): ([^;]+)", style))
     found = []
     for of in ("stroke", "fill"):

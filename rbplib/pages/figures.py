@@ -208,7 +208,7 @@ def draw_expected(ax, x, measured, low, high, label=None, wide=None, **style):
 
 
 def draw_runs(ax, law, single, N, **style):
-    """N hits in a row: points, the law fitted to them; N times the law at N = 1, dashed, with hollow marks at its ends."""
+    """N hits in a row: points, the law fitted to them, and N times the law at N = 1, dashed between hollow marks."""
     draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
     draw_line(ax, single, times=N, **style, linestyle="--", linewidth=1, markersize=4, mfc="white", markevery=[0, -1])
     return ax

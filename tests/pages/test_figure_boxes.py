@@ -1,4 +1,4 @@
-"""No text of a static figure lies over another, is cut at its edge or crossed by what is drawn; nothing is pale on white."""
+"""No text of a static figure lies over another, is cut at its edge or crossed by what is drawn; nothing is pale."""
 
 import figureboxes
 import pytest
