@@ -18,10 +18,7 @@ MEASURING = (
     option("--model", action="append", help="one model of the family (repeatable; default: all)"),
     option("--corpus", action="append", help="a corpus name, YAML, file, folder or - for standard input (repeatable)"),
     PROTOCOL,
-    option(
-        "--device",
-        help="cpu, cuda, cuda:1, mps, auto (spread over devices); to plan also a GPU by name, as h100",
-    ),
+    option("--device", help="cpu, cuda, cuda:1, mps, auto (spread over devices); to plan also a GPU by name, as h100"),
     option("--dtype", help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)"),
     RESULTS,
 )

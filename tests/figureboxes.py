@@ -30,7 +30,7 @@ CODES = {"M": Curve.MOVETO, "L": Curve.LINETO, "Q": Curve.CURVE3, "C": Curve.CUR
 
 
 def curve(d):
-    """A path's `d` as matplotlib writes it, absolute and with spaces; None for an empty one."""
+    """A path's `d` as the library keeps it, absolute; None for an empty one."""
     points, codes = [], []
     for letter, numbers in re.findall(r"([MLQCz])([^MLQCz]*)", d or ""):
         if letter == "z":
@@ -73,6 +73,10 @@ def transform(text):
         else:
             raise ValueError(f"a transform that matplotlib did not write: {name}")
     return found
+
+
+def at_of(use):
+    return float(use.get("x", 0)), float(use.get("y", 0))
 
 
 def box(points):
@@ -120,7 +124,7 @@ class Figure:
         if clip is not None and node.tag == f"{SVG}path" and stroked(node):
             self._draw(curve(node.get("d")), place, clip)
         elif clip is not None and node.tag == f"{SVG}use" and node.get(LINK) in self.shapes:
-            moved = Affine2D().translate(float(node.get("x", 0)), float(node.get("y", 0))) + place
+            moved = Affine2D().translate(*at_of(node)) + place
             self._draw(curve(self.shapes[node.get(LINK)].get("d")), moved, clip)
         for child in node:
             if child.tag not in (f"{SVG}defs", f"{SVG}clipPath"):
@@ -131,7 +135,8 @@ class Figure:
         for use in letters:
             shape = self.shapes[use.get(LINK)]
             if (at := ink(shape.get("d"))) is not None:
-                where = transform(shape.get("transform")) + transform(use.get("transform")) + place
+                moved = transform(use.get("transform")) + Affine2D().translate(*at_of(use))
+                where = transform(shape.get("transform")) + moved + place
                 corners.append(where.transform(at))
         said = "".join(GLYPHS.get(int(LETTER.match(u.get(LINK))[1], 16), "?") for u in letters)
         turned = re.search(r"rotate\((?!-?(?:0|90|180|270)\))", node.get("transform", ""))

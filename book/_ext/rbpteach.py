@@ -114,7 +114,7 @@ def link_to(env, place, words, anchor=""):
 
 
 NUMBERS = r"(-?[\d.]+) (-?[\d.]+)"
-BOX = re.compile(rf"\s*M {NUMBERS} \s*L {NUMBERS} \s*L {NUMBERS} \s*L {NUMBERS} \s*z\s*")
+BOX = re.compile(rf"\s*M ?{NUMBERS}\s*L ?{NUMBERS}\s*L ?{NUMBERS}\s*L ?{NUMBERS}\s*z\s*")
 SVG = "{http://www.w3.org/2000/svg}"
 
 

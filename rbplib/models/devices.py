@@ -34,16 +34,18 @@ def choose_threads(parameters):
         torch.set_num_threads(1 if parameters < SMALL else default)
 
 
-def choose_device(device=None):
+def choose_device(device=None, named=()):
     """A device that is there: the one asked for, or the CUDA device with most free memory, then MPS, then the CPU.
 
-    Among equally idle ones the process number decides, so that models measured at once spread over the GPUs.
-    """
+    Among equally idle ones the process number decides, so that models measured at once spread over the GPUs. named:
+    those that may be asked for and need not be there."""
     import torch
 
     if device is not None:
         asked = "cuda" if device == "auto" else device
-        kind = check_choice(asked.partition(":")[0], ("cpu", "cuda", "mps", "auto"), "device").upper()
+        kind = check_choice(asked.partition(":")[0], ("cpu", "cuda", "mps", "auto", *named), "device").upper()
+        if asked in named:
+            return device
         try:
             torch.empty(0, device=asked)
         except (RuntimeError, AssertionError):  # the latter from a torch without CUDA

@@ -66,7 +66,7 @@ def said(chart, lines=1, text="told:N"):
 
 def lacking(rows, condition, lines, text):
     """Text above the axes while none of the rows meets a condition: an aggregate of no rows has no row itself."""
-    met = alt.Chart(alt.Data(values=rows)).transform_calculate(met=f"{condition} ? 1 : 0")
+    met = alt.Chart(alt.InlineData(values=rows)).transform_calculate(met=f"{condition} ? 1 : 0")
     return said(met.transform_aggregate(met="sum(met)").transform_filter("!datum.met"), lines, alt.value(text))
 
 
@@ -112,7 +112,7 @@ def explorer(curves, tables, seed=42, floor=False):
     out = alt.selection_point(name="out", fields=["model"], toggle="true", empty=False)
     asked = "datum.family == family && datum.corpus == corpus && datum.k == k"
     chosen = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.InlineData(values=rows))
         .transform_filter(asked)
         .transform_joinaggregate(least="min(loss)", models="count()")
         .transform_calculate(x="datum[size]", y="datum.loss - floor * datum.least", about="'Leave out ' + datum.model")
@@ -174,7 +174,7 @@ def bars(curve):
         for model, loss in zip(curve.models, curve.loss(k).values, strict=True)
     ]
     told = "datum.loss === null ? 'none' : format(datum.loss, datum.loss < 0.001 && datum.loss > 0 ? '.0e' : '.3~g')"
-    chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.step == step")
+    chosen = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.step == step")
     chosen = chosen.transform_calculate(told=told, height="datum.loss || 0", at="'k = ' + format(datum.k, ',')")
     x = alt.X("model:N", sort=None, title="model, smallest first").axis(labelAngle=0)
     most = 1.08 * max(row["loss"] or 0 for row in rows) or 1
@@ -209,7 +209,8 @@ def emergence(laws):
     knobs = [choice(name, [row[name] for row in rows]) for name in ("corpus", "k", "N")]
     knobs += [choice("form", ["linear", "log"]), slide("times", "Exponent, times the fitted", 1, 0.5, 4, 0.05)]
     knobs += [slide("icc", "Correlation within a document", 0, 0, 0.3, 0.01)]
-    chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.corpus == corpus && datum.k == k && datum.N == N")
+    here = alt.Chart(alt.InlineData(values=rows))  # kept once in the figure, however many layers draw it
+    chosen = here.transform_filter("datum.corpus == corpus && datum.k == k && datum.N == N")
     a, c, height = "datum.one * (1 - icc) / icc", "(1 - icc) / icc", "form == 'log' ? max(-12, log({0}) / LN10) : {0}"
     beta = f"{log_gamma(f'({a} + N)')} - {log_gamma(f'({a})')} + {log_gamma(f'({c})')} - {log_gamma(f'({c} + N)')}"
     line = (

@@ -65,7 +65,7 @@ def guess(logits, ids, decode):
     knobs += [slide("T", "Temperature T", 1, 0.2, 3, 0.1)]
     knobs += [alt.param(name="show", value=False, bind=alt.binding_checkbox(name="Show the true token"))]
     chosen = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.InlineData(values=rows))
         .transform_calculate(sum="datum.sums[round(10 * T) - 2]")
         .transform_calculate(nats="datum.sum - datum.own / T")
         .transform_joinaggregate(mean="mean(nats)", places="count()")
@@ -122,7 +122,7 @@ def floor(curves, floors, draws=4000, seed=42):
     knobs = [choice("corpus", [row["corpus"] for row in rows])]
     knobs += [slide("step", "k, step by step", 0, 0, max(row["at"] for row in rows), 1)]
     knobs += [slide("more", "Tokens, times 10 to the", 0, -2, 2, 0.1)]
-    here = alt.Chart(alt.Data(values=rows)).transform_filter("datum.corpus == corpus")
+    here = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.corpus == corpus")
     one = here.transform_joinaggregate(last="max(at)").transform_filter("datum.at == min(step, datum.last)")
     carried = alt.LookupData(data=alt.NamedData("bands"), key="corpus", fields=BAND)
     one = one.transform_calculate(m="datum.misses * pow(10, more)").transform_lookup(lookup="corpus", from_=carried)
@@ -201,7 +201,7 @@ def ridge(tables, ks):
     knobs = [choice("at", [row["at"] for row in rows], "Ranks of", [row["name"] for row in rows])]
     knobs += [slide("sigma", "σ", 10, 1, 20, 0.5), slide("mu", "μ", *ends, step)]
     knobs += [choice("way", ["set", "best"], "μ is", ["as set", "the best for this σ"])]
-    chosen = alt.Chart(alt.Data(values=rows)).transform_filter("datum.at == at")
+    chosen = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.at == at")
     chosen = chosen.transform_calculate(m="way == 'set' ? mu : datum.mu[2 * sigma - 2]", s="sigma")
     law = chosen.transform_calculate(whole=between(0.5, "(datum.V + 0.5)")).transform_flatten(["k", "held"])
     share = f"{between('(datum.k - 0.5)', '(datum.k + 0.5)')} / datum.whole"
@@ -241,7 +241,7 @@ def resampling(drawn):
     if not rows:
         return "Nothing moves here: no text has an exponent that could be resampled."
     knobs = [choice(name, [row[name] for row in rows]) for name in ("corpus", "what")]
-    here = alt.Chart(alt.Data(values=rows)).transform_filter("datum.corpus == corpus")
+    here = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.corpus == corpus")
     one = here.transform_filter("datum.what == what")
     told = "'95% of ' + format(datum.n, ',') + ' draws of ' + what + ':', format(datum.low, '.4f') + ' to ' + "
     told += "format(datum.high, '.4f') + ', ' + format(datum.times, '.2f') + ' times as wide', 'as by ' + datum.first"

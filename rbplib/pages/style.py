@@ -7,6 +7,7 @@ distinction for readers in grey. Figures are SVG on a white plate, so that they 
 import html
 import re
 import zlib
+from functools import reduce
 from io import StringIO
 from itertools import cycle
 
@@ -43,19 +44,23 @@ _SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("plum",
 
 GREY = "#888888"
 EMPTY = "nothing to show"
-# A fifth of an SVG: digits below a hundredth of a point, indents, remarks, names of parts.
-SPARED = re.compile(r'(?<=[ "])(\d+\.\d\d)\d+|^ +|<!--.*-->\n| id="[A-Za-z.\d]+_\d+"', re.M)
+# Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what is said twice.
+SPARED = {
+    r'^ +|<!--.*-->\n| id="[A-Za-z.\d]+_\d+"| \n(?:([MLQC]) )?': r"\1",
+    r'(?<=[ "MLQC])(\d+\.\d\d)\d+|(?<=translate\()(-?\d+\.\d\d)\d+': r"\1\2",
+    r'(<use [^>]*)transform="translate\((\S+) (\S+)\)"/>': r'\1x="\2" y="\3"/>',
+    r'(<use xlink:href="#m[^>]*?)(?: style="stroke[^"]*"|; stroke[^"]*(?="))': r"\1",  # the mark has it
+    r"(<g>\n)?(<g>\n)?<g>\n(<(?:use|path) [^>]*/>\n)</g>\n(?(1)</g>\n)(?(2)</g>\n)": r"\3",
+}
 WIDTH = 6.6  # inches; 700 px on a page at the size below
 RC = {
     "figure.figsize": (WIDTH, 3.9),
     "figure.dpi": 106,
     "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
-    "savefig.facecolor": "white",
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
     "axes.titlesize": 10.5,
-    "axes.labelsize": 10.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -106,8 +111,8 @@ def svg_of(figure):
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
     out = StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return SPARED.sub(r"\1", out.getvalue())
+    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    return reduce(lambda svg, rule: re.sub(*rule, svg, flags=re.M), SPARED.items(), out.getvalue())
 
 
 def drawn(text):

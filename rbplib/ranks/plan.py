@@ -40,7 +40,7 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
-    device = device if device in GPUS else choose_device(device)
+    device = choose_device(device, GPUS)
     length, results = window_length(family), results or results_dir()
     texts = [plan_corpus(c, family, protocol, results) for c in corpora]
     speeds, rows, expect = {}, [], expected(family, models, corpora, protocol, dtype=dtype)
@@ -48,11 +48,8 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
         kind = choose_dtype(dtype or model.dtype, "auto" if device in GPUS else device)
         if kind not in speeds:
             speeds[kind] = matrix_speed("cuda:0" if device == "auto" else device, kind)
-        todo = [
-            t["tokens"]
-            for t, e in zip(texts, expect[model.name], strict=True)
-            if not record_here(ranks_path(e, results), e)
-        ]
+        here = [record_here(ranks_path(e, results), e) for e in expect[model.name]]
+        todo = [text["tokens"] for text, done in zip(texts, here, strict=True) if not done]
         row = {"model": model.name, "id": model.id, "tables_here": len(texts) - len(todo)}
         row |= {"tables_to_measure": len(todo), "dtype": str(kind).removeprefix("torch.")}
         rows.append(row | plan_model(model, sum(todo), kind, device, speeds[kind], length))

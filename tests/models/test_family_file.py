@@ -11,6 +11,7 @@ import pytest
 from smallmodels import save_model
 
 from rbplib import __main__ as cli
+from rbplib.models.devices import choose_device
 from rbplib.models.family_file import write_family
 from rbplib.models.sizes import family_sizes
 from rbplib.ranks.plan import plan_family, plan_text
@@ -134,3 +135,12 @@ def test_plan_of_the_papers_models(monkeypatch, tmp_path):
     tokens = {c["corpus"]: c["tokens"] for c in plan["corpora"]}
     assert tokens["auslegal"] == 1000 * 512 and tokens["humaneval"] < tokens["auslegal"] / 10
     assert "pythia-12b" in plan_text(plan) and "auslegal" in plan_text(plan)
+
+
+def test_a_plan_for_an_unknown_device_names_the_gpus_it_knows(monkeypatch, tmp_path):
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
+    for asked, told in (("a999", "a100, h100, h200"), ("h10", "did you mean 'h100'")):
+        with pytest.raises(InputError, match=told):
+            plan_family("pythia", device=asked)
+    with pytest.raises(InputError, match="choose one of cpu, cuda, mps, auto"):
+        choose_device("h100")  # only a plan can do without the device

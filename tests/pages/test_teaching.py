@@ -163,9 +163,7 @@ def test_the_first_panel_stands_alone_with_the_legend_and_the_whole_is_folded(bu
     first, whole = re.findall(r'<img class="rbp-figure" src="([^"]+)" alt="[^"]*a square">', pages["page"])
     assert pages["page"].index(first) < pages["page"].index("More: all panels") < pages["page"].index(whole)
     first, whole = ((out / "book" / place).read_text() for place in (first, whole))
-    frame = re.compile(
-        r'd="M [\d.]+ [\d.]+ \s*L [\d.]+ [\d.]+ \s*L [\d.]+ [\d.]+ \s*L [\d.]+ [\d.]+ \s*z\s*" style="fill: #ffffff'
-    )
+    frame = re.compile(r'd="M [\d.]+ [\d.]+L[\d.]+ [\d.]+L[\d.]+ [\d.]+L[\d.]+ [\d.]+z\s*" style="fill: #ffffff')
     assert len(frame.findall(whole)) == 4 and len(frame.findall(first)) == 2  # the paper behind all, and each panel
     used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', first))
     assert {a or b for a, b in used} <= set(re.findall(r' id="([^"]+)"', first))
