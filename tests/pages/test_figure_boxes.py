@@ -133,5 +133,5 @@ def test_a_figure_says_nothing_twice_and_shows_what_matplotlib_would(axes):
     assert [t[0] for t in ours.texts] == [t[0] for t in theirs.texts]
     for a, b in zip((*ours.texts, *ours.drawn), (*theirs.texts, *theirs.drawn), strict=True):
         assert np.allclose(a[1], b[1], rtol=0, atol=0.025)
-    fills = [re.findall(r"<use [^>]*(fill[^;"]*)", svg) for svg in (kept, whole)]
+    fills = [re.findall(r'<use [^>]*(fill[^;"]*)', svg) for svg in (kept, whole)]
     assert fills[0] == fills[1] and len(fills[0]) >= 40
