@@ -163,7 +163,7 @@ def sentences(book, run, rows):
         apart = f"{share.min():.1%} to {share.max():.1%} of the width is allowed"
         said += [f"{len(share):,} ends of bootstrap intervals are not equal: {apart}"]
     elif same_resamples(book, run):
-        said += ["rank tables, seeds and numpy are the same, so resamples are: no interval may move beyond rounding"]
+        said += ["Rank tables, seeds and numpy are the same, so resamples are: no interval may move beyond rounding"]
     same = ", ".join(f"{c} {sum(c not in moved for moved in tables.values())}" for c in COLUMNS)
     said += [f"{len(tables)} rank tables, equal to the bit: {same}"]
     said += [f"rank table {t}: other {' and '.join(columns)}" for t, columns in tables.items() if columns]

@@ -273,6 +273,14 @@ def test_every_reference_is_cited_where_it_is_used():
     assert set(keys) == {key for group in cited for key in group.split(",")} and len(keys) == len(set(keys))
 
 
+def test_letters_of_a_title_that_are_never_small_are_kept_large():
+    """The style of the references writes small what no braces hold, all but the first letter."""
+    text = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    for title in re.findall(r"^ *title *= \{(.*)\},?$", text, re.M):
+        free = re.sub(r"\{[^{}]*\}", "", title)
+        assert not re.search(r"\w+[A-Z]|\d+[A-Z]", free) and not re.match("[a-z]", free), title
+
+
 def test_symbols_of_the_notation_lead_to_equations_that_are_there():
     text = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
     used = re.findall(r"\{doc\}`[^<`]+<([\w/]+)>` \(\{eq\}`([\w-]+)`\)", text)
