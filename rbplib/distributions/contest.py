@@ -62,6 +62,7 @@ class Contest:
     nll: np.ndarray  # held out, nats per token
     loss: np.ndarray
     interval: np.ndarray  # float64 (2, F)
+    drawn: np.ndarray  # float64 (B, F), `loss` of the same resampled sources
 
     @property
     def best(self):
@@ -70,6 +71,10 @@ class Contest:
     def place(self, candidate):
         """Where a candidate comes, 0 for the best."""
         return self.candidates.index(candidate)
+
+    def lead(self, first, second):
+        """95% interval of the nats per token by which the first is ahead of the second, over paired sources."""
+        return np.quantile(self.drawn[:, self.place(second)] - self.drawn[:, self.place(first)], [0.025, 0.975])
 
 
 def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
@@ -82,9 +87,10 @@ def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=
     order = np.argsort(nll)
     scores, nll = scores[:, order], nll[order]
     sums = resampled_sums(np.column_stack([tokens.astype(float), scores[:, :1] - scores]), n_bootstrap, seed)
-    ends = np.quantile(sums[:, 1:] / sums[:, :1], [0.025, 0.975], axis=0)
+    drawn = sums[:, 1:] / sums[:, :1]
+    ends = np.quantile(drawn, [0.025, 0.975], axis=0)
     names = tuple(candidates[i] for i in order)
-    return Contest(candidates=names, nll=nll, loss=nll - nll[0], interval=ends), fits
+    return Contest(candidates=names, nll=nll, loss=nll - nll[0], interval=ends, drawn=drawn), fits
 
 
 @dataclass(frozen=True)

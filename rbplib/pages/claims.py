@@ -67,8 +67,17 @@ def times_around(case):
     return np.power(10.0, case.interval)
 
 
+def covers(case, share="share"):
+    """Do as many 95% intervals hold as they say: 1 or 0; NaN where binomial tests tell neither 95% nor 90%."""
+    from scipy.stats import binom
+
+    held, n = round(getattr(case, share) * case.left_out), case.left_out
+    return 0.0 if binom.cdf(held, n, 0.95) < 0.05 else 1.0 if binom.sf(held - 1, n, 0.9) < 0.05 else np.nan
+
+
 # Numbers that are no field of a case.
 COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero)}
+COMPUTED |= {"covers": covers, "line_covers": lambda case: covers(case, "line_share")}
 
 
 def measure(name, case):
@@ -137,9 +146,14 @@ def judge(page, **evidence):
     evidence: lists of cases by kind, as claims.yml names them in `of`; a claim whose kind is not there, or that none of
     the cases is about, is passed over. A claim that says {k} takes a line for each.
     """
-    rules = [r for r in all_claims().values() if page in r.pages and r.of in evidence]
+    rules = [r for r in all_claims().values() if page in r.pages and (r.of in evidence or not r.of)]
+    leads = {
+        r.of: r.name for r in reversed(rules)
+    }.values()  # the first of each kind leads: a page shows a few at its top
     parts = [p for r in rules for p in ([replace(r, k=k) for k in r.ks] if "{k}" in r.claim else [r])]
-    told = [found for part in parts if (found := judged(part, evidence[part.of], short=True)).cases]
+    parts.sort(key=lambda p: (all_claims()[p.name].ks.index(p.k) if "{k}" in p.claim else 0, p.name not in leads))
+    told = [judged(part, evidence.get(part.of, []), short=True) for part in parts]
+    told = [found for found in told if found.cases or not found.rule.of]  # a proof needs no case
     nothing = "No case was measured on which a claim could be judged."
     bounds = [None, *(found.rule.bound for found in told)]
     said = [line(found, found.rule.bound == before) for found, before in zip(told, bounds, strict=False)]

@@ -176,6 +176,7 @@ def contested(result, fits):
         laws=len(fits),
         behind=result.loss[place],
         zipf_lead=result.loss[result.place("zipf")] - result.loss[place],
+        interval=result.lead(PAPER, "zipf"),
         misfit=fits[PAPER].max_drbp,
         best_misfit=fits[result.best].max_drbp,
         titles=[fits[name].title for name in result.candidates],
@@ -191,6 +192,7 @@ def ladder(frame):
     fine = frame[np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")]
     sizes = (fine["S"], np.log(fine["S"])) if fine["S"].nunique() > 3 and fine["mu/sigma"].nunique() > 1 else ()
     size_r2, log_size_r2 = [np.corrcoef(x, fine["mu/sigma"])[0, 1] ** 2 for x in sizes] or (np.nan, np.nan)
+    told = len(fine) if sizes else np.nan
     return SimpleNamespace(
-        size_r2=size_r2, log_size_r2=log_size_r2, lead_of_log_size=log_size_r2 - size_r2, sizes=len(fine)
+        size_r2=size_r2, log_size_r2=log_size_r2, lead_of_log_size=log_size_r2 - size_r2, models=told
     )

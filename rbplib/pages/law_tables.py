@@ -198,10 +198,7 @@ def gap_frame(gaps, **place):
     return pd.DataFrame(
         {
             **place,
-            "k": g.k,
-            "N": g.N,
-            "places": g.places,
-            "all hits": g.successes,
+            **{"k": g.k, "N": g.N, "places": g.places, "all hits": g.successes},
             "log10 p_N measured": g.measured if g.successes else f"0 of {g.places:,}",
             "independent": g.independent,
             "dependent hits": g.dependent,

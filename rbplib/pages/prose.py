@@ -48,35 +48,21 @@ def token(text):
     return f'<code class="token">{plain("".join(_VISIBLE.get(ch, ch) for ch in str(text)))}</code>'
 
 
-def predictions(errors, inside, places):
+def predictions(errors, inside):
     """A sentence on predictions of held-out models: how many 95% intervals held, and on which side the errors lie.
 
     Args:
         errors: predicted over observed loss, minus 1. inside: of those with an interval, whether it held.
-        places: of each error, such as its corpus. A sign test at 5%, a hint as errors share models and text, tells in
-            which places, and whether in all together, they lean to one side.
     """
-    from scipy.stats import binomtest
-
-    errors, inside, places = np.asarray(errors, float), np.asarray(inside, bool), np.asarray(places)
-    errors, places = errors[np.isfinite(errors)], places[np.isfinite(errors)]
-    if not len(errors):
+    errors, inside = np.asarray(errors, float), np.asarray(inside, bool)
+    if not len(errors := errors[np.isfinite(errors)]):
         return "No model could be held out and predicted."
-    rate = number(100 * inside.mean(), 2)
-    held = f"95% of the intervals should hold, {rate}% did ({inside.sum()} of {len(inside)}). "
-    low, high = (errors < 0).sum(), (errors > 0).sum()
-    leaning = []
-    for place in dict.fromkeys(["all together"] * (len({*places}) > 1) + [*places]):
-        own = errors if place == "all together" else errors[places == place]
-        down, up = (own < 0).sum(), (own > 0).sum()
-        if down + up and binomtest(int(down), int(down + up)).pvalue < 0.05:
-            leaning.append(f"{place} (too {'low' if down > up else 'high'}, {max(down, up)} of {down + up})")
+    rate, off = number(100 * inside.mean(), 2) if len(inside) else "", 100 * np.abs(errors)
     return (
-        f"The predicted loss is off by {number(100 * np.median(np.abs(errors)), 2)}% in the median and "
-        f"{number(100 * np.abs(errors).max(), 2)}% at worst. "
-        + (held if len(inside) else "")
-        + f"It was too low {low} times, too high {high} times"
-        + (f"; by a sign test the errors lean to one side: {', '.join(leaning)}." if leaning else ".")
+        f"The predicted loss is off by {number(np.median(off), 2)}% in the median, {number(off.max(), 2)}% at worst. "
+        + f"95% of the intervals should hold, {rate}% did ({inside.sum()} of {len(inside)}). " * bool(rate)
+        + f"It was too low {(errors < 0).sum()} times, too high {(errors > 0).sum()} times. Predictions of one ladder "
+        "share models, and those on one corpus its text: they tell less than as many independent ones would."
     )
 
 

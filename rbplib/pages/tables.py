@@ -89,13 +89,11 @@ def law_frame(laws):
     rows = []
     for w in laws:
         row = {"corpus": corpus_title(w.corpus), "k": w.k if w.k else "–", "alpha": w.alpha}
-        row |= ends(w.over_documents.ci_tokens, "documents: ") if shared else {}
-        row |= ends(w.ci_tokens, "other text: ")
+        row |= (ends(w.over_documents.ci_tokens, "documents: ") if shared else {}) | ends(w.ci_tokens, "other text: ")
         row |= ends(w.ci_trainings, "and trainings: ") if trained else {}
         row |= {**ends(w.ci_models, "other sizes: "), "R²": w.r2, "largest residual, %": 100 * w.worst_residual}
         row |= {"explained by": w.explained_by}
-        row |= {"p, documents": w.over_documents.lack_of_fit_p} if shared else {}
-        row |= {"p, sources": w.lack_of_fit_p}
+        row |= ({"p, documents": w.over_documents.lack_of_fit_p} if shared else {}) | {"p, sources": w.lack_of_fit_p}
         row |= {"p, and trainings": w.trained_lack_of_fit_p} if trained else {}
         row |= {"models": w.n_models, "sources": w.n_sources, "misses at the largest": w.misses, "status": w.status}
         rows.append(row)
@@ -214,14 +212,9 @@ def tie_frame(tables):
     for precision, found in tables.items():
         for table, exact in zip(found, tables[EXACT], strict=True):
             tied, rank, true = table.ties > 1, table.rank(), exact.rank()
-            row = {
-                "precision": precision,
-                "model": table.record["model"],
-                "S": int(table.record["nonembedding_params"]),
-                "tied": tied.mean(),
-                "tied with the best": ((table.greater == 0) & tied).mean(),
-                "ties, largest": int(table.ties.max()),
-            }
+            row = {"precision": precision, "model": table.record["model"]}
+            row |= {"S": int(table.record["nonembedding_params"]), "tied": tied.mean()}
+            row |= {"tied with the best": ((table.greater == 0) & tied).mean(), "ties, largest": int(table.ties.max())}
             for name, kept in (("first ten", true <= 10), ("beyond 100", true > 100)):
                 row[f"rank changed, {name}"] = (rank != true)[kept].mean() if kept.any() else np.nan
             rows.append(row | {f"rank changed, {d}": (table.rank(d) != exact.rank(d)).mean() for d in DEFINITIONS})

@@ -38,6 +38,15 @@ def test_held_out_comparison_and_clustered_vuong():
     assert result.best == "zipf_cutoff" and result.loss[0] == 0
     for j, name in enumerate(result.candidates[1:], start=1):
         assert result.interval[0, j] < result.loss[j] < result.interval[1, j], name
+        assert np.array_equal(result.lead(result.best, name), result.interval[:, j])
+    ahead, behind = (
+        result.lead("yule", "zipf"),
+        result.lead("zipf", "yule"),
+    )  # the same sources, so the ends change places
+    assert (
+        np.allclose(ahead, -behind[::-1])
+        and ahead[0] < np.diff(result.nll[[*map(result.place, ("yule", "zipf"))]])[0] < ahead[1]
+    )
     assert (
         -scores[:, 1].sum() / tokens.sum() > fit_rank_law(table_histogram(table), "zipf_cutoff").nll
     )  # held out costs something

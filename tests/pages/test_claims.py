@@ -102,6 +102,7 @@ def planted_kinds():
     fit = SimpleNamespace(max_drbp=0.1, title="a law")
     order = ("zipf", "lognormal")
     result = SimpleNamespace(place=order.index, loss=np.array([0.0, 0.1]), best="zipf", candidates=order)
+    result.lead = lambda first, second: (-0.1, 0.1)
     return {
         "far": [law],
         "far_drops": [SimpleNamespace(r2_drop=0.1)],
@@ -110,7 +111,8 @@ def planted_kinds():
         "rises": [SimpleNamespace(interval=(0.1, 0.2))],
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
-        "forecasts": [SimpleNamespace(share=0.95, line_share=0.9)],
+        "forecasts": [SimpleNamespace(share=0.95, line_share=0.9, left_out=9)],
+        "precisions": [SimpleNamespace(in_widths=0.1)],
         "ladders": [SimpleNamespace(size_r2=0.5, log_size_r2=0.9, lead_of_log_size=0.4)],
         "falls": [SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0)],
         "fall_shares": [SimpleNamespace(given=1.0, kaplan=1.0)],
@@ -243,15 +245,32 @@ def test_a_change_within_its_noise_decides_neither_way():
 def test_several_ranks_take_a_line_each(monkeypatch):
     said = answers(monkeypatch)
     claims.judge("03_moderate_k", laws=[law(c, k) for c in "abc" for k in (10, 100, 7)])
-    order = product(("noise", "a line"), (10, 100))
+    order = [(of, k) for k, of in product((10, 100), ("noise", "a line"))]
     assert len(said) == 4 and all("3 of 3 corpora" in s for s in said)  # k = 7 is no claim, k = 50 was not measured
     assert all(re.search(f"At k = {k}, {of}", s) for s, (of, k) in zip(said, order, strict=True))
     assert re.search(
         r"The paper: R² at least 0.97; here: R² 0.990; exponents 0.0500 \[0.0400, 0.0600\] \(95%, other text\); "
         r"holds .*rule: R² at least 0.97, the exponent above 0\.$",
-        said[2],
+        said[1],
     )
-    assert [s.endswith("rule: the same.") for s in said] == [False, True] * 2  # a rule once, where lines share it
+
+
+def test_a_rule_that_two_lines_share_is_told_once(monkeypatch):
+    said = answers(monkeypatch)
+    several = replace(RULES["moderate_line"], pages=["x"])
+    monkeypatch.setattr(claims, "all_claims", lambda: {several.name: several})
+    claims.judge("x", laws=[law(c, k) for c in "abc" for k in (10, 100)])
+    assert [s.endswith("rule: the same.") for s in said] == [False, True]
+
+
+def test_of_each_kind_of_case_a_claim_leads_and_a_proof_needs_no_case(monkeypatch):
+    """A page shows four lines at its top: they once were all of the first kind, and a proof stood below alone."""
+    said = answers(monkeypatch)
+    pairs = [SimpleNamespace(ratio=1.0, interval=(-1, 1), more=0.0, around=(-1, 1), largest_gap=0.1)] * 3
+    claims.judge("09_families", laws=[law(c, k) for c in "abc" for k in (1, 10)], pairs=pairs)
+    assert "describes -log RBP. The paper: R² about 0.99" in said[0] and "identical exponents" in said[1]
+    claims.judge("06_emergence", runs=[])
+    assert re.search(r"\*\*differs\.\*\* A larger N .* basis: proved\.$", said[-1])
 
 
 def far(r2=0.5, explained_by="trainings"):
@@ -321,7 +340,7 @@ def test_every_number_of_a_rule_has_words():
     """Rules once read 'lean above 0' and 'R2 drop above 0'; a small bound read 1e-05."""
     asked = {name for rule in RULES.values() for name in (rule.holds or {})}
     assert asked <= set(rules.NUMBERS) and not any("1e-" in rule.bound for rule in RULES.values())
-    assert RULES["lognormal_over_zipf"].bound == "the lead over a power law, in nats, above 1 × 10⁻⁵"
+    assert replace(RULES["top1_line"], holds={"r2": {"above": 1e-5}}).bound == "R² above 1 × 10⁻⁵"
 
 
 def test_the_ends_of_a_range_carry_their_intervals():
@@ -338,6 +357,29 @@ def test_a_number_is_recorded_with_or_without_its_interval_beside_it():
     case = SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0, around=(0.05, 0.15))
     kept = recorded.judged_numbers([claims.judged(RULES["ladder_floor"], [case] * 3)])
     assert kept["falls"]["fall"] == 0.1 and "[0.0500, 0.150]" in claims.judged(RULES["ladder_floor"], [case]).ours
+
+
+@pytest.mark.parametrize(
+    ("held", "of", "told"),
+    [(13, 15, None), (15, 15, None), (11, 15, False), (167, 173, True), (261, 288, False), (0, 0, None)],
+)
+def test_a_few_intervals_tell_95_percent_from_no_other_share(held, of, told):
+    """13 of 15 once refuted that 95% hold, and 15 of 15 confirmed it; chance alone holds so few in one case of six."""
+    from scipy.stats import binomtest
+
+    case = SimpleNamespace(share=held / max(of, 1), line_share=held / max(of, 1), left_out=of)
+    assert claims.holds(RULES["forecast_holds"].holds, case) is claims.holds(RULES["line_forecast_holds"].holds, case)
+    assert claims.holds(RULES["forecast_holds"].holds, case) is told
+    few = of and binomtest(held, of, 0.95, alternative="less").pvalue < 0.05
+    many = of and binomtest(held, of, 0.9, alternative="greater").pvalue < 0.05
+    assert (told is False, told is True) == (bool(few), bool(many and not few))
+
+
+def test_a_lead_over_zipf_within_the_noise_of_the_text_does_not_hold():
+    """A lead above 0.00001 nats once held, whatever its interval."""
+    told = {(0.005, 0.015): True, (-0.005, 0.025): False, (-1e-5, 1e-5): False, (-0.02, -0.01): False}
+    cases = [SimpleNamespace(zipf_lead=0.01, interval=ends) for ends in told]
+    assert [claims.holds(RULES["lognormal_over_zipf"].holds, case) for case in cases] == [*told.values()]
 
 
 def test_a_page_without_a_case_says_so(monkeypatch):
@@ -494,7 +536,7 @@ def test_runs_that_carry_no_fit_decide_nothing():
 def test_a_straight_ratio_takes_four_sizes(sizes, told):
     S = np.geomspace(1e3, 1e6, sizes)
     case = evidence.ladder(pd.DataFrame({"S": S, "mu/sigma": -5 + np.log(S), "status": "ok"}))
-    assert np.isfinite(case.log_size_r2) == told and case.sizes == sizes
+    assert np.isfinite(case.log_size_r2) == told and (case.models == sizes) == told
     assert claims.holds(RULES["linear_ratio"].holds, case) is (True if told else None)
 
 
