@@ -21,6 +21,7 @@ NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)  # in a n
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 LEFT = re.compile(r"<(/?)(?:a|pre|code|script|summary|button|h\d)\b")
 DEFAULT = "nano-pythia"
+LINES = 4  # of an answer that stand open at the top of a page
 LONGEST = 300  # characters of an alternative text that stands as a caption too
 
 
@@ -53,7 +54,7 @@ def build_parts(app, doctree):
     answer = lift_answer(doctree, notebook["cells"])
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
-            section[1:1] = sure(app, here["page"])
+            section[1:1] = sure(app, here["page"], notebook["cells"])
     number_exercises(doctree, here["page"].partition("_")[0])
     code = gather_code(doctree)
     first = next((i for i, n in enumerate(page.children) if is_cell(n) or isinstance(n, nodes.section)), len(page))
@@ -151,9 +152,31 @@ def lift_answer(doctree, cells):
             bundle.parent.remove(bundle)
     if not found:
         return []
+    lines = [line for bundle in found for line in said_lines(bundle)]
     box = nodes.container(classes=["rbp-answer"])
-    box += [nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]), *found]
+    box += [nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]), *joined(lines[:LINES])]
+    if more := joined(lines[LINES:]):
+        box += fold("The rest of the answer", more, "rbp-rest")
     return [box]
+
+
+def said_lines(part):
+    """The lines of what was said: each item of a list as a list of its own, anything else as it is."""
+    if isinstance(part, nodes.container):
+        return [line for child in part.children for line in said_lines(child)]
+    items = part.children if isinstance(part, nodes.bullet_list) else []
+    return [nodes.bullet_list("", item, **part.attributes) for item in items] or [part]
+
+
+def joined(lines):
+    """Lines of an answer with neighbouring items in one list again."""
+    parts = []
+    for line in lines:
+        if parts and isinstance(line, nodes.bullet_list) and isinstance(parts[-1], nodes.bullet_list):
+            parts[-1] += line.children
+        else:
+            parts.append(line)
+    return parts
 
 
 def number_exercises(doctree, page):

@@ -1,6 +1,7 @@
 """What each claim of a page rests on, as book/claims.yml says it: what would change it, and other pages."""
 
 import html
+import re
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from docutils import nodes
 from rbpmath import math_html
 
 SURE = "How sure, and what would change it"  # the heading under which the claims of a page are gone through
+MOST = 15  # claims that stand open under it
 
 
 @cache
@@ -22,15 +24,28 @@ def link_to(page):
     return f'<span data-page="{html.escape(page)}"></span>'
 
 
-def sure(app, page):
-    """What each claim of a page rests on, what would change its verdict, its proof and its neighbours' pages."""
+def judged_claims(cells):
+    """{claim of claims.yml: ranks it was judged at} of a page's outputs, so that it is sure of what it states alone."""
+    found = {}
+    for output in (o for cell in cells for o in cell.get("outputs", ())):
+        for name in output.get("metadata", {}).get("rbp_numbers", ()):
+            if told := re.fullmatch(r"claim (\w+)(?: at k = (.*))?", name):
+                found.setdefault(told[1], []).extend(map(int, re.findall(r"\d+", told[2] or "")))
+    return found
+
+
+def sure(app, page, cells):
+    """What each claim that a page's run judged rests on, what would change its verdict, its proof, other pages.
+
+    More than a page has room for stand in a fold.
+    """
     place = Path(app.srcdir) / "book" / "claims.yml"
     app.env.note_dependency(str(place))
     alike = {}  # {other pages: {what would change it and basis: claims}}: a sentence stands once
-    for rule in read_yaml(place).values():
-        if page in rule["pages"]:
-            k = rule.get("k", [])
-            claim = rule["claim"].replace("{k}", ", ".join(f"{x:,}" for x in (k if isinstance(k, list) else [k])))
+    judged = judged_claims(cells)
+    for name, rule in read_yaml(place).items():
+        if name in judged:
+            claim = rule["claim"].replace("{k}", ", ".join(f"{k:,}" for k in sorted(judged[name])))
             others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
             verdict = f", {html.escape(rule['proved'])}" if rule.get("proved") else ""
             told = f' (basis of the verdict: <span class="rbp-basis">{html.escape(rule["basis"])}</span>{verdict})'
@@ -40,4 +55,9 @@ def sure(app, page):
     for others, found in alike.items():
         said = " ".join(f"{', and '.join(claims)}{told}." for told, claims in found.items())
         items += f"<li>{said} See also {others}.</li>" if others else f"<li>{said}</li>"
-    return [nodes.raw("", f"<ul>{items}</ul>", format="html")] if items else []
+    text = f"<ul>{items}</ul>"
+    if len(judged) > MOST:
+        text = (
+            f'<details class="rbp-fold"><summary>What each of {len(judged)} claims rests on</summary>{text}</details>'
+        )
+    return [nodes.raw("", text, format="html")] if items else []

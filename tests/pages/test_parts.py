@@ -26,13 +26,17 @@ OPENINGS = yaml.safe_load((ROOT / "book" / "pages.yml").read_text(encoding="utf-
 RUN = {"page": "the digest", "date": "2026-01-02 03:04 UTC", "seconds": 7, "commit": "abc1234", "platform": "<Linux>"}
 
 
-def shown(text, name=None):
-    return new_output("display_data", {"text/markdown": text}, metadata={"rbp": name} if name else {})
+def shown(text, name=None, judged=()):
+    about = {"rbp": name, "rbp_numbers": dict.fromkeys(judged, {})} if name else {}
+    return new_output("display_data", {"text/markdown": text}, metadata=about)
 
 
 def drawn(alt, **about):
     picture = f'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><title>{alt}</title></svg>'
     return new_output("display_data", {"image/svg+xml": picture}, metadata={"image/svg+xml": {"alt": alt}, **about})
+
+
+JUDGED = ("claim a at k = 1", "claim a at k = 10", "claim c", "laws corpus docs")
 
 
 def planted(digest="the digest"):
@@ -63,7 +67,11 @@ def planted(digest="the digest"):
         new_code_cell(
             "judge()",
             metadata=hidden,
-            outputs=[shown("- **It agrees.** $x$ is 0.25, -log p_N rises, `p_N`.", "answer")],
+            outputs=[
+                shown("- **It agrees.** $x$ is 0.25, -log p_N rises, `p_N`.\n- Two.", "answer", JUDGED),
+                shown("No bullet.\n\n- Four.\n- Five.", "answer"),
+                shown("- Six.", "answer"),
+            ],
         ),
         new_markdown_cell("## How sure, and what would change it"),
         new_code_cell("sure()", metadata=hidden, outputs=[shown("An end of -log RBP_1."), claims, laws]),
@@ -100,7 +108,11 @@ def built(tmp_path_factory):
     opening = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y", "power"], "minutes": 12}
     claim = {"claim": "At k = {k} RBP_1 <holds>", "k": [1, 10], "basis": "measured", "changes": "more sizes"}
     claim["pages"] = ["02_x", "derivations/power", "none", "03_y"]
-    other = {"claim": "Another", "basis": "measured", "pages": ["03_y"]}
+    other = {
+        "claim": "Another",
+        "basis": "measured",
+        "pages": ["02_x", "03_y"],
+    }  # of this page, and not judged by its run
     alike = claim | {"claim": "Claims alike", "k": 1}
     (place / "book/claims.yml").write_text(json.dumps({"a": claim, "b": other, "c": alike}))
     proof = {"question": "Why?", "goals": ["prove it"], "needs": ["reading"], "minutes": 20}
@@ -150,6 +162,16 @@ def test_the_answer_is_lifted_once_to_the_top_and_leaves_no_empty_section(page):
         "For a slide."
     )  # it is said on a slide as well, and stays where it is
     assert "The answer stands here" not in page and "math" in page.split("It agrees.")[1][:200]
+
+
+def test_four_lines_of_an_answer_stand_open_and_the_rest_in_a_fold(page):
+    """An answer of 13 lines once stood before the page that it was of."""
+    box = page.split("rbp-answer-title")[1].split("Results<")[0]
+    before, fold = box.split("<summary>The rest of the answer</summary>")
+    assert [text(item) for item in re.findall("<li>(.*?)</li>", before, re.S)][1:] == ["Two.", "Four."]
+    assert "No bullet." in before and before.count("<ul") == 2
+    inside = fold.split("</details>")[0]
+    assert re.findall("<li>(.*?)</li>", inside, re.S) and text(inside) == "Five. Six." and inside.count("<ul") == 1
 
 
 def test_formulas_in_sentences_and_tables_of_claims_are_set_and_a_csv_is_left_plain(page):
@@ -248,6 +270,9 @@ def test_the_line_of_the_footer_runs_in_a_shell(page):
     assert yaml.safe_load(words[words.index("-y") + 1]) == {"corpora": ["a b"]}
 
 
+INTERVAL = re.compile(r"\binterval\(|: low\"|\.ci_\w+|\.interval\b|percentile_interval")  # code that shows one
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 class TestEveryPage:
     def test_it_has_an_answer_of_its_run(self, path):
@@ -259,6 +284,16 @@ class TestEveryPage:
         named = {name.rstrip("\\") for name in re.findall(r'data-page=\\?"([^"]+)"', text)}
         assert "href=" not in text.replace('href="http', "")
         assert named <= {"{page}", *(p.stem for p in NOTEBOOKS), *HAND, *(name.rpartition("/")[2] for name in HAND)}
+
+    def test_it_says_how_sure_it_is_where_it_answers_or_shows_an_interval(self, path):
+        code = "\n".join(re.findall(r"```\{code-cell\}.*?\n(.*?)```", source := path.read_text(encoding="utf-8"), re.S))
+        states = re.search(r"claims\.(judge|findings)\(|name=\"answer\"", code) or INTERVAL.search(code)
+        heading = "\n## How sure, and what would change it\n"
+        assert source.count(heading) == bool(states)
+        if states:  # the answer is lifted from its place: something has to stand there
+            section = source.split(heading)[1].split("\n## ")[0]
+            told = re.sub(r"```\{code-cell\}.*?```", "", section, flags=re.S).strip()
+            assert told or "claims.judge(" in section
 
     def test_it_has_two_exercises_or_more_with_their_solutions(self, path):
         text = path.read_text(encoding="utf-8")
