@@ -13,7 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from rbpmade import made, raw
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
-from rbprules import SURE, link_to, read_yaml, sure
+from rbprules import SURE, joined, link_to, read_yaml, said_lines, sure
 from rbpteach import MOVING
 
 PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
@@ -158,25 +158,6 @@ def lift_answer(doctree, cells):
     if more := joined(lines[LINES:]):
         box += fold("The rest of the answer", more, "rbp-rest")
     return [box]
-
-
-def said_lines(part):
-    """The lines of what was said: each item of a list as a list of its own, anything else as it is."""
-    if isinstance(part, nodes.container):
-        return [line for child in part.children for line in said_lines(child)]
-    items = part.children if isinstance(part, nodes.bullet_list) else []
-    return [nodes.bullet_list("", item, **part.attributes) for item in items] or [part]
-
-
-def joined(lines):
-    """Lines of an answer with neighbouring items in one list again."""
-    parts = []
-    for line in lines:
-        if parts and isinstance(line, nodes.bullet_list) and isinstance(parts[-1], nodes.bullet_list):
-            parts[-1] += line.children
-        else:
-            parts.append(line)
-    return parts
 
 
 def number_exercises(doctree, page):

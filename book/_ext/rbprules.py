@@ -1,4 +1,4 @@
-"""What each claim of a page rests on, as book/claims.yml says it: what would change it, and other pages."""
+"""What each claim of a page rests on, as book/claims.yml says it, what would change it; and the lines of its answer."""
 
 import html
 import re
@@ -61,3 +61,22 @@ def sure(app, page, cells):
             f'<details class="rbp-fold"><summary>What each of {len(judged)} claims rests on</summary>{text}</details>'
         )
     return [nodes.raw("", text, format="html")] if items else []
+
+
+def said_lines(part):
+    """The lines of what was said: each item of a list as a list of its own, anything else as it is."""
+    if isinstance(part, nodes.container):
+        return [line for child in part.children for line in said_lines(child)]
+    items = part.children if isinstance(part, nodes.bullet_list) else []
+    return [nodes.bullet_list("", item, **part.attributes) for item in items] or [part]
+
+
+def joined(lines):
+    """Lines of an answer with neighbouring items in one list again."""
+    parts = []
+    for line in lines:
+        if parts and isinstance(line, nodes.bullet_list) and isinstance(parts[-1], nodes.bullet_list):
+            parts[-1] += line.children
+        else:
+            parts.append(line)
+    return parts
