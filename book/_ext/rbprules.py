@@ -65,8 +65,9 @@ def sure(app, page, cells):
 
 def said_lines(part):
     """The lines of what was said: each item of a list as a list of its own, anything else as it is."""
-    if isinstance(part, nodes.container):
-        return [line for child in part.children for line in said_lines(child)]
+    if isinstance(part, nodes.container):  # of an output in each of its forms, of which plain text is the poorest
+        parts = [child for child in part.children if child.get("mime_type") != "text/plain"]
+        return [line for child in parts for line in said_lines(child)]
     items = part.children if isinstance(part, nodes.bullet_list) else []
     return [nodes.bullet_list("", item, **part.attributes) for item in items] or [part]
 

@@ -73,7 +73,9 @@ def test_a_claim_has_a_rule_a_page_and_a_place(rule):
         assert (root() / folder / f"{page}.md").is_file(), page
     assert bool(rule.section) != rule.ours
     assert rule.basis in BASIS and rule.part in ("law", "use", "theory", "")
-    assert rule.claim and rule.paper and rule.found
+    assert (
+        rule.claim and rule.paper and rule.found and bool(rule.changes) != bool(rule.proved)
+    )  # a proof nothing changes
     assert bool(rule.proved) == (rule.basis == "proved")
     assert rule.proved in ("", "agrees", "differs") and not (rule.holds and rule.proved)
     words = {"at least", "above", "at most", "below", "between"}

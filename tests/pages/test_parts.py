@@ -28,7 +28,8 @@ RUN = {"page": "the digest", "date": "2026-01-02 03:04 UTC", "seconds": 7, "comm
 
 def shown(text, name=None, judged=()):
     about = {"rbp": name, "rbp_numbers": dict.fromkeys(judged, {})} if name else {}
-    return new_output("display_data", {"text/markdown": text}, metadata=about)
+    plain = "<IPython.core.display.Markdown object>"
+    return new_output("display_data", {"text/markdown": text, "text/plain": plain}, metadata=about)
 
 
 def drawn(alt, **about):
@@ -169,7 +170,7 @@ def test_four_lines_of_an_answer_stand_open_and_the_rest_in_a_fold(page):
     box = page.split("rbp-answer-title")[1].split("Results<")[0]
     before, fold = box.split("<summary>The rest of the answer</summary>")
     assert [text(item) for item in re.findall("<li>(.*?)</li>", before, re.S)][1:] == ["Two.", "Four."]
-    assert "No bullet." in before and before.count("<ul") == 2
+    assert "IPython" not in box and "No bullet." in before and before.count("<ul") == 2
     inside = fold.split("</details>")[0]
     assert re.findall("<li>(.*?)</li>", inside, re.S) and text(inside) == "Five. Six." and inside.count("<ul") == 1
 
