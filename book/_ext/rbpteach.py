@@ -218,8 +218,15 @@ def own_ids(app, doctree):
             part["ids"] = [f"{part.parent['ids'][0]}-content"]
 
 
+def set_spaces(app, pagename, templatename, context, doctree):
+    """Put the space before its link, as sphinx-exercise begins the link of a solution with it."""
+    if "body" in context:
+        context["body"] = re.sub(r"(?<=Solution to)(<a [^>]*>) ", r" \1", context["body"])
+
+
 def setup(app):
     app.connect("doctree-read", own_ids)
+    app.connect("html-page-context", set_spaces)
     app.add_role("check", Check())
     app.add_role("run-page", RunPage())
     app.add_directive("run-figure", RunFigure)

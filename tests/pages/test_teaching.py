@@ -56,6 +56,8 @@ Read {run-page}`How sure? <02_x#how-sure>` and {run-page}`Nothing <03_y>` and {r
 <td class="text word rbp-mark"><span aria-hidden="true">✓</span> ok</td></tr></table>
 
 <ul><li><em>A claim</em>: <span class="rbp-basis">exact sums</span>; more</li></ul>
+
+<p>Solution to<a href="#x"> Exercise 1</a></p>
 """
 
 
@@ -126,6 +128,10 @@ def test_the_head_of_a_column_shows_the_meaning_of_its_word(built):
         (' title="Another test t', "R² as low, by"),
         ("", "a & b"),
     ]
+
+
+def test_the_space_before_a_link_is_no_part_of_it(built):
+    assert 'Solution to <a href="#x">Exercise 1</a>' in built[0]["page"]
 
 
 def test_the_link_carries_the_meaning_in_words(built):
