@@ -8,7 +8,7 @@ from rbplib.distributions.contest import contains, vuong
 from rbplib.distributions.fit import condition, fit_rank_law
 from rbplib.distributions.histogram import table_histogram
 from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent
-from rbplib.pages.prose import number
+from rbplib.pages.prose import interval, number
 
 
 def contest_frame(result, fits):
@@ -40,11 +40,13 @@ def fit_frame(fits):
     )
 
 
-def zipf_words(lead, fits):
+def zipf_words(result, fits):
     """How the paper's lognormal stands to Zipf, which it contains, in thousandths of a nat: a sentence's end."""
+    lead = 1000 * (result.loss[result.place("zipf")] - result.loss[result.place(PAPER)])
     if contains(fits["zipf"], fits[PAPER]):
         return "here it is Zipf's law."
-    return f"{number(1000 * abs(lead))} {'ahead of' if lead > 0 else 'behind'} Zipf."
+    ends = sorted(1000 * np.sign(lead) * result.lead(PAPER, "zipf"))
+    return f"{number(abs(lead))} {interval(ends)} {'ahead of' if lead > 0 else 'behind'} Zipf."
 
 
 def vuong_frame(table, fits, pairs):

@@ -296,6 +296,10 @@ class TestEveryPage:
             told = re.sub(r"```\{code-cell\}.*?```", "", section, flags=re.S).strip()
             assert told or "claims.judge(" in section
 
+    def test_it_has_a_figure_and_a_table(self, path):
+        code = path.read_text(encoding="utf-8")
+        assert "figures.show(" in code and re.search(r"(?<![\w.])table\(", code)
+
     def test_it_has_two_exercises_or_more_with_their_solutions(self, path):
         text = path.read_text(encoding="utf-8")
         exercises, solutions = (text.count(f":::{{admonition}} {kind}\n") for kind in ("Exercise", "Solution"))

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,10 +64,15 @@ def test_what_page_08_says_of_any_family():
     """Ahead of Zipf, behind it or the same law is computed."""
     _, fits = table_contest(TABLES[0], ("zipf", "lognormal", "yule"), n_bootstrap=50)
     bent = {**fits, "lognormal": fit_rank_law(1e6 * np.exp(-0.2 * np.log(np.arange(1, 401)) ** 2), "lognormal")}
-    assert rank_tables.zipf_words(-0.01, bent) == "10 behind Zipf."
-    assert rank_tables.zipf_words(0.01, bent).endswith("ahead of Zipf.")
+    order = ("zipf", "lognormal")
+    for zipf, ends, said in (
+        (0.0, (-0.015, -0.005), "10 [5, 15] behind Zipf."),
+        (0.02, (0.005, 0.015), "10 [5, 15] ahead of Zipf."),
+    ):
+        result = SimpleNamespace(place=order.index, loss=[zipf, 0.01], lead=lambda *_, ends=ends: np.array(ends))
+        assert rank_tables.zipf_words(result, bent) == said
     straight = {**fits, "lognormal": fit_rank_law(1e6 * fits["zipf"].pmf, "lognormal")}
-    assert "it is Zipf's law" in rank_tables.zipf_words(1e-13, straight)
+    assert "it is Zipf's law" in rank_tables.zipf_words(SimpleNamespace(place=order.index, loss=[0, 0]), straight)
 
 
 def test_table_of_lognormals():
