@@ -1,4 +1,5 @@
-"""python -m benchmarks [ranks | explore | precision | gpu | bootstrap | distributions | plan | report] [options]
+"""python -m benchmarks [NAME] [options], NAME one of ranks, explore, precision, bootstrap, distributions, plan, memory,
+gpu, report.
 
 Without a name: everything that runs on this machine, then the table and the figures.
 """
@@ -6,7 +7,7 @@ Without a name: everything that runs on this machine, then the table and the fig
 import importlib
 import sys
 
-NAMES = ("ranks", "explore", "precision", "bootstrap", "distributions", "plan", "gpu")
+NAMES = ("ranks", "explore", "precision", "bootstrap", "distributions", "plan", "memory", "gpu")
 
 
 def main(argv):

@@ -211,7 +211,7 @@ def write():
         fill("ranks", table(whole))
         fill("goals", goals(whole))
         figure(whole, HERE / "results" / "ranks.svg")
-    for name in ("explore", "precision", "bootstrap", "distributions", "plan"):
+    for name in ("explore", "precision", "bootstrap", "distributions", "plan", "memory"):
         found = RESULTS.with_name(f"{name}.json")
         if found.exists():
             fill(name, json.loads(found.read_text())["table"])

@@ -4,8 +4,10 @@ vendored in the repository. Only what the book's pages use is copied (2 MB of 24
 
 import gc
 import importlib.util
+from functools import cache
 from pathlib import Path
 
+from sphinx.search.en import SearchEnglish
 from sphinx.util.fileutil import copy_asset, copy_asset_file
 
 WHEEL = "sphinx-mathjax-offline"  # its import name has hyphens
@@ -39,6 +41,27 @@ def share_translators(app):
         handlers["singlehtml"] = {**handlers.get("html", {}), **handlers["singlehtml"]}
 
 
+class Words(SearchEnglish):
+    """English whose words are stemmed once for all pages, not on each anew."""
+
+    def init(self, options):
+        super().init(options)
+        self.stem = cache(self.stem)
+
+
+def highlight_once(app):
+    """Highlight each piece of code once: the pages of all families show the same."""
+    highlight, found = app.builder.highlighter.highlight_block, {}
+
+    def known(source, lang, opts=None, force=False, location=None, **how):
+        key = source, lang, force, repr(opts), repr(how)
+        if key not in found:
+            found[key] = highlight(source, lang, opts, force, location, **how)
+        return found[key]
+
+    app.builder.highlighter.highlight_block = known
+
+
 def setup(app):
     gc.set_threshold(100_000, 50, 50)  # pages are trees of small parts, and looking through them for rubbish takes long
     for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
@@ -47,4 +70,6 @@ def setup(app):
     app.connect("html-page-context", tell_without_scripts)
     app.connect("build-finished", copy_mathjax)
     app.connect("builder-inited", share_translators)
+    app.connect("builder-inited", highlight_once)
+    app.add_search_language(Words)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

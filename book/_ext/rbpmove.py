@@ -17,7 +17,7 @@ SPEC = re.compile(
     r'<figcaption>(?:(?!</figcaption>).)*</figcaption><script type="application/json">(?P<spec>.*?)</script>', re.S
 )
 WIDE = 640  # pixels
-SPARED = re.compile(r"(\.\d\d)\d+(?=[^<>]*>)")  # digits below a hundredth of a pixel, not those of texts
+TAG, SPARED = re.compile(r"<[^>]*>"), re.compile(r"(\.\d\d)\d+")  # digits below a hundredth of a pixel
 
 
 def load(app, pagename, templatename, context, doctree):
@@ -44,7 +44,8 @@ def still(spec):
     from vl_convert import vegalite_to_svg
 
     look = spec.get("config", {}) | {"font": "sans-serif"}
-    return SPARED.sub(r"\1", vegalite_to_svg(spec | {"width": WIDE, "background": "white", "config": look}))
+    svg = vegalite_to_svg(spec | {"width": WIDE, "background": "white", "config": look})
+    return TAG.sub(lambda tag: SPARED.sub(r"\1", tag[0]), svg)  # texts keep theirs
 
 
 def first_set(params):

@@ -72,7 +72,7 @@ def forms(words):
     """(pattern that finds any of the words, the words in the order of its groups); longer words come first."""
     words = sorted(words, key=len, reverse=True)
     each = (OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?")) for w in words)
-    return re.compile("|".join(rf"((?<![\w-])(?:{x})(?![\w-]))" for x in each)), words
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(f'({x})' for x in each)})(?![\w-])"), words
 
 
 def link(word, shown, known, place):
