@@ -6,7 +6,9 @@ import gc
 import importlib.util
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
+from myst_nb import sphinx_
 from sphinx.search.en import SearchEnglish
 from sphinx.util.fileutil import copy_asset, copy_asset_file
 
@@ -64,6 +66,7 @@ def highlight_once(app):
 
 def setup(app):
     gc.set_threshold(100_000, 50, 50)  # pages are trees of small parts, and looking through them for rubbish takes long
+    sphinx_.nbformat = SimpleNamespace(writes=lambda notebook: "")  # nobody reads its copies of the notebooks
     for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
         app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one

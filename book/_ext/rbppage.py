@@ -49,9 +49,10 @@ def build_parts(app, doctree):
     if not here or path.suffix != ".ipynb":
         return
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    tell_figures(doctree, notebook["cells"], here["page"].partition("_")[0])
-    set_said(doctree, notebook["cells"])
-    answer = lift_answer(doctree, notebook["cells"])
+    outputs = shown(doctree, notebook["cells"])
+    tell_figures(outputs, here["page"].partition("_")[0])
+    set_said(outputs)
+    answer = lift_answer(outputs)
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
             section[1:1] = sure(app, here["page"], notebook["cells"])
@@ -102,13 +103,13 @@ def shown(doctree, cells):
     return found
 
 
-def tell_figures(doctree, cells, page):
+def tell_figures(pairs, page):
     """Give each figure the page's number and its own, 02.1, what to see, and its own alternative text.
 
     What to see is what was shown with it for that, or the alternative text unless that is long. MyST-NB gives one
     alternative text to all figures of a cell. A figure that wants to be in a fold goes there with its words.
     """
-    pairs, count = shown(doctree, cells), 0
+    count = 0
     for (output, bundle), (after, words) in zip(pairs, [*pairs[1:], ({}, None)], strict=True):
         about, images = output.get("metadata", {}), list(bundle.findall(nodes.image))
         moving = [n for n in bundle.findall(nodes.raw) if MOVING in n.astext()]
@@ -134,19 +135,19 @@ def tell_figures(doctree, cells, page):
             bundle.parent[place : place + len(inside)] = fold(title, inside, "rbp-more")
 
 
-def set_said(doctree, cells):
+def set_said(pairs):
     """Set the formulas in what a run said, in tables of claims (they link to pages), in heads of all tables."""
-    for _, bundle in shown(doctree, cells):
+    for _, bundle in pairs:
         for part in set_math(bundle).findall(nodes.raw):
             if '<table class="rbp-table"' in (text := part.astext()):
                 part.rawsource = text = (set_html if NAMED.search(text) else set_table)(text)
                 part[:] = [nodes.Text(text)]
 
 
-def lift_answer(doctree, cells):
+def lift_answer(pairs):
     """Take what the run said under a name out of its place."""
     found = []
-    for output, bundle in shown(doctree, cells):
+    for output, bundle in pairs:
         if output.get("metadata", {}).get("rbp", "slide") != "slide":  # said for a slide, it stays in its place
             found.append(bundle)
             bundle.parent.remove(bundle)
