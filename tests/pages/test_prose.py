@@ -79,7 +79,7 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_the_rest_
     head, first, second = rows(text)
     assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
     plain = [re.sub("<[^>]+>", "", cell) for cell in first]
-    assert plain[0] == "✓ ok" and plain[3] == "other text [0.250, 0.750]other sizes [0, 0.900]"
+    assert plain[0] == "✓ ok" and plain[3] == "other\u00a0text [0.250, 0.750]other\u00a0sizes [0, 0.900]"
     assert plain[5] == "&lt; 0.001"
     assert re.sub("<[^>]+>", "", second[0]) == "! few hits" and "In every row: k 1." in text
     csv = json.loads(html.unescape(re.search(r'data-csv="([^"]*)"', text).group(1)))
@@ -92,7 +92,7 @@ def test_an_interval_that_is_not_known_is_one_dash():
     """A book once held 245 cells of '[–, –]'."""
     unknown = WIDE.assign(**{"other text: low": [np.nan, 0.5], "other text: high": [np.nan, 0.75]})
     first, second = (re.sub("<[^>]+>", "", row[3]) for row in rows(prose.table_html(unknown))[1:])
-    assert first.startswith("other sizes [") and second.startswith("other text [0.500, 0.750]other sizes [")
+    assert first.startswith("other\u00a0sizes [") and second.startswith("other\u00a0text [0.500, 0.750]other\u00a0sizes [")
     trained = pd.DataFrame(
         {"text: low": [np.nan], "text: high": np.nan, "and trainings: low": 0, "and trainings: high": 1}
     )
