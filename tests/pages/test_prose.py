@@ -92,7 +92,8 @@ def test_an_interval_that_is_not_known_is_one_dash():
     """A book once held 245 cells of '[–, –]'."""
     unknown = WIDE.assign(**{"other text: low": [np.nan, 0.5], "other text: high": [np.nan, 0.75]})
     first, second = (re.sub("<[^>]+>", "", row[3]) for row in rows(prose.table_html(unknown))[1:])
-    assert first.startswith("other\u00a0sizes [") and second.startswith("other\u00a0text [0.500, 0.750]other\u00a0sizes [")
+    assert first.startswith("other\u00a0sizes [")
+    assert second.startswith("other\u00a0text [0.500, 0.750]other\u00a0sizes [")
     trained = pd.DataFrame(
         {"text: low": [np.nan], "text: high": np.nan, "and trainings: low": 0, "and trainings: high": 1}
     )
