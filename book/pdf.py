@@ -1,5 +1,5 @@
 """`make pdf`: the book as one page of HTML, printed by Chromium with page numbers; folds are open but the code's,
-which stands in the notebooks, and those of slides, whose figures stand on their pages."""
+which stands in the notebooks, those of slides, whose figures stand on their pages, and digests of rank tables."""
 
 import re
 import shutil
@@ -18,7 +18,8 @@ PRINTED = """<style>
 html { font-size: 11px !important; }
 .bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header, .bd-header-article, .bd-footer, .prev-next-footer,
 .header-article, .toggle-button, .copybtn, #pst-back-to-top, #pst-scroll-pixel-helper, details.hide > summary,
-.rbp-families, .rbp-csv, .rbp-code, .headerlink, .skip-link, details.rbp-fold:has(> img.rbp-figure) {
+.rbp-families, .rbp-csv, .rbp-code, .headerlink, .skip-link, details.rbp-fold:has(> img.rbp-figure),
+.rbp-made :is(dt, dd):last-of-type {
   display: none !important; }
 .bd-main, .bd-content, .bd-article-container, .bd-container__inner {
   display: block !important; max-width: 100% !important; }
@@ -26,7 +27,7 @@ html { font-size: 11px !important; }
   height: auto !important; display: block !important; }
 span[id^="document-"] + section { break-before: page; }
 img, svg, table, figure { max-width: 100% !important; }
-img, svg, figure, pre { break-inside: avoid; }
+img, svg, figure, pre, summary { break-inside: avoid; }
 h1, h2, h3, summary, caption { break-after: avoid; }
 p.rbp-caption { break-before: avoid; }
 table { font-size: 0.8rem !important; }

@@ -16,6 +16,7 @@ PAGE = (
     '<div class="rbp-move" data-spec="{}"><noscript><img alt="still" src="../../_images/a.svg"></noscript></div>'
     '<details class="rbp-fold"><summary>More: all panels</summary>'
     '<img class="rbp-figure" style="display: block; height: 240mm" alt="on its own page"></details>'
+    f'<dl class="rbp-made"><dt>Date</dt><dd>today</dd><dt>Rank tables</dt><dd>{"a digest<br>" * 200}</dd></dl>'
     '<span id="document-book/two"></span><section><h2>Two</h2></section></body></html>'
 )
 
