@@ -13,6 +13,7 @@ from rbpmath import aloud
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 MOVING = 'class="rbp-move"'
+FORMULA = re.compile(r'\(?<span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
 CHECK = re.compile(r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?")
 
 
@@ -219,9 +220,11 @@ def own_ids(app, doctree):
 
 
 def set_spaces(app, pagename, templatename, context, doctree):
-    """Put the space before its link, as sphinx-exercise begins the link of a solution with it."""
+    """Put the space before the link of a solution, which sphinx-exercise begins with it; end no line behind a formula
+    that has a sign behind it."""
     if "body" in context:
-        context["body"] = re.sub(r"(?<=Solution to)(<a [^>]*>) ", r" \1", context["body"])
+        body = re.sub(r"(?<=Solution to)(<a [^>]*>) ", r" \1", context["body"])
+        context["body"] = FORMULA.sub(r'<span class="rbp-whole">\g<0></span>', body)
 
 
 def setup(app):

@@ -43,7 +43,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "KL": "KL",
     "R²": "R²",
 } | dict.fromkeys(ALONE, "(?!)")
-PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\sum": "sum of ", r"\,": " "}
+PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\mu": "μ", r"\sigma": "σ", r"\sum": "sum of ", r"\,": " "}
 CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?|<span class="rbp-basis">)([^<]+)(?=</)')
 HEAD = re.compile(r'(<th scope="col")>([^<]+)(?=</th>)')
 UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)

@@ -58,6 +58,8 @@ Read {run-page}`How sure? <02_x#how-sure>` and {run-page}`Nothing <03_y>` and {r
 <ul><li><em>A claim</em>: <span class="rbp-basis">exact sums</span>; more</li></ul>
 
 <p>Solution to<a href="#x"> Exercise 1</a></p>
+
+It ends at $|V|$, or (at $k$).
 """
 
 
@@ -132,6 +134,19 @@ def test_the_head_of_a_column_shows_the_meaning_of_its_word(built):
 
 def test_the_space_before_a_link_is_no_part_of_it(built):
     assert 'Solution to <a href="#x">Exercise 1</a>' in built[0]["page"]
+
+
+def test_no_line_ends_between_a_formula_and_the_sign_behind_it(built):
+    kept = re.findall(r'<span class="rbp-whole">(.*?)</span>(.*?)</span>', built[0]["page"])
+    assert [(re.sub("<.*?>", "", formula), sign) for formula, sign in kept] == [(r"\(|V|\)", ","), (r"\(k\)", ").")]
+
+
+def test_every_formula_of_the_glossary_is_told_without_tex(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    from rbpterms import plain
+
+    formulas = re.findall(r"\$[^$]+\$", GLOSSARY)
+    assert len(formulas) > 20 and not [f for f in formulas if re.search(r"[\\{}$]", plain(f))]
 
 
 def test_the_link_carries_the_meaning_in_words(built):
