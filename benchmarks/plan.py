@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from benchmarks.ranks import write_result
+from benchmarks.report import fill
 from rbplib.ranks.stored import read_ranks
 from rbplib.settings import known
 
@@ -65,6 +66,7 @@ def main(argv=None):
         rows.append({"family": family, "planned": planned, "taken": taken})
         print(table(rows[-1:]).splitlines()[-1], flush=True)
     write_result("plan", table(rows))
+    fill("plan", table(rows))
     return 0
 
 
