@@ -198,11 +198,10 @@ def draw_noise_line(ax):
 
 def draw_expected(ax, x, measured, low, high, label=None, wide=None, **style):
     """A measured curve, and a grey band for what it would be if a law held exactly; wide: a second, paler one."""
+    look = {"color": GREY, "linewidth": 0}
     if wide is not None and np.isfinite(wide).any():
-        ax.fill_between(
-            x, *wide, color=GREY, alpha=0.15, linewidth=0, label="exact law, noise of sources and trainings"
-        )
-    ax.fill_between(x, low, high, color=GREY, alpha=0.4, linewidth=0, label="exact law, noise of sources")
+        ax.fill_between(x, *wide, alpha=0.15, label="exact law, noise of sources and trainings", **look)
+    ax.fill_between(x, low, high, alpha=0.4, label="exact law, noise of sources", **look)
     ax.plot(x, measured, label=label, markersize=4, **style)
     return ax
 
