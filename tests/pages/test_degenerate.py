@@ -7,6 +7,7 @@ from functools import cache, partial
 import pytest
 
 from rbplib.pages import grid_tables, published_cases
+from rbplib.ranks import exchange
 from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
 from tests.pagerunner import run_page, words
@@ -34,10 +35,12 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def published_once():
-    """What page 13 computes of published tables, whatever its families are: once for all runs, the grid at k = 1."""
+    """What pages compute of published tables and read of counts, whatever their families are: once for all runs, the
+    grid at k = 1."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grid_tables, "grid_numbers", cache(partial(grid_tables.grid_numbers, ks=(1,))))
         patch.setattr(published_cases, "published_numbers", cache(published_cases.published_numbers))
+        patch.setattr(exchange, "read_counts", cache(exchange.read_counts))
         yield
 
 
