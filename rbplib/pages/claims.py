@@ -147,9 +147,7 @@ def judge(page, **evidence):
     the cases is about, is passed over. A claim that says {k} takes a line for each.
     """
     rules = [r for r in all_claims().values() if page in r.pages and (r.of in evidence or not r.of)]
-    leads = {
-        r.of: r.name for r in reversed(rules)
-    }.values()  # the first of each kind leads: a page shows a few at its top
+    leads = {r.of: r.name for r in reversed(rules)}.values()  # the first of each kind: a page shows a few at its top
     parts = [p for r in rules for p in ([replace(r, k=k) for k in r.ks] if "{k}" in r.claim else [r])]
     parts.sort(key=lambda p: (all_claims()[p.name].ks.index(p.k) if "{k}" in p.claim else 0, p.name not in leads))
     told = [judged(part, evidence.get(part.of, []), short=True) for part in parts]
