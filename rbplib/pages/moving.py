@@ -125,9 +125,11 @@ def explorer(curves, tables, seed=42, floor=False):
     hollow = alt.when(out).then(alt.value(0)).otherwise(alt.value(1))
     points = chosen.mark_point(filled=True, size=110, opacity=1, color=BLUE, stroke=BLUE, strokeWidth=2)
     points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips).add_params(out)
+    left = chosen.transform_filter(~out).transform_aggregate(n="count()", groupby=["models"])
+    few = said(left.transform_filter("datum.n < 3 && datum.models > 2"), 3, alt.value("Too few are left for a line."))
     none = lacking(rows, asked, 3, "Fewer than three models have a loss here.")
     drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
-    return alt.layer(drawn, points, law_text(line, floor), none).add_params(*knobs)
+    return alt.layer(drawn, points, law_text(line, floor), few, none).add_params(*knobs)
 
 
 def fitted(chart):
