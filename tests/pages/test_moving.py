@@ -102,6 +102,8 @@ def test_too_few_models_are_a_sentence_and_too_few_sources_are_said(curve):
     assert any("other text: too few sources" in x for x in labels(spec, size="all"))
     left = labels(spec, out=[{"model": f"m{i}"} for i in range(5)])
     assert not any("α = " in x for x in left) and "Leave out m0" in left
+    few = "Too few are left for a line."
+    assert few in words_of(spec, out=[{"model": f"m{i}"} for i in range(5)]) and few not in words_of(spec)
 
 
 def test_where_no_models_have_a_loss_the_explorer_says_so(curve):
