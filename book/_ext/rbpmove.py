@@ -14,7 +14,8 @@ from rbpteach import MOVING, RunFigure, executed, numbered
 
 SCRIPT = "vendor/vega.js"
 SPEC = re.compile(
-    r'<figcaption>(?:(?!</figcaption>).)*</figcaption><script type="application/json">(?P<spec>.*?)</script>', re.S
+    r'<figcaption>(?P<words>(?:(?!</figcaption>).)*)</figcaption><script type="application/json">(?P<spec>.*?)</script>',
+    re.S,
 )
 WIDE = 640  # pixels
 TAG, SPARED = re.compile(r"<[^>]*>"), re.compile(r"(\.\d\d)\d+")  # digits below a hundredth of a pixel
@@ -33,7 +34,8 @@ def load(app, pagename, templatename, context, doctree):
         picture, told = still(spec), html.escape(first_set(spec.get("params", ())))
         name = f"still-{sha256(picture.encode()).hexdigest()[:16]}.svg"
         (folder / name).write_text(picture, encoding="utf-8")
-        image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="The figure as it first looks.">'
+        words = html.escape(html.unescape(TAG.sub("", match["words"])))
+        image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{words}">'
         return f"<noscript>{image}<p>{told}</p></noscript>{match[0]}"
 
     context["body"] = SPEC.sub(with_still, context["body"])

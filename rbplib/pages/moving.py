@@ -149,7 +149,7 @@ def law_text(line, floor):
     """Exponent, R² and both intervals above the figure, from the rows of `fitted`."""
     shared = ["n", "models", "least", "slope", "r2", "sxx", "syy"]
     t = stats.t.ppf(0.975, np.arange(1, 60)).round(4).tolist()
-    told = "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.4f') + ' · ' + datum.n + ' of '"
+    told = "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.3f') + ' · ' + datum.n + ' of '"
     told += " + datum.models + ' models'" + ", 'floor E = ' + format(floor * datum.least, '.3r') + ' nats'" * floor
     ends = "format(-datum.slope - {0}, '.3r') + ' to ' + format({0} - datum.slope, '.3r')"
     told += f", '95%, other text: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few sources')"

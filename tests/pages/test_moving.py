@@ -76,7 +76,7 @@ def test_the_law_in_the_browser_is_the_librarys(explored, curve, k):
     law = fit(curve.loss(k), n_bootstrap=2000)
     alpha, r2, sources, scatter = law_told(explored, k=k)
     assert alpha == pytest.approx(-np.polyfit(np.log(curve.S), law.y, 1)[0], rel=6e-3)
-    assert r2 == pytest.approx(law.r2, abs=6e-5)
+    assert r2 == pytest.approx(law.r2, abs=6e-4)
     assert scatter == pytest.approx(law.ci_models, rel=6e-3)
     assert sources == pytest.approx(law.ci_tokens, abs=0.15 * np.ptp(law.ci_tokens))
 
@@ -230,7 +230,7 @@ def test_another_page_shows_a_runs_moving_figure_or_its_still_one(extension, tmp
     Sphinx(tmp_path, None, out, out / "trees", "html", config, None, None, parallel=0).build()
     page = (out / "book" / "page.html").read_text(encoding="utf-8")
     (figure,) = re.findall(r'13_x.*<figure class="rbp-move">(.*?)</figure>.*14_y', page, re.S)
-    pattern = r'<noscript><img class="rbp-figure" src="../(_images/.*?)" alt="[^"]+"><p>(.*?)</p></noscript>'
+    pattern = r'<noscript><img class="rbp-figure" src="../(_images/.*?)" alt="What to see."><p>(.*?)</p></noscript>'
     (picture, told), spec = re.search(pattern, figure).groups(), json.loads(re.search('json">(.*?)</script', figure)[1])
     assert told.endswith("as it first looks.") and spec["height"] == 170
     assert "k = 1" in re.findall(r">([^<>]+)</t", (out / picture).read_text(encoding="utf-8"))
