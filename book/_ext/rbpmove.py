@@ -14,7 +14,8 @@ from rbpteach import MOVING, RunFigure, executed, numbered
 
 SCRIPT = "vendor/vega.js"
 SPEC = re.compile(
-    r'<figcaption>(?P<words>(?:(?!</figcaption>).)*)</figcaption><script type="application/json">(?P<spec>.*?)</script>',
+    r"<figcaption>(?P<words>(?:(?!</figcaption>).)*)</figcaption>"
+    r'<script type="application/json">(?P<spec>.*?)</script>',
     re.S,
 )
 WIDE = 640  # pixels

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from rbplib.distributions.candidates import PAPER
-from rbplib.distributions.contest import FOLDS, scored_sources, table_contest
+from rbplib.distributions.contest import FOLDS, contains, scored_sources, table_contest
 from rbplib.distributions.lognormal_fit import predicted_ratios
 from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
 from rbplib.laws.families import bend_weights, contrasts, exponent_difference, pooled
@@ -168,15 +168,15 @@ def exponent_pair(frame, gap):
 
 
 def contested(result, fits):
-    """The paper's lognormal in the contest of laws on one rank table."""
-    place = result.place(PAPER)
+    """The paper's lognormal in the contest of laws on one rank table; no lead where it is Zipf's law."""
+    place, same = result.place(PAPER), contains(fits["zipf"], fits[PAPER])
     return SimpleNamespace(
         result=result,
         place=place + 1,
         laws=len(fits),
         behind=result.loss[place],
-        zipf_lead=result.loss[result.place("zipf")] - result.loss[place],
-        interval=result.lead(PAPER, "zipf"),
+        zipf_lead=0.0 if same else result.loss[result.place("zipf")] - result.loss[place],
+        interval=np.zeros(2) if same else result.lead(PAPER, "zipf"),
         misfit=fits[PAPER].max_drbp,
         best_misfit=fits[result.best].max_drbp,
         titles=[fits[name].title for name in result.candidates],

@@ -101,7 +101,7 @@ def planted_kinds():
     """One case of each kind that `evidence` makes, from stand-ins."""
     law = SimpleNamespace(k=1, r2=0.5, alpha=0.1, ci_tokens=(0.05, 0.15), ci_trainings=(0.02, 0.18), corpus="docs")
     vars(law).update(noise_p=0.5, explained_by="sources", worst_residual=0.02)
-    fit = SimpleNamespace(max_drbp=0.1, title="a law")
+    fit = SimpleNamespace(name="zipf", max_drbp=0.1, title="a law", n_tokens=1000, pmf=np.array([0.5, 0.1, 0.4]))
     order = ("zipf", "lognormal")
     result = SimpleNamespace(place=order.index, loss=np.array([0.0, 0.1]), best="zipf", candidates=order)
     result.lead = lambda first, second: (-0.1, 0.1)
@@ -382,6 +382,19 @@ def test_a_lead_over_zipf_within_the_noise_of_the_text_does_not_hold():
     told = {(0.005, 0.015): True, (-0.005, 0.025): False, (-1e-5, 1e-5): False, (-0.02, -0.01): False}
     cases = [SimpleNamespace(zipf_lead=0.01, interval=ends) for ends in told]
     assert [claims.holds(RULES["lognormal_over_zipf"].holds, case) for case in cases] == [*told.values()]
+
+
+def test_where_the_lognormal_is_zipfs_law_what_rounding_leaves_is_no_lead():
+    """A lead of 1e-10 nats with the interval [8.8e-12, 2.1e-10] was once a case that held."""
+    ranks, order = np.arange(1, 1001), ("lognormal", "zipf")
+    zipf = np.exp(-1.1 * np.log(ranks))
+    bent = zipf * np.exp(-0.1 * np.log(ranks) ** 2)
+    result = SimpleNamespace(place=order.index, loss=np.array([0.0, 1e-10]), best="lognormal", candidates=order)
+    result.lead = lambda first, second: np.array([8.8e-12, 2.1e-10])
+    for pmf, held in ((zipf, False), (bent, True)):
+        fit = SimpleNamespace(name="zipf", max_drbp=0.1, title="a law", n_tokens=100_000, pmf=pmf / pmf.sum())
+        case = evidence.contested(result, {"zipf": fit, "lognormal": fit})
+        assert claims.holds(RULES["lognormal_over_zipf"].holds, case) is held and (case.zipf_lead > 0) == held
 
 
 def test_a_page_without_a_case_says_so(monkeypatch):
