@@ -50,11 +50,12 @@ def sure(app, page, cells):
             verdict = f", {html.escape(rule['proved'])}" if rule.get("proved") else ""
             told = f' (basis of the verdict: <span class="rbp-basis">{html.escape(rule["basis"])}</span>{verdict})'
             told += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
-            alike.setdefault(others, {}).setdefault(told, []).append(f"<em>{math_html(claim)}</em>")
+            alike.setdefault(others, {}).setdefault(told, []).append(f"<strong>{math_html(claim)}</strong>")
     items = ""
     for others, found in alike.items():
-        said = " ".join(f"{', and '.join(claims)}{told}." for told, claims in found.items())
-        items += f"<li>{said} See also {others}.</li>" if others else f"<li>{said}</li>"
+        for told, (first, *more) in found.items():
+            items += f"<li>{first}{told}.{f' See also {others}.' * bool(others)}</li>"
+            items += "".join(f"<li>{name}: as for the claim above.</li>" for name in more)
     text = f"<ul>{items}</ul>"
     if len(judged) > MOST:
         text = (

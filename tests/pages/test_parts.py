@@ -244,9 +244,10 @@ def test_circumstances_of_another_run_are_not_said(built):
 
 
 def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbours(page):
-    said = page.split("<li><em>At k")[1].split("</ul>")[0]
-    words = "= 1, 10 RBP1 &lt;holds&gt;, and Claims alike (basis of the verdict: measured); what would change it: more"
+    said = page.split("<li><strong>At k")[1].split("</ul>")[0]
+    words = "= 1, 10 RBP1 &lt;holds&gt; (basis of the verdict: measured); what would change it: more sizes. See also"
     assert words in text(said) and "Another" not in said
+    assert said.endswith("<li><strong>Claims alike</strong>: as for the claim above.</li>")  # an item of its own
     assert said.count("more sizes") == said.count("See also") == 1  # what two claims share stands once
     assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
     assert "data-page" not in page
