@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from rbplib.distributions.fit import RankDistribution
 from rbplib.laws import joint, uncertainty
@@ -292,6 +293,18 @@ def test_every_reference_is_cited_where_it_is_used():
     pages = [*ROOT.glob("book/*.md"), *ROOT.glob("book/derivations/*.md"), *ROOT.glob("notebooks/*.md")]
     cited = re.findall(r"\{cite:[pt]\}`([\w,]+)`", "\n".join(p.read_text(encoding="utf-8") for p in pages))
     assert set(keys) == {key for group in cited for key in group.split(",")} and len(keys) == len(set(keys))
+
+
+def test_arxiv_numbers_are_fields_that_the_style_links_and_papers_stand_with_their_addresses():
+    """The built book once had two links out, and none to the paper or its authors' repository."""
+    bib = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    assert len(re.findall(r"^ *eprint *= \{\d{4}\.\d{5}\},$", bib, re.M)) == bib.count("arXiv preprint") >= 20
+    assert not re.search(r"arXiv[: ]*\d", bib)
+    repository = re.search(r"authors' public repository \((.+?)\)", (ROOT / "published" / "README.md").read_text())[1]
+    paper = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["preferred-citation"]["url"]
+    for page in ("book/references.md", "notebooks/18_authors_figures.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert f"](https://github.com/{repository})" in text and f"]({paper})" in text, page
 
 
 def test_letters_of_a_title_that_are_never_small_are_kept_large():
