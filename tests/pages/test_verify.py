@@ -313,5 +313,7 @@ def test_the_page_names_what_is_not_reproduced(place, capsys):
     )
     assert "1 are not reproduced" in said and "at most 0.9" in said
     assert "Only in this run, and so nothing to reproduce: 1," in said and "numbers that the book does not have" in said
+    assert "1 not reproduced: neither equal nor within what is allowed; 1 only in this run, and so nothing to" in said
+    assert "r2 of laws family other" in " ".join(said.split())  # in one cell that wraps: six were wider than the page
     html = "".join(str(o.get("data", {})) for c in page.cells if c.cell_type == "code" for o in c.outputs)
     assert f'data-page="{PAGE}"' in html.replace("&#95;", "_").replace("&#47;", "/") and "<b>mixed" not in html
