@@ -94,10 +94,9 @@ def run_page(name):
     InteractiveShell.instance()
     cells = [c for c in nbformat.read(Path("notebooks") / f"{name}.ipynb", 4).cells if c.cell_type == "code"]
     names = {"__name__": "__main__"}
-    for line in (
-        line for c in cells for line in ast.parse(c.source).body if isinstance(line, ast.Import | ast.ImportFrom)
-    ):
-        exec(ast.unparse(line), names)
+    for line in (line for cell in cells for line in ast.parse(cell.source).body):
+        if isinstance(line, ast.Import | ast.ImportFrom):
+            exec(ast.unparse(line), names)
     imported = peak()
     for cell in cells:
         exec(cell.source, names)
@@ -120,10 +119,8 @@ CHILDREN = {"tables": write_family, "page": run_page, "measure": run_measure}
 def child(what, *about, **places):
     """(MB of what a process takes above its imports, seconds)."""
     start = time.perf_counter()
-    command, alone = (
-        [sys.executable, "-m", "benchmarks.memory", "--child", what, *map(str, about)],
-        {"OMP_NUM_THREADS": "1"},
-    )
+    command = [sys.executable, "-m", "benchmarks.memory", "--child", what, *map(str, about)]
+    alone = {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | alone | places)
     return json.loads(done.stdout.splitlines()[-1]), time.perf_counter() - start
 
@@ -136,10 +133,8 @@ def rows_of(times, tokens, models):
         family = {"RBP_ROOT": folder, "RBP_RESULTS": f"{folder}/results"}
         for page in PAGES:
             yield page, *child("page", page, **family)
-        yield (
-            "measuring",
-            *child("measure", write_text(Path(folder) / "text", times * tokens), RBP_RESULTS=f"{folder}/measured"),
-        )
+        corpus = write_text(Path(folder) / "text", times * tokens)
+        yield "measuring", *child("measure", corpus, RBP_RESULTS=f"{folder}/measured")
 
 
 def table(found, models, tokens):
