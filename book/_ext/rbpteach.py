@@ -43,8 +43,8 @@ class Check(SphinxRole):
 class RunFigure(SphinxDirective):
     """{run-figure} PAGE WORDS: the figure of the default family's executed page whose description has these words.
 
-    With :first: its first panel alone, the whole in a fold. A sentence stands in its place where the page was not run,
-    or has no such figure.
+    With :first: its first row of panels, the whole in a fold where there are more. A sentence stands in its place where
+    the page was not run, or has no such figure.
     """
 
     required_arguments = 2
@@ -60,9 +60,9 @@ class RunFigure(SphinxDirective):
         if getattr(self.env.app.builder, "format", "") != "html":
             return [nodes.paragraph("", alt)]
         shown = self.image(data, alt)
-        if "first" in self.options and (part := first_panel(data)):
+        if "first" in self.options and (part := first_row(data)):
             fold = f'<details class="rbp-fold"><summary>More: all panels</summary>{shown}</details>'
-            shown = self.image(part, f"The first panel of: {alt}") + fold
+            shown = self.image(part, f"The first row of: {alt}") + fold
         return [nodes.raw("", shown, format="html"), self.source(place, at)]
 
     def source(self, place, at):
@@ -119,8 +119,8 @@ BOX = re.compile(rf"\s*M ?{NUMBERS}\s*L ?{NUMBERS}\s*L ?{NUMBERS}\s*L ?{NUMBERS}
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def first_panel(svg):
-    """The first of a figure's panels, enlarged, with what stands above and below all; empty where it is the only one.
+def first_row(svg):
+    """The first row of a figure's panels, with what stands above and below all; empty where it is the only one.
 
     A panel is a group that begins with the frame of its axes, as matplotlib draws it.
     """
@@ -130,26 +130,21 @@ def first_panel(svg):
     (figure,) = tree.findall(f"{SVG}g")
     groups = [(group, next(group.iter(f"{SVG}path"), None)) for group in list(figure)[1:]]
     frames = {group: BOX.fullmatch(path.get("d", "")) for group, path in groups if path is not None}
-    corners = {group: [float(x) for x in box.groups()] for group, box in frames.items() if box}
-    if len(corners) < 2:
+    bottoms = {group: float(box[2]) for group, box in frames.items() if box}
+    bottom = min(bottoms.values(), default=0)
+    below = [group for group, at in bottoms.items() if at > bottom + 1]
+    if not below:
         return ""
-    (first, (_, bottom, right, _, _, top, *_)), *rest = corners.items()
-    below = min((c[5] - 18 for _, c in rest if c[5] > bottom), default=bottom + 36)
     width, height = (float(x) for x in tree.get("viewBox").split()[2:])
-    right, below = right + 9, min(below, bottom + 36)
-    scale = min(width / right, max(1, 0.62 * width / (below - top + 17)))
-    others = {group: tops for group, _ in groups if group not in corners and (tops := heights(group))}
-    start = max((max(tops) + 8 for tops in others.values() if max(tops) < top), default=0)
-    lift = start - scale * (top - 17)
-    first.set("transform", f"translate({(width - scale * right) / 2:.1f} {lift:.1f}) scale({scale:.2f})")
-    end = start + scale * (below - top + 17)
+    end = min(float(frames[group][6]) for group in below) - 18  # where the titles of the next row begin
+    for group in below:
+        figure.remove(group)
+        figure.extend(list(group.iter(f"{SVG}defs")))  # letters and marks are drawn once and used everywhere
+    others = {group: tops for group, _ in groups if group not in bottoms and (tops := heights(group))}
     for group, tops in others.items():
         if min(tops) > bottom:
             group.set("transform", f"translate(0 {end - min(tops) + 14:.1f})")
             end += max(tops) - min(tops) + 20
-    for group, _ in rest:
-        figure.remove(group)
-        figure.extend(list(group.iter(f"{SVG}defs")))  # letters and marks are drawn once and used everywhere
     figure[0].set("transform", f"scale(1 {end / height:.3f})")
     tree.set("viewBox", f"0 0 {width} {end:.1f}")
     tree.set("height", f"{end:.1f}pt")

@@ -167,13 +167,19 @@
       button.textContent = on ? "End" : "Show as slides";
       if (on) show(at);
       else told.textContent = "";
+      (on ? deck : button).focus(); // on the button the space key would end the show
     }
+    deck.tabIndex = -1;
     button.addEventListener("click", () => turn(!document.documentElement.classList.contains("rbp-presenting")));
     document.addEventListener("keydown", (event) => {
       if (!document.documentElement.classList.contains("rbp-presenting")) return;
-      const by = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
+      if (event.ctrlKey || event.altKey || event.metaKey) return; // the browser's own
+      const space = event.target.closest?.("button, summary, input") ? at : at + (event.shiftKey ? -1 : 1);
+      const to = { ArrowRight: at + 1, PageDown: at + 1, ArrowLeft: at - 1, PageUp: at - 1, Home: 0, End: all.length - 1, " ": space }[event.key];
       if (event.key === "Escape") turn(false);
-      if (by) { event.preventDefault(); show(at + by); }
+      if (to === undefined || (event.key === " " && to === at)) return; // what has the focus is pressed
+      event.preventDefault();
+      show(to);
     });
   }
 

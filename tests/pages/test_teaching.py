@@ -19,6 +19,7 @@ from rbplib.laws import joint, uncertainty
 from rbplib.pages import claims, reference
 from rbplib.pages.law_tables import BEYOND
 from rbplib.pages.rules import all_claims
+from tests import browser
 
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
@@ -64,18 +65,18 @@ It ends at $|V|$, or (at $k$).
 """
 
 
-def panels():
-    """A figure of three panels with a legend below them, as the book draws it: its SVG."""
+def panels(rows=2):
+    """A figure of rows of three panels with a legend below them, as the book draws it: its SVG."""
     from matplotlib import pyplot as plt
 
     from rbplib.pages import figures, style
 
     style.use()
-    fig, axes = plt.subplots(1, 3, sharey=True)
-    for ax, name in zip(axes, ("first", "second", "third"), strict=True):
+    fig, axes = plt.subplots(rows, 3, sharey=True, squeeze=False)
+    for ax, name in zip(axes.flat, ("first", "second", "third") * rows, strict=True):
         ax.plot([1, 2], [3, 4], marker="o", label="a long word")
         ax.set(title=name, xlabel=f"size of the {name}")
-    figures.legend_below(fig, axes[0])
+    figures.legend_below(fig, axes[0, 0])
     return figures.svg_of(fig)
 
 
@@ -180,17 +181,60 @@ def test_a_figure_of_a_run_is_shown_and_a_lacking_one_is_said(built):
     assert "without this figure of the page 02_x" in pages["page"] and "of the page 03_y" in pages["page"]
 
 
-def test_the_first_panel_stands_alone_with_the_legend_and_the_whole_is_folded(built):
+def test_the_first_row_of_panels_is_shown_with_the_legend_and_the_whole_is_folded(built):
     pages, _, out = built
     first, whole = re.findall(r'<img class="rbp-figure" src="([^"]+)" alt="[^"]*a square">', pages["page"])
     assert pages["page"].index(first) < pages["page"].index("More: all panels") < pages["page"].index(whole)
     first, whole = ((out / "book" / place).read_text() for place in (first, whole))
     frame = re.compile(r'd="M [\d.]+ [\d.]+L[\d.]+ [\d.]+L[\d.]+ [\d.]+L[\d.]+ [\d.]+z\s*" style="fill: #ffffff')
-    assert len(frame.findall(whole)) == 4 and len(frame.findall(first)) == 2  # the paper behind all, and each panel
+    assert len(frame.findall(whole)) == 7 and len(frame.findall(first)) == 4  # the paper behind all, and each panel
     used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', first))
     assert {a or b for a, b in used} <= set(re.findall(r' id="([^"]+)"', first))
     width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', first).groups()
     assert float(height) < float(width)
+
+
+def test_of_one_row_of_panels_none_is_left_out(monkeypatch):
+    """A slide once said something of k = 10 above the panel of k = 1 alone."""
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    from rbpteach import first_row
+
+    assert first_row(panels(rows=1)) == "" != first_row(panels(rows=2))
+
+
+DECK = """<!doctype html><html lang="en"><title>x</title><link rel="stylesheet" href="{0}.css">
+<script src="{0}.js"></script>
+<article><section><h1>Slides</h1><div class="rbp-deck"></div><section><h2>1</h2></section>
+<section><h2>2</h2><details><summary>More</summary></details></section><section><h2>3</h2></section></section></article>
+"""
+
+
+def test_the_keys_of_slides_turn_them_and_the_focus_comes_back(tmp_path):
+    """The space key once ended the show, as the focus stayed on the button."""
+    if not all(browser.find()):
+        pytest.skip("there is no Chromium with its driver to show slides")
+    from selenium.webdriver.common.keys import Keys
+
+    (tmp_path / "deck.html").write_text(DECK.format((ROOT / "book" / "_static" / "rbp").as_uri()))
+    driver = browser.open_browser()
+    try:
+        driver.get((tmp_path / "deck.html").as_uri())
+        driver.find_element("css selector", ".rbp-deck button").click()
+        assert driver.find_element("tag name", "h1").is_displayed()
+        shown = []
+        for key in (Keys.SPACE, Keys.HOME, Keys.END, Keys.ARROW_LEFT):
+            driver.switch_to.active_element.send_keys(key)
+            (now,) = [s for s in driver.find_elements("css selector", "section section") if s.is_displayed()]
+            shown.append(now.text.split()[0])
+        driver.find_element("tag name", "summary").send_keys(Keys.SPACE)  # a fold opens, and the slide stays
+        opened = driver.execute_script(
+            "return document.querySelector('details').open && document.activeElement.tagName"
+        )
+        driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+        assert driver.switch_to.active_element.text == "Show as slides" and opened == "SUMMARY"
+        assert shown == ["2", "1", "3", "2"] and not driver.find_elements("css selector", ".rbp-presenting")
+    finally:
+        driver.quit()
 
 
 def test_a_link_to_a_page_of_a_run_is_words_where_it_was_not_run(built):
