@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from myst_nb import sphinx_
+from pybtex.plugin import find_plugin, register_plugin
+from sphinx import events
 from sphinx.search.en import SearchEnglish
 from sphinx.util.fileutil import copy_asset, copy_asset_file
 
@@ -64,9 +66,40 @@ def highlight_once(app):
     app.builder.highlighter.highlight_block = known
 
 
+def make_contents_once(app):
+    """Give templates `kept(make)`, which makes the contents beside a page once: for itself if they lead to it, else for
+    all pages of its folder, as those of families are."""
+    made = {}
+
+    def give(app, pagename, templatename, context, doctree):
+        place = pagename if pagename in app.builder.relations else pagename.rpartition("/")[0]
+
+        def kept(make):
+            def known(**how):
+                key = place, repr(how)
+                if key not in made:
+                    made[key] = str(make(**how))
+                return made[key]
+
+            return known
+
+        context["kept"] = kept
+
+    app.connect("html-page-context", give, priority=400)  # the theme tries its templates at 500
+
+
+def find_backends_once():
+    """Tell pybtex its own backends: it looks through all installed packages for them at every citation."""
+    for name in ("docutils", "plaintext"):
+        register_plugin("pybtex.backends", name, find_plugin("pybtex.backends", name), force=True)
+
+
 def setup(app):
     gc.set_threshold(100_000, 50, 50)  # pages are trees of small parts, and looking through them for rubbish takes long
     sphinx_.nbformat = SimpleNamespace(writes=lambda notebook: "")  # nobody reads its copies of the notebooks
+    events.repr = lambda values: ""  # shadows what writes each page out for a message of debugging, shown or not
+    find_backends_once()
+    make_contents_once(app)
     for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
         app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one

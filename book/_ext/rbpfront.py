@@ -2,23 +2,22 @@
 
 import html
 import json
-import re
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from rbpmath import set_math
-from rbpteach import executed
+from rbpteach import PAGE, executed, executed_pages
 from sphinx.util.docutils import SphinxDirective
 
-PAGE = re.compile(r"book/_executed/(?!all/)(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 EVERY = "book/_executed/all/families"
 
 
 def switch(app, pagename, templatename, context, doctree):
     """Below the heading of a family's page: links to the same page of the other families."""
-    if not (here := PAGE.fullmatch(pagename)):
+    here = PAGE.fullmatch(pagename)
+    if not here or here["family"] == "all":
         return
-    found = sorted(m["family"] for m in map(PAGE.fullmatch, app.env.found_docs) if m and m["page"] == here["page"])
+    found = sorted(executed_pages(app.env)[here["page"]].keys() - {"all"})
     items = ""
     for family in found:
         place = app.builder.get_relative_uri(pagename, f"book/_executed/{family}/{here['page']}")

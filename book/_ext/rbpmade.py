@@ -21,8 +21,9 @@ def literal(text, language):
     return nodes.literal_block(text, text, language=language)
 
 
+@cache
 def kept(path):
-    """What a run kept in a file of logs/; nothing where there is none."""
+    """What a run kept in a file of logs/, read once in a build; nothing where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 

@@ -14,9 +14,8 @@ from docutils import nodes
 from rbpmade import made, raw
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprules import SURE, joined, link_to, read_yaml, said_lines, sure
-from rbpteach import MOVING
+from rbpteach import MOVING, PAGE, executed_pages
 
-PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)  # in a notebook alone its words, no link
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 LEFT = re.compile(r"<(/?)(?:a|pre|code|script|summary|button|h\d)\b")
@@ -214,10 +213,10 @@ def link_pages(app, pagename, templatename, context, doctree):
     def place(page):
         folders = ("_executed", f"_executed/{family}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
         names = [f"book/{folder}/{page}".replace("//", "/") for folder in folders]
-        names += sorted(name for name in app.env.found_docs if re.fullmatch(rf"book/_executed/[^/]+/{page}", name))
+        names += executed_pages(app.env).get(page, {}).values()
         return next((name for name in names if name in app.env.found_docs), None)
 
-    numbers = {m["page"][:2]: m["page"] for m in map(PAGE.fullmatch, app.env.found_docs) if m}
+    numbers = {page[:2]: page for page in executed_pages(app.env)}
     numbers.pop(here["page"][:2] if here else "", None)  # a page does not lead to itself
     named = {n: html.escape(app.builder.get_relative_uri(pagename, place(page))) for n, page in numbers.items()}
     context["body"] = link_numbers(NAMED.sub(link, context["body"]), named)

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,8 +13,9 @@ from docutils.parsers.rst import Directive, directives
 from rbpmath import aloud
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 MOVING = 'class="rbp-move"'
-FORMULA = re.compile(r'\(?<span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
+FORMULA = re.compile(r'(?:\(<|<)span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
 CHECK = re.compile(r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?")
 
 
@@ -96,6 +98,15 @@ def executed(env, page):
     if found:
         env.note_dependency(str(found[0]))
     return found[0] if found else None
+
+
+@lru_cache(maxsize=1)
+def executed_pages(env):
+    """{page: {family: document}} of all that were executed: looked through once, not once more on every page."""
+    found = {}
+    for match in filter(None, map(PAGE.fullmatch, sorted(env.found_docs))):
+        found.setdefault(match["page"], {})[match["family"]] = match[0]
+    return found
 
 
 def heading(place):
@@ -218,7 +229,7 @@ def set_spaces(app, pagename, templatename, context, doctree):
     """Put the space before the link of a solution, which sphinx-exercise begins with it; end no line behind a formula
     that has a sign behind it."""
     if "body" in context:
-        body = re.sub(r"(?<=Solution to)(<a [^>]*>) ", r" \1", context["body"])
+        body = re.sub(r"Solution to(<a [^>]*>) ", r"Solution to \1", context["body"])
         context["body"] = FORMULA.sub(r'<span class="rbp-whole">\g<0></span>', body)
 
 

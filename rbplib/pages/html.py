@@ -27,9 +27,9 @@ def expected_pages():
 def changed(page, made_of=None):
     """Why an executed page is not as its run left it, as a sentence, or None; made_of: what it has to say of itself."""
     try:
-        record = json.loads(text := page.read_text(encoding="utf-8"))["metadata"]["rbp"]
+        record = (said := json.loads(page.read_text(encoding="utf-8")))["metadata"]["rbp"]
         right = record["place"] == [page.parent.name, page.stem] and made_of in (None, record["made_of"])
-        if right and record["page"] == page_digest(text):
+        if right and record["page"] == page_digest(said):
             return None
         return f"{page} was changed or exchanged after it was made: remove it and run `make book`."
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -73,7 +73,7 @@ def families_page():
     for page in executed_pages():
         if (family := page.parent.name) != TOGETHER:
             found.setdefault(family, {})[page.stem] = f"[{page.stem[:2]}](../{family}/{page.name})"
-            titles[page.stem] = title_of(page).removesuffix(f" ({family})")
+            titles[page.stem] = titles.get(page.stem) or title_of(page).removesuffix(f" ({family})")
     rows = [["family", *(s[:2] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
     for family, links in found.items():
         rows.append([f"`{family}`", *(links.get(s, "–") for s in sorted(titles))])
@@ -89,7 +89,8 @@ def families_page():
 
 def family_words(name, page):
     """What a family's file says of it, under a heading of its own; that alone where there is no such file now."""
-    record, said = nbformat.read(root() / "book" / "_executed" / name / f"{page}.ipynb", 4).metadata["rbp"], ()
+    place, said = root() / "book" / "_executed" / name / f"{page}.ipynb", ()
+    record = json.loads(place.read_text(encoding="utf-8"))["metadata"]["rbp"]
     with suppress(InputError):
         family = load_family(record.get("parameters", {}).get("family", name))
         said = [shown(text) for text in (family.title, family.note) if text not in ("", family.name)]

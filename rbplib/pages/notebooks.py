@@ -115,7 +115,7 @@ def circumstances():
 def write_page(page, out, record):
     """Write an executed page with its record, its place and a digest of all that."""
     page.metadata["rbp"] = record | {"place": [out.parent.name, out.stem]}
-    page.metadata["rbp"]["page"] = page_digest(nbformat.writes(page))
+    page.metadata["rbp"]["page"] = page_digest(json.loads(nbformat.writes(page)))
     write_text(out, nbformat.writes(page) + "\n")
 
 
@@ -180,8 +180,7 @@ def cells_digest(nb):
     return digest([[c.cell_type, c.source, c.get("outputs", [])] for c in nb.cells])
 
 
-def page_digest(text):
-    """sha256 of what an executed page's file holds, but the digest that it carries itself."""
-    said = json.loads(text)
-    said["metadata"]["rbp"].pop("page", None)
-    return digest(said)
+def page_digest(said):
+    """sha256 of what the JSON of an executed page holds, but the digest that it carries itself."""
+    record = {key: value for key, value in said["metadata"]["rbp"].items() if key != "page"}
+    return digest(said | {"metadata": said["metadata"] | {"rbp": record}})

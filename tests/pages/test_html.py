@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import yaml
 from nbformat.v4 import new_markdown_cell, new_notebook
@@ -92,3 +93,50 @@ def test_every_hand_written_page_is_in_the_contents_once():
     listed = [toc["root"]] + [c["file"] for part in toc["parts"] for c in part["chapters"] if "file" in c]
     written = [p.relative_to(ROOT).with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")]
     assert sorted(listed) == sorted(p for p in written if not p.startswith("book/_"))
+
+
+def test_what_the_build_changes_in_other_libraries_is_there_to_be_changed(monkeypatch):
+    """Each is for time alone: where a library changed, the change does nothing, and has to go."""
+    import inspect
+
+    import pybtex.plugin
+    import sphinx_book_theme
+    from myst_nb import sphinx_
+    from sphinx import events
+    from sphinx.highlighting import PygmentsBridge
+
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    import rbpbook
+
+    assert re.findall(r"\brepr\(\w+", inspect.getsource(events)) == ["repr(args"]
+    assert inspect.getsource(sphinx_).count("nbformat.writes(") == 1
+    known = list(inspect.signature(PygmentsBridge.highlight_block).parameters)
+    assert known == ["self", "source", "lang", "opts", "force", "location", "kwargs"]
+    theme = Path(sphinx_book_theme.__file__).parent / "theme" / "sphinx_book_theme"
+    ours = ROOT / "book" / "_templates" / "sbt-sidebar-nav.html"
+    assert ours.name in (theme / "theme.conf").read_text()
+    assert "generate_toctree_html(" in (theme / "components" / ours.name).read_text()
+    rbpbook.find_backends_once()
+    monkeypatch.setattr(pybtex.plugin, "entry_points", None)
+    assert pybtex.plugin.find_plugin("pybtex.backends", "docutils").__name__ == "Backend"
+
+
+def test_contents_are_made_once_for_pages_that_they_do_not_lead_to(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    import rbpbook
+
+    handlers, made = [], []
+    app = SimpleNamespace(builder=SimpleNamespace(relations={"a/1": (), "a/2": ()}))
+    app.connect = lambda event, handler, priority: handlers.append(handler)
+    rbpbook.make_contents_once(app)
+    for page in ("a/1", "a/1", "a/2", "a/3", "a/4", "b/3", "b/4", "b/4"):
+        handlers[0](app, page, "page.html", context := {}, None)
+
+        def make(page=page, **how):
+            made.append((page, *how.values()))
+            return page
+
+        shown = context["kept"](make)(depth=1)
+        assert shown == (page if page in app.builder.relations else page[0] + "/3")
+    assert made == [(page, 1) for page in ("a/1", "a/2", "a/3", "b/3")]
+    assert context["kept"](make)(depth=2) == "b/4"

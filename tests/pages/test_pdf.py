@@ -4,6 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_links_between_pages_are_named_in_the_book_as_one_page(monkeypatch):
     names = {"book/_executed/all/09_families": "All families", f"book/_executed/{DEFAULT}/02_top1_law": "The law"}
     titles = {name: SimpleNamespace(astext=lambda title=title: title) for name, title in names.items()}
     builder = SimpleNamespace(get_relative_uri=lambda page, to: f"#document-{to}")
-    app = SimpleNamespace(env=SimpleNamespace(found_docs=set(names), titles=titles), builder=builder)
+    app = SimpleNamespace(env=Mock(found_docs=set(names), titles=titles), builder=builder)
     context = {"body": '<span data-page="02_top1_law"></span>, <span data-page="09_families"></span>'}
     link_pages(app, "intro", "page.html", context, None)
     assert re.findall('href="#document-(.*?)">(.*?)</a>', context["body"]) == [*reversed(names.items())]

@@ -314,6 +314,21 @@ def test_forms_of_words_are_of_words_that_the_glossary_has():
     assert set(OTHER_FORMS) <= set(TERMS) and len(TERMS) == len(set(TERMS))
 
 
+def test_words_are_found_as_if_each_were_tried_at_every_place(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    from rbpterms import OTHER_FORMS, OTHER_WORDS, forms
+
+    each = [(w, OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?"))) for w in TERMS]
+    each = sorted([*each, *((w, other) for other, w in OTHER_WORDS.items())], key=lambda pair: -len(pair[0]))
+    plainly = re.compile(rf"(?<![\w-])(?:{'|'.join(f'({form})' for _, form in each)})(?![\w-])")
+    texts = [GLOSSARY, *(f"{w}, {w}s; x {w.upper()} -{w} ({w}): {w}" for w in (*TERMS, *OTHER_WORDS))]
+    texts += ["families corpora Vuong's test: few misses, residual scatter runs of hits misses exponent at the pivot"]
+    pattern, words = forms(TERMS)
+    found = [[(m.span(), words[m.lastindex - 1]) for m in pattern.finditer(text)] for text in texts]
+    assert found == [[(m.span(), each[m.lastindex - 1][0]) for m in plainly.finditer(text)] for text in texts]
+    assert {word for line in found for _, word in line} == {word for word, form in each if form != "(?!)"}
+
+
 def test_slides_show_figures_that_their_pages_draw():
     found = re.findall(r"\{run-figure\} (\S+) (.+)", (ROOT / "book" / "slides.md").read_text(encoding="utf-8"))
     assert len(found) >= 8
