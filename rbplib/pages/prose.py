@@ -176,6 +176,7 @@ def _cell(value, name, digits, safe):
         known = [(of, told) for of, x in value.items() if (told := interval(x, digits)) != NO_INTERVAL]
         if known and known[0][0].startswith("and "):  # nothing stands above it to add to
             known[0] = (f"text {known[0][0]}", known[0][1])
+        known = [(re.sub(".*, (?=and )", "", of), told) for of, told in known]  # of what stands above it
         known = [(of.replace(" ", "\u00a0") if len(of) < WORD / 1.5 else of, told) for of, told in known]
         lines = "".join(f"<div>{html.escape(of)} <span>{told}</span></div>" for of, told in known) or "–"
         return f'<td class="num many" data-sort="{float(next(iter(value.values()))[0])!r}">{lines}</td>'

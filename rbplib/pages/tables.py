@@ -127,12 +127,11 @@ def training_words(laws):
     known = [w for w in laws if w.training_df]
     for by in dict.fromkeys(w.loss.repeats.family for w in known):
         own = [w for w in known if w.loss.repeats.family == by]
-        sd = Values([100 * w.training_sd for w in own]).range.replace(" to ", "% to ")
         lent = dict.fromkeys(w.family for w in own if not by.startswith(w.family))
         said.append(
-            f"Beyond the choice of text trainings of one size differ by {sd}% of the loss (standard deviation, "
-            f"{own[0].training_df} degrees of freedom; 0 where that choice is enough), measured on the "
-            f"{len(own[0].loss.repeats.models)} models of *{by}*"
+            f"Two trainings of one size scatter by {Values([100 * w.training_sd for w in own]).range}% of the loss "
+            f"beyond the choice of text (standard deviation, {own[0].training_df} degrees of freedom; 0 where that choice "
+            f"is enough), measured on the {len(own[0].loss.repeats.models)} models of *{by}*"
             + (f" and taken over from there for {', '.join(lent)}, trained once." if lent else ".")
         )
     if alone := dict.fromkeys(w.family for w in laws if w.family not in {k.family for k in known}):
