@@ -130,8 +130,8 @@ def training_words(laws):
         lent = dict.fromkeys(w.family for w in own if not by.startswith(w.family))
         said.append(
             f"Two trainings of one size scatter by {Values([100 * w.training_sd for w in own]).range}% of the loss "
-            f"beyond the choice of text (standard deviation, {own[0].training_df} degrees of freedom; 0 where that choice "
-            f"is enough), measured on the {len(own[0].loss.repeats.models)} models of *{by}*"
+            f"beyond the choice of text (standard deviation, {own[0].training_df} degrees of freedom; 0 where that "
+            f"choice is enough), measured on the {len(own[0].loss.repeats.models)} models of *{by}*"
             + (f" and taken over from there for {', '.join(lent)}, trained once." if lent else ".")
         )
     if alone := dict.fromkeys(w.family for w in laws if w.family not in {k.family for k in known}):
