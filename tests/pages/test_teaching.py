@@ -257,15 +257,57 @@ def test_the_plan_its_notes_and_the_slides_lead_to_headings_that_are_there():
             assert not anchor or anchor in headings(page), (name, page, anchor)
 
 
-def test_every_part_of_the_plan_has_a_note_and_the_slides_follow_it():
-    plan, notes, slides = ((ROOT / f"book/{n}.md").read_text() for n in ("teaching", "teachers_notes", "slides"))
-    rows = re.findall(r"^\| ((\d)\. .+?) \((\d+) minutes\) \| .+? \| (.+?) \|", plan, re.M)
-    assert [title for title, *_ in rows] == re.findall(r"^## Session (\d\. .+)$", slides, re.M) and len(rows) == 4
-    for _, session, minutes, parts in rows:
-        parts = re.findall(r"(?:^|, )([^,()]+?)(?:, while[^()]*)? \((\d+)\)", parts)
-        assert sum(int(m) for _, m in parts) == int(minutes)
-        for part, m in parts:
-            assert f"| {session}, {part} | {m} |" in notes, part
+def plan():
+    """{session: (its minutes, its slides, [(part, minutes, slides)])} of the course."""
+    text, said = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8"), {}
+    rows = re.findall(r"^\| (.+?) \| \**(\d+)\** \| \**(\d+|\d+ to \d+|–)\** \|$", text, re.M)
+    for part, minutes, slides in rows:
+        first, _, last = slides.partition(" to ")
+        shown = [] if slides == "–" else list(range(int(first), int(last or first) + 1))
+        if part.startswith("**"):
+            parts = said.setdefault(part.strip("*"), (int(minutes), shown, []))[2]
+        else:
+            parts.append((part, int(minutes), shown))
+    return said
+
+
+def test_the_minutes_of_a_session_are_those_of_its_parts_and_each_slide_has_its_part():
+    """The parts once filled each session, and none had room for the slides."""
+    slides = re.findall(r"^## (.+)$", (ROOT / "book" / "slides.md").read_text(encoding="utf-8"), re.M)
+    starts = [at for at, title in enumerate(slides, 1) if title.startswith("Session ")]
+    assert len(slides) > 15 and [f"Session {title}" for title in plan()] == [slides[at - 1] for at in starts]
+    for (minutes, shown, parts), start, end in zip(
+        plan().values(), starts, [*starts[1:], len(slides) + 1], strict=True
+    ):
+        assert shown == list(range(start, end)) == [n for _, _, part in parts for n in part]
+        assert minutes == sum(m for _, m, _ in parts)
+    text = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    assert f"Each session has {max(m for m, _, _ in plan().values())} minutes." in text
+    assert len({m for m, _, _ in plan().values()}) == 1
+
+
+def test_every_part_of_the_plan_has_a_note_with_its_slides_and_a_lab_says_its_time():
+    notes = (ROOT / "book" / "teachers_notes.md").read_text(encoding="utf-8")
+    for session, (_, _, parts) in plan().items():
+        for part, minutes, shown in parts:
+            span = " to ".join(map(str, dict.fromkeys((shown[0], shown[-1])))) if shown else "–"
+            assert f"| {session[0]}, {part.partition(', while')[0]} | {minutes} | {span} |" in notes, part
+            for lab in re.findall(r"\{doc\}`labs/(\w+)`", part):
+                text = (ROOT / "book" / "labs" / f"{lab}.md").read_text(encoding="utf-8")
+                assert f"**Time.** {minutes} minutes in class" in text
+                assert ("the last task is for home" in text) == ("without its last task" in part), lab
+
+
+def test_a_session_has_read_the_pages_whose_figures_it_shows():
+    """Session 4 once showed figures of four pages and had read one."""
+    text = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    slides = re.split(r"^## Session ", (ROOT / "book" / "slides.md").read_text(encoding="utf-8"), flags=re.M)[1:]
+    read = set()
+    for shown, (n, row) in zip(slides, re.findall(r"^\| (\d)\. .+? \| (.+?) \|", text, re.M), strict=True):
+        now = set(re.findall(r"<(\w+)(?:#[\w-]+)?>", row))
+        assert shown.startswith(n) and now == set(re.findall(r"<(\w+)(?:#[\w-]+)?>`", shown.partition("## ")[0])), n
+        read |= now
+        assert set(re.findall(r"\{run-figure\} (\w+)", shown)) <= read, n
 
 
 def test_what_pages_quote_of_a_run_is_said_under_that_name():
