@@ -14,6 +14,7 @@ from itertools import cycle
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -110,8 +111,8 @@ def svg_of(figure):
             log_numbers(axis)
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
-    out = StringIO()
-    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    out = StringIO()  # not by `savefig`, which draws twice; its layout is that of this one drawing
+    FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return reduce(lambda svg, rule: re.sub(*rule, svg, flags=re.M), SPARED.items(), out.getvalue())
 
 
