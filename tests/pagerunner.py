@@ -3,11 +3,15 @@
 import html
 import re
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import nbformat
+from matplotlib.mathtext import MathTextParser
 
 ROOT = Path(__file__).resolve().parents[1]
+# Many pages set the same formulas: matplotlib would keep fifty, a page of a process has more.
+MathTextParser._parse_cached = lru_cache(10_000)(MathTextParser._parse_cached.__wrapped__)
 
 
 @contextmanager
