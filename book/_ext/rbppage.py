@@ -13,7 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from rbpmade import made, raw
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
-from rbprules import SURE, joined, link_to, read_yaml, said_lines, sure
+from rbprules import SURE, beside, joined, link_to, read_yaml, said_lines, sure
 from rbpteach import MOVING, PAGE, executed_pages
 
 NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)  # in a notebook alone its words, no link
@@ -40,10 +40,12 @@ def build_parts(app, doctree):
     if page is None:
         return
     set_thousands(doctree)
+    said = None
     if listed.is_file():
         app.env.note_dependency(str(listed))
+        said = read_yaml(listed).get(page_name(app.env.docname))
         title = page.first_child_matching_class(nodes.title)
-        page[title + 1 : title + 1] = open_page(read_yaml(listed).get(page_name(app.env.docname)), bool(here))
+        page[title + 1 : title + 1] = open_page(said, bool(here))
     path = Path(app.env.doc2path(app.env.docname))
     if not here or path.suffix != ".ipynb":
         return
@@ -55,6 +57,7 @@ def build_parts(app, doctree):
     for section in doctree.findall(nodes.section):
         if section[0].astext() == SURE:
             section[1:1] = sure(app, here["page"], notebook["cells"])
+            section += beside(said)
     number_exercises(doctree, here["page"].partition("_")[0])
     code = gather_code(doctree)
     first = next((i for i, n in enumerate(page.children) if is_cell(n) or isinstance(n, nodes.section)), len(page))

@@ -64,6 +64,14 @@ def sure(app, page, cells):
     return [nodes.raw("", text, format="html")] if items else []
 
 
+def beside(said):
+    """The proofs and the pages of results next to one, as book/pages.yml lists them."""
+    listed = said.get("beside", ()) if said else ()
+    proofs, near = (", ".join(link_to(p) for p in listed if p[0].isdigit() == of) for of in (False, True))
+    told = f"What is proved: {proofs}. " * bool(proofs) + f"To read beside this page: {near}." * bool(near)
+    return [nodes.raw("", f"<p>{told}</p>", format="html")] if told else []
+
+
 def said_lines(part):
     """The lines of what was said: each item of a list as a list of its own, anything else as it is."""
     if isinstance(part, nodes.container):  # of an output in each of its forms, of which plain text is the poorest

@@ -181,7 +181,7 @@ def _cell(value, name, digits, safe):
         lines = "".join(f"<div>{html.escape(of)} <span>{told}</span></div>" for of, told in known) or "–"
         return f'<td class="num many" data-sort="{float(next(iter(value.values()))[0])!r}">{lines}</td>'
     if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
-        told = p_value(value).removeprefix("p ").removeprefix("= ") if name == "p" else number(value, digits)
+        told = p_value(value).removeprefix("p ").removeprefix("= ") if re.match(r"p\b", name) else number(value, digits)
         return f'<td class="num" data-sort="{float(value)!r}">{html.escape(told)}</td>'
     text = str(value)
     kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"

@@ -107,6 +107,7 @@ def built(tmp_path_factory):
     (place / "book/derivations").mkdir()
     (place / "book/derivations/power.md").write_text("# The proof\n")
     opening = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y", "power"], "minutes": 12}
+    opening["beside"] = ["power", "03_y"]
     claim = {"claim": "At k = {k} RBP_1 <holds>", "k": [1, 10], "basis": "measured", "changes": "more sizes"}
     claim["pages"] = ["02_x", "derivations/power", "none", "03_y"]
     other = {
@@ -251,6 +252,8 @@ def test_a_page_says_what_would_change_its_claims_with_their_proof_and_neighbour
     assert said.count("more sizes") == said.count("See also") == 1  # what two claims share stands once
     assert '<a href="../../derivations/power.html">The proof</a>, none, <a href="03_y.html">' in said
     assert "data-page" not in page
+    after = text(page.split("as for the claim above.</li>")[1])
+    assert "What is proved: The proof. To read beside this page: The &lt;next&gt; page." in after
 
 
 def test_exercises_are_numbered_by_the_page_alike_for_every_family(built):
@@ -313,12 +316,14 @@ def test_every_page_but_the_first_has_an_opening_and_none_is_of_a_page_that_is_g
 @pytest.mark.parametrize("name", OPENINGS)
 def test_an_opening_has_its_four_parts(name):
     said = OPENINGS[name]
-    assert set(said) == {"question", "goals", "needs", "minutes"}
+    assert set(said) - {"beside"} == {"question", "goals", "needs", "minutes"}
     assert said["question"].endswith("?") and len(said["question"]) < 110
     assert len(said["goals"]) >= 1 + (name in {p.stem for p in NOTEBOOKS}) and said["minutes"] >= 5
     derived = {name.partition("/")[2] for name in HAND if name.startswith("derivations/")}  # as pages of results say it
     known = {p.stem for p in NOTEBOOKS} | (derived if name[0].isdigit() else {*HAND})
     assert set(said["needs"]) <= known - {name}
+    of_results, beside = name in {p.stem for p in NOTEBOOKS}, set(said.get("beside", ()))
+    assert beside <= known - {name} and bool(beside & derived) == bool(beside - derived) == of_results
 
 
 def test_the_extensions_are_small():

@@ -59,6 +59,12 @@ def test_a_p_value_says_no_more_than_resampling_can():
     assert told.p == "p < 0.001 to p = 0.40" and f"{told.low:p}" == "p < 0.001"
 
 
+def test_every_column_of_p_values_says_them_so():
+    """A page once gave p as 0, where its column was named by the noise that it is against."""
+    found = pd.DataFrame({"p, documents": [1e-9], "p of noise": [0.0312], "power": [1e-9]})
+    assert rows(prose.table_html(found))[1] == ["&lt; 0.001", "0.031", "0"]
+
+
 def rows(text):
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", text, re.S)]
 
@@ -98,6 +104,11 @@ def test_an_interval_that_is_not_known_is_one_dash():
         {"text: low": [np.nan], "text: high": np.nan, "and trainings: low": 0, "and trainings: high": 1}
     )
     assert ">text and trainings <" in prose.table_html(trained.assign(a=1))  # with nothing above it to add to
+    again = trained.assign(
+        **{"gap: low": 0.2, "gap: high": 0.4, "gap, and trainings: low": 0, "gap, and trainings: high": 1}
+    )
+    ((cell,),) = rows(prose.table_html(again))[1:]  # the long name once took a line of its own
+    assert re.findall(r"<div>(.*?) <span>", cell) == ["text and trainings", "gap", "and\u00a0trainings"]
     alone = WIDE[["corpus"]].assign(low=np.nan, high=None)
     assert rows(prose.table_html(alone))[1][1] == "–" and prose.interval((np.nan, np.nan)) == "(no interval)"
 
