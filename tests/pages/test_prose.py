@@ -62,7 +62,7 @@ def test_a_p_value_says_no_more_than_resampling_can():
 def test_every_column_of_p_values_says_them_so():
     """A page once gave p as 0, where its column was named by the noise that it is against."""
     found = pd.DataFrame({"p, documents": [1e-9], "p of noise": [0.0312], "power": [1e-9]})
-    assert rows(prose.table_html(found))[1] == ["&lt; 0.001", "0.031", "0"]
+    assert rows(prose.table_html(found))[1] == ["&lt; 0.001", "0.031", "1.00 × 10⁻⁹"]
 
 
 def rows(text):
