@@ -82,25 +82,30 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
 """
 
 TEXTS = """
-const list = document.querySelector(".rbp-texts select"), seen = (part) => part.offsetParent !== null;
+const list = document.querySelector(".rbp-texts select"), seen = (part) => !part.closest("[hidden]");
 if (!list) return {};
-list.selectedIndex = 2;
-list.dispatchEvent(new Event("change", { bubbles: true }));
-const rows = [...document.querySelectorAll("table.rbp-table")].flatMap((table) => {
-  const at = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "corpus");
-  const whole = [...table.tBodies[0].rows].filter((row) => at >= 0 && row.cells.length > 1 && seen(row));
-  return whole.map((row) => row.cells[at].textContent);
+const shown = [...document.querySelectorAll("[data-of]")];
+const every = [...list.options].slice(1).map((option) => option.textContent);
+const cells = [...document.querySelectorAll("table.rbp-table")].flatMap((table) => {
+  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const at = heads.indexOf(heads.includes("corpus") ? "corpus" : "text");
+  const found = [...table.tBodies[0].rows].map((row) => row.cells[at]);
+  return found.filter((cell) => cell && every.includes(cell.textContent));
 });
-const knobs = [...document.querySelectorAll('.rbp-move select[name="corpus"]')]
-  .filter((knob) => [...knob.options].some((option) => option.textContent === list.value));
-const others = [...list.options].slice(1).map((option) => option.textContent).filter((name) => name !== list.value);
-const parts = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption")].filter(seen);
-const said = parts.map((part) => part.textContent);
-const named = (name) => said.filter((words) => words.startsWith(name + ",") || words.startsWith(name + ":")).length;
-return { "parts of the text": named(list.value),
-         "rows of other texts": rows.filter((name) => name !== list.value).length, "rows of the text": rows.length,
-         "lists elsewhere": knobs.filter((k) => k.selectedOptions[0].textContent !== list.value).length,
-         "parts of other texts": others.reduce((sum, name) => sum + named(name), 0) };
+const own = every.map((title, i) => {
+  list.selectedIndex = i + 1;
+  list.dispatchEvent(new Event("change", { bubbles: true }));
+  const right = [...cells.map((cell) => seen(cell) === (cell.textContent === title)),
+                 ...shown.map((part) => seen(part) === JSON.parse(part.dataset.of).includes(title))];
+  const knobs = [...document.querySelectorAll('.rbp-move select[name="corpus"]')]
+    .filter((knob) => [...knob.options].some((option) => option.textContent === title));
+  return { title, wrong: right.filter((x) => !x).length, seen: [...cells, ...shown].filter(seen).length,
+           elsewhere: knobs.filter((k) => k.selectedOptions[0].textContent !== title).length, lists: knobs.length };
+});
+list.selectedIndex = 0;
+list.dispatchEvent(new Event("change", { bubbles: true }));
+return { own, "left away": [...cells, ...shown].filter((part) => !seen(part)).length,
+         titles: JSON.parse(document.querySelector("[data-texts]").dataset.texts) };
 """
 
 AXE = """

@@ -24,8 +24,8 @@ def caught():
 
     def display(*things, raw=False, metadata=None, **_):
         for thing in things:
-            data, about = (thing, metadata or {}) if raw else formatter.format(thing)
-            shown.append(nbformat.v4.new_output("display_data", data, metadata=about))
+            data, about = (thing, {}) if raw else formatter.format(thing)
+            shown.append(nbformat.v4.new_output("display_data", data, metadata=about | (metadata or {})))
 
     module.display = display
     try:

@@ -65,6 +65,8 @@ def build_parts(app, doctree):
     end = fold("The code of this page", code, "rbp-code") if code else []
     how = made(Path(app.srcdir), notebook, "/".join(here.groups()))
     page.children += end + (fold("How this page was made", how, "rbp-footer") if how else [])
+    if len(texts := notebook["metadata"].get("rbp", {}).get("texts", ())) > 1:  # the switch offers those that are shown
+        page.append(raw(f'<div data-texts="{html.escape(json.dumps(texts))}" hidden></div>'))
     for node in page.children:
         node.parent = page
 
@@ -109,19 +111,18 @@ def tell_figures(pairs, page):
     """Give each figure the page's number and its own, 02.1, what to see, and its own alternative text.
 
     What to see is what was shown with it for that, or the alternative text unless that is long. MyST-NB gives one
-    alternative text to all figures of a cell. A figure that wants to be in a fold goes there with its words.
+    alternative text to all figures of a cell. A figure that wants to be in a fold goes there with its words. What is
+    of some texts alone is marked so.
     """
     count = 0
     for (output, bundle), (after, words) in zip(pairs, [*pairs[1:], ({}, None)], strict=True):
         about, images = output.get("metadata", {}), list(bundle.findall(nodes.image))
         moving = [n for n in bundle.findall(nodes.raw) if MOVING in n.astext()]
-        if not images and not moving:
-            continue
-        count += 1
+        words = words if (images or moving) and after.get("metadata", {}).get("see") else None
+        count += bool(images or moving)
         for picture in moving:
             text = picture.astext().replace("<figcaption>", f"<figcaption><strong>Fig. {page}.{count}.</strong> ", 1)
             picture[:], picture.rawsource = [nodes.Text(text)], text
-        words = words if after.get("metadata", {}).get("see") else None
         for image in images:
             alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
             image["alt"] = aloud(alt)
@@ -132,9 +133,11 @@ def tell_figures(pairs, page):
             said[:0] = [nodes.strong("", f"Fig. {page}.{count}."), nodes.Text(" ")]
             holder, at = image.parent, image.parent.index(image)
             holder[at : at + 1] = [nodes.container("", image, classes=["rbp-still"])]
-        if title := about.get("fold"):
-            place, inside = bundle.parent.index(bundle), [bundle, words] if words else [bundle]
-            bundle.parent[place : place + len(inside)] = fold(title, inside, "rbp-more")
+        place, whole = bundle.parent.index(bundle), [bundle, words] if words else [bundle]
+        inside = fold(about["fold"], whole, "rbp-more") if "fold" in about else whole
+        if "of" in about:
+            inside = [raw(f'<div data-of="{html.escape(json.dumps(about["of"]))}">'), *inside, raw("</div>")]
+        bundle.parent[place : place + len(whole)] = inside
 
 
 def set_said(pairs):

@@ -68,30 +68,22 @@
     });
   }
 
-  // a list of texts at the top of a page that has several: the tables keep the rows of the one chosen, what is of another
-  // text alone is put away, and the moving figures go to it
+  // a list of texts at the top of a page that shows several of those in its record: tables keep the rows of the one
+  // chosen, what is marked as of other texts alone is put away, and the moving figures go to it
   function texts() {
+    const titles = JSON.parse(document.querySelector("[data-texts]")?.dataset.texts || "[]");
     const tables = [...document.querySelectorAll("table.rbp-table")].map((table) => {
       const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
       const at = heads.indexOf(heads.includes("corpus") ? "corpus" : "text");
-      const rows = [...table.tBodies[0].rows].filter((row) => at >= 0 && row.cells.length > 1);
-      return { table, rows: rows.map((row) => [row, row.cells[at].textContent]) };
+      const rows = [...table.tBodies[0].rows].map((row) => [row, row.cells[at]?.textContent]);
+      return { table, rows: rows.filter(([, title]) => titles.includes(title)) };
     }).filter(({ rows }) => rows.length);
-    const parts = [...document.querySelectorAll(".rbp-fold > summary, .rbp-table caption, .rbp-still > img")];
-    const tails = {}; // what several say alike is said of several texts
-    for (const part of tables.length ? [] : parts) {
-      const [, head, tail] = part.textContent.match(/^([^,:]+)[,:](.*)$/s) || [];
-      if (head) (tails[tail] ||= []).push(head);
-    }
-    const heads = Object.values(tails).filter((found) => found.length > 1).flat();
-    const names = [...new Set([...tables.flatMap(({ rows }) => rows.map(([, name]) => name)), ...heads])];
+    const parts = [...document.querySelectorAll("[data-of]")].map((part) => [part, JSON.parse(part.dataset.of)]);
+    const lists = [...document.querySelectorAll(".rbp-move > script")].map((script) => JSON.parse(script.textContent).params
+      ?.find(({ name }) => name === "corpus")?.bind?.options || []);
+    const found = new Set([...tables.flatMap(({ rows }) => rows.map(([, title]) => title)), ...parts.flatMap(([, of]) => of), ...lists.flat()]);
+    const names = titles.filter((title) => found.has(title));
     if (names.length < 2) return;
-    const of = (words) => names.find((name) => words === name || [`${name},`, `${name}:`, `The same on ${name}`].some((x) => words.startsWith(x)));
-    const own = parts.map((part) => {
-      const whole = part.closest("details") || part.closest(".output"), next = whole?.nextElementSibling;
-      const words = part.alt && next?.querySelector(".rbp-caption") && !next.querySelector("img") ? next : whole; // it may stand apart
-      return [whole, words, of(part.alt || part.textContent)];
-    }).filter(([whole, , name]) => whole && name);
     const label = document.createElement("label"), list = document.createElement("select"), told = document.createElement("span");
     list.append(...["all", ...names].map((name) => new Option(name)));
     told.setAttribute("role", "status");
@@ -101,22 +93,22 @@
     box.append(label, told);
     (document.querySelector(".rbp-families") || document.querySelector("article h1")).after(box);
     list.addEventListener("change", () => {
-      const name = list.selectedIndex > 0 && list.value;
+      const name = names[list.selectedIndex - 1];
       for (const { table, rows } of tables) {
-        for (const [row, text] of rows) row.hidden = name && text !== name;
-        table.closest(".rbp-table-wrap").hidden = rows.every(([row]) => row.hidden);
+        for (const [row, title] of rows) row.hidden = name !== undefined && title !== name;
+        table.closest(".rbp-table-wrap").hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
       }
-      for (const [part, words, text] of own) {
-        part.hidden = words.hidden = name && text !== name;
-        if (part.matches("details")) part.open = text === name;
+      for (const [part, of] of parts) {
+        part.hidden = name !== undefined && !of.includes(name);
+        part.querySelectorAll("details").forEach((fold) => { fold.open = name !== undefined && !part.hidden; });
       }
-      document.querySelectorAll(".rbp-move select").forEach((knob) => {
-        const at = [...knob.options].findIndex((option) => of(option.textContent) === name);
+      document.querySelectorAll('.rbp-move select[name="corpus"]').forEach((knob) => {
+        const at = [...knob.options].findIndex((option) => option.textContent === name);
         if (at < 0) return;
         knob.selectedIndex = at;
         knob.dispatchEvent(new Event("change", { bubbles: true }));
       });
-      told.textContent = name ? "What is of another text alone is put away; figures of all texts stay, to compare." : "";
+      told.textContent = name === undefined ? "" : "What is of another text alone is put away; figures of all texts stay, to compare.";
     });
   }
 

@@ -168,21 +168,10 @@ def y_se(q, n, deff=1.0):
     return np.sqrt(deff * q / (n * (1 - q))) / -np.log1p(-q)
 
 
-def y_bias(q, n, deff=1.0):
-    """Second-order bias of y = log(-log RBP_k), about -1/(2 m) at m = n q misses (label eq-bias)."""
-    L = -np.log1p(-np.asarray(q, float))
-    return 0.5 * deff * q / (n * (1 - q)) * (L - 1) / L**2
-
-
 def size_spread(S):
     """S_xx, the sum of squared deviations of ln S: the leverage a ladder of model sizes gives to a slope."""
     x = np.log(np.asarray(S, float))
     return float(((x - x.mean()) ** 2).sum())
-
-
-def slope_se(S, m_eff):
-    """Standard error of alpha from sizes S with m_eff effective misses a model (tokens as the only noise, unpaired)."""
-    return 1 / np.sqrt(size_spread(S) * np.asarray(m_eff, float))
 
 
 def misses_needed(S, half_width, quantile=1.959963984540054):

@@ -71,12 +71,9 @@ def as_config(config):
 @readable()
 def read_json(path):
     """The mapping in a JSON file, such as config.json; transformers' {"__float__": "Infinity"} in it are numbers."""
-
-    def unwrapped(mapping):
-        return float(mapping["__float__"]) if set(mapping) == {"__float__"} else mapping
-
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), object_hook=unwrapped)
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text, object_hook=lambda x: float(x["__float__"]) if set(x) == {"__float__"} else x)
         error = None if isinstance(found, dict) else f"a {type(found).__name__}, where a mapping is wanted"
     except (FileNotFoundError, ValueError, RecursionError) as failed:
         error = failed

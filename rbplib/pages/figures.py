@@ -7,6 +7,7 @@ import html
 
 import numpy as np
 
+from rbplib.pages.prose import only
 from rbplib.pages.style import EMPTY, GREY, drawn, svg_of
 
 BAND = 0.18  # opacity of an interval drawn as a band
@@ -15,10 +16,10 @@ FAINT = 0.28
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
 
 
-def show(figure, alt, fold=None, see=""):
+def show(figure, alt, fold=None, see="", of=()):
     """Put a figure on the page and close it; alt: one sentence for readers who cannot see what is drawn and shown.
 
-    fold: what to show in its place until that is clicked. see: what to see, a sentence of Markdown under the figure.
+    fold: what stands in its place until a click. see: a sentence of Markdown under it. of: `only` for these corpora.
     """
     from IPython.display import Markdown, display
     from matplotlib import pyplot as plt
@@ -29,7 +30,7 @@ def show(figure, alt, fold=None, see=""):
     svg, seen = svg_of(figure), [ax for ax in figure.axes if ax.get_visible()]
     alt += " Nothing could be drawn." if all(ax.get_gid() == EMPTY for ax in seen) else ""
     bundle = {"image/svg+xml": svg, "text/plain": alt}
-    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}} | ({"fold": fold} if fold else {}))
+    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}, **only(of)} | ({"fold": fold} if fold else {}))
     if see:
         display(Markdown(see), metadata={"see": True})
     plt.close(figure)

@@ -1,5 +1,6 @@
 """Notebooks run by papermill and made fit for the book: what stands on a page, and where the page lies."""
 
+import html
 import json
 import logging
 import os
@@ -98,10 +99,22 @@ def run_notebook(notebook, family=None, out=None, parameters=None, made_of=None)
         page = _execute(source, ran, parameters)
         tidy(page, family and load_family(family).name)
         record = {"notebook": source.stem, "parameters": parameters, "family": family and definition(family)}
+        record["texts"] = texts(parameters)
         write_page(page, out, record | {"source": cells_digest(nbformat.read(source, 4)), "made_of": made_of})
         said = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)} | circumstances()
         write_text(root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json", json.dumps(said))
     return out
+
+
+def texts(parameters):
+    """Titles of the corpora that a page may show, for its switch between them: those asked for, or of its families."""
+    from rbplib.pages.tables import corpus_title
+    from rbplib.settings import default_corpora, known
+
+    families = [parameters["family"]] if "family" in parameters else parameters.get("families")
+    families = list(map(load_family, families or [])) or [f for f in known("family") if f.embedded]
+    corpora = parameters.get("corpora") or [name for family in families for name in default_corpora(family)]
+    return list(dict.fromkeys(html.unescape(corpus_title(name)) for name in corpora))
 
 
 def circumstances():

@@ -66,15 +66,21 @@ def predictions(errors, inside):
     )
 
 
-def say(markdown, name=None, numbers=None):
+def say(markdown, name=None, numbers=None, of=()):
     """Display a sentence built by the run, as Markdown: `say(f"The exponent is {number(law.alpha)}.")`.
 
-    name: under which other pages show it, by run-words of `book/_ext/rbpfront.py`. numbers: kept for `reference`.
+    name: under which other pages show it, by run-words of rbpfront. numbers: kept for `reference`. of: see `only`.
     """
     from IPython.display import Markdown, display
 
+    about = {"rbp": name, "rbp_numbers": numbers, **only(of)}
     if markdown:
-        display(Markdown(markdown), metadata={k: v for k, v in {"rbp": name, "rbp_numbers": numbers}.items() if v})
+        display(Markdown(markdown), metadata={k: v for k, v in about.items() if v})
+
+
+def only(of):
+    """What marks something shown as of these corpora alone, titles or one, for the page's switch between texts."""
+    return {"of": [html.unescape(title) for title in ([of] if isinstance(of, str) else of)]} if of else {}
 
 
 def imported_words(*families):
@@ -108,18 +114,18 @@ def within(ks, tables):
     return used
 
 
-def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None):
+def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None, of=()):
     """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
     All columns `X: low` and `X: high` are one; a status comes first.
     download: a file name for the whole frame as CSV, made from the page itself, with all digits; else of its caption.
     digits: significant digits shown. safe: {column: safe HTML shown in its place, such as `token(...)`, per row}.
     columns: those to show, by default MOST that differ from row to row. fold: show the caption until it is clicked.
-    keep: bool per row, the rows to show; all are in the CSV.
+    keep: bool per row, the rows to show; all are in the CSV. of: see `only`.
     """
     from IPython.display import HTML, display
 
-    display(HTML(table_html(frame, caption, download, digits, safe, columns, fold, keep)))
+    display(HTML(table_html(frame, caption, download, digits, safe, columns, fold, keep)), metadata=only(of))
 
 
 def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None):

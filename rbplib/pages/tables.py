@@ -202,9 +202,6 @@ def compare_estimators(curves, ks):
     return pd.concat(parts, ignore_index=True).query("groups > 0").assign(form=lambda found: found["form"].map(WAYS))
 
 
-# Ties and changed ranks between precisions: {precision: rank tables of one family on one corpus, models in one order}.
-
-
 def tie_frame(tables):
     """One row per precision and model: how often the true token is tied, and how often its rank is another."""
     rows = []
@@ -221,7 +218,7 @@ def tie_frame(tables):
 
 
 def precision_curves(tables, ks):
-    """{(precision, definition): Curve}."""
+    """{(precision, definition): Curve} of {precision: rank tables of one family and corpus, models in one order}."""
     return {(p, d): rbp_curve(found, ks, d) for p, found in tables.items() for d in DEFINITIONS}
 
 

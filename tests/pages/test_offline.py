@@ -222,12 +222,13 @@ def test_without_scripts_a_page_says_what_it_lacks(built_html):
     assert {*re.findall(r"var\((--pst-[\w-]+)\)", style)} <= {*re.findall(r"(--pst-[\w-]+):", auto)}
 
 
-def test_the_switch_for_text_leaves_one_alone(visited):
+def test_the_switch_offers_the_pages_texts_and_leaves_one_alone(visited):
     found = {page: v["text"] for page, v in visited.items() if v["text"]}
     assert sum("_executed" in page for page in found) > 3
     for page, v in found.items():
-        assert not (v["rows of other texts"] or v["lists elsewhere"] or v["parts of other texts"]), page
-        assert v["rows of the text"] or v["parts of the text"] or "/all/" in page, page
+        assert {one["title"] for one in v["own"]} <= set(v["titles"]) and not v["left away"], page
+        assert all(one["seen"] or one["lists"] for one in v["own"]), page
+        assert not any(one["wrong"] or one["elsewhere"] for one in v["own"]), page
 
 
 def test_no_table_is_wider_than_its_column(visited):

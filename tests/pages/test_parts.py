@@ -61,7 +61,7 @@ def planted(digest="the digest"):
         new_code_cell(
             "draw()",
             metadata=hidden,
-            outputs=[drawn("One."), drawn("Another at -62.1 to RBP_10.", fold="More & <more>"), see],
+            outputs=[drawn("One."), drawn("Another at -62.1 to RBP_10.", fold="More & <more>", of=["A, <b>"]), see],
         ),
         new_code_cell("move()", metadata=hidden, outputs=[moving, drawn("Long. " * 60)]),
         new_markdown_cell("## The answer stands here"),
@@ -83,6 +83,7 @@ def planted(digest="the digest"):
     ]
     given = {"k": 10, "corpora": ["a b"], "family": "it's"}
     record = {"notebook": "02_x", "parameters": given, "source": "s0", "made_of": None, "page": digest}
+    record["texts"] = ["A, <b>", "B"]
     return new_notebook(cells=cells, metadata={"rbp": record, **KERNEL})
 
 
@@ -202,6 +203,13 @@ def test_each_figure_of_a_cell_has_its_own_words_and_its_fold(page):
     assert 'alt="One."' in before and "Another" not in before
     inside, after = fold.split("</details>", 1)
     assert 'alt="Another at −62.1 to RBP₁₀."' in inside and 'alt="Long.' in after
+
+
+def test_what_is_of_one_text_is_marked_so_with_its_fold_and_words_and_the_page_lists_its_texts(page):
+    before, marked = page.split('<div data-of="[&quot;A, &lt;b&gt;&quot;]">')
+    inside = re.split(r"</details>\s*</div>", marked)[0]
+    assert inside.lstrip().startswith('<details class="rbp-fold rbp-more">') and "It <em>rises</em>" in inside
+    assert 'data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]" hidden' in page and "Long." not in inside
 
 
 def test_each_figure_has_its_number_and_what_to_see(page):

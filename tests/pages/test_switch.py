@@ -1,0 +1,77 @@
+"""The switch between texts of a page: its list is that of the run's record, and titles are compared whole."""
+
+import html
+import json
+
+import browser
+import pandas as pd
+import pytest
+
+from rbplib.pages import prose
+from rbplib.pages.notebooks import texts
+from rbplib.settings import default_corpora, known, load_family
+from tests.conftest import ROOT
+from tests.pagerunner import caught
+
+TITLES = ["Vuong's test, too", "Vuong's test", 'a "b": c', "a", "<b>A & B</b>"]
+WORDS = ["Vuong's test, of all", "Vuong's test: of all", "Exponent by kind, a", "mean of all"]  # no texts
+
+
+def page(titles):
+    """HTML as `rbppage` makes it of what a run shows, with the book's script."""
+    frame = pd.DataFrame({"corpus": [prose.shown(t) for t in [*TITLES, "mean of all"]], "x": 1.0})
+    with caught() as outputs:
+        prose.table(frame, "Vuong's test, of all")
+        for title in TITLES:
+            prose.table(frame[["x"]], f"Vuong's test, {title}", fold=True, of=prose.shown(title))
+        prose.table(frame[["x"]], of=[prose.shown(title) for title in TITLES[:2]])
+        for words in WORDS:
+            prose.table(frame[["x"]], words, fold=True)
+    body = "".join(
+        f'<div data-of="{html.escape(json.dumps(o.metadata["of"]))}">{o.data["text/html"]}</div>'
+        if "of" in o.metadata
+        else o.data["text/html"]
+        for o in outputs
+    )
+    listed = f'<div data-texts="{html.escape(json.dumps(titles))}" hidden></div>'
+    script = (ROOT / "book" / "_static" / "rbp.js").as_uri()
+    return f'<meta charset="utf-8"><article><h1>P</h1>{body}{listed}</article><script src="{script}"></script>'
+
+
+@pytest.fixture(scope="module")
+def driver():
+    if not all(browser.find()):
+        pytest.skip("no Chromium with its driver is installed")
+    driver = browser.open_browser()
+    yield driver
+    driver.quit()
+
+
+def test_titles_are_compared_whole_and_words_are_no_titles(driver, tmp_path):
+    (tmp_path / "page.html").write_text(page([*TITLES, "a text that is not shown"]), encoding="utf-8")
+    driver.get((tmp_path / "page.html").as_uri())
+    found = driver.execute_script(browser.TEXTS)
+    assert [one["title"] for one in found["own"]] == TITLES and not found["left away"]
+    # its row, its fold, and for two of them the table of both
+    assert [(one["wrong"], one["seen"]) for one in found["own"]] == [(0, 3), (0, 3), (0, 2), (0, 2), (0, 2)]
+    choose = "const list = document.querySelector('.rbp-texts select'); list.selectedIndex = 4;"
+    driver.execute_script(choose + "list.dispatchEvent(new Event('change', { bubbles: true }))")
+    of_all = driver.find_elements("css selector", "article > details > summary")
+    assert [part.text for part in of_all if part.is_displayed()] == WORDS
+    assert "mean of all" in driver.find_element("css selector", "table").text
+
+
+@pytest.mark.parametrize("titles", [TITLES[:1], ["none of these", "nor this"], []])
+def test_a_page_of_one_text_has_no_switch(driver, tmp_path, titles):
+    (tmp_path / "page.html").write_text(page(titles), encoding="utf-8")
+    driver.get((tmp_path / "page.html").as_uri())
+    assert driver.execute_script(browser.TEXTS) == {}
+
+
+def test_a_run_records_the_titles_of_its_texts(tmp_path):
+    family = load_family("nano-pythia")
+    assert len(texts({"family": "nano-pythia"})) == len(default_corpora(family)) > 1
+    assert set(texts({"family": "nano-pythia"})) <= set(texts({})) and any(f.embedded for f in known("family"))
+    (tmp_path / "own.yml").write_text("title: 'a \"b\": <c>,  d'\npath: x.txt\n")
+    (tmp_path / "x.txt").write_text("text")
+    assert texts({"families": ["nano-pythia"], "corpora": ["docs", str(tmp_path / "own.yml")]})[1] == 'a "b": <c>, d'
