@@ -64,10 +64,11 @@ def said(chart, lines=1, text="told:N"):
     return chart.mark_text(align="left", baseline="top", x=-50, y=-13 - 17 * lines).encode(text=text)
 
 
-def lacking(rows, condition, lines, text):
-    """Text above the axes while none of the rows meets a condition: an aggregate of no rows has no row itself."""
-    met = alt.Chart(alt.InlineData(values=rows)).transform_calculate(met=f"{condition} ? 1 : 0")
-    return said(met.transform_aggregate(met="sum(met)").transform_filter("!datum.met"), lines, alt.value(text))
+def lacking(rows, condition, lines, text, least=1, of="true"):
+    """Text above the axes while too few of all rows meet a condition; of none left an aggregate would have no row."""
+    met = alt.Chart(alt.InlineData(values=rows)).transform_calculate(met=f"{condition} ? 1 : 0", of=f"{of} ? 1 : 0")
+    met = met.transform_aggregate(met="sum(met)", of="sum(of)").transform_filter(f"datum.met < {least} && datum.of")
+    return said(met, lines, alt.value(text))
 
 
 def spread(loss, used, seed):
@@ -125,9 +126,9 @@ def explorer(curves, tables, seed=42, floor=False):
     hollow = alt.when(out).then(alt.value(0)).otherwise(alt.value(1))
     points = chosen.mark_point(filled=True, size=110, opacity=1, color=BLUE, stroke=BLUE, strokeWidth=2)
     points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips).add_params(out)
-    left = chosen.transform_filter(~out).transform_aggregate(n="count()", groupby=["models"])
-    few = said(left.transform_filter("datum.n < 3 && datum.models > 2"), 3, alt.value("Too few are left for a line."))
-    none = lacking(rows, asked, 3, "Fewer than three models have a loss here.")
+    kept = f"{asked} && indexof(out.model || [], datum.model) < 0"
+    few = lacking(rows, kept, 3 + floor, "Too few are left for a line.", least=3, of=asked)
+    none = lacking(rows, asked, 3 + floor, "Fewer than three models have a loss here.")
     drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
     return alt.layer(drawn, points, law_text(line, floor), few, none).add_params(*knobs)
 

@@ -103,7 +103,10 @@ def test_too_few_models_are_a_sentence_and_too_few_sources_are_said(curve):
     left = labels(spec, out=[{"model": f"m{i}"} for i in range(5)])
     assert not any("α = " in x for x in left) and "Leave out m0" in left
     few = "Too few are left for a line."
-    assert few in words_of(spec, out=[{"model": f"m{i}"} for i in range(5)]) and few not in words_of(spec)
+    assert few not in words_of(spec, out=[{"model": f"m{i}"} for i in range(4)])
+    pictures = [drawn(spec, out=[{"model": f"m{i}"} for i in range(n)]) for n in (0, 5, 7)]
+    assert [few in picture for picture in pictures] == [False, True, True]  # no row is left at the end, either
+    assert len({re.search(r'height="(\d+)', picture)[1] for picture in pictures}) == 1
 
 
 def test_where_no_models_have_a_loss_the_explorer_says_so(curve):
