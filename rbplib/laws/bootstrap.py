@@ -52,9 +52,7 @@ def sum_by_source(values, source=None):
     return np.add.reduceat(values[order], np.flatnonzero(np.diff(source[order], prepend=-1)))
 
 
-@lru_cache(maxsize=2)
-def _kept_weights(n_documents, n_resamples, seed):
-    return tuple(weight_chunks(n_documents, n_resamples, seed))
+_kept_weights = lru_cache(maxsize=2)(lambda *drawn: tuple(weight_chunks(*drawn)))
 
 
 def sum_chunks(values, n_resamples, seed):

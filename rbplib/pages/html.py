@@ -56,11 +56,6 @@ def check_pages():
     return len(pages), [why for page in pages if (why := changed(page) or outdated(page))]
 
 
-def title_of(notebook):
-    text = "\n".join(c.source for c in nbformat.read(notebook, 4).cells if c.cell_type == "markdown")
-    return re.search(TITLE, text, re.M).group(1)
-
-
 def families_page():
     """Write the page that leads to every family's pages, a row each: the contents hold those of one family alone.
 
@@ -73,7 +68,9 @@ def families_page():
     for page in executed_pages():
         if (family := page.parent.name) != TOGETHER:
             found.setdefault(family, {})[page.stem] = f"[{page.stem[:2]}](../{family}/{page.name})"
-            titles[page.stem] = titles.get(page.stem) or title_of(page).removesuffix(f" ({family})")
+            if page.stem not in titles:
+                said = "\n".join(c.source for c in nbformat.read(page, 4).cells if c.cell_type == "markdown")
+                titles[page.stem] = re.search(TITLE, said, re.M)[1].removesuffix(f" ({family})")
     rows = [["family", *(s[:2] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
     for family, links in found.items():
         rows.append([f"`{family}`", *(links.get(s, "–") for s in sorted(titles))])
