@@ -5,13 +5,18 @@ import json
 import re
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import yaml
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.unsrt import Style
+from pybtex.style.template import field, join
 from rbpmath import aloud
 from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinxcontrib.bibtex.style.referencing import PersonStyle
 
 PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 MOVING = 'class="rbp-move"'
@@ -218,6 +223,22 @@ def bibtex(entry):
     return f"@{entry['type']}{{{entry['key']},\n{lines}}}"
 
 
+class ByCitation(Style):
+    """References with the label that the text cites, in the order of the labels."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.format_labels = lambda entries: map(cited, entries)
+        self.sort = lambda entries: sorted(entries, key=lambda entry: cited(entry).lower())
+
+
+def cited(entry):
+    """How the text cites an entry by authors and year."""
+    person = PersonStyle()
+    words = join(sep=", ")[person.author_or_editor_or_title(full=False), field("year")]
+    return str(words.format_data({"entry": entry, "style": SimpleNamespace(person=person)}))
+
+
 def own_ids(app, doctree):
     """Give the content of each exercise an id of its own: sphinx-exercise gives all of a page the same."""
     for part in doctree.findall(nodes.section):
@@ -234,6 +255,7 @@ def set_spaces(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
+    register_plugin("pybtex.style.formatting", "cited", ByCitation)
     app.connect("doctree-read", own_ids)
     app.connect("html-page-context", set_spaces)
     app.add_role("check", Check())

@@ -1,10 +1,12 @@
 """What teaching pages lean on: links to the glossary, number fields, figures of a run, citations. One small build."""
 
 import ast
+import doctest
 import inspect
 import json
 import re
 import shutil
+import subprocess
 import sys
 import textwrap
 from io import StringIO
@@ -23,6 +25,7 @@ from tests import browser
 
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
+BIB = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
 TERMS = re.findall(r"^(\S.*)\n  \S", "\n".join(re.findall(r"```\{glossary\}\n(.*?)```", GLOSSARY, re.S)), re.M)
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
 PAGE = """# A page
@@ -63,6 +66,11 @@ Read {run-page}`How sure? <02_x#how-sure>` and {run-page}`Nothing <03_y>` and {r
 
 It ends at $|V|$, or (at $k$).
 """
+CITES = (
+    "# R\n\n"
+    + "".join(f"{{cite:p}}`{key}`\n" for key in re.findall(r"^@\w+\{(\w+),", BIB, re.M))
+    + "\n```{bibliography}\n```\n"
+)
 
 
 def panels(rows=2):
@@ -78,6 +86,12 @@ def panels(rows=2):
         ax.set(title=name, xlabel=f"size of the {name}")
     figures.legend_below(fig, axes[0, 0])
     return figures.svg_of(fig)
+
+
+def sphinx_config(begin):
+    """What the book's configuration says under names that begin so."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
+    return {name: value for name, value in config.items() if name.startswith(begin)}
 
 
 def notebook(alt, svg=SVG):
@@ -103,7 +117,10 @@ def built(tmp_path_factory):
         "# X\n\n```{toctree}\nbook/page\nbook/glossary\nbook/_executed/nano-pythia/05_z\n```\n"
     )
     shutil.copy(ROOT / "CITATION.cff", place)
-    config = {"extensions": ["myst_parser", "rbpterms", "rbpteach"], "myst_enable_extensions": ["dollarmath"]}
+    (place / "book" / "cites.md").write_text(CITES, encoding="utf-8")
+    extensions = ["myst_parser", "sphinxcontrib.bibtex", "rbpterms", "rbpteach"]
+    config = {"extensions": extensions, "myst_enable_extensions": ["dollarmath"]} | sphinx_config("bibtex_")
+    config["bibtex_bibfiles"] = [str(ROOT / "book" / "references.bib")]
     config |= {"copyright": "2026"}
     warnings, before = StringIO(), list(sys.path)
     sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -394,6 +411,46 @@ def test_every_reference_is_cited_where_it_is_used():
     pages = [*ROOT.glob("book/*.md"), *ROOT.glob("book/derivations/*.md"), *ROOT.glob("notebooks/*.md")]
     cited = re.findall(r"\{cite:[pt]\}`([\w,]+)`", "\n".join(p.read_text(encoding="utf-8") for p in pages))
     assert set(keys) == {key for group in cited for key in group.split(",")} and len(keys) == len(set(keys))
+
+
+def test_a_reference_has_the_label_that_the_text_cites_and_stands_by_it(built):
+    """The text once cited [Yue et al., 2025], and the list had [1] to [30]."""
+    text = re.sub(r"</?(?:em|span)\b.*?>", "", built[0]["cites"])
+    labels = re.findall(r'role="doc-biblioentry">\s*\[<a [^>]+>([^<]+)</a>', text)
+    assert "Yue et al., 2025" in labels and len(labels) == len(set(labels)) == BIB.count("\n@") + 1
+    assert set(re.findall(r'<a class="reference internal" href="#id\d+"[^>]*>([^<]+)</a>', text)) == set(labels)
+    assert labels == sorted(labels, key=str.lower)
+
+
+def copied(texts):
+    """What the button beside a block copies of each text, by the button's own function as the book sets it."""
+    import sphinx_copybutton
+
+    function = (Path(sphinx_copybutton.__file__).parent / "_static" / "copybutton_funcs.js").read_text()
+    said = sphinx_config("copybutton_")
+    how = [said["copybutton_prompt_text"], said["copybutton_prompt_is_regexp"], True, True, True, "", ""]
+    code = f"{function.replace('export function', 'function')}; const how = {json.dumps(how)};"
+    code += f"console.log(JSON.stringify({json.dumps(texts)}.map((text) => formatCopyText(text, ...how))))"
+    return json.loads(subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the button's script")
+def test_what_is_copied_of_a_solution_is_its_code_alone():
+    blocks = re.findall(r"^```python\n(>>> .*?)^```$", (ROOT / "book" / "exercises.md").read_text(), re.M | re.S)
+    sources = ["".join(e.source for e in doctest.DocTestParser().get_examples(block)) for block in blocks]
+    found = [re.sub(r"\n\n+", "\n", text + "\n") for text in copied(blocks)]
+    assert len(blocks) > 20 and [re.sub(r"\n\n+", "\n", text) for text in sources] == found
+    assert copied(["n = 1\nprint(n)\n"]) == ["n = 1\nprint(n)"]
+
+
+def test_the_page_of_data_says_how_many_models_were_trained_again():
+    """It once counted the ladder itself among them."""
+    families = {p.stem: yaml.safe_load(p.read_text()) for p in (ROOT / "families").glob("nano-pythia*.yml")}
+    ladder = families["nano-pythia"]
+    again = families[ladder["repeats"]]["models"]
+    others = {m["id"] for m in again} - {m["id"] for m in ladder["models"]}
+    text = (ROOT / "book" / "data.md").read_text(encoding="utf-8")
+    assert f"`nano-pythia` with the {len(others)} models of its sizes that were trained again" in text
 
 
 def test_arxiv_numbers_are_fields_that_the_style_links_and_papers_stand_with_their_addresses():
