@@ -14,6 +14,8 @@ SMALL = 5_000_000  # parameters, below which handing work to other threads takes
 GPUS = {"t4": (16e9, 65e12), "v100": (32e9, 125e12), "a10": (24e9, 125e12), "l40s": (48e9, 362e12)}
 GPUS |= {"l4": (24e9, 121e12), "rtx4090": (24e9, 165e12), "a100": (80e9, 312e12)}
 GPUS |= {"h100": (80e9, 989e12), "h200": (141e9, 989e12)}
+# oneDNN would keep the kernels of 1,024 shapes; their small blocks among freed batches keep the heap from shrinking
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 FILL = 0.85  # share of a device's free memory that weights may take; the rest is for activations and the head
 
 

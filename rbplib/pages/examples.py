@@ -4,7 +4,7 @@ Rows are chosen from the rank table alone; only the candidates need the model, a
 """
 
 import json
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -13,19 +13,6 @@ from rbplib.settings import InputError, load_corpus, load_family, results_dir, w
 CONTEXT = 12  # tokens of context shown
 FIRST = 8  # earliest position used, so that there is a context to show
 LOW, HIGH = 0.15, 0.3  # of the two equal probabilities; p leaves room for at most 1/p - 1 better candidates
-
-
-@dataclass(frozen=True)
-class Example:
-    """One scored token: its context and itself as text, what it got, and the model's best candidates."""
-
-    context: list[str]
-    target: str
-    rank: int
-    probability: float
-    candidates: list[tuple[str, float]]  # (text, probability), best first
-    document: int
-    position: int
 
 
 def same_probability(table):
@@ -65,7 +52,7 @@ def three_predictions(table, k=3):
 
 
 def examples(family, corpus, table, rows, n=5):
-    """Example for some rows of a rank table of a family on a corpus, with the model's n best candidates at each.
+    """Scored tokens at some rows of a rank table of a family on a corpus, as `_ask` tells them, each a namespace.
 
     They are kept in results/examples/, so that they need the model once.
 
@@ -81,11 +68,11 @@ def examples(family, corpus, table, rows, n=5):
         kept = {k: v for k, v in kept.items() if k.startswith(sha)}
         kept[key] = list(_ask(family, model, corpus, table, rows, n))
         write_text(path, json.dumps(kept, indent=1))
-    return [Example(**e) for e in kept[key]]
+    return [SimpleNamespace(**e) for e in kept[key]]
 
 
 def _ask(family, model, corpus, table, rows, n):
-    """Fields of each Example."""
+    """Fields of each: context and target as text, what that got, the n best candidates as (text, probability)."""
     from rbplib.ranks.candidates import best_candidates
 
     places, rank = [(int(table.document[r]), int(table.position[r])) for r in rows], table.rank()
@@ -93,12 +80,6 @@ def _ask(family, model, corpus, table, rows, n):
         context, token, target, candidates = found
         if token != int(table.token[r]):
             raise InputError(f"the text of {corpus.name!r} is not what was measured: run `rbp measure` again.")
-        yield {
-            "context": context[-CONTEXT:],
-            "target": target,
-            "rank": int(rank[r]),
-            "probability": float(np.exp(table.logprob[r])),
-            "candidates": candidates,
-            "document": place[0],
-            "position": place[1],
-        }
+        got = {"rank": int(rank[r]), "probability": float(np.exp(table.logprob[r])), "candidates": candidates}
+        got |= {"document": place[0], "position": place[1]}
+        yield {"context": context[-CONTEXT:], "target": target} | got

@@ -101,7 +101,7 @@ def draw_ratio_parts(ax, parts):
 
 
 def draw_candidates(ax, example):
-    """Fig. 1 of the paper for one `examples.Example`: candidates as bars, the true token's apart, its p dotted."""
+    """Fig. 1 of the paper for one of `examples.examples`: candidates as bars, the true token's apart, its p dotted."""
     texts, chances = map(list, zip(*example.candidates, strict=True))
     if example.target not in texts:
         texts.append(example.target)

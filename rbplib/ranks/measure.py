@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,9 @@ def measure_model(model, tasks, options, progress=True, batch_tokens=None):
         return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol, read)
 
     with ThreadPoolExecutor(1) as pool:
-        for task, windows in zip(tasks, pool.map(windows_of, tasks), strict=True):
+        ahead = pool.submit(windows_of, tasks[0])
+        for task, following in zip_longest(tasks, tasks[1:]):
+            windows, ahead = ahead.result(), following and pool.submit(windows_of, following)
             _measure_table(loaded, task, windows, progress, batch_tokens)
 
 

@@ -25,7 +25,8 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     conditions: out of CONDITIONS and QUANTISED.
     """
     sample, found = load_documents(corpus), {}
-    some = [replace(sample, texts=sample.texts[:documents], units=sample.units[:documents])]  # but the whole's digest
+    texts = [sample.texts[i] for i in range(min(documents, len(sample.texts)))]
+    some = [replace(sample, texts=texts, units=sample.units[:documents])]  # but the whole's digest
     for name in conditions:
         weights, head = (CONDITIONS | QUANTISED)[name]
         folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix

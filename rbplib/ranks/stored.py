@@ -21,7 +21,7 @@ from rbplib.settings import InputError, atomic_path
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32) | {"logprob": np.float32}
 NOTHING = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
 RECORD_KEY = b"rbplib"
-GROUP, BATCH = 1 << 20, 1 << 18  # rows of a group of a file, and rows that are read at once
+GROUP, BATCH = 1 << 17, 1 << 18  # rows of a group of a file, and rows that are read at once
 # What every record has.
 FIELDS = dict.fromkeys(("family", "model", "corpus", "protocol", "columns_sha256"), str) | {"sample": dict}
 FIELDS |= dict.fromkeys(("documents", "vocab_size", "nonembedding_params", "scored_tokens"), int)

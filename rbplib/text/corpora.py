@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -36,7 +37,7 @@ class Documents:
     from (a package, a file, a book), drawn as one by the bootstrap; empty where every document stands for itself.
     """
 
-    texts: tuple[str, ...]
+    texts: Sequence[str] = field(compare=False)
     digest: str
     source: dict = field(default_factory=dict)
     units: tuple[str, ...] = ()
@@ -57,6 +58,7 @@ def load_documents(corpus):
         held["digest"] = texts_digest(held["texts"])
     else:
         held = kept_sample(corpus)
+        held["texts"] = tuple(held["texts"])
     if not held["texts"]:
         raise InputError(f"corpus {corpus.name!r} holds no document: check its source, split, filter and template.")
     if not any(text.strip() for text in held["texts"]):
@@ -66,7 +68,7 @@ def load_documents(corpus):
         why = f" ({'; '.join(changed)})" if changed else ""
         said = f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
         warnings.warn(said, stacklevel=2)
-    return Documents(**{**held, "texts": tuple(held["texts"]), "units": tuple(held.get("units", ()))})
+    return Documents(**{**held, "units": tuple(held.get("units", ()))})
 
 
 def texts_digest(texts):
@@ -161,7 +163,6 @@ def read_sample(path):
         held = json.loads(path.read_text(encoding="utf-8"))
         rest = held.pop("rest", None)  # of what the digest of the texts does not cover
         whole = held["digest"] == texts_digest(held["texts"]) and rest in (None, rest_digest(held))
-        held.pop("found", None)  # of samples kept by older code
         return held if whole and Documents(**held) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -189,7 +190,8 @@ def draw_sample(corpus):
         folder = hub.fetch(repo, *files) if corpus.first is None else None  # the first rows may be all in one file
         sources = {n: lambda n=n: open_rows((folder or hub.fetch(repo, n)) / n, n) for n in files}
         sample = sample_rows(sources, corpus)
-    return sample | {"source": {"id": repo.id, "revision": repo.revision, "files": files}}
+    source = {"id": repo.id, "revision": repo.revision, "files": files}
+    return sample | {"texts": list(sample["texts"]), "source": source}
 
 
 def data_files(repo, corpus):

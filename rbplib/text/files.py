@@ -86,21 +86,21 @@ class ParquetRows:
                 yield from batch.to_pylist()
 
     def take(self, numbers, names):
-        """{row number: row} for sorted row numbers, int64 (n,); rows hold what the fields `names` need."""
+        """(row number, row) for sorted row numbers, int64 (n,); rows hold what the fields `names` need."""
         known = self.file.schema_arrow.names
         columns = sorted({n if n in known else n.split(".")[0] for n in names})
         if strange := [c for c in columns if c not in known]:
             raise no_field(self.name, strange[0], known)
-        start, found = 0, {}
+        start = 0
         for group in range(self.file.num_row_groups):
             stop = start + self.file.metadata.row_group(group).num_rows
             here = numbers[(numbers >= start) & (numbers < stop)]
             if len(here):
                 with readable(self.name):
                     table = self.file.read_row_group(group, columns=columns).take(here - start)
-                found.update(zip(here.tolist(), table.to_pylist(), strict=True))
+                rows = (row for batch in table.to_batches(1024) for row in batch.to_pylist())
+                yield from zip(here.tolist(), rows, strict=True)
             start = stop
-        return found
 
 
 @contextmanager
@@ -207,9 +207,9 @@ class TextRows:
                 yield {"text": row[0]} if len(names) == 1 else dict(zip(names, row, strict=True))
 
     def take(self, numbers, names):
-        """{row number: row} for row numbers, int64 (n,)."""
+        """(row number, row) for row numbers, int64 (n,)."""
         numbers = set(numbers.tolist())
-        return {i: row for i, row in enumerate(self) if i in numbers} if numbers else {}
+        yield from ((i, row) for i, row in enumerate(self) if i in numbers) if numbers else ()
 
 
 def cut(lines):

@@ -1,19 +1,38 @@
 """The sample of a corpus: documents made of some rows of its files by a template and filters.
 
-The sample is drawn from the counts before any text is kept, so a large file costs two readings and the memory of its
+The sample is drawn from the counts before any text is kept, so a large file costs two readings and the disk of its
 sample alone.
 """
 
 import itertools
 import string
+import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 import numpy as np
 
-from rbplib.settings import InputError
+from rbplib.settings import InputError, write_error
 from rbplib.text.files import TEXT, no_field, text_suffix
 
 READERS = 8  # files read at once; most of the time is waiting, for a disk or for the hub
+IN_MEMORY = 1 << 24  # bytes of a sample; a larger one stands in a temporary file
+
+
+class Texts(Sequence):
+    """Texts at some places (start, bytes) of a file, each read when it is asked for, by one thread at a time."""
+
+    def __init__(self, file, places):
+        self.file, self.places = file, places
+
+    def __len__(self):
+        return len(self.places)
+
+    def __getitem__(self, i):
+        start, size = self.places[i]
+        self.file.seek(start)
+        return self.file.read(size).decode("utf-8", "surrogatepass")
 
 
 def draw(n, documents, seed):
@@ -28,20 +47,30 @@ def sample_rows(sources, corpus):
     Args:
         sources: {name: callable that opens it}, in order; opened only as far as needed.
     Returns:
-        {"texts", "units"}. A row's unit is what the corpus's `group` makes of it, else the file that it was cut from
-        with others; no units where every row stands for itself.
+        {"texts": Texts, "units"}. A row's unit is what the corpus's `group` makes of it, else the file that it was cut
+        from with others; no units where every row stands for itself.
     """
     names = template_fields(corpus.template) + (template_fields(corpus.group) if corpus.group else [])
+    held, lock = tempfile.SpooledTemporaryFile(IN_MEMORY), Lock()
 
     def document(file, row):
         own = render(corpus.group, row, corpus.name) if corpus.group else file
         return render(corpus.template, row, corpus.name), own
 
-    def sample(documents):
-        check_characters((text for text, _ in documents), corpus.name)
-        units = [own or f"row {number}" for number, (_, own) in enumerate(documents)]
-        kept = units if any(own for _, own in documents) else []
-        return {"texts": [text for text, _ in documents], "units": kept}
+    def keep(text, own):
+        try:
+            with lock:
+                return (held.tell(), held.write(text.encode("utf-8", "surrogatepass"))), own
+        except OSError as error:
+            raise write_error(tempfile.gettempdir(), error) from None
+
+    def sample(kept):
+        check_characters(texts := Texts(held, [place for place, _ in kept]), corpus.name)
+        units = [own or f"row {number}" for number, (_, own) in enumerate(kept)]
+        return {"texts": texts, "units": units if any(own for _, own in kept) else []}
+
+    def gather(file, source, start, numbers):
+        return {start + i: keep(*document(file, row)) for i, row in source.take(numbers, names)}
 
     files = [name if len(sources) > 1 and text_suffix(name) in TEXT else "" for name in sources]
     if not (corpus.where or corpus.min_characters or corpus.first is not None):
@@ -51,16 +80,14 @@ def sample_rows(sources, corpus):
             starts = np.cumsum([0, *counts])
             chosen = draw(starts[-1], corpus.documents, corpus.seed)
             inside = [np.sort(chosen[(chosen >= a) & (chosen < b)]) - a for a, b in itertools.pairwise(starts)]
-            parts = pool.map(lambda source, numbers: source.take(numbers, names), opened, inside)
-            held = zip(starts, files, parts, strict=False)
-            rows = {start + i: (file, row) for start, file, part in held for i, row in part.items()}
-        return sample([document(*rows[i]) for i in chosen])
+            rows = {i: kept for part in pool.map(gather, files, opened, starts, inside) for i, kept in part.items()}
+        return sample([rows[i] for i in chosen])
     rows = ((file, row) for file, source in zip(files, sources.values(), strict=True) for row in source())
     asked = [(key, (value, str(value))) for key, value in corpus.where.items()]  # a table's numbers are read as text
     rows = (r for r in rows if all(lookup(r[1], key, corpus.name) in values for key, values in asked))
     long = (d for d in itertools.starmap(document, rows) if len(d[0]) >= corpus.min_characters)
-    texts = list(itertools.islice(long, corpus.first))
-    return sample([texts[i] for i in draw(len(texts), corpus.documents, corpus.seed)])
+    kept = list(itertools.starmap(keep, itertools.islice(long, corpus.first)))
+    return sample([kept[i] for i in draw(len(kept), corpus.documents, corpus.seed)])
 
 
 def check_characters(texts, name):

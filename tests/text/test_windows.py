@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbplib.settings import InputError
-from rbplib.text.windows import batches, encode, make_windows, scored_rows, spans
+from rbplib.text.windows import batches, make_windows, scored_rows, spans
 
 
 @given(st.integers(0, 60), st.integers(2, 17))
@@ -45,9 +45,7 @@ def test_batches_hold_every_window_once_within_budget(lengths, budget):
         assert len(g) == 1 or max(len(ws[i].ids) for i in g) * len(g) <= budget
 
 
-def test_no_text_is_one_sentence():
-    with pytest.raises(InputError, match="no text"):
-        encode(None, ["", "  \n"])
+def test_what_cannot_be_cut_is_one_sentence():
     with pytest.raises(InputError, match="at least 2"):
         make_windows([], length=1)
     with pytest.raises(InputError, match="did you mean 'paper'"):
