@@ -28,9 +28,7 @@ class RankHistogram:
         if self.vocab_size < 2:
             raise InputError("a distribution of ranks needs a vocabulary of at least two tokens.")
         if (low := self.low.min()) < 1 or self.high.max() > self.vocab_size:
-            raise InputError(
-                f"ranks run from {low} to {self.high.max()}, outside 1 to {self.vocab_size}, the vocabulary."
-            )
+            raise InputError(f"ranks of {low} to {self.high.max()}, outside 1 to {self.vocab_size}, the vocabulary.")
 
     @property
     def total(self):

@@ -200,9 +200,7 @@ def paired_bootstrap(hits, totals, S, n_resamples=10_000, seed=42, level=0.95, m
 
 def _check(hits, totals, S, method):
     if hits.ndim != 3 or totals.shape != hits.shape[:1] or S.shape != hits.shape[1:2]:
-        raise ValueError(
-            f"Hits (D, M, K) {hits.shape}, totals {totals.shape} and sizes {S.shape} do not belong together."
-        )
+        raise ValueError(f"Hits (D, M, K) {hits.shape}, totals {totals.shape} and sizes {S.shape} do not fit together.")
     if len(totals) < MIN_DOCUMENTS:
         raise ValueError(f"{len(totals)} documents are too few for a bootstrap; it needs at least {MIN_DOCUMENTS}.")
     if len(np.unique(S)) < 3 or (S <= 0).any():

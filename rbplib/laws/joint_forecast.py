@@ -80,9 +80,7 @@ def joint_losses(family, beside, corpus, k, tokens, protocol="paper", results=No
     Arguments as of `rbp predict` and `grid.grid`. Raises InputError: as there, or tokens or other families are missing.
     """
     if not (tokens and beside):
-        raise InputError(
-            "--tokens and --beside go together: a law in tokens comes from families that saw other amounts."
-        )
+        raise InputError("--tokens and --beside go together: a law in tokens needs families that saw other amounts.")
     found = grid([family, *beside], corpus, [k], protocol, results, partial)
     found = replace(found, curve=replace(found.curve, family=" with ".join([found.curve.family, ", ".join(beside)])))
 

@@ -27,9 +27,7 @@ def write_family(name, ids, *, force=False, trust_remote_code=False):
         raise InputError(f"the model {twice[0]!r} is named twice: name each model once.")
     entries = sorted((describe(i, trust_remote_code) for i in ids), key=lambda e: (e["nonembedding_params"], e["id"]))
     if len({e.pop("tokenizer") for e in entries}) > 1:
-        said = (
-            "the models do not share one tokenizer: their ranks are of different tokens, so no law across them holds."
-        )
+        said = "the models do not share one tokenizer: their ranks are of different tokens, so no law over them holds."
         warnings.warn(said, stacklevel=2)
     ends = [e["name"] or Path(e["id"]).name for e in entries]
     for entry, end in zip(entries, ends, strict=True):

@@ -101,9 +101,7 @@ def read_config(folder, model_id, trust_remote_code):
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # a wrong field may raise anything
         said = first_line(" ".join(str(error).split()))  # which field is told in the first line, why in the next
-        raise InputError(
-            f"config.json of {model_id!r} cannot be used ({said}): correct it, or save it again."
-        ) from None
+        raise InputError(f"config.json of {model_id!r} cannot be used ({said}): correct or save it again.") from None
 
 
 def load_tokenizer(folder, model_id, trust_remote_code=False):

@@ -14,7 +14,7 @@ def judged_numbers(found):
     names, kept = {}, {}  # {id of a case: what it is called}
     for one in found:
         said = {
-            part[1].partition(".")[0].partition(" with ")[0] for part in Formatter().parse(one.rule.found) if part[1]
+            name.partition(".")[0].partition(" with ")[0] for _, name, *_ in Formatter().parse(one.rule.found) if name
         }
         asked = {*KEPT, *(one.rule.among or ()), *(one.rule.holds or ()), *said} - {"count"}
         for case in one.cases:

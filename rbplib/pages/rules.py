@@ -136,6 +136,4 @@ def check_condition(word, bound):
         raise InputError(f"book/claims.yml has a condition {word!r}: {nearest(word, CONDITIONS)}")
     bounds = bound if word == "between" and isinstance(bound, list) else [bound]
     if len(bounds) != 1 + (word == "between") or not all(type(b) in (int, float) for b in bounds):
-        raise InputError(
-            f"book/claims.yml bounds {word!r} by {bound!r}: give a number, or [lowest, highest] of between."
-        )
+        raise InputError(f"book/claims.yml bounds {word!r} by {bound!r}: give a number, or [low, high] of between.")

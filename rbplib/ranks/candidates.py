@@ -22,7 +22,8 @@ def best_candidates(family, model, corpus, places, n=5):
         (ids,), _ = encode(loaded.tokenizer, [texts[document]], position + 1)
         start = max(0, position + 1 - length)
         with torch.inference_mode():
-            logits = loaded.model(torch.from_numpy(ids[start:position])[None].to(loaded.device)).logits[0, -1].float()
+            read = torch.from_numpy(ids[start:position].astype("int64"))[None].to(loaded.device)
+            logits = loaded.model(read).logits[0, -1].float()
         best = torch.topk(logits.softmax(-1), n)
         pairs = [(text(i), p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
         yield [text(i) for i in ids[start:position]], int(ids[position]), text(ids[position]), pairs

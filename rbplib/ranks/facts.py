@@ -63,6 +63,5 @@ def facts_text(facts):
             f"{facts['documents']:,} documents of {facts['sources']:,} sources, {read}",
             f"largest source {facts['largest_share']:.1%}{largest}; as {facts['effective_sources']:.1f} equal sources",
         ]
-    return [
-        f"    {line}" for line in (*lines, *(f"{n}: {facts[n]}" for n in ("note", "licence", "digest") if facts[n]))
-    ]
+    lines += [f"{name}: {facts[name]}" for name in ("note", "licence", "digest") if facts[name]]
+    return [f"    {line}" for line in lines]

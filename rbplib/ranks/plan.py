@@ -24,7 +24,7 @@ from rbplib.text.windows import make_windows
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly
 PROCESS = 600_000_000  # bytes of the process itself with its libraries
-TEXT = 36  # bytes of memory per token of its characters and its id, a Python integer in a list
+TEXT = 8  # bytes of memory per token of its id and its share of a window; the characters stand on disk
 START = 6  # seconds until a process has loaded them
 ROW = 9  # bytes of a rank table per token, compressed
 READ = 1_000_000_000  # bytes of weights read and hashed per second
@@ -106,6 +106,8 @@ def total_of(rows, texts):
 
 def batch_cost(model, length, parameters, tokens):
     """(seconds per token, peak bytes of the process) of a model here, by a batch on the CPU with its threads."""
+    import pyarrow.parquet  # noqa: F401  # a table is written with it, and it takes 60 MB
+
     from rbplib.models.load import load_model
     from rbplib.ranks.measure import batch_ranks
 
@@ -127,12 +129,10 @@ def plan_corpus(corpus, family, protocol, results):
     if record := next(records, None):
         count, source = record["read_tokens"], "a measured table"
     elif (sample := sample_here(corpus)) and model.local:
-        count = family_windows(sample.texts, family, protocol).tokens
-        source = "its text"
+        count, source = family_windows(sample.texts, family, protocol).tokens, "its text"
     elif sample:
-        whole = 2 * len("".join(sample.texts))  # windows of `full` overlap by half
-        cut = sum(min(length * CHARACTERS, len(t)) for t in sample.texts)
-        count, source = (cut if protocol == "paper" else whole) / CHARACTERS, "its text"
+        most, times = (length * CHARACTERS, 1) if protocol == "paper" else (np.inf, 2)  # windows of `full` overlap
+        count, source = times * sum(min(most, len(t)) for t in sample.texts) / CHARACTERS, "its text"
     elif corpus.tokens and protocol == "paper":
         count, source, here = corpus.tokens, "its entry", False
     else:

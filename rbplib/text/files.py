@@ -48,9 +48,7 @@ def text_files(path):
         if not os.path.exists(file):
             raise InputError(f"{file} is a link to {os.readlink(file)}, which is not there: mend or remove the link.")
         if not file.is_file():
-            raise InputError(
-                f"{file} is a pipe or a device, no file: give its text to standard input, as `--corpus -`."
-            )
+            raise InputError(f"{file} is a pipe or device, no file: give its text to standard input, as `--corpus -`.")
         if not text_suffix(file):
             raise InputError(f"{file} has no ending that says how to read it: name it as one of {KNOWN}.")
     return sorted(files)

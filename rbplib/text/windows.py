@@ -21,7 +21,7 @@ AT_ONCE = 1 << 19  # characters; of a longer text no more are tokenised where on
 
 
 class Window(NamedTuple):
-    """ids: int32 (T,); document: its index; start: place of ids[0] in the document; first: first scored index."""
+    """ids: integers (T,); document: its index; start: place of ids[0] in the document; first: first scored index."""
 
     ids: np.ndarray
     document: int
@@ -71,8 +71,8 @@ def encode(tokenizer, texts, most=None):
         most: how many ids of each text are wanted, its first ones; all where None. They are read off its first AT_ONCE
             characters, or 128 for each id wanted: what comes after these is too far away to matter.
     Returns:
-        (list of int32 arrays, int64 (D,): characters of each text up to the end of its last id; about, where a
-        tokenizer keeps no places).
+        (list of arrays of the smallest unsigned integers that hold the ids, int64 (D,): characters of each text up to
+        the end of its last id; about, where a tokenizer keeps no places).
     Cost: about 190 bytes of memory per character tokenised at once: of AT_ONCE or two, or of the longest text where
         `most` is None.
     """
@@ -82,7 +82,7 @@ def encode(tokenizer, texts, most=None):
         group = [text[:longest] for text, _ in group]
         found = tokenizer(group, verbose=False)
         for i, row in enumerate(found["input_ids"]):
-            ids.append(np.array(row[:most], dtype=np.int32))
+            ids.append(np.array(row[:most], dtype=np.min_scalar_type(max(row[:most], default=0))))
             read.append(len(group[i]) if len(row) == len(ids[-1]) else reach(found, i, len(group[i]), len(row), most))
     return ids, np.array(read, dtype=np.int64)
 

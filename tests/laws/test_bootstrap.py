@@ -119,7 +119,7 @@ def test_flat_losses_have_a_slope_of_zero_and_no_r2():
     [
         (lambda h, t, S: (h[:19], t[:19], S), "19 documents are too few"),
         (lambda h, t, S: (h[:, :2], t, S[:2]), "three different"),
-        (lambda h, t, S: (h, t, S[:-1]), "do not belong together"),
+        (lambda h, t, S: (h, t, S[:-1]), "do not fit together"),
         (lambda h, t, S: (h + t.max() + 1, t, S), "more hits than scored tokens"),
     ],
 )

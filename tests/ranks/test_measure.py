@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -276,3 +277,27 @@ def test_results_that_cannot_be_written(root, tmp_path):
 def test_measure_is_a_public_function_whatever_was_imported_before(first):
     code = f"{first}; import rbplib; from rbplib import measure; assert measure is rbplib.measure and callable(measure)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_more_than_the_next_text_is_tokenised_ahead(root, tmp_path, monkeypatch):
+    texts, seen, encode = [tmp_path / f"{name}.txt" for name in "abc"], [], m.encode
+    for path in texts:
+        path.write_text(f"some words of {path.stem}\n" * 300)
+    monkeypatch.setattr(m, "encode", lambda *given: seen.append(1) or encode(*given))
+    monkeypatch.setattr(m, "_measure_table", lambda *given: time.sleep(0.5) or ahead.append(len(seen)))
+    ahead = []
+    m.measure("toy", models=["m0"], corpora=list(map(str, texts)), progress=False)
+    assert ahead == [2, 3, 3]  # the ids of all would be held at once
+
+
+def test_candidates_at_a_place_are_those_of_the_whole_scores(root):
+    from rbplib.ranks.candidates import best_candidates
+
+    net = GPTNeoXForCausalLM.from_pretrained(root / "models/m1", dtype=torch.float32).eval()
+    ids = PreTrainedTokenizerFast.from_pretrained(root / "models/m1")(TEXTS[3])["input_ids"]
+    family, (model,), (corpus,) = identity.asked("toy", ["m1"], [str(root / "lines.jsonl")])
+    document = list(load_documents(corpus).texts).index(TEXTS[3])
+    ((context, token, _, told),) = best_candidates(family, model, corpus, [(document, 9)])
+    with torch.no_grad():
+        best = net(torch.tensor([ids[:9]])).logits[0, -1].softmax(-1).sort(descending=True).values
+    assert len(context) == 9 and token == ids[9] and [p for _, p in told] == pytest.approx(best[:5].tolist(), rel=1e-4)

@@ -270,9 +270,9 @@ def folder_with(name, make):
     "name, make, said",
     [
         ("a.txt", broken_link, "is a link to nowhere.txt, which is not there"),
-        ("a.txt", os.mkfifo, "is a pipe or a device, no file: .*--corpus -"),
+        ("a.txt", os.mkfifo, "is a pipe or device, no file: .*--corpus -"),
         ("folder", folder_with("b.jsonl", broken_link), "b.jsonl is a link to nowhere.txt"),
-        ("folder", folder_with("b.csv", os.mkfifo), "b.csv is a pipe or a device"),
+        ("folder", folder_with("b.csv", os.mkfifo), "b.csv is a pipe or device"),
         ("folder", folder_with("b.docx", lambda p: p.write_text("a")), r"holds no text file: .*\.txt, .*\.csv"),
         ("folder", folder_with(".b.txt", lambda p: p.write_text("a")), "holds no text file"),
         ("folder", folder_with(".git", folder_with("b.txt", lambda p: p.write_text("a"))), "holds no text file"),
@@ -288,7 +288,7 @@ def test_what_is_no_readable_file_is_one_sentence(tmp_path, name, make, said):
 
 
 def test_a_device_and_what_may_not_be_read_are_one_sentence(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="pipe or a device"):
+    with pytest.raises(InputError, match="pipe or device"):
         load_documents("/dev/null")
     (tmp_path / "a.txt").write_text("words")
 
