@@ -38,7 +38,7 @@ class Judged:
 
 def beyond_noise(case):
     """The end nearer to 0 of the interval of a difference; 0 where it takes 0 in, NaN where there is none."""
-    low, high = case.interval
+    low, high = case.interval if hasattr(case, "interval") else ci_known(case)
     return low if not low <= 0 else high if not high >= 0 else 0.0
 
 
@@ -62,6 +62,18 @@ def text_not_rejected(case):
     return np.nan if case.explained_by == NOT_TESTED else float(case.explained_by in EXPLAINED[:2])
 
 
+def ci_known(case):
+    """The 95% interval of the exponent, or difference: over other text and trainings, over other text where unknown."""
+    return case.ci_trainings if np.isfinite(case.ci_trainings).all() else case.ci_tokens
+
+
+def noise_known(cases):
+    """What the intervals of `ci_known` are over, in words."""
+    known = {bool(np.isfinite(case.ci_trainings).all()) for case in cases if hasattr(case, "ci_trainings")}
+    where = ", and trainings where their scatter is known" if len(known) > 1 else " and trainings" * (known == {True})
+    return f"other text{where}"
+
+
 def times_around(case):
     """The interval of `runs.RunGap.times`."""
     return np.power(10.0, case.interval)
@@ -77,7 +89,7 @@ def covers(case, share="share"):
 
 # Numbers that are no field of a case.
 COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero)}
-COMPUTED |= {"covers": covers, "line_covers": lambda case: covers(case, "line_share")}
+COMPUTED |= {"ci_known": ci_known, "covers": covers, "line_covers": lambda case: covers(case, "line_share")}
 
 
 def measure(name, case):
@@ -115,7 +127,7 @@ def judged(rule, cases, short=False):
     found = [holds(rule.holds, c) for c in cases] if rule.holds else []
     held = [h for h in found if h is not None]
     count, fails = (share(sum(h == told for h in held), len(held)) for told in (True, False))
-    words = Words(cases, count=count, fails=fails, k=", ".join(map("{:,}".format, rule.ks)))
+    words = Words(cases, count=count, fails=fails, noise=noise_known(cases), k=", ".join(map("{:,}".format, rule.ks)))
     return Judged(
         rule=rule,
         cases=cases,

@@ -15,7 +15,7 @@ from rbplib.laws.law import fit_laws
 from rbplib.laws.losses import family_losses
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_laws
 from rbplib.pages.law_tables import loss_at
-from rbplib.pages.loss_tables import entropy_cases, loss_exponents
+from rbplib.pages.loss_tables import entropy_cases, loss_exponents, with_trainings
 from rbplib.pages.rank_tables import lognormal_frame
 from rbplib.pages.tables import corpus_title
 from rbplib.settings import InputError, load_corpus, load_family
@@ -86,7 +86,6 @@ def case(tables, curve, n_bootstrap, seed):
     fit_in = [k for k in (1, 10, 100) if k <= V], [N for N in RUNS if N <= longest_run(tables[0])]
     lognormals = lognormal_frame(tables)
     dependence = hit_dependence(largest, min(RUN_K, V))
-    rise = [exponent_difference(curve.loss(1), curve.loss(100), **drawn)] if V >= 100 else []
     gap = losses["cross-entropy"].values - losses["rank entropy"].values
     return SimpleNamespace(
         place={"family": curve.family, "corpus": corpus_title(curve.corpus)},
@@ -96,7 +95,7 @@ def case(tables, curve, n_bootstrap, seed):
         recurrent=laws if any(word in curve.family for word in RECURRENT) else [],
         far=broken,
         far_drops=[SimpleNamespace(k=b.k, r2_drop=a.r2 - b.r2) for a, b in pairwise(broken)],
-        rises=[risen(*found) for found in rise],
+        rises=[risen(curve.loss(1), curve.loss(100), **drawn)] if V >= 100 else [],
         runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
         run_laws=run_cases(run_laws(tables, *fit_in, n_bootstrap=0)),
         pairs=[exponent_pair(loss_exponents(losses, **drawn), gap)],
@@ -150,21 +149,21 @@ def run_cases(laws):
     return cases
 
 
-def risen(change, interval):
-    """A difference of exponents with its interval, as the claims judge it."""
-    return SimpleNamespace(change=change, interval=interval)
+def risen(first, second, n_bootstrap=10_000, seed=42):
+    """The exponent of the second Loss less that of the first with its intervals, as the claims judge it."""
+    change, text = exponent_difference(first, second, n_bootstrap, seed)
+    return SimpleNamespace(change=change, ci_tokens=text, ci_trainings=with_trainings(first, second, change, text))
 
 
-def exponent_pair(frame, gap):
+def exponent_pair(frame, gap, **place):
     """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more: of the last than of the first.
 
-    Args:
-        frame: from `law_tables.loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
+    frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats. place: family and corpus.
     """
-    alpha = tuple(frame["alpha"])
-    low, high = frame.loc[0, ["difference: low", "difference: high"]]  # of the first exponent less the last
-    found = {"alpha": alpha, "ratio": frame.loc[0, "ratio"], "interval": (low, high), "largest_gap": np.abs(gap).max()}
-    return SimpleNamespace(**found, gap=gap, more=alpha[-1] - alpha[0], around=(-high, -low))
+    alpha, sides = tuple(frame["alpha"]), {"ci_tokens": "difference", "ci_trainings": "difference, and trainings"}
+    around = {name: (-frame.loc[0, f"{of}: high"], -frame.loc[0, f"{of}: low"]) for name, of in sides.items()}
+    found = place | around | {"alpha": alpha, "ratio": frame.loc[0, "ratio"], "largest_gap": np.abs(gap).max()}
+    return SimpleNamespace(**found, gap=gap, more=alpha[-1] - alpha[0])
 
 
 def contested(result, fits):

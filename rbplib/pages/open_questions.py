@@ -6,10 +6,10 @@ import pandas as pd
 
 from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
-from rbplib.pages.claims import MARKS, all_claims, judged, times_around
+from rbplib.pages.claims import MARKS, all_claims, ci_known, judged, noise_known, times_around
 from rbplib.pages.law_tables import gap_frame
 from rbplib.pages.prose import interval, number
-from rbplib.pages.tables import ends, law_columns
+from rbplib.pages.tables import ends
 
 
 def independence_frame(found):
@@ -37,27 +37,14 @@ def distribution_frame(found):
     )
 
 
-def breakdown_frame(found):
-    """At the paper's large k, as shares of the vocabulary: the fit, and the first noise that is enough for it."""
-    return pd.DataFrame(
-        {**c.place, "k / |V|": far.k / c.curve.vocab_size, "misses, largest": far.misses, **law_columns(far)}
-        for c in found
-        for far in c.far
-    )
-
-
-def architecture_frame(found):
-    """The law at k = 1, family by family."""
-    return pd.DataFrame({**c.place, **law_columns(c.laws[0])} for c in found)
-
-
 def exponent_frame(found):
     """The exponents of cross-entropy, rank entropy and -log RBP_1, their ratios, and what a lognormal predicts."""
     return pd.DataFrame(
         {
             **c.place,
             **dict(zip(NAMES, pair.alpha, strict=True)),
-            **ends(pair.around, "less CE: "),
+            **ends(pair.ci_tokens, "less CE: "),
+            **ends(pair.ci_trainings, "and trainings: "),
             "ratio": pair.ratio,
             "ratio to H(R)": pair.alpha[2] / pair.alpha[1],
             "lognormal says: from": c.predicted[0],
@@ -82,18 +69,18 @@ STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
 
 
 def more_words(pair):
-    """By how much the exponent of -log RBP_1 is above that of cross-entropy, over other text."""
-    more, ends = (pair.more, pair.around) if pair.more > 0 else (-pair.more, [-end for end in pair.around[::-1]])
+    """By how much the exponent of -log RBP_1 is above that of cross-entropy."""
+    more, ends = (pair.more, ci_known(pair)) if pair.more > 0 else (-pair.more, [-end for end in ci_known(pair)[::-1]])
     way = "larger" if pair.more > 0 else "smaller"
-    return f"The exponent of -log RBP_1 is {way} by {number(more, 2)}, {interval(ends, 2)} over other text"
+    return f"The exponent of -log RBP_1 is {way} by {number(more, 2)}, {interval(ends, 2)} over {noise_known([pair])}"
 
 
 FRONT = {  # claims of the first page: {name: (the number of a case by which the middle one is found, its words)}
     "top1_line": (
         lambda x: x.alpha,
         lambda x: (
-            f"Exponent {number(x.alpha)}, {interval(x.ci_tokens)} over other text, {interval(x.ci_models)} over "
-            "other sizes"
+            f"Exponent {number(x.alpha)}, {interval(ci_known(x))} over {noise_known([x])}, "
+            f"{interval(x.ci_models)} over other sizes"
         ),
     ),
     "independent_hits": (

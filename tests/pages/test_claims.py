@@ -110,7 +110,7 @@ def planted_kinds():
         "far_drops": [SimpleNamespace(r2_drop=0.1)],
         "one_curve": planted_entropies(),
         "run_laws": evidence.run_cases({(1, N): planted_run(N) for N in (1, 5)}),
-        "rises": [SimpleNamespace(interval=(0.1, 0.2))],
+        "rises": [SimpleNamespace(interval=(0.1, 0.2), ci_tokens=(0.1, 0.2), ci_trainings=(0.1, 0.2))],
         "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
         "forecasts": [SimpleNamespace(share=0.95, line_share=0.9, left_out=9)],
@@ -209,7 +209,7 @@ def law(corpus, k=1, r2=0.99, alpha=0.05):
     """What the claims on laws read of a Law."""
     return SimpleNamespace(
         corpus=corpus, k=k, r2=r2, alpha=alpha, ci_tokens=(0.04, 0.06), scored_tokens=10**5, worst_residual=0.02,
-        explained_by="trainings", noise_p=0.5,
+        explained_by="trainings", noise_p=0.5, ci_trainings=(np.nan, np.nan),
     )  # fmt: skip
 
 
@@ -268,7 +268,9 @@ def test_a_rule_that_two_lines_share_is_told_once(monkeypatch):
 def test_of_each_kind_of_case_a_claim_leads_and_a_proof_needs_no_case(monkeypatch):
     """A page shows four lines at its top: they once were all of the first kind, and a proof stood below alone."""
     said = answers(monkeypatch)
-    pairs = [SimpleNamespace(ratio=1.0, interval=(-1, 1), more=0.0, around=(-1, 1), largest_gap=0.1)] * 3
+    pairs = [SimpleNamespace(ratio=1.0, interval=(-1, 1), more=0.0, largest_gap=0.1)] * 3
+    for pair in pairs:
+        pair.ci_tokens, pair.ci_trainings = (-1, 1), (-1, 1)
     claims.judge("09_families", laws=[law(c, k) for c in "abc" for k in (1, 10)], pairs=pairs)
     assert "describes -log RBP. The paper: R² about 0.99" in said[0] and "identical exponents" in said[1]
     claims.judge("06_emergence", runs=[])
@@ -355,6 +357,28 @@ def test_the_ends_of_a_range_carry_their_intervals():
     assert "are 100 [10, 1,000] times" in claims.judged(RULES["independent_hits"], [gap], short=True).ours
 
 
+def test_the_interval_that_is_quoted_holds_other_trainings_where_these_are_known(monkeypatch):
+    """Other text alone was quoted, whose interval misses the exponent of many another training (page 14)."""
+    laws = [law(c) for c in "abc"]
+    for one in laws:
+        one.ci_trainings = (0.01, 0.09)
+    said = claims.judged(RULES["top1_exponent"], laws, short=True).ours
+    assert said == "exponents 0.0500 [0.0100, 0.0900] (95%, other text and trainings)"
+    laws[0].ci_trainings = (np.nan, np.nan)
+    said = claims.judged(RULES["top1_exponent"], laws, short=True).ours
+    assert said.endswith("(95%, other text, and trainings where their scatter is known)")
+    rng = np.random.default_rng(3)
+    S, names = np.tile(np.geomspace(1e3, 1e6, 6), 3), tuple(f"m{i}" for i in range(18))
+    y = 1 - 0.05 * np.log(S)[:, None] + rng.normal(0, 0.05, (18, 2))
+    hits = rng.binomial(2000, np.exp(-np.exp(y)), (40, 18, 2))
+    seeds = Curve("f", "docs", "paper", names, S, 4096, np.array([1, 2]), hits, np.full(40, 2000), np.ones((40, 18)))
+    curve = replace(seeds.keep(names[:6]), repeats=seeds)
+    rise = evidence.risen(curve.loss(1), curve.loss(2), 200)
+    assert np.ptp(rise.ci_trainings) > np.ptp(rise.ci_tokens) and claims.ci_known(rise) == rise.ci_trainings
+    alone = replace(curve, repeats=None)
+    assert claims.ci_known(evidence.risen(alone.loss(1), alone.loss(2), 200)) == rise.ci_tokens
+
+
 def test_a_number_is_recorded_with_or_without_its_interval_beside_it():
     case = SimpleNamespace(fall=0.1, beyond=0.1, fixed=1.0, around=(0.05, 0.15))
     kept = recorded.judged_numbers([claims.judged(RULES["ladder_floor"], [case] * 3)])
@@ -415,11 +439,12 @@ def test_too_few_cases_say_so_on_a_page(monkeypatch):
 
 def test_ratios_of_exponents_are_those_of_rbp_over_cross_entropy():
     frame = pd.DataFrame({"alpha": [0.02, 0.03, 0.04], "difference: low": -0.03, "difference: high": -0.01})
+    frame = frame.assign(**{f"difference, and trainings: {end}": np.nan for end in ("low", "high")})
     frame["ratio"] = 0.04 / frame["alpha"]
     pair = evidence.exponent_pair(frame, np.array([0.1]))
-    assert pair.ratio == pytest.approx(2.0) and pair.more == pytest.approx(0.02) and pair.around == (0.01, 0.03)
+    assert pair.ratio == pytest.approx(2.0) and pair.more == pytest.approx(0.02) and pair.ci_tokens == (0.01, 0.03)
     assert "larger by 0.020, [0.010, 0.030] over" in open_questions.more_words(pair)
-    pair.more, pair.around = -0.02, (-0.03, -0.01)
+    pair.more, pair.ci_tokens = -0.02, (-0.03, -0.01)
     assert "smaller by 0.020, [0.010, 0.030] over" in open_questions.more_words(pair)
 
 

@@ -7,6 +7,7 @@ from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import yaml
 
@@ -104,7 +105,8 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     place = {"family": "fam", "corpus": "made up"}
     runs = [SimpleNamespace(k=10, N=10, gap=g, times=10**g, interval=(g - 1, g + 1)) for g in (0.0, 1.0, 2.0)]
     pairs = [
-        SimpleNamespace(ratio=1.5, more=a, around=(-0.01, 0.06), interval=(-0.06, 0.01)) for a in (-0.02, -0.01, 0.04)
+        SimpleNamespace(ratio=1.5, more=a, ci_tokens=(-0.01, 0.06), ci_trainings=(np.nan,) * 2)
+        for a in (-0.02, -0.01, 0.04)
     ]
     found = [SimpleNamespace(place=place, runs=[r], pairs=[p]) for r, p in zip(runs, pairs, strict=True)]
     said = front.front_words("independent_hits", found)
@@ -115,6 +117,8 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     assert "The exponent of -log RBP_1 is smaller by 0.010, [−0.060, 0.010] over other text" in said
     pairs[1].more, pairs[0].more = 0.02, 0.01
     assert "larger by 0.020, [−0.010, 0.060]" in front.front_words("equal_exponents", found)
+    pairs[1].ci_trainings = pairs[1].ci_tokens
+    assert "0.060] over other text and trainings" in front.front_words("equal_exponents", found)
 
 
 def test_the_paper_has_as_many_models_as_the_page_says():
