@@ -34,6 +34,7 @@ class Judged:
     count: str  # of the cases that hold
     verdict: str
     fails: str = ""  # count of the cases that do not hold
+    but: str = ""  # what stands beside the verdict
 
 
 def beyond_noise(case):
@@ -74,6 +75,11 @@ def noise_known(cases):
     return f"other text{where}"
 
 
+def above_one(case):
+    """Does the interval of a ratio lie above 1: 1 or 0; NaN where there is none."""
+    return float(case.around[0] > 1) if np.isfinite(case.around).all() else np.nan
+
+
 def times_around(case):
     """The interval of `runs.RunGap.times`."""
     return np.power(10.0, case.interval)
@@ -89,7 +95,12 @@ def covers(case, share="share"):
 
 # Numbers that are no field of a case.
 COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero)}
-COMPUTED |= {"ci_known": ci_known, "covers": covers, "line_covers": lambda case: covers(case, "line_share")}
+COMPUTED |= {
+    "ci_known": ci_known,
+    "above_one": above_one,
+    "covers": covers,
+    "line_covers": lambda case: covers(case, "line_share"),
+}
 
 
 def measure(name, case):
@@ -128,6 +139,8 @@ def judged(rule, cases, short=False):
     held = [h for h in found if h is not None]
     count, fails = (share(sum(h == told for h in held), len(held)) for told in (True, False))
     words = Words(cases, count=count, fails=fails, noise=noise_known(cases), k=", ".join(map("{:,}".format, rule.ks)))
+    decided = rule.proved or verdict(held, rule.enough)
+    beside = [text.format_map(words) for n, text in (rule.but or {}).items() if any(measure(n, c) > 0 for c in cases)]
     return Judged(
         rule=rule,
         cases=cases,
@@ -135,8 +148,9 @@ def judged(rule, cases, short=False):
         claim=rule.claim.format_map(words),
         ours=(short and rule.short or rule.found).format_map(words),
         count=count,
-        verdict=rule.proved or verdict(held, rule.enough),
+        verdict=decided,
         fails=fails,
+        but="".join((", but " if decided == AGREES else ", ") + one for one in beside),
     )
 
 
@@ -180,7 +194,8 @@ def line(found, again=False):
         end = f"holds in {found.count}, too few to decide" if found.held else "no case decides"
     paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
     rule = f"; rule: {'the same' if again else found.rule.bound}" * bool(found.rule.bound)
-    return f"- {MARKS[found.verdict]} **{found.verdict}.** {found.claim}. {paper}; here: {found.ours}; {end}{rule}."
+    told = f"{MARKS[found.verdict]} **{found.verdict}{found.but}.**"
+    return f"- {told} {found.claim}. {paper}; here: {found.ours}; {end}{rule}."
 
 
 def findings(part, evidence):
@@ -192,7 +207,7 @@ def finding_frame(found):
     """The table of the page, plain: its columns are those of the CSV."""
     return pd.DataFrame(
         {
-            "verdict": f.verdict,
+            "verdict": f.verdict + f.but,
             "claim": f.claim,
             "rule": f.rule.bound,
             "paper": f"{f.rule.paper} ({f.rule.place})",

@@ -162,6 +162,7 @@ def exponent_pair(frame, gap, **place):
     """
     alpha, sides = tuple(frame["alpha"]), {"ci_tokens": "difference", "ci_trainings": "difference, and trainings"}
     around = {name: (-frame.loc[0, f"{of}: high"], -frame.loc[0, f"{of}: low"]) for name, of in sides.items()}
+    around["around"] = tuple(frame.loc[0, ["ratio over other sizes: low", "ratio over other sizes: high"]])
     found = place | around | {"alpha": alpha, "ratio": frame.loc[0, "ratio"], "largest_gap": np.abs(gap).max()}
     return SimpleNamespace(**found, gap=gap, more=alpha[-1] - alpha[0])
 

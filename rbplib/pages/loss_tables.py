@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from rbplib.laws.families import exponent_difference
+from rbplib.laws.ladders import exponent_ratio
 from rbplib.laws.law import fit
 from rbplib.laws.losses import spread_of_trainings
 from rbplib.laws.noise import size_spread
@@ -26,21 +27,25 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     """One row per loss of `losses.family_losses`: exponent with its intervals, R², and -log RBP_1 against it.
 
     The difference is its exponent less that of -log RBP_1, on the same resamples and the same trainings; the ratio is
-    that of -log RBP_1 over its own, NaN where the two rest on other models. Intervals with trainings are NaN where
-    their scatter is not known.
+    that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other models. Intervals with
+    trainings are NaN where their scatter is not known.
     """
     *others, top, _ = losses.values()
     laws = [fit(loss, n_bootstrap=n_bootstrap, seed=seed) for loss in (*others, top)]
     rows = []
     for law in laws:
-        gap, interval = np.nan, (np.nan, np.nan)
+        gap, interval = np.nan, (nothing := (np.nan, np.nan))
         if law.loss is not top:
             gap, interval = exponent_difference(top, law.loss, n_bootstrap=n_bootstrap, seed=seed)
         row = {"loss": law.loss.name, "alpha": law.alpha, **ends(law.ci_tokens, "other text: ")}
         row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
         row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
         row |= ends(with_trainings(top, law.loss, gap, interval), "difference, and trainings: ")
-        rows.append(row | {"ratio": laws[-1].alpha / law.alpha if law.used == laws[-1].used else np.nan})
+        alike = law.used == laws[-1].used
+        ratio, around = (
+            exponent_ratio(law, laws[-1]) if alike and law is not laws[-1] else (float(alike) or np.nan, nothing)
+        )
+        rows.append(row | {"ratio": ratio, **ends(around, "ratio over other sizes: ")})
     return pd.DataFrame(rows)
 
 

@@ -7,34 +7,8 @@ import pandas as pd
 from rbplib.laws.ladders import training_laws
 from rbplib.laws.losses import NAMES
 from rbplib.pages.claims import MARKS, all_claims, ci_known, judged, noise_known, times_around
-from rbplib.pages.law_tables import gap_frame
 from rbplib.pages.prose import interval, number
 from rbplib.pages.tables import ends
-
-
-def independence_frame(found):
-    """Largest model, k = 10: how hits hang together; runs measured, independent, and predicted from dependence."""
-    hang = [{"RBP": c.dependence.p, "lag 1": c.dependence.acf[0], "ICC": c.dependence.icc} for c in found]
-    rows = [gap_frame(c.runs, **c.place, **of) for c, of in zip(found, hang, strict=True)]
-    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
-
-
-def distribution_frame(found):
-    """Best and second law by held-out score, and the paper's, for the largest model of each case."""
-    return pd.DataFrame(
-        {
-            **c.place,
-            "best": contest.titles[0],
-            "second": contest.titles[1],
-            "nats behind": contest.result.loss[1],
-            "lognormal place": contest.place,
-            "lognormal behind": contest.behind,
-            **ends(contest.result.interval[:, contest.place - 1]),
-            "models on the ridge": c.ridge,
-        }
-        for c in found
-        for contest in c.contests
-    )
 
 
 def exponent_frame(found):
@@ -46,6 +20,7 @@ def exponent_frame(found):
             **ends(pair.ci_tokens, "less CE: "),
             **ends(pair.ci_trainings, "and trainings: "),
             "ratio": pair.ratio,
+            **ends(pair.around, "ratio over other sizes: "),
             "ratio to H(R)": pair.alpha[2] / pair.alpha[1],
             "lognormal says: from": c.predicted[0],
             "to": c.predicted[1],
@@ -69,10 +44,13 @@ STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
 
 
 def more_words(pair):
-    """By how much the exponent of -log RBP_1 is above that of cross-entropy."""
+    """The exponent of -log RBP_1 over that of cross-entropy, and less it."""
     more, ends = (pair.more, ci_known(pair)) if pair.more > 0 else (-pair.more, [-end for end in ci_known(pair)[::-1]])
     way = "larger" if pair.more > 0 else "smaller"
-    return f"The exponent of -log RBP_1 is {way} by {number(more, 2)}, {interval(ends, 2)} over {noise_known([pair])}"
+    return (
+        f"The exponent of -log RBP_1 is {number(pair.ratio)} times that of cross-entropy, {interval(pair.around)} over "
+        f"other sizes, {way} by {number(more, 2)}, {interval(ends, 2)} over {noise_known([pair])}"
+    )
 
 
 FRONT = {  # claims of the first page: {name: (the number of a case by which the middle one is found, its words)}
@@ -90,7 +68,7 @@ FRONT = {  # claims of the first page: {name: (the number of a case by which the
             f"independence says, {interval(times_around(x), 2)} over other text"
         ),
     ),
-    "equal_exponents": (lambda x: x.more, more_words),
+    "equal_exponents": (lambda x: x.ratio, more_words),
 }
 
 
@@ -99,9 +77,11 @@ def front_words(name, found):
     rule, (value, words) = all_claims()[name], FRONT[name]
     place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
     case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
-    said = f"- **{case.claim}: {MARKS[case.verdict]} {case.verdict}, {case.count} cases** (rule: {rule.bound})."
+    said = (
+        f"- **{case.claim}: {MARKS[case.verdict]} {case.verdict}, {case.count} cases{case.but}** (rule: {rule.bound})."
+    )
     if name == "top1_line":  # R² does not tell whether the line is true
-        said = said.replace("cases**", "cases**, each a family on a corpus")
+        said = said.replace("** (rule", "**, each a family on a corpus (rule")
         tests = (judged(all_claims()[n], [x for c in found for x in c.laws]) for n in STRAIGHT)
         each = [f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests]
         said += f" Noise of text and trainings rejects an exact line in {' and in '.join(each)}."

@@ -193,7 +193,7 @@ def _cell(value, name, digits, safe):
     kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
     # no break in an interval, but in one of powers of ten, which is wide
     told = text if safe else re.sub(r"\[[^][a-z×]*]", r"<span>\g<0></span>", html.escape(text))
-    mark = f'<span aria-hidden="true">{MARKS.get(text, "!")}</span> ' if name in FIRST else ""
+    mark = f'<span aria-hidden="true">{MARKS.get(text.partition(",")[0], "!")}</span> ' if name in FIRST else ""
     return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{told}</td>'
 
 

@@ -76,6 +76,7 @@ class Claim:
     enough: int = CASES
     proved: str = ""
     short: str = ""
+    but: dict | None = None
     changes: str = ""
 
     @property
@@ -124,7 +125,7 @@ def read_claim(name, entry, path):
         for word, bound in conditions.items():
             check_condition(word, bound)
     try:
-        for words in (entry["claim"], entry["found"], entry.get("short", "")):
+        for words in (entry["claim"], entry["found"], entry.get("short", ""), *(entry.get("but") or {}).values()):
             list(Formatter().parse(words))
     except ValueError as error:
         raise InputError(f"{path}: a sentence of {name!r} is malformed ({error}).") from None

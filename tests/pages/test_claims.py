@@ -111,7 +111,7 @@ def planted_kinds():
         "one_curve": planted_entropies(),
         "run_laws": evidence.run_cases({(1, N): planted_run(N) for N in (1, 5)}),
         "rises": [SimpleNamespace(interval=(0.1, 0.2), ci_tokens=(0.1, 0.2), ci_trainings=(0.1, 0.2))],
-        "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1))],
+        "pairs": [SimpleNamespace(ratio=1.0, interval=(-1, 1), around=(0.9, 1.1))],
         "contests": [evidence.contested(result, {"zipf": fit, "lognormal": fit})],
         "forecasts": [SimpleNamespace(share=0.95, line_share=0.9, left_out=9)],
         "precisions": [SimpleNamespace(in_widths=0.1)],
@@ -268,7 +268,7 @@ def test_a_rule_that_two_lines_share_is_told_once(monkeypatch):
 def test_of_each_kind_of_case_a_claim_leads_and_a_proof_needs_no_case(monkeypatch):
     """A page shows four lines at its top: they once were all of the first kind, and a proof stood below alone."""
     said = answers(monkeypatch)
-    pairs = [SimpleNamespace(ratio=1.0, interval=(-1, 1), more=0.0, largest_gap=0.1)] * 3
+    pairs = [SimpleNamespace(ratio=1.0, interval=(-1, 1), more=0.0, largest_gap=0.1, around=(0.9, 1.1))] * 3
     for pair in pairs:
         pair.ci_tokens, pair.ci_trainings = (-1, 1), (-1, 1)
     claims.judge("09_families", laws=[law(c, k) for c in "abc" for k in (1, 10)], pairs=pairs)
@@ -357,6 +357,23 @@ def test_the_ends_of_a_range_carry_their_intervals():
     assert "are 100 [10, 1,000] times" in claims.judged(RULES["independent_hits"], [gap], short=True).ours
 
 
+def test_a_verdict_says_on_which_side_of_1_its_ratios_lie(monkeypatch):
+    """All ratios a tenth above 1 were once a plain agreement."""
+    pairs = [
+        SimpleNamespace(ratio=1 + high / 10, around=(low, high)) for low, high in ((1.05, 1.2), (1.05, 1.2), (0.9, 1.1))
+    ]
+    pairs.append(SimpleNamespace(ratio=1.1, around=(np.nan, np.nan)))
+    found = claims.judged(RULES["published_exponents"], pairs)
+    assert found.verdict == "agrees" and found.but == ", but the interval of the ratio is above 1 in 2 of 3"
+    assert "[1.05, 1.20]" in found.ours
+    frame = claims.finding_frame([found])
+    assert frame["verdict"][0] == "agrees" + found.but and "✓" in prose.table_html(frame[["verdict"]])
+    said = answers(monkeypatch)
+    claims.judge("10_published", word_pairs=pairs)
+    assert said[0].startswith("- ✓ **agrees, but the interval of the ratio is above 1 in 2 of 3.** On the last words")
+    assert not claims.judged(RULES["published_exponents"], pairs[2:]).but
+
+
 def test_the_interval_that_is_quoted_holds_other_trainings_where_these_are_known(monkeypatch):
     """Other text alone was quoted, whose interval misses the exponent of many another training (page 14)."""
     laws = [law(c) for c in "abc"]
@@ -440,10 +457,13 @@ def test_too_few_cases_say_so_on_a_page(monkeypatch):
 def test_ratios_of_exponents_are_those_of_rbp_over_cross_entropy():
     frame = pd.DataFrame({"alpha": [0.02, 0.03, 0.04], "difference: low": -0.03, "difference: high": -0.01})
     frame = frame.assign(**{f"difference, and trainings: {end}": np.nan for end in ("low", "high")})
+    frame = frame.assign(**{"ratio over other sizes: low": 1.8, "ratio over other sizes: high": 2.2})
     frame["ratio"] = 0.04 / frame["alpha"]
     pair = evidence.exponent_pair(frame, np.array([0.1]))
     assert pair.ratio == pytest.approx(2.0) and pair.more == pytest.approx(0.02) and pair.ci_tokens == (0.01, 0.03)
-    assert "larger by 0.020, [0.010, 0.030] over" in open_questions.more_words(pair)
+    assert "is 2 times that of cross-entropy, [1.80, 2.20] over other sizes, larger by 0.020, [0.010, 0.030] over" in (
+        open_questions.more_words(pair)
+    )
     pair.more, pair.ci_tokens = -0.02, (-0.03, -0.01)
     assert "smaller by 0.020, [0.010, 0.030] over" in open_questions.more_words(pair)
 

@@ -105,7 +105,7 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     place = {"family": "fam", "corpus": "made up"}
     runs = [SimpleNamespace(k=10, N=10, gap=g, times=10**g, interval=(g - 1, g + 1)) for g in (0.0, 1.0, 2.0)]
     pairs = [
-        SimpleNamespace(ratio=1.5, more=a, ci_tokens=(-0.01, 0.06), ci_trainings=(np.nan,) * 2)
+        SimpleNamespace(ratio=1.5 + a, around=(1.2, 1.8), more=a, ci_tokens=(-0.01, 0.06), ci_trainings=(np.nan,) * 2)
         for a in (-0.02, -0.01, 0.04)
     ]
     found = [SimpleNamespace(place=place, runs=[r], pairs=[p]) for r, p in zip(runs, pairs, strict=True)]
@@ -114,8 +114,9 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     assert "(95%; fam on made up, the median of 3 cases)" in said.replace("&#32;", " ")
     assert "just below the median of 2 cases" in front.front_words("independent_hits", found[:2])
     said = front.front_words("equal_exponents", found)
-    assert "The exponent of -log RBP_1 is smaller by 0.010, [−0.060, 0.010] over other text" in said
+    assert "is 1.49 times that of cross-entropy, [1.20, 1.80] over other sizes, smaller by 0.010, [−0.060" in said
     pairs[1].more, pairs[0].more = 0.02, 0.01
+    assert "differs, 0 of 3 cases, the interval of the ratio is above 1 in 3 of 3** (rule" in said
     assert "larger by 0.020, [−0.010, 0.060]" in front.front_words("equal_exponents", found)
     pairs[1].ci_trainings = pairs[1].ci_tokens
     assert "0.060] over other text and trainings" in front.front_words("equal_exponents", found)
