@@ -189,7 +189,11 @@
 
   // what is wider than its place is reached by the tab key, to scroll it, also once its fold is open
   function reachable(box) {
-    const reach = () => (box.scrollWidth > box.clientWidth ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex"));
+    const reach = () => {
+      const wide = box.scrollWidth > box.clientWidth + 1;
+      box.classList.toggle("rbp-wide", wide); // then the style sheet says so
+      wide ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex");
+    };
     new ResizeObserver(reach).observe(box);
     box.querySelectorAll("img").forEach((image) => image.addEventListener("load", reach));
   }
@@ -197,7 +201,7 @@
   function start() {
     named();
     window.addEventListener("load", named); // the theme draws its pictures meanwhile
-    document.querySelectorAll("article pre, .rbp-still").forEach(reachable);
+    document.querySelectorAll("article pre, .rbp-still, .rbp-table-wrap, .pst-scrollable-table-container").forEach(reachable);
     document.querySelectorAll(".rbp-check").forEach(checked);
     document.querySelectorAll(".rbp-deck").forEach(slides);
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
