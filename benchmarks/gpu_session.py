@@ -63,7 +63,7 @@ COPY = 20  # seconds between copies of results while a step runs
 LEAST_ROOM = 1 << 20  # bytes that the folder of the results must take, or nothing is begun
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CARRIED = ("benchmarks", "corpora", "families", "rbplib", "tests", "training", "models/tokenizer", "pyproject.toml")
-CARRIED += ("Makefile", "README.md", "book/glossary.md", "book/data.md", "book/running.md")
+CARRIED += ("Makefile", "README.md", "book/glossary.md", "book/data.md", "book/running.md", "book/cluster.md")
 CARRIED += tuple(f"models/nano-pythia/{size}" for size in ("1.9k", "6.6k", "22k"))
 
 

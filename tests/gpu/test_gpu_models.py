@@ -240,7 +240,8 @@ def test_a_model_placed_by_hand_on_a_device_too_small_for_it(device, tmp_path):
 
 def documents():
     """Paragraphs of pages of the book: text that a checkout holds."""
-    pages = [(ROOT / "book" / f"{name}.md").read_text(encoding="utf-8") for name in ("data", "glossary", "running")]
+    names = ("data", "glossary", "running", "cluster")
+    pages = [(ROOT / "book" / f"{name}.md").read_text(encoding="utf-8") for name in names]
     return [part for page in pages for part in page.split("\n\n") if len(part) > 200][:120]
 
 
