@@ -16,7 +16,7 @@ from rbplib.pages.numbers import share
 from rbplib.pages.prose import MARKS, Values, say
 from rbplib.pages.recorded import judged_numbers
 from rbplib.pages.rules import CASES, CONDITIONS, Claim, all_claims
-from rbplib.settings import InputError
+from rbplib.settings import InputError, load_family
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 SEEN = ("verdict", "claim", "paper", "ours")  # those that a page has room for
@@ -80,6 +80,15 @@ def above_one(case):
     return float(case.around[0] > 1) if np.isfinite(case.around).all() else np.nan
 
 
+def ladder_tokens(case):
+    """How many tokens each model of a measured ladder saw in training; NaN where not known, or not one number."""
+    try:
+        (said,) = {model.tokens or np.nan for model in load_family(case.family).models}
+    except (AttributeError, InputError, ValueError):
+        return np.nan
+    return said
+
+
 def times_around(case):
     """The interval of `runs.RunGap.times`."""
     return np.power(10.0, case.interval)
@@ -94,13 +103,10 @@ def covers(case, share="share"):
 
 
 # Numbers that are no field of a case.
-COMPUTED = {f.__name__: f for f in (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero)}
-COMPUTED |= {
-    "ci_known": ci_known,
-    "above_one": above_one,
-    "covers": covers,
-    "line_covers": lambda case: covers(case, "line_share"),
-}
+_FUNCTIONS = (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero, ci_known, above_one)
+COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, covers, ladder_tokens)}
+COMPUTED |= {n: lambda case, n=n: getattr(case, n, np.nan) for n in ("grid_alpha", "grid_tokens")}
+COMPUTED["line_covers"] = lambda case: covers(case, "line_share")
 
 
 def measure(name, case):
@@ -138,7 +144,15 @@ def judged(rule, cases, short=False):
     found = [holds(rule.holds, c) for c in cases] if rule.holds else []
     held = [h for h in found if h is not None]
     count, fails = (share(sum(h == told for h in held), len(held)) for told in (True, False))
-    words = Words(cases, count=count, fails=fails, noise=noise_known(cases), k=", ".join(map("{:,}".format, rule.ks)))
+    grown = [h for h, c in zip(found, cases, strict=False) if hasattr(c, "grid_alpha") and h is not None]
+    words = Words(
+        cases,
+        count=count,
+        grid_count=share(sum(grown), len(grown)),
+        fails=fails,
+        noise=noise_known(cases),
+        k=", ".join(map("{:,}".format, rule.ks)),
+    )
     decided = rule.proved or verdict(held, rule.enough)
     beside = [text.format_map(words) for n, text in (rule.but or {}).items() if any(measure(n, c) > 0 for c in cases)]
     return Judged(
@@ -200,7 +214,8 @@ def line(found, again=False):
 
 def findings(part, evidence):
     """Judged claims of one part of the findings page ("law", "use" or "theory") from cases by kind."""
-    return [judged(rule, evidence.get(rule.of, [])) for rule in all_claims().values() if rule.part == part]
+    rules = [rule for rule in all_claims().values() if rule.part == part]
+    return [judged(rule, [*evidence.get(rule.of, []), *evidence.get(rule.also, [])]) for rule in rules]
 
 
 def finding_frame(found):

@@ -1,5 +1,6 @@
 """What claims and open questions are judged by: records of one family on one corpus each, from rank tables alone."""
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from rbplib.laws.curve import KS, k_grid, rbp_curve, with_repeats
 from rbplib.laws.families import bend_weights, contrasts, exponent_difference, pooled
 from rbplib.laws.forecast import held_out_forecasts, tried
 from rbplib.laws.law import fit_laws
-from rbplib.laws.losses import family_losses
+from rbplib.laws.losses import NAMES, family_losses
 from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_laws
 from rbplib.pages.law_tables import loss_at
 from rbplib.pages.loss_tables import entropy_cases, loss_exponents, with_trainings
@@ -82,6 +83,8 @@ def case(tables, curve, n_bootstrap, seed):
     drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
     far = far_ks(V)
     laws, losses = fit_laws(curve, **drawn), family_losses(tables)
+    for name, own in zip(NAMES, (curve.cross_entropy_loss(), None, curve.loss(1)), strict=True):
+        losses[name] = replace(losses[name], repeats=own and own.repeats)
     broken = [law for law in laws if law.k in far]
     fit_in = [k for k in (1, 10, 100) if k <= V], [N for N in RUNS if N <= longest_run(tables[0])]
     lognormals = lognormal_frame(tables)

@@ -87,19 +87,22 @@ def left_out_frame(compared, names):
     return errors.reindex([n for n in names if n in errors.index]).rename_axis(columns=None).reset_index()
 
 
-def exponent_cases(found, losses):
+def exponent_cases(found, losses, **drawn):
     """{kind: cases} of the laws in size: of each its r2 and worst_residual; of the fewest and the most tokens their
-    exponents, first and last, and growth, their quotient."""
-    cases, lines = [], []
+    exponents, first and last, and growth, their quotient; grid_ends: those at the most tokens. drawn: as of `fit`."""
+    cases, lines, most = [], [], []
     for corpus, one in found.items():
         for k in losses:
-            laws, place = list(one.whole.along_size(k, n_bootstrap=0).values()), {"corpus": corpus, "k": k or 0}
+            laws, place = one.whole.along_size(k, **drawn), {"corpus": corpus, "k": k or 0}
+            tokens, laws = max(laws, default=0), list(laws.values())
             lines += [SimpleNamespace(**place, r2=law.r2, worst_residual=law.worst_residual) for law in laws]
             if len(laws) > 1:
                 ends = {"first": laws[0].alpha, "last": laws[-1].alpha, "growth": laws[-1].alpha / laws[0].alpha}
+                last = {name: getattr(laws[-1], name) for name in ("alpha", "ci_tokens", "ci_trainings")}
+                most.append(SimpleNamespace(**place, **last, grid_alpha=last["alpha"], grid_tokens=tokens))
                 around = {"first_around": laws[0].ci_models, "last_around": laws[-1].ci_models}
                 cases.append(SimpleNamespace(**place, **ends, **around))
-    return {"grid_exponents": cases, "grid_lines": lines}
+    return {"grid_exponents": cases, "grid_lines": lines, "grid_ends": most}
 
 
 def ratio_cases(found, k):
@@ -121,7 +124,7 @@ def grid_numbers(n_bootstrap=10_000, seed=42, ks=(1, 10, 100)):
     """`grid_kinds` of this project's own grid."""
     found, losses = {corpus: grid(GRID, corpus, ks) for corpus in KINDS}, [*ks, None]
     bent = bend_cases(found, losses, n_bootstrap, seed)
-    exponents, ahead = exponent_cases(found, losses), grid_forecasts(found, losses)
+    exponents, ahead = exponent_cases(found, losses, n_bootstrap=n_bootstrap, seed=seed), grid_forecasts(found, losses)
     return grid_kinds(bent, form_frame(found, losses), ratio_cases(found, ks[0]), exponents, ahead)
 
 

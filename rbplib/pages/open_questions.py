@@ -5,30 +5,9 @@ import math
 import pandas as pd
 
 from rbplib.laws.ladders import training_laws
-from rbplib.laws.losses import NAMES
 from rbplib.pages.claims import MARKS, all_claims, ci_known, judged, noise_known, times_around
 from rbplib.pages.prose import interval, number
 from rbplib.pages.tables import ends
-
-
-def exponent_frame(found):
-    """The exponents of cross-entropy, rank entropy and -log RBP_1, their ratios, and what a lognormal predicts."""
-    return pd.DataFrame(
-        {
-            **c.place,
-            **dict(zip(NAMES, pair.alpha, strict=True)),
-            **ends(pair.ci_tokens, "less CE: "),
-            **ends(pair.ci_trainings, "and trainings: "),
-            "ratio": pair.ratio,
-            **ends(pair.around, "ratio over other sizes: "),
-            "ratio to H(R)": pair.alpha[2] / pair.alpha[1],
-            "lognormal says: from": c.predicted[0],
-            "to": c.predicted[1],
-            "CE less H(R)": pair.gap[-1],
-        }
-        for c in found
-        for pair in c.pairs
-    )
 
 
 def training_frame(family="pythia"):
@@ -38,9 +17,6 @@ def training_frame(family="pythia"):
         | {**ends(p.law.ci_models, "other sizes: "), "R²": p.law.r2}
         for p in training_laws(family)
     )
-
-
-STRAIGHT = ("straight_line", "straight_moderate")  # claims: is a line rejected
 
 
 def more_words(pair):
@@ -82,7 +58,9 @@ def front_words(name, found):
     )
     if name == "top1_line":  # R² does not tell whether the line is true
         said = said.replace("** (rule", "**, each a family on a corpus (rule")
-        tests = (judged(all_claims()[n], [x for c in found for x in c.laws]) for n in STRAIGHT)
+        tests = (
+            judged(all_claims()[n], [x for c in found for x in c.laws]) for n in ("straight_line", "straight_moderate")
+        )
         each = [f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests]
         said += f" Noise of text and trainings rejects an exact line in {' and in '.join(each)}."
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):

@@ -69,6 +69,7 @@ class Claim:
     ours: bool = False
     part: str = ""
     of: str = ""
+    also: str = ""
     k: object = None
     N: int | None = None
     among: dict | None = None
