@@ -111,13 +111,6 @@ def condition(information):
     return float(np.linalg.cond(information / np.outer(size, size)))
 
 
-def _search(objective, start):
-    """What scipy finds from there, inside the bounds: theta as `x`, the value as `fun`, and `success`."""
-    x, bounds = np.clip(start, objective.low, objective.high), optimize.Bounds(objective.low, objective.high)
-    fun, tight = (lambda theta: objective.expand(theta)[:2]), {"ftol": CONVERGED, "maxiter": 500}
-    return optimize.minimize(fun, x, jac=True, method="SLSQP", bounds=bounds, options=tight)
-
-
 def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", start=None):
     """Maximum-likelihood fit of one candidate distribution of ranks on the truncated support 1..V.
 
@@ -138,7 +131,11 @@ def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", start=None):
     check_choice(candidate, tuple(CANDIDATES), "distribution of ranks")
     objective = Likelihood(histogram := as_histogram(histogram), CANDIDATES[candidate])
     starts = objective.candidate.starts if start is None else (start,)
-    best = min((_search(objective, objective.to_search(s)) for s in starts), key=lambda found: found.fun)
+    low, high, tight = objective.low, objective.high, {"ftol": CONVERGED, "maxiter": 500}
+    how = {"jac": True, "method": "SLSQP", "bounds": optimize.Bounds(low, high), "options": tight}
+    starts = (np.clip(objective.to_search(start), low, high) for start in starts)
+    found = (optimize.minimize(lambda theta: objective.expand(theta)[:2], x, **how) for x in starts)
+    best = min(found, key=lambda found: found.fun)
     return _record(histogram, objective, best.x, best.success)
 
 

@@ -151,7 +151,9 @@ def components(misses, totals, source):
     sd, y = np.sqrt(np.diag(between + within)), np.log(-np.log1p(-share))
     variance = np.full(len(share), 0.1)
     for _ in range(60):
-        variance *= np.maximum(sd, 1e-9) / np.maximum(_spread(centre(y, variance), variance), 1e-9)
+        shares = _shares(centre(y, variance), variance)
+        spread = np.sqrt(np.maximum(shares**2 @ WEIGHTS - (shares @ WEIGHTS) ** 2, 0))  # standard deviation
+        variance *= np.maximum(sd, 1e-9) / np.maximum(spread, 1e-9)
     scale = np.sqrt(variance) / np.maximum(sd, 1e-9)
     return between * np.outer(scale, scale), within * np.outer(scale, scale)
 
@@ -168,12 +170,6 @@ def centre(y, variance):
 
 def _shares(mu, variance):
     return -np.expm1(-np.exp(mu[..., None] + np.sqrt(variance)[..., None] * NODES))
-
-
-def _spread(mu, variance):
-    """Standard deviation of the shares of misses."""
-    shares = _shares(mu, variance)
-    return np.sqrt(np.maximum(shares**2 @ WEIGHTS - (shares @ WEIGHTS) ** 2, 0))
 
 
 def _positive(matrix):

@@ -46,10 +46,6 @@ def _solve_quadratic(loss, x, total=None):
     return logarithm(loss) @ np.linalg.pinv(_jacobian_quadratic(None, x, x.mean())).T
 
 
-def _curve_quadratic(params, x, centre):
-    return params @ _jacobian_quadratic(params, x, centre).T
-
-
 def _jacobian_quadratic(params, x, centre):
     return np.column_stack([_jacobian_line(params, x), (x - centre) ** 2])
 
@@ -141,7 +137,8 @@ def _information(params, x, total):
 
 _LINE = {"parameters": ("alpha", "log_c"), "curve": _curve_line, "jacobian": _jacobian_line}
 _FLOOR = {"parameters": ("alpha", "log_c", "floor"), "curve": _curve_floor, "jacobian": _jacobian_floor}
-_BEND = {"parameters": ("alpha", "log_c", "curvature"), "curve": _curve_quadratic, "jacobian": _jacobian_quadratic}
+_BEND = {"parameters": ("alpha", "log_c", "curvature"), "jacobian": _jacobian_quadratic}
+_BEND["curve"] = lambda params, x, centre: params @ _jacobian_quadratic(params, x, centre).T
 ESTIMATORS = {
     "least_squares": Estimator(name="least_squares", solve=_solve_line, **_LINE),
     "binomial": Estimator(name="binomial", solve=_solve_binomial, weights=_information, **_LINE),

@@ -11,19 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
+from rbplib.laws import uncertainty
 from rbplib.laws.bootstrap import MIN_DOCUMENTS, percentile_interval
 from rbplib.laws.estimators import ESTIMATORS
 from rbplib.laws.losses import Loss, check_models
-from rbplib.laws.uncertainty import (
-    Scatter,
-    doubts,
-    explanation,
-    model_intervals,
-    named,
-    scatter_beyond_noise,
-    training_intervals,
-    training_quantile,
-)
 from rbplib.settings import check_choice
 
 
@@ -42,7 +33,7 @@ class Law:
     y: np.ndarray  # float64 (M,), log(-log RBP_k) or log cross-entropy of the models used
     fitted: np.ndarray  # float64 (M,)
     token_band: np.ndarray | None  # float64 (2, M), interval of y for each model
-    scatter: Scatter
+    scatter: uncertainty.Scatter
     n_bootstrap: int
     notes: tuple[str, ...]
     seed: int = 42
@@ -80,7 +71,7 @@ class Law:
     def explained_by(self):
         """What is enough to explain how the models leave the law, tested at 1 - level: one of EXPLAINED."""
         tests = (self.over_documents.lack_of_fit_p, self.lack_of_fit_p, self.trained_lack_of_fit_p)
-        return explanation(tests, self.level)
+        return uncertainty.explanation(tests, self.level)
 
     def intervals(self, parameter="alpha"):
         """{what varies: (low, high)} of one parameter; what trainings add only where it is known."""
@@ -93,7 +84,7 @@ class Law:
         """The token band with the scatter between trainings added, float64 (2, M); None where one is not known."""
         if self.token_band is None or not self.training_df:
             return None
-        wider = training_quantile(self.training_df, self.level) * self.training_sd
+        wider = uncertainty.training_quantile(self.training_df, self.level) * self.training_sd
         return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.token_band - self.y, wider)
 
     @property
@@ -153,7 +144,7 @@ class Law:
         """What belongs to the loss (family, corpus, protocol, definition, k) or to the scatter, asked of the law."""
         if name in ("family", "corpus", "protocol", "definition", "k", "n_documents", "n_sources"):
             return getattr(self.loss, name)
-        if name in Scatter.__dataclass_fields__:
+        if name in uncertainty.Scatter.__dataclass_fields__:
             return getattr(self.scatter, name)
         raise AttributeError(f"a law has no {name!r}")
 
@@ -192,9 +183,9 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     fitted = kind.curve(params, x, x.mean() if len(x) else 0.0)
     drawn = part.resampled(n_bootstrap, seed) if enough else None
     found = None if drawn is None else kind.solve(drawn.loss, x, drawn.totals)
-    tokens = named(kind, None if found is None else percentile_interval(found, level))
+    tokens = uncertainty.named(kind, None if found is None else percentile_interval(found, level))
     undefined = 0 if found is None else int(np.isnan(found[:, 0]).sum())
-    residual_sd, models = model_intervals(kind, part, params, y - fitted, level)
+    residual_sd, models = uncertainty.model_intervals(kind, part, params, y - fitted, level)
     return Law(
         loss=loss,
         estimator=estimator,
@@ -202,14 +193,14 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
         used=tuple(int(i) for i in used),
         parameters={n: float(v) for n, v in zip(names, params, strict=True)},
         token_intervals=tokens,
-        training_intervals=training_intervals(kind, part, params, found, level),
+        training_intervals=uncertainty.training_intervals(kind, part, params, found, level),
         model_intervals=models,
         y=y,
         fitted=fitted,
         token_band=None if drawn is None else percentile_interval(drawn.y, level),
-        scatter=scatter_beyond_noise(kind, part, params, y - fitted, residual_sd, drawn),
+        scatter=uncertainty.scatter_beyond_noise(kind, part, params, y - fitted, residual_sd, drawn),
         n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0,
-        notes=doubts(kind, loss, params, enough, undefined, tokens),
+        notes=uncertainty.doubts(kind, loss, params, enough, undefined, tokens),
         seed=seed,
     )
 

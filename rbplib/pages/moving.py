@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
+from rbplib.pages.numbers import raised
 from rbplib.pages.prose import say
 from rbplib.pages.tables import corpus_title
 
@@ -18,6 +19,7 @@ RESAMPLES = 500  # behind the spread of the points over sources of text
 INK = "currentColor"  # that of the page, light or dark
 BLUE, RED = "#2b83ba", "#d7601e"  # contrast of three and more on both
 AXIS = {"gridOpacity": 0.15, "labelFontSize": 11.5, "labelSeparation": 8, "titleFontSize": 12, "titleFontWeight": 400}
+AXIS |= {"labelExpr": f"isString(datum.value) ? datum.label : {raised('datum.label')}"}
 FIT = {"type": "fit-x", "contains": "padding"}
 LOOK = {
     "config": {
@@ -169,23 +171,28 @@ def law_text(line, floor):
     return said(over_sources, 3 + floor)
 
 
-def bars(curve):
-    """The loss of each model of a `Curve` as a bar; a slider goes through its k."""
-    rows = [
-        {"step": i, "k": int(k), "model": model, "loss": float(loss) if np.isfinite(loss) else None}
-        for i, k in enumerate(curve.ks)
-        for model, loss in zip(curve.models, curve.loss(k).values, strict=True)
-    ]
-    told = "datum.loss === null ? 'none' : format(datum.loss, datum.loss < 0.001 && datum.loss > 0 ? '.0e' : '.3~g')"
-    chosen = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.step == step")
-    chosen = chosen.transform_calculate(told=told, height="datum.loss || 0", at="'k = ' + format(datum.k, ',')")
+def dots(curves):
+    """The loss of each model as a dot, on an axis as long as those of one k are apart: {corpus: Curve}."""
+    rows = []
+    for place, curve in curves.items():
+        here = {"corpus": html.unescape(corpus_title(place)), "ks": [int(k) for k in curve.ks]}
+        losses = np.array([curve.loss(k).values for k in curve.ks]).T  # (M, K)
+        losses = [[float(x) if np.isfinite(x) else None for x in of] for of in losses]
+        rows += [here | {"model": model, "losses": of} for model, of in zip(curve.models, losses, strict=True)]
+    chosen = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.corpus == corpus")
+    at = "[min(step, length(datum.ks) - 1)]"
+    chosen = chosen.transform_calculate(y=f"datum.losses{at}", k=f"'k = ' + format(datum.ks{at}, ',')")
+    told = "datum.y ? format(datum.y, datum.y < 0.001 ? '.0e' : '.3~g') : datum.y === 0 ? 'RBP = 1' : 'no hit'"
+    chosen, text = chosen.transform_calculate(told=raised(f"({told})")), {"dy": -13, "fontSize": 10.5}
+    seen, none = (chosen.transform_filter(what) for what in ("datum.y", "!datum.y"))
     x = alt.X("model:N", sort=None, title="model, smallest first").axis(labelAngle=0)
-    most = 1.08 * max(row["loss"] or 0 for row in rows) or 1
-    y = alt.Y("height:Q", title="−log RBP at k (nats)").scale(domain=[0, most], nice=False)
-    numbers = chosen.mark_text(dy=-8, fontSize=10.5).encode(x, y, text="told:N")
-    at_k = said(chosen.transform_aggregate(told="min(at)"))
-    chart = alt.layer(chosen.mark_bar(color=BLUE).encode(x, y), numbers, at_k)
-    return chart.add_params(slide("step", "k, step by step", 0, 0, len(curve.ks) - 1, 1))
+    y = alt.Y("y:Q", title="−log RBP at k (nats)").scale(type="log", nice=False, padding=24)
+    marks = [seen.mark_point(filled=True, size=110, opacity=1, color=BLUE).encode(x, y)]
+    marks += [seen.mark_text(**text).encode(x, y, text="told:N")]
+    marks += [none.mark_text(**text).encode(x, y=alt.value(260), text="told:N")]
+    marks += [said(chosen.transform_aggregate(told="min(k)"))]
+    steps = slide("step", "k, step by step", 0, 0, max(len(curve.ks) for curve in curves.values()) - 1, 1)
+    return alt.layer(*marks).add_params(choice("corpus", [row["corpus"] for row in rows]), steps)
 
 
 def log_gamma(x):
@@ -231,7 +238,7 @@ def emergence(laws):
     wide = f"{whole} ? format(datum.b - datum.a, '.3r') + ' decades' : 'not both on this axis'"
     told = f"'α = ' + format(times * datum.alpha, '.3r') + ' · 10% to 90%: ' + ({wide})"
     rise = rise.transform_calculate(h=height.format(0.5), told=told)
-    ticks = alt.Axis(labelExpr="form == 'log' ? '1e' + datum.value : datum.label")
+    ticks = alt.Axis(labelExpr="form == 'log' ? " + raised("'1e' + datum.value") + " : datum.label")
     ends = [alt.expr(f"form == 'log' ? {log} : {linear}") for log, linear in ((-12, 0), (0, 1))]
     y = alt.Y("h:Q", title="probability of N hits in a row", axis=ticks).scale(domainMin=ends[0], domainMax=ends[1])
     x = alt.X("s:Q", title="log₁₀ of the model size S")

@@ -16,6 +16,7 @@ from rbplib.distributions.lognormal_fit import ridge as ridge_of
 from rbplib.laws.bootstrap import percentile_interval
 from rbplib.laws.noise import size_spread, y_se
 from rbplib.pages.moving import BLUE, INK, RED, choice, lacking, said, slide
+from rbplib.pages.numbers import raised
 from rbplib.pages.prose import token
 from rbplib.pages.tables import corpus_title
 
@@ -77,7 +78,7 @@ def guess(logits, ids, decode):
     told += "'mean of the ' + datum.places + ' places: ' + format(datum.mean, '.3f') + ' nats']"
     each = chosen.transform_flatten(["names", "scores", "hit"])
     each = each.transform_filter(f"show || !datum.hit || datum.rank <= {BEST}")
-    shown = "format(datum.p, datum.p < 0.001 ? '.0e' : '.3f') + (show && datum.hit ? ' ← true' : '')"
+    shown = raised("format(datum.p, datum.p < 0.001 ? '.0e' : '.3f')") + " + (show && datum.hit ? ' ← true' : '')"
     each = each.transform_calculate(p="exp(datum.scores / T - datum.sum)", told=shown)
     wide = alt.Axis(minExtent=112, maxExtent=112, title=None)
     y = alt.Y("names:N", sort=None, axis=wide)

@@ -31,6 +31,15 @@ def number(x, digits=3):
     return f"{mantissa} × 10{str(int(power)).translate(RAISED)}".replace("-", "−")
 
 
+def raised(text):
+    """Text, an expression of Vega, in which a number such as 8e-4 stands as pages set it: 8 × 10⁻⁴."""
+    power = f"replace(split({text}, 'e')[1], /[+]/, '')"
+    for sign in "0123456789-−":
+        power = f"replace({power}, /{sign}/g, '{sign.replace('−', '-').translate(RAISED)}')"
+    mantissa = f"(test(/^1e/, {text}) ? '' : split({text}, 'e')[0] + ' × ')"
+    return f"(test(/^[0-9.]+e[-+−]?[0-9]+$/, {text}) ? {mantissa} + '10' + {power} : {text})"
+
+
 def interval(ends, digits=3):
     """[lo, hi] with both ends to the same digits, or that there is none."""
     lo, hi = ends

@@ -15,9 +15,10 @@ import pytest
 from rbplib.laws.curve import Curve
 from rbplib.laws.families import Effect
 from rbplib.laws.ladders import PublishedLaw
-from rbplib.laws.law import Law, Scatter, fit
+from rbplib.laws.law import Law, fit
 from rbplib.laws.losses import Loss
 from rbplib.laws.runs import RunGap
+from rbplib.laws.uncertainty import Scatter
 from rbplib.pages import claims, evidence, grid_tables, open_questions, prose, published_cases, recorded, rules
 from rbplib.pages.law_tables import form_frame
 from rbplib.pages.loss_tables import entropy_cases

@@ -125,13 +125,46 @@ def test_a_reader_without_scripts_has_what_the_figure_first_shows(extension, exp
     assert told.endswith("looks (k: 1; Parameters: without embeddings (S); Floor, share of the least loss: 0).")
 
 
-def test_bars_are_the_losses_and_say_where_there_is_none(curve):
+def test_dots_are_the_losses_of_the_chosen_text_and_zeros_are_words(curve):
     hits = curve.hits.copy()
-    hits[:, 0, 0], hits[:, 1, 0] = 0, curve.totals
-    blind = replace(curve, hits=hits)
-    told = [x for x in labels(spec_of(moving.bars(blind))) if "told: " in x]
-    shown = [re.search("told: (.*)", x)[1] for x in told]
-    assert shown == ["none", "0", *(f"{v:.3g}" for v in curve.loss(1).values[2:]), "k = 1"]
+    hits[:, 0, 0], hits[:, 1, 0], hits[:, :, -1] = 0, curve.totals, curve.totals[:, None]
+    spec = spec_of(moving.dots({"one": curve, "two, with: signs": replace(curve, hits=hits)}))
+    loss = curve.loss(1).values
+    assert {f"{v:.3g}" for v in loss} <= set(words_of(spec)) and "k = 1" in words_of(spec)
+    shown = words_of(spec, corpus="two, with: signs")
+    assert {"no hit", "RBP = 1", *(f"{v:.3g}" for v in loss[2:])} <= set(shown)
+    assert not {f"{v:.3g}" for v in loss[:2]} & set(shown)
+    last = words_of(spec, corpus="two, with: signs", step=len(curve.ks) - 1)
+    assert last.count("RBP = 1") == len(loss)
+
+
+def test_the_dots_of_one_k_fill_their_axis(curve):
+    """Bars of 0.11 to 0.19 once stood on an axis up to 1.8."""
+    spec = spec_of(moving.dots({"one": curve}))
+    for step in range(len(curve.ks)):
+        places = re.findall(r'roledescription="point" transform="translate\([^,]*,([\d.]+)', drawn(spec, step=step))
+        assert np.ptp([float(y) for y in places]) > 0.6 * spec["height"], step
+
+
+@pytest.mark.parametrize(
+    ("text", "set_as"),
+    [("1e-2", "10⁻²"), ("8e−14", "8 × 10⁻¹⁴"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")],
+)
+def test_powers_are_set_as_on_the_pages(text, set_as):
+    spec = (
+        moving.alt.Chart(moving.alt.InlineData(values=[{"x": 1}]))
+        .mark_text()
+        .transform_calculate(told=moving.raised(f"'{text}'"))
+    )
+    assert re.findall(r">([^<>]+)</text", vl_convert.vegalite_to_svg(spec.encode(text="told:N").to_dict())) == [set_as]
+
+
+def test_powers_on_axes_are_set_so_and_names_are_not_touched():
+    small = SimpleNamespace(ks=[1], models=("1e-5", "m"))
+    small.loss = lambda k: SimpleNamespace(values=np.array([3e-4, 4e-8]))
+    shown = words_of(spec_of(moving.dots({"one": small})))
+    assert {"3 × 10⁻⁴", "4 × 10⁻⁸", "1e-5"} <= set(shown)
+    assert [x for x in shown if re.match(r"\d+e[-−]\d", x)] == ["1e-5"]
 
 
 def run_laws(curve, alpha=0.3):
@@ -153,6 +186,7 @@ def test_emergence_is_the_law_of_runs(curve):
     for x, S, y in zip(points[-len(ten.S) :], ten.S, ten.y, strict=True):  # after the line's own
         s, p = map(float, re.search(shown, x).groups())
         assert s == pytest.approx(np.log10(S), abs=1e-4) and p == pytest.approx(np.exp(-np.exp(y)), rel=1e-4)
+    assert {"10⁻²", "10⁻¹²"} <= set(words_of(spec, form="log"))
     for times, N in ((1, 1), (1, 10), (2, 10)):
         (told,) = [x for x in labels(spec, N=N, times=times) if "told: " in x]
         alpha, decades = map(float, re.search(r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", told).groups())
@@ -199,7 +233,7 @@ def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extensio
     app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
     app.add_js_file = lambda name, **how: asked.append(name)
     with caught() as outputs:
-        moving.show(moving.bars(curve), "What to see.")
+        moving.show(moving.dots({"one": curve}), "What to see.")
     monkeypatch.setattr(extension, "still", lambda spec: "<svg/>")
     for page, body in {"with": outputs[0].data["text/html"], "without": "<p>rbp-move</p>"}.items():
         extension.load(app, page, "page.html", {"body": body}, None)
@@ -219,7 +253,7 @@ def test_another_page_shows_a_runs_moving_figure_or_its_still_one(extension, tmp
     from sphinx.application import Sphinx
 
     with caught() as outputs:
-        moving.show(moving.bars(curve), "What to see.")
+        moving.show(moving.dots({"one": curve}), "What to see.")
     still = {"data": {"image/svg+xml": "<svg/>"}, "metadata": {"image/svg+xml": {"alt": "a line"}}}
     both, none = [{"outputs": [still, *outputs]}], [{"outputs": [still]}]
     (tmp_path / "book" / "_executed" / "all").mkdir(parents=True)
