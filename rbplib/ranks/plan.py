@@ -106,8 +106,6 @@ def total_of(rows, texts):
 
 def batch_cost(model, length, parameters, tokens):
     """(seconds per token, peak bytes of the process) of a model here, by a batch on the CPU with its threads."""
-    import pyarrow.parquet  # noqa: F401  # a table is written with it, and it takes 60 MB
-
     from rbplib.models.load import load_model
     from rbplib.ranks.measure import batch_ranks
 
