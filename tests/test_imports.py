@@ -109,7 +109,7 @@ def test_no_line_is_kept_from_the_formatter():
         assert not re.search(r"#\s*fmt:\s*(skip|off)", path.read_text(encoding="utf-8")), ids(path)
 
 
-MOST_LINES = 14030  # a ratchet: the aim is 6,500; sources, trainings, designs and local exponents came on top of 8,750
+MOST_LINES = 14028  # a ratchet: the aim is 6,500; sources, trainings, designs and local exponents came on top of 8,750
 
 
 def test_the_library_grows_no_thicker():
