@@ -100,7 +100,7 @@ def setup(app):
     events.repr = lambda values: ""  # shadows what writes each page out for a message of debugging, shown or not
     find_backends_once()
     make_contents_once(app)
-    for part in ("rbpterms", "rbpteach", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
+    for part in ("rbpterms", "rbpteach", "rbpcite", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
         app.setup_extension(part)
     app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
     app.connect("html-page-context", tell_without_scripts)

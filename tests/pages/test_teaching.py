@@ -118,7 +118,7 @@ def built(tmp_path_factory):
     )
     shutil.copy(ROOT / "CITATION.cff", place)
     (place / "book" / "cites.md").write_text(CITES, encoding="utf-8")
-    extensions = ["myst_parser", "sphinxcontrib.bibtex", "rbpterms", "rbpteach"]
+    extensions = ["myst_parser", "sphinxcontrib.bibtex", "rbpterms", "rbpteach", "rbpcite"]
     config = {"extensions": extensions, "myst_enable_extensions": ["dollarmath"]} | sphinx_config("bibtex_")
     config["bibtex_bibfiles"] = [str(ROOT / "book" / "references.bib")]
     config |= {"copyright": "2026"}
