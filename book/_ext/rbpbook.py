@@ -4,6 +4,7 @@ vendored in the repository. Only what the book's pages use is copied (2 MB of 24
 
 import gc
 import importlib.util
+import logging
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,6 +99,8 @@ def setup(app):
     gc.set_threshold(100_000, 50, 50)  # pages are trees of small parts, and looking through them for rubbish takes long
     sphinx_.nbformat = SimpleNamespace(writes=lambda notebook: "")  # nobody reads its copies of the notebooks
     events.repr = lambda values: ""  # shadows what writes each page out for a message of debugging, shown or not
+    if not app.verbosity:
+        logging.disable(logging.DEBUG)  # Sphinx makes a record of each event, and drops it where it is shown
     find_backends_once()
     make_contents_once(app)
     for part in ("rbpterms", "rbpteach", "rbpcite", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):

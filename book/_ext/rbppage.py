@@ -6,10 +6,11 @@ page's own record. Exercises are numbered here too: 02.1 is the first of page 02
 """
 
 import html
-import json
 import re
+from functools import lru_cache
 from pathlib import Path
 
+import nbformat
 from docutils import nodes
 from rbpmade import made, raw
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
@@ -33,6 +34,12 @@ def fold(title, inside, kind):
     ]
 
 
+@lru_cache(maxsize=1)
+def read(text):
+    """A notebook, read once for MyST-NB and for the parts of its page."""
+    return nbformat.v4.reads(text)
+
+
 def build_parts(app, doctree):
     """Give a page its opening, and an executed one its other parts, before the contents of the page are collected."""
     here, listed = PAGE.fullmatch(app.env.docname), Path(app.srcdir) / "book" / "pages.yml"
@@ -49,7 +56,7 @@ def build_parts(app, doctree):
     path = Path(app.env.doc2path(app.env.docname))
     if not here or path.suffix != ".ipynb":
         return
-    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook = read(path.read_text(encoding="utf-8"))
     outputs = shown(doctree, notebook["cells"])
     tell_figures(outputs, here["page"].partition("_")[0])
     set_said(outputs)
