@@ -5,8 +5,9 @@ import json
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from rbpmade import PAGE, executed_pages
 from rbpmath import set_math
-from rbpteach import PAGE, executed, executed_pages
+from rbpteach import executed
 from sphinx.util.docutils import SphinxDirective
 
 EVERY = "book/_executed/all/families"

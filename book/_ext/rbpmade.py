@@ -2,13 +2,16 @@
 
 import html
 import json
+import re
 import shlex
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 
+import nbformat
 from docutils import nodes
 from rbprules import link_to
 
+PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 PARAMETERS = {"parameters", "injected-parameters"}
 DIGITS = 12
 
@@ -25,6 +28,21 @@ def literal(text, language):
 def kept(path):
     """What a run kept in a file of logs/, read once in a build; nothing where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+@lru_cache(maxsize=1)
+def read(text):
+    """A notebook, read once for MyST-NB and for the parts of its page."""
+    return nbformat.v4.reads(text)
+
+
+@lru_cache(maxsize=1)
+def executed_pages(env):
+    """{page: {family: document}} of all that were executed: looked through once, not once more on every page."""
+    found = {}
+    for match in filter(None, map(PAGE.fullmatch, sorted(env.found_docs))):
+        found.setdefault(match["page"], {})[match["family"]] = match[0]
+    return found
 
 
 def made(root, notebook, place):

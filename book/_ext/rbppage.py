@@ -6,16 +6,15 @@ page's own record. Exercises are numbered here too: 02.1 is the first of page 02
 """
 
 import html
+import json
 import re
-from functools import lru_cache
 from pathlib import Path
 
-import nbformat
 from docutils import nodes
-from rbpmade import made, raw
+from rbpmade import PAGE, executed_pages, made, raw, read
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprules import SURE, beside, joined, link_to, read_yaml, said_lines, sure
-from rbpteach import MOVING, PAGE, executed_pages
+from rbpteach import MOVING
 
 NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)  # in a notebook alone its words, no link
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
@@ -32,12 +31,6 @@ def fold(title, inside, kind):
         *inside,
         raw("</details>"),
     ]
-
-
-@lru_cache(maxsize=1)
-def read(text):
-    """A notebook, read once for MyST-NB and for the parts of its page."""
-    return nbformat.v4.reads(text)
 
 
 def build_parts(app, doctree):

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from functools import lru_cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +11,6 @@ from docutils.parsers.rst import directives
 from rbpmath import aloud
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
 MOVING = 'class="rbp-move"'
 FORMULA = re.compile(r'(?:\(<|<)span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
 CHECK = re.compile(r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?")
@@ -97,15 +95,6 @@ def executed(env, page):
     if found:
         env.note_dependency(str(found[0]))
     return found[0] if found else None
-
-
-@lru_cache(maxsize=1)
-def executed_pages(env):
-    """{page: {family: document}} of all that were executed: looked through once, not once more on every page."""
-    found = {}
-    for match in filter(None, map(PAGE.fullmatch, sorted(env.found_docs))):
-        found.setdefault(match["page"], {})[match["family"]] = match[0]
-    return found
 
 
 def heading(place):
