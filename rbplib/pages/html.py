@@ -67,10 +67,10 @@ def families_page():
     found, titles, told = {}, {}, ""
     for page in executed_pages():
         if (family := page.parent.name) != TOGETHER:
+            found.setdefault(family, {})[page.stem] = f"[{page.stem[:2]}](../{family}/{page.name})"
             if page.stem not in titles:
                 said = "\n".join(c.source for c in nbformat.read(page, 4).cells if c.cell_type == "markdown")
                 titles[page.stem] = re.search(TITLE, said, re.M)[1].removesuffix(f" ({family})")
-            found.setdefault(family, {})[page.stem] = f'[{page.stem:.2}](../{family}/{page.name} "{titles[page.stem]}")'
     rows = [["family", *(s[:2] for s in sorted(titles))], ["---"] * (len(titles) + 1)]
     for family, links in found.items():
         rows.append([f"`{family}`", *(links.get(s, "–") for s in sorted(titles))])
