@@ -52,7 +52,7 @@ def show(chart, caption):
 def choice(name, values, label=None, labels=None):
     """A list to choose from, or what there is where that is one alone; once each."""
     values = list(dict.fromkeys(values))
-    named = {"labels": [str(x) for x in labels or values], "name": label or LISTS[name]}
+    named = {"labels": [str(x) for x in labels or values], "name": label or LISTS.get(name, name.title())}
     bind = {"bind": alt.binding_select(options=values, **named)} if len(values) > 1 else {}
     return alt.param(name=name, value=values[0], **bind)
 

@@ -15,8 +15,7 @@ from rbplib.distributions.likelihood import Likelihood
 from rbplib.distributions.lognormal_fit import ridge as ridge_of
 from rbplib.laws.bootstrap import percentile_interval
 from rbplib.laws.noise import size_spread, y_se
-from rbplib.pages.moving import BLUE, INK, RED, choice, lacking, said, slide
-from rbplib.pages.numbers import raised
+from rbplib.pages.moving import BLUE, INK, RED, choice, lacking, raised, said, slide
 from rbplib.pages.prose import token
 from rbplib.pages.tables import corpus_title
 
@@ -136,9 +135,8 @@ def floor(curves, floors, draws=4000, seed=42):
         "['k = ' + format(datum.k, ',') + ': α = ' + format(datum.alpha, '.3r') + ', R² = ' + format(datum.r2, '.3f'), "
     )
     told += "'a perfect law with ' + format(datum.m, ',.0f') + ' misses:'"
-    above = above.transform_calculate(
-        told=f"{told}, 'R² = ' + {mid} + ', nine in ten from ' + {low} + ' to ' + {high}]"
-    )
+    told += f", 'R² = ' + {mid} + ', nine in ten from ' + {low} + ' to ' + {high}]"
+    above = above.transform_calculate(told=told)
     ends = [f(row["misses"] for row in rows) * far for f, far in ((min, 0.01), (max, 100))]
     x = alt.X("x:Q", title="misses of the largest model").axis(format="~s", tickCount=6)
     x, y = x.scale(type="log", domain=ends, nice=False), alt.Y("mid:Q", title="R²").scale(domain=[0, 1])
@@ -162,7 +160,7 @@ def ridge_rows(tables, ks):
         held = np.array([float(f"{x:.6g}") for x in likelihood.share])  # as `moving.show` writes them
         hits = [int(histogram.count[histogram.low <= k].sum()) for k in (*ks, np.inf)]
         bins = zip(np.sqrt(low * high), share / (high - low + 1), strict=True)
-        row = {"at": len(rows), "name": html.unescape(f"{corpus_title(name)}, {table.record['model']}")}
+        row = {"corpus": html.unescape(corpus_title(name)), "model": table.record["model"]}
         row |= {"V": histogram.vocab_size, "tokens": hits[-1], "hits": hits, "bins": [bin for bin in bins if bin[1]]}
         row |= {"k": likelihood.k.tolist(), "held": held.tolist(), "mu": mu.tolist(), "below": below.tolist()}
         rows.append(row | {"nll": f"{-held @ likelihood.log_mass(fit.values)[0]:.9f}"})
@@ -185,8 +183,8 @@ def ridge_text(law, ks):
         told += f", 'RBP at k = {k:,}: ' + format({between(0.5, k + 0.5)} / datum.whole, '.3f')"
         told += f" + ', measured ' + format(datum.hits[{j}] / datum.tokens, '.3f')"
     at = law.transform_joinaggregate(total="sum(part)").transform_filter("datum.k == 1").transform_calculate(less=below)
-    far = "['This law gives some rank less than a computer can hold.']"
-    return said(at.transform_calculate(told=f"isFinite(datum.less) ? [{told}] : {far}"), 4 + len(ks))
+    told = f"isFinite(datum.less) ? [{told}] : ['This law gives some rank less than a computer can hold.']"
+    return said(at.transform_calculate(told=told), 4 + len(ks))
 
 
 def ridge(tables, ks):
@@ -199,10 +197,11 @@ def ridge(tables, ks):
     low, high = (f(mu for row in rows for mu in row["mu"]) for f in (min, max))
     step = 10 ** np.ceil(np.log10((high - low) / 2000))
     ends = [step * f(mu / step) for f, mu in ((np.round, rows[0]["mu"][18]), (np.floor, low), (np.ceil, high))]
-    knobs = [choice("at", [row["at"] for row in rows], "Ranks of", [row["name"] for row in rows])]
-    knobs += [slide("sigma", "σ", 10, 1, 20, 0.5), slide("mu", "μ", *ends, step)]
-    knobs += [choice("way", ["set", "best"], "μ is", ["as set", "the best for this σ"])]
-    chosen = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.at == at")
+    knobs = [choice(name, [row[name] for row in rows]) for name in ("corpus", "model")]
+    knobs += [slide("sigma", "σ", 10, 1, 20, 0.5), slide("mu", "μ, where set by hand", *ends, step)]
+    knobs += [choice("way", ["set", "best"], "μ is", ["set by hand", "the best for this σ"])]
+    asked = "datum.corpus == corpus && datum.model == model"
+    chosen = alt.Chart(alt.InlineData(values=rows)).transform_filter(asked)
     chosen = chosen.transform_calculate(m="way == 'set' ? mu : datum.mu[2 * sigma - 2]", s="sigma")
     law = chosen.transform_calculate(whole=between(0.5, "(datum.V + 0.5)")).transform_flatten(["k", "held"])
     share = f"{between('(datum.k - 0.5)', '(datum.k + 0.5)')} / datum.whole"
@@ -219,7 +218,8 @@ def ridge(tables, ks):
     near = plane.transform_filter("datum.below < 0.001").mark_line(color=BLUE, opacity=0.4, strokeWidth=9)
     here = chosen.mark_point(color=RED, filled=True, size=120, opacity=1).encode(x="s:Q", y="m:Q")
     plane = alt.layer(near.encode(x, y), plane.mark_line(color=BLUE).encode(x, y), here)
-    drawn = alt.layer(alt.layer(seen, curve), plane, ridge_text(law, ks), height=460).add_params(*knobs)
+    none = lacking(rows, asked, 4 + len(ks), "The fit of this model to this text ends at a bound of its search.")
+    drawn = alt.layer(alt.layer(seen, curve), plane, ridge_text(law, ks), none, height=460).add_params(*knobs)
     return drawn.resolve_scale(x="independent", y="independent")
 
 

@@ -104,7 +104,8 @@ def test_the_likelihood_on_the_ridge_is_that_of_scipys_lognormal(walked, at, cho
     histogram, rank = table_histogram(table), table.rank()
     parts = r"μ = (N) σ = (N) below the best fit by.(N) nats per token.(N) over all (N) tokens"
     parts += r".RBP at k = 1: (N) measured (N).RBP at k = 10: (N) measured (N)"
-    mu, sigma, below, whole, n, *shares = told(walked, parts.replace("N", r"-?[\d.]+"), at=at, **chosen)
+    chosen["model"] = table.record["model"]
+    mu, sigma, below, whole, n, *shares = told(walked, parts.replace("N", r"-?[\d.]+"), **chosen)
     _, best, _ = ridge(histogram, moving_ranks.SIGMAS)
     assert mu == pytest.approx(chosen.get("mu", best[18]), rel=1e-3) and sigma == chosen.get("sigma", 10)
     p = rounded(sigma, chosen.get("mu", best[18]))
@@ -131,7 +132,11 @@ def test_ranks_without_a_lognormal_are_left_out():
     first = replace(TABLES[0], greater=np.zeros_like(TABLES[0].greater))
     assert isinstance(moving_ranks.ridge({"one": [first]}, [1]), str) and isinstance(moving_ranks.ridge({}, [1]), str)
     rows = moving_ranks.ridge_rows({"one": [first, TABLES[0]], "two": [first]}, [1])
-    assert [row["name"] for row in rows] == ["one, m10000"]
+    assert [(row["corpus"], row["model"]) for row in rows] == [("one", "m10000")]
+    spec = spec_of(moving_ranks.ridge({"one": TABLES, "two": [first, TABLES[1]]}, [1]))
+    ends = "The fit of this model to this text ends at a bound of its search."
+    assert ends not in words_of(spec, corpus="two", model=TABLES[1].record["model"])
+    assert ends in words_of(spec, corpus="two", model=TABLES[0].record["model"])
 
 
 def test_draws_are_shown_with_their_quantiles_and_widths():
