@@ -53,6 +53,7 @@
         for (const [name, value] of Object.entries({ tabindex: 0, role: "button", "aria-pressed": pressed })) mark.setAttribute(name, value);
       });
       named();
+      follow(box);
       new MutationObserver(named).observe(plot, { childList: true, subtree: true, attributeFilter: ["fill-opacity"] });
       // Vega asks for the width again when the window changes; here the page's side bar may have opened, too
       let wide = 0;
@@ -66,6 +67,25 @@
       });
       box.dataset.done = "1";
     });
+  }
+
+  let chosen; // the text of the list below, where one was taken
+  function follow(box) {
+    box.querySelectorAll('select[name="corpus"]').forEach((knob) => {
+      const at = [...knob.options].findIndex((option) => option.textContent === chosen);
+      if (at < 0) return;
+      knob.selectedIndex = at;
+      knob.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+  }
+
+  // what this tab of the browser remembers of the choice; nothing where it may not
+  function kept(title) {
+    try {
+      return title === undefined ? sessionStorage.getItem("rbp-text") : sessionStorage.setItem("rbp-text", title);
+    } catch {
+      return null;
+    }
   }
 
   // a list of texts at the top of a page that shows several of those in its record: tables keep the rows of the one
@@ -102,14 +122,13 @@
         part.hidden = name !== undefined && !of.includes(name);
         part.querySelectorAll("details").forEach((fold) => { fold.open = name !== undefined && !part.hidden; });
       }
-      document.querySelectorAll('.rbp-move select[name="corpus"]').forEach((knob) => {
-        const at = [...knob.options].findIndex((option) => option.textContent === name);
-        if (at < 0) return;
-        knob.selectedIndex = at;
-        knob.dispatchEvent(new Event("change", { bubbles: true }));
-      });
+      chosen = name;
+      kept(name || "");
+      document.querySelectorAll(".rbp-move").forEach(follow);
       told.textContent = name === undefined ? "" : "What is of another text alone is put away; figures of all texts stay, to compare.";
     });
+    list.selectedIndex = names.indexOf(kept()) + 1; // a choice lasts from page to page
+    if (list.selectedIndex) list.dispatchEvent(new Event("change"));
   }
 
   // the numbers that people may mean: 0,0606 and 6.06e-2 and 2 000; both readings of 1,035 and 25%; none where it is none

@@ -17,6 +17,11 @@ TITLES = ["Vuong's test, too", "Vuong's test", 'a "b": c', "a", "<b>A & B</b>"]
 WORDS = ["Vuong's test, of all", "Vuong's test: of all", "Exponent by kind, a", "mean of all"]  # no texts
 
 
+CHOOSE = """const list = document.querySelector('.rbp-texts select');
+list.selectedIndex = arguments[0] + 1;
+list.dispatchEvent(new Event('change', { bubbles: true }));"""
+
+
 def page(titles):
     """HTML as `rbppage` makes it of what a run shows, with the book's script."""
     frame = pd.DataFrame({"corpus": [prose.shown(t) for t in [*TITLES, "mean of all"]], "x": 1.0})
@@ -54,11 +59,26 @@ def test_titles_are_compared_whole_and_words_are_no_titles(driver, tmp_path):
     assert [one["title"] for one in found["own"]] == TITLES and not found["left away"]
     # its row, its fold, and for two of them the table of both
     assert [(one["wrong"], one["seen"]) for one in found["own"]] == [(0, 3), (0, 3), (0, 2), (0, 2), (0, 2)]
-    choose = "const list = document.querySelector('.rbp-texts select'); list.selectedIndex = 4;"
-    driver.execute_script(choose + "list.dispatchEvent(new Event('change', { bubbles: true }))")
+    driver.execute_script(CHOOSE, 3)
     of_all = driver.find_elements("css selector", "article > details > summary")
     assert [part.text for part in of_all if part.is_displayed()] == WORDS
     assert "mean of all" in driver.find_element("css selector", "table").text
+
+
+def test_a_choice_lasts_to_the_next_page_that_has_the_text(driver, tmp_path):
+    for name, titles in {"one": TITLES, "two": TITLES[::-1], "other": TITLES[3:]}.items():
+        (tmp_path / f"{name}.html").write_text(page(titles), encoding="utf-8")
+    chosen = "return document.querySelector('.rbp-texts select').selectedOptions[0].textContent"
+    driver.get((tmp_path / "one.html").as_uri())
+    driver.execute_script(CHOOSE, TITLES.index('a "b": c'))
+    said = []
+    for name in ("two", "other", "one"):
+        driver.get((tmp_path / f"{name}.html").as_uri())
+        said.append(driver.execute_script(chosen))
+    assert said == ['a "b": c', "all", 'a "b": c']
+    driver.execute_script(CHOOSE, -1)
+    driver.get((tmp_path / "two.html").as_uri())
+    assert driver.execute_script(chosen) == "all"
 
 
 @pytest.mark.parametrize("titles", [TITLES[:1], ["none of these", "nor this"], []])
