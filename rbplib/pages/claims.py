@@ -43,14 +43,9 @@ def beyond_noise(case):
     return low if not low <= 0 else high if not high >= 0 else 0.0
 
 
-def off_zero(case):
-    """`beyond_noise`; no number, which decides nothing, where it is 0."""
-    return beyond_noise(case) or np.nan
-
-
 def direction(case):
-    """`off_zero` over families; no number where noise alone may be all of it."""
-    return np.nan if case.noise_p >= 0.05 else off_zero(case)
+    """`beyond_noise` over families; no number where it is 0, or noise alone may be all of it."""
+    return np.nan if case.noise_p >= 0.05 else beyond_noise(case) or np.nan
 
 
 def not_rejected(case):
@@ -103,7 +98,7 @@ def covers(case, share="share"):
 
 
 # Numbers that are no field of a case.
-_FUNCTIONS = (beyond_noise, direction, not_rejected, text_not_rejected, times_around, off_zero, ci_known, above_one)
+_FUNCTIONS = (beyond_noise, direction, not_rejected, text_not_rejected, times_around, ci_known, above_one)
 COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, covers, ladder_tokens)}
 COMPUTED |= {n: lambda case, n=n: getattr(case, n, np.nan) for n in ("grid_alpha", "grid_tokens")}
 COMPUTED["line_covers"] = lambda case: covers(case, "line_share")
@@ -128,12 +123,12 @@ def holds(rule, case):
     return False if False in told else None if None in told else True
 
 
-def verdict(held, enough=CASES):
-    """agrees, differs or mixed by the share of cases in which a claim holds; too few cases cannot tell."""
+def verdict(held, enough=CASES, untold=0):
+    """agrees, differs or mixed by the share of all cases in which a claim holds, or fails; too few cannot tell."""
     if len(held) < enough:
         return OPEN
-    share = np.mean(held)
-    return AGREES if share >= 0.8 else DIFFERS if share <= 0.2 else MIXED
+    holding, n = sum(held), len(held) + untold
+    return AGREES if holding >= 0.8 * n else DIFFERS if len(held) - holding >= 0.8 * n else MIXED
 
 
 def judged(rule, cases, short=False):
@@ -141,9 +136,10 @@ def judged(rule, cases, short=False):
     cases = [c for c in cases if (not rule.ks or c.k in rule.ks) and (rule.N is None or rule.N == c.N)]
     if rule.among:
         cases = [c for c in cases if holds(rule.among, c)]
-    found = [holds(rule.holds, c) for c in cases] if rule.holds else []
+    hidden = [rule.apart and measure(next(iter(rule.holds)), c) == 0 for c in cases]  # by noise: neither way
+    found = [None if no else holds(rule.holds, c) for no, c in zip(hidden, cases, strict=True)] if rule.holds else []
     held = [h for h in found if h is not None]
-    count, fails = (share(sum(h == told for h in held), len(held)) for told in (True, False))
+    count, fails = (share(sum(h == told for h in held), len(held) + sum(hidden)) for told in (True, False))
     grown = [h for h, c in zip(found, cases, strict=False) if hasattr(c, "grid_alpha") and h is not None]
     words = Words(
         cases,
@@ -153,7 +149,7 @@ def judged(rule, cases, short=False):
         noise=noise_known(cases),
         k=", ".join(map("{:,}".format, rule.ks)),
     )
-    decided = rule.proved or verdict(held, rule.enough)
+    decided = rule.proved or verdict(held, rule.enough, sum(hidden))
     beside = [text.format_map(words) for n, text in (rule.but or {}).items() if any(measure(n, c) > 0 for c in cases)]
     return Judged(
         rule=rule,

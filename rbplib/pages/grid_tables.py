@@ -74,11 +74,12 @@ def form_frame(found, losses):
 def leads(errors):
     """Of the two columns of `joint.held_out` errors, is the first smaller by more than its spread over the groups?
 
-    1 or 0; NaN where one of them has none, or too few groups tell no spread.
+    1, or -1 where it is the other one; 0: neither; NaN where one of them has none, or too few groups tell no spread.
     """
     best = joint.compared(errors)
     told = len(best) == 2 and best["low"].notna().all()
-    return float(best["form"][0] == errors.columns[0] and best["verdict"][1] == "behind") if told else np.nan
+    side = 1.0 if best["form"][0] == errors.columns[0] else -1.0
+    return side * (best["verdict"][1] == "behind") if told else np.nan
 
 
 def left_out_frame(compared, names):

@@ -33,7 +33,6 @@ NUMBERS = {  # of a rule, in words
     "sum_over_product": "the error of the sum over that of the product",
     "kaplan_over_sum": "the error of Kaplan's form over that of the sum",
     "told_trend": "the rank correlation, where its p is below 0.05,",
-    "off_zero": "the change, where noise leaves some of it,",
     "not_rejected": "no noise known rejects it at 5%",
     "text_not_rejected": "the choice of text does not reject it at 5%",
     "beyond_noise": "the 95% interval of the difference",
@@ -75,6 +74,7 @@ class Claim:
     among: dict | None = None
     holds: dict | None = None
     enough: int = CASES
+    apart: bool = False
     proved: str = ""
     short: str = ""
     but: dict | None = None
@@ -103,7 +103,7 @@ class Claim:
         for name, conditions in (self.holds or {}).items():
             words = " and ".join(ends(*one) for one in conditions.items())
             told.append(NUMBERS.get(name, name.replace("_", " ")) + f" {words}" * (conditions != {"at least": 1}))
-        return ", ".join(told)
+        return ", ".join(told) + "; a case within its noise counts among all and neither holds nor fails" * self.apart
 
 
 @cache

@@ -182,15 +182,22 @@ def test_planted_cases_flip_every_verdict(rule, monkeypatch):
         assert verdict([planted()] * 2 + [planted(name)] * 2) == "mixed"
 
 
-def test_flattening_and_its_absence_are_judged_alike():
-    """A fall within its noise decides neither claim; beyond it, what one claim counts for, the other counts against."""
-    rules = [claims.all_claims()[name].holds for name in ("ladder_floor", "ladder_straight")]
-    cases = [SimpleNamespace(beyond=beyond) for beyond in (0.1, -0.1, np.nan)]
-    assert [[claims.holds(rule, case) for rule in rules] for case in cases] == [
-        [True, False],
-        [False, True],
-        [None, None],
-    ]
+@pytest.mark.parametrize(
+    ("beyond", "fixed", "grows"),
+    [
+        ([0.1] * 8 + [0.0] * 6, "mixed", "mixed"),  # 8 of the 8 told apart once agreed
+        ([0.1] * 12 + [0.0] * 2, "agrees", "differs"),
+        ([-0.1] * 12 + [0.0] * 2, "differs", "agrees"),
+        ([0.1] * 2 + [0.0] * 9, "cannot be told", "cannot be told"),
+    ],
+)
+def test_flattening_and_its_absence_count_what_noise_hides(beyond, fixed, grows):
+    """A fall within its noise holds for neither claim, fails neither, and is no case less."""
+    for name, side, expected in (("ladder_floor", 1.0, fixed), ("ladder_straight", 0.0, grows)):
+        cases = [SimpleNamespace(beyond=b, fall=b, around=(b, b), fixed=side) for b in beyond]
+        found = claims.judged(RULES[name], cases)
+        assert found.verdict == expected and found.count.endswith(f"of {len(beyond)}")
+    assert "counts among all" in RULES["ladder_floor"].bound and RULES["tokens_term"].apart
 
 
 def test_a_number_that_does_not_exist_decides_nothing():
@@ -239,10 +246,13 @@ def test_the_page_and_the_findings_judge_by_one_rule(monkeypatch):
 def test_a_change_within_its_noise_decides_neither_way():
     """Noise that hides a change is no sign that there is none."""
     changes = {(0.1, 0.4): True, (-0.4, -0.1): False, (-0.7, 0.6): None, (0.0, 0.0): None, (np.nan, np.nan): None}
-    told = [claims.holds(RULES["text_bend"].holds, SimpleNamespace(interval=ends)) for ends in changes]
-    assert told == [*changes.values()]
-    trends = [claims.holds(RULES["closer_exponents"].holds, SimpleNamespace(told_trend=t)) for t in (0.9, -0.9, np.nan)]
-    assert trends == [True, False, None]
+    case = {"k": 1, "first": 1.0, "last": 1.0}
+    told = [claims.judged(RULES["text_bend"], [SimpleNamespace(interval=ends, **case)]).held for ends in changes]
+    assert told == [[] if side is None else [side] for side in changes.values()]
+    trends = [
+        claims.judged(RULES["closer_exponents"], [SimpleNamespace(told_trend=t, trend=t)]) for t in (0.9, -0.9, 0)
+    ]
+    assert [one.held for one in trends] == [[True], [False], []]
 
 
 def test_several_ranks_take_a_line_each(monkeypatch):
@@ -624,4 +634,5 @@ def test_a_lead_within_its_spread_is_none():
     clear, noisy = product_error - 0.03, product_error + np.tile([0.04, -0.05], 4)
     told = [grid_tables.leads(pd.DataFrame({"additive": e, "product": product_error})) for e in (clear, noisy)]
     assert told == [1.0, 0.0]
+    assert grid_tables.leads(pd.DataFrame({"additive": product_error, "product": clear})) == -1
     assert np.isnan(grid_tables.leads(pd.DataFrame({"additive": clear[:2], "product": product_error[:2]})))
