@@ -7,6 +7,7 @@ A case is one fit, or one family on one corpus. A claim `agrees` where it holds 
 
 import html
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -66,8 +67,13 @@ def ci_known(case):
 def noise_known(cases):
     """What the intervals of `ci_known` are over, in words."""
     known = {bool(np.isfinite(case.ci_trainings).all()) for case in cases if hasattr(case, "ci_trainings")}
-    where = ", and trainings where their scatter is known" if len(known) > 1 else " and trainings" * (known == {True})
-    return f"other text{where}"
+    return "other text" + (", and trainings where known" if len(known) > 1 else " and trainings" * (True in known))
+
+
+def told_alpha(case):
+    """The end nearer to 0 of the exponent's interval (over other sizes, where no other is known); NaN if 0 is in it."""
+    known = (*ci_known(case), *getattr(case, "ci_models", ()))
+    return beyond_noise(SimpleNamespace(interval=known[:2] if np.isfinite(known[:2]).all() else known[-2:])) or np.nan
 
 
 def above_one(case):
@@ -78,10 +84,9 @@ def above_one(case):
 def ladder_tokens(case):
     """How many tokens each model of a measured ladder saw in training; NaN where not known, or not one number."""
     try:
-        (said,) = {model.tokens or np.nan for model in load_family(case.family).models}
-    except (AttributeError, InputError, ValueError):
+        return float(*{model.tokens or np.nan for model in load_family(case.family).models})
+    except (AttributeError, InputError, TypeError):
         return np.nan
-    return said
 
 
 def times_around(case):
@@ -99,7 +104,7 @@ def covers(case, share="share"):
 
 # Numbers that are no field of a case.
 _FUNCTIONS = (beyond_noise, direction, not_rejected, text_not_rejected, times_around, ci_known, above_one)
-COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, covers, ladder_tokens)}
+COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, covers, ladder_tokens, told_alpha)}
 COMPUTED |= {n: lambda case, n=n: getattr(case, n, np.nan) for n in ("grid_alpha", "grid_tokens")}
 COMPUTED["line_covers"] = lambda case: covers(case, "line_share")
 

@@ -77,9 +77,9 @@ def leads(errors):
     1, or -1 where it is the other one; 0: neither; NaN where one of them has none, or too few groups tell no spread.
     """
     best = joint.compared(errors)
-    told = len(best) == 2 and best["low"].notna().all()
-    side = 1.0 if best["form"][0] == errors.columns[0] else -1.0
-    return side * (best["verdict"][1] == "behind") if told else np.nan
+    if len(best) < 2 or best["low"].isna().any():
+        return np.nan
+    return (best["verdict"][1] == "behind") * (1.0 if best["form"][0] == errors.columns[0] else -1.0)
 
 
 def left_out_frame(compared, names):

@@ -65,7 +65,7 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
         forms[name] = forms["line, 1 out"].where(forms["text"] == text)
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
         "word_pairs": [*map(word_pair, published.families("log ppl"))],
-        "others": [p.law for p in by_size if (p.rows["architecture"] != "transformer").all()],
+        "others": [p.law for p in by_size if not p.rows["architecture"].str.contains("transformer|attention").any()],
         "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
         "published_forecasts": tried(held_out_forecasts(published_losses())),
         "figures": figures,

@@ -17,6 +17,7 @@ NUMBERS = {  # of a rule, in words
     "log_size_r2": "R² against log S",
     "lead_of_log_size": "its lead over R² against S",
     "alpha": "the exponent",
+    "told_alpha": "the exponent with its 95% interval",
     "in_widths": "the change of the exponent over the width of its interval",
     "slope": "the slope",
     "in_tokens": "the exponent in tokens",
