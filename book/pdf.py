@@ -15,7 +15,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 SECONDS = 1800  # after which a browser that still prints is given up
 PRINTED = """<style>
 @page { size: A4; margin: 18mm 16mm 20mm; @bottom-center { content: counter(page); font-size: 9pt; } }
-html { font-size: 11px !important; }
+html { font-size: 13px !important; }
 .bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header, .bd-header-article, .bd-footer, .prev-next-footer,
 .header-article, .toggle-button, .copybtn, #pst-back-to-top, #pst-scroll-pixel-helper, details.hide > summary,
 .rbp-families, .rbp-csv, .rbp-code, .headerlink, .skip-link, details.rbp-fold:has(> img.rbp-figure),
@@ -30,7 +30,11 @@ img, svg, table, figure { max-width: 100% !important; }
 img, svg, figure, pre, summary { break-inside: avoid; }
 h1, h2, h3, summary, caption { break-after: avoid; }
 p.rbp-caption { break-before: avoid; }
-table { font-size: 0.8rem !important; }
+.rbp-still img, img.rbp-figure { max-height: 112mm !important; object-fit: contain; }  /* two to a page */
+.rbp-fold > .rbp-table-wrap.tall { display: none !important; }
+.rbp-fold:has(> .rbp-table-wrap.tall)::after {
+  content: "A long table, left out of print: the book on the web has it, and as CSV."; }
+table { font-size: 0.88rem !important; }
 th, td { white-space: normal !important; overflow-wrap: anywhere; padding: 0.1rem 0.2rem !important; }
 th, td, td div { min-width: 0 !important; }
 td.num { white-space: nowrap !important; }
@@ -68,12 +72,49 @@ def for_print(text):
         'class="rbp-move"', 'class="rbp-still"'
     )
     text = re.sub(r'\b(src|href)="(?:\.\./)+', r'\1="', text)  # all that it loads lies beside it
-    return text.replace("</head>", f"{PRINTED}\n</head>", 1)
+    return within(text.replace("</head>", f"{PRINTED}\n</head>", 1))
+
+
+def within(text):
+    """The book as one page with its links between pages made links within it, and each notebook's number before its
+    title, as texts say "page 14". Where pages have an id in common, one that is linked to gets its page's name too."""
+    parts = re.split(r'(?=<span id="document-)', text)
+    names = [(re.match(r'<span id="document-([^"]*)', part) or ("", ""))[1] for part in parts]
+    ids = {name: set(re.findall(r'\bid="([^"]+)"', part)) for name, part in zip(names, parts, strict=True)}
+    renamed = set()
+
+    def place(here, address):
+        """The id that an address on a page leads to; None: it is not in the book."""
+        path, _, at = address.removeprefix("#document-").partition("#")
+        page = here if address.startswith("#") and not path else path.removesuffix(".html")
+        holders = [name for name in ids if at in ids[name]]
+        if page not in ids or at and page not in holders:  # citations are addressed as if they stood on the first page
+            page = next((name for name in ("book/references", *holders) if name in holders), page)
+        if at in ids.get(page, ()) and len(holders) > 1:
+            renamed.add((page, at))
+            return f"{page}--{at}"
+        return at if holders else f"document-{page}" if page in ids else None
+
+    def link(here, match):
+        if not re.match(r"#.|[\w./-]+\.html(#|$)", match[2]):
+            return match[0]
+        known = place(here, match[2])
+        return f'{match[1]}"#{known}"' if known else match[1].removesuffix("href=")  # of a page that is not printed
+
+    for i, (name, part) in enumerate(zip(names, parts, strict=True)):
+        parts[i] = re.sub(r'(<a\b[^>]*?\bhref=)"([^"]*)"', lambda match, name=name: link(name, match), part)
+        if number := re.search(r"_executed/[^/]+/(\d\d)_", name):
+            parts[i] = re.sub(r"(<h\d\b[^>]*>)", rf"\g<1>{number[1]} · ", parts[i], count=1)
+    for page, at in renamed:
+        i = names.index(page)
+        parts[i] = parts[i].replace(f'id="{at}"', f'id="{page}--{at}"', 1)
+    return "".join(parts)
 
 
 def printed(page, out, chromium):
     """Print a page of HTML; formulas are set and figures drawn before, as the browser's clock runs ahead."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-pdf-header-footer"]
+    flags += ["--generate-pdf-document-outline"]
     flags += ["--virtual-time-budget=600000", f"--timeout={SECONDS * 1000}", f"--print-to-pdf={out}"]
     done = subprocess.run([chromium, *flags, page.as_uri()], capture_output=True, text=True, timeout=SECONDS)
     if not out.is_file():
