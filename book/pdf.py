@@ -30,6 +30,8 @@ img, svg, table, figure { max-width: 100% !important; }
 img, svg, figure, pre, summary { break-inside: avoid; }
 h1, h2, h3, summary, caption { break-after: avoid; }
 p.rbp-caption { break-before: avoid; }
+#jb-print-toc nav { columns: 2; }  /* the contents, beside the first page's claim */
+#jb-print-toc li, #jb-print-toc a, #jb-print-toc p { margin: 0 !important; padding: 0.05rem 0 !important; }
 .rbp-still img, img.rbp-figure { max-height: 112mm !important; object-fit: contain; }  /* two to a page */
 .rbp-fold > .rbp-table-wrap.tall { display: none !important; }
 .rbp-fold:has(> .rbp-table-wrap.tall)::after {
@@ -105,6 +107,8 @@ def within(text):
         parts[i] = re.sub(r'(<a\b[^>]*?\bhref=)"([^"]*)"', lambda match, name=name: link(name, match), part)
         if number := re.search(r"_executed/[^/]+/(\d\d)_", name):
             parts[i] = re.sub(r"(<h\d\b[^>]*>)", rf"\g<1>{number[1]} · ", parts[i], count=1)
+    numbered = r'(<li class="toctree-l1[^>]*><a [^>]*href="[^"]*_executed/[^/"]+/(\d\d)_[^>]*>)'
+    parts[0] = re.sub(numbered, r"\1\2 · ", parts[0])
     for page, at in renamed:
         i = names.index(page)
         parts[i] = parts[i].replace(f'id="{at}"', f'id="{page}--{at}"', 1)

@@ -45,6 +45,7 @@ def test_links_between_pages_are_named_in_the_book_as_one_page(monkeypatch):
 
 LINKED = (
     "<html><head></head><body><h1>First</h1>"
+    '<li class="toctree-l1"><a href="#document-book/_executed/all/14_x">Do they cover?</a></li>'
     '<a href="book/intro.html#id2">cited</a><a href="#document-book/two#a">a of two</a><a href="book/two.html">two</a>'
     '<a href="../_executed/all/14_x.html#b">b</a><a href="https://x.org/y.html#a">out</a><a href="gone.html">gone</a>'
     '<span id="document-book/two"></span><section id="a"><h2>Two</h2><i id="id2">[1]</i><a href="#a">own</a></section>'
@@ -61,6 +62,7 @@ def test_links_lead_to_one_place_within_the_page_and_headings_have_their_noteboo
     assert all(text.count(f'id="{address[1:]}"') == 1 for address in links.values())
     assert after["cited"].startswith(">A book") and after["b"].startswith(">B") and "<h2>Two" in after["two"]
     assert after["own"] == after["a of two"] and after["own"].startswith("><h2>Two")
+    assert ">14 · Do they cover?</a></li>" in text
     assert "<h2>14 · Do they cover?" in text and "<h2>Two" in text
 
 
