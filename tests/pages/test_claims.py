@@ -366,6 +366,19 @@ def test_a_flat_end_needs_a_sign_over_families_that_noise_does_not_give(interval
     assert "median" not in found.ours and "over 5 families" in found.ours
 
 
+def test_a_claim_on_bends_and_one_on_growth_name_their_k(monkeypatch):
+    """The finding gave the number at k = 1 alone and named no k, and a range over four losses that it did not name."""
+    bends = [SimpleNamespace(k=k, below="x", **vars(Effect(-0.02, (-0.03, -0.01), 0.01, 5, 0.001, 0.002, p)))
+             for k, p in ((1, 0.3), (10, 0.07), (100, 0.001), (None, 0.009))]  # fmt: skip
+    told = {f.claim.partition(",")[0]: f for f in claims.findings("law", {"bends": bends}) if f.rule.of == "bends"}
+    verdicts = {claim: found.verdict for claim, found in told.items()}
+    assert verdicts == {"At k = 1": "cannot be told", "At k = 10": "cannot be told", "At k = 100": "agrees"}
+    said = answers(monkeypatch)
+    claims.judge("09_families", bends=bends)
+    assert len(said) == 3 and "At k = 100, the last step" in " ".join(said)
+    assert RULES["exponent_tokens"].ks == [1] and "{k}" in RULES["exponent_tokens"].claim
+
+
 def test_every_number_of_a_rule_has_words():
     """Rules once read 'lean above 0' and 'R2 drop above 0'; a small bound read 1e-05."""
     asked = {name for rule in RULES.values() for name in (rule.holds or {})}
