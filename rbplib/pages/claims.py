@@ -94,19 +94,23 @@ def times_around(case):
     return np.power(10.0, case.interval)
 
 
-def covers(case, share="share"):
-    """Do as many 95% intervals hold as they say: 1 or 0; NaN where binomial tests tell neither 95% nor 90%."""
+def covers(case, of="share"):
+    """Do as many 95% intervals hold as they say: 1, 2 if too many, or 0; NaN where tests tell neither 95% nor 90%."""
     from scipy.stats import binom
 
-    held, n = round(getattr(case, share) * case.left_out), case.left_out
-    return 0.0 if binom.cdf(held, n, 0.95) < 0.05 else 1.0 if binom.sf(held - 1, n, 0.9) < 0.05 else np.nan
+    held, n = round(getattr(case, of) * case.left_out), case.left_out
+    many = sum(binom.sf(held - 1, n, share) < 0.05 for share in (0.9, 0.95))
+    return 0.0 if binom.cdf(held, n, 0.95) < 0.05 else float(many) or np.nan
 
 
 # Numbers that are no field of a case.
 _FUNCTIONS = (beyond_noise, direction, not_rejected, text_not_rejected, times_around, ci_known, above_one)
-COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, covers, ladder_tokens, told_alpha)}
+COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, ladder_tokens, told_alpha)}
 COMPUTED |= {n: lambda case, n=n: getattr(case, n, np.nan) for n in ("grid_alpha", "grid_tokens")}
-COMPUTED["line_covers"] = lambda case: covers(case, "line_share")
+for _name, _of in (("covers", "share"), ("line_covers", "line_share")):
+    COMPUTED[_name] = lambda case, of=_of: covers(case, of)
+    COMPUTED[f"{_name}_wide"] = lambda case, of=_of: covers(case, of) - 1
+    COMPUTED[f"{_name}_few"] = lambda case, of=_of: float(np.isnan(covers(case, of)))
 
 
 def measure(name, case):

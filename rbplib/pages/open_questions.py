@@ -1,22 +1,9 @@
-"""Tables for the questions that the paper leaves open, and claims of the first page, over the cases of `evidence`."""
+"""Claims of the first page, over the cases of `evidence`."""
 
 import math
 
-import pandas as pd
-
-from rbplib.laws.ladders import training_laws
 from rbplib.pages.claims import MARKS, all_claims, ci_known, judged, noise_known, times_around
 from rbplib.pages.prose import interval, number
-from rbplib.pages.tables import ends
-
-
-def training_frame(family="pythia"):
-    """The law in S at each published checkpoint of a family on LAMBADA."""
-    return pd.DataFrame(
-        {"step": p.step, "tokens (billions)": p.rows["tokens"].iloc[0] / 1e9, "alpha": p.law.alpha}
-        | {**ends(p.law.ci_models, "other sizes: "), "R²": p.law.r2}
-        for p in training_laws(family)
-    )
 
 
 def more_words(pair):
