@@ -1,4 +1,4 @@
-"""What pages show and claims judge of a grid of sizes and tokens: bends, forms compared, exponents side by side."""
+"""What pages show and claims judge of a grid of sizes and tokens: bends, forms, exponents, and all models together."""
 
 from types import SimpleNamespace
 
@@ -7,11 +7,14 @@ import pandas as pd
 
 from rbplib.laws import joint
 from rbplib.laws.bootstrap import percentile_interval
+from rbplib.laws.curve import repeated
 from rbplib.laws.forecast import tally
 from rbplib.laws.grid import grid, last_steps
 from rbplib.laws.joint_forecast import BOTH, grid_ends, held_out_joint
 from rbplib.laws.ladders import exponent_ratio
 from rbplib.pages.tables import corpus_title
+from rbplib.ranks.table import measured_families
+from rbplib.settings import load_family
 
 CROSS_ENTROPY = "cross-entropy"
 GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # families that are here as counts, see published/ranks
@@ -160,3 +163,24 @@ def grid_kinds(bent, forms, ratios, exponents, ahead):
         both = ahead[ahead["left"] == BOTH]
         case.both_held, case.both_error = f"{both['inside'].sum()} of {len(both)}", both["error"].abs().median()
     return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios, "grid_forecasts": forecasts} | exponents
+
+
+def models_behind(tables, families=(), corpora=(), protocol="paper"):
+    """Every model once: list of ("ladder", "repeat" or "grid"; record of a rank table; tokens it saw, or None).
+
+    Args:
+        tables: {(family, corpus): rank tables}, of `measured_families`. families, corpora, protocol: as given to it.
+    """
+    given = {f.name: f for f in map(load_family, families)}
+    own = [given.get(name) or load_family(name) for name in dict.fromkeys(name for name, _ in tables)]
+    again = {(f.repeats, c): t for f in own if f.repeats for c, t in repeated(f, corpora, protocol).items()}
+    own += map(load_family, dict.fromkeys([*(name for name, _ in again), *GRID]))
+    tokens, found = {(f.name, m.name): m.tokens for f in own for m in f.models}, {}
+    places = {"ladder": tables, "repeat": again, "grid": measured_families(GRID, KINDS)}
+    records = [(part, t.record) for part, where in places.items() for some in where.values() for t in some]
+    alike = {r["columns_sha256"] for part, r in records if part == "ladder"}  # one training may have two names
+    once_more = {(r["family"], r["model"]) for part, r in records if part != "ladder" and r["columns_sha256"] in alike}
+    for part, r in records:
+        if part == "ladder" or (r["family"], r["model"]) not in once_more:
+            found.setdefault((part, r["family"], r["model"]), r)
+    return [(part, r, tokens.get((family, model))) for (part, family, model), r in found.items()]

@@ -1,11 +1,14 @@
 """The book's own numbers in one file, and those of a run compared with them; 22_reproduced says what is what."""
 
+import html
 import json
 import platform
+import re
 from ast import literal_eval
 from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 
 import nbformat
@@ -14,6 +17,7 @@ from scipy.stats import norm
 
 from rbplib.pages.html import changed, executed_pages
 from rbplib.pages.notebooks import parameter_defaults
+from rbplib.pages.recorded import recordable
 from rbplib.ranks.table import family_tables
 from rbplib.settings import InputError, default_corpora, held, known, load_family
 
@@ -22,18 +26,42 @@ EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "w
 FINE, ONLY_BOOK, ONLY_RUN = (EQUAL, ROUNDING, RESAMPLING), "only in the book", "only in this run"
 HALF = 2.0**-26  # relative: half of a double's 52 digits, what solving a system keeps unless it is all but singular
 RESAMPLED = ("pairs", "rises", "runs", "text_bends")  # kinds of case whose `interval` is of resamples, as ci_tokens is
+DRAWN = ("", "other text", "documents", "gap", "difference", "less CE")  # what tables say of intervals that may be so
+UNRECORDED = ("12_train_your_own", "22_reproduced")  # trains anew while it runs; counts numbers of the other pages
+NUMBER = re.compile(r"(?<![\w.])−?\d+(?:,\d{3})*(?:\.\d+)?(?: × 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")  # as `prose.number` shows it
+HIDDEN = re.compile(r"\$[^$]*\$|\bp [=<] [\d.]+|<[^>]*>|&#\w+;")  # of a sentence: formulas, p-values, markup
+SHOWN = ("table", "sentence")  # kinds of case that are what a page shows, not what it judges by
+CSV = re.compile(r'data-name="([^"]*)" data-csv="([^"]*)"')
 LEVEL = 0.95  # of these intervals; also of the claim that all their ends lie within what is allowed
 WHOSE = ("family", "families", "corpora")  # parameters that say whose numbers a page holds, not how they are made
 COLUMNS = {"text": (), "ranks": ("greater", "ties"), "logprob": ("logprob",)}  # that of the text a table knows itself
 
 
 def page_numbers(page):
-    """{"given": parameters of an executed page, "numbers": as `recorded.judged_numbers`}; None where it has none."""
+    """{"given": parameters of an executed page, "numbers": of its claims, tables and sentences}; None without any."""
     nb = nbformat.read(page, 4)
-    outputs = (o for cell in nb.cells for o in cell.get("outputs", ()))
-    numbers = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
+    outputs = [o for cell in nb.cells for o in cell.get("outputs", ())] * (page.stem not in UNRECORDED)
+    parts = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
+    numbers = {k: v for part in [*parts, shown_numbers(outputs)] for k, v in part.items()}
     given = {name: literal_eval(x) for name, x in parameter_defaults(page).items()} | nb.metadata["rbp"]["parameters"]
-    return {"given": given, "numbers": {k: v for part in numbers for k, v in part.items()}} if numbers else None
+    return {"given": given, "numbers": numbers} if numbers else None
+
+
+def shown_numbers(outputs):
+    """{"table" and its file, or "sentence" and its first words: {column, or "shown": numbers}} of what a page shows but
+    p-values and what `judged_numbers` has: in full from a table's CSV, of a sentence as written."""
+    found = []
+    for o in outputs:
+        text = HIDDEN.sub("", o.get("data", {}).get("text/markdown", "") * ("rbp_numbers" not in o.get("metadata", {})))
+        if told := NUMBER.findall(text):
+            words = re.findall("[A-Za-z#]+", NUMBER.sub("#", text))[:6]
+            found.append((f"sentence {' '.join(words)}", {"shown": told}))
+        for name, text in CSV.findall(o.get("data", {}).get("text/html", "")):
+            frame = pd.read_csv(StringIO(json.loads(html.unescape(text))), float_precision="round_trip")
+            frame = frame.select_dtypes("number").loc[:, lambda x: ~x.columns.str.fullmatch("(noise )?p([ ,].*)?")]
+            found.append((f"table {name}", {column: recordable(x) for column, x in frame.items()}))
+    again = [[name for name, _ in found[: i + 1]].count(name) for i, (name, _) in enumerate(found)]
+    return {name + f" #{n}" * (n > 1): told for n, (name, told) in zip(again, found, strict=True)}
 
 
 def table_digests():
@@ -88,9 +116,12 @@ def flat(numbers):
     return {(c, n, i): v for c, n, value in told for i, v in enumerate(value if isinstance(value, list) else [value])}
 
 
-def drawn(case, name):
-    """Is that number of that case an interval whose ends are quantiles of resamples?"""
-    return name == "ci_tokens" or (name == "interval" and case.partition(" ")[0] in RESAMPLED)
+def both_ends(case, name, i):
+    """Keys of both ends of the interval by resamples that a number is one end of; none where it is of no such one."""
+    kind, (of, _, end) = case.partition(" ")[0], name.rpartition(": ")
+    if kind == "table" and of in DRAWN and end in ("low", "high"):
+        return [(case, name.removesuffix(end) + x, i) for x in ("low", "high")]
+    return [(case, name, x) for x in (0, 1) if name == "ci_tokens" or (name == "interval" and kind in RESAMPLED)]
 
 
 def moved_tables(book, run):
@@ -114,10 +145,14 @@ def quantile_error(width, n_bootstrap, ends):
 
 
 def outcome(book, run, width=0.0, resampling=0.0):
-    """(what is found, the difference allowed) of two values; width: of the interval that they are ends of, if any."""
+    """(what is found, the difference allowed) of two values; width: of the interval that they are ends of, if any.
+    Of two decimal fractions as they are written: one in the last digit that both have."""
+    if written := all(isinstance(v, str) and re.fullmatch(r"−?[\d,]+\.\d+", v) for v in (book, run)):
+        step = 10.0 ** -min(len(v.partition(".")[2]) for v in (book, run))
+        book, run = (float(v.replace(",", "").replace("−", "-")) for v in (book, run))
     if book == run or not all(isinstance(v, float | int) for v in (book, run)):
         return (EQUAL if book == run else DIFFERS), 0.0
-    rounding, apart = HALF * max(abs(book), abs(run), width), abs(book - run)
+    rounding, apart = step * (1 + HALF) if written else HALF * max(abs(book), abs(run), width), abs(book - run)
     found = ROUNDING if apart <= rounding else RESAMPLING if apart <= resampling else DIFFERS
     return found, max(rounding, resampling)
 
@@ -136,15 +171,15 @@ def compared(book, run):
     shared = [p for p in book["pages"] if p in run["pages"]]
     alike, rows = {p: made_alike(book["pages"][p], run["pages"][p]) for p in shared}, []
     values = {p: [flat(of["pages"][p]["numbers"]) for of in (book, run)] for p in shared if not alike[p][1]}
-    ends = max(1, sum(drawn(case, name) for theirs, _ in values.values() for case, name, _ in theirs))
+    ends = max(1, sum(bool(both_ends(*key)) for theirs, _ in values.values() for key in theirs))
     for page, (theirs, ours) in values.items():
         B = None if same_resamples(book, run) else book["pages"][page]["given"].get("n_bootstrap")
         for case, name, i in dict.fromkeys([*theirs, *ours]):
             missing = ONLY_RUN if (case, name, i) not in theirs else ONLY_BOOK if (case, name, i) not in ours else None
-            if not alike[page][0] and (missing or " corpus " not in case):
+            if not alike[page][0] and (missing or " corpus " not in case or case.startswith(SHOWN)):
                 continue
-            low, high = (theirs.get((case, name, end)) if drawn(case, name) else None for end in (0, 1))
-            width = abs(high - low) if low is not None and high is not None else 0.0
+            around = [theirs.get(key) for key in both_ends(case, name, i)]
+            width = abs(around[1] - around[0]) if around and None not in around else 0.0
             both = theirs.get((case, name, i)), ours.get((case, name, i))
             resampling = quantile_error(width, B, ends) if width and B else 0.0
             found, allowed = outcome(*both, width, resampling)
@@ -155,8 +190,10 @@ def compared(book, run):
 
 def sentences(book, run, rows):
     """What a comparison found, one sentence each; rows: of `compared`."""
-    distinct, tables = len(rows.drop_duplicates(["case", "number", "book"])), moved_tables(book, run)
-    said = [f"{len(rows):,} numbers ({distinct:,} distinct ones, the others again on further pages): "]
+    kind, tables = rows["case"].str.split(" ").str[0].value_counts(), moved_tables(book, run)
+    shown = {of: int(kind.get(of, 0)) for of in SHOWN}
+    said = [f"{len(rows):,} numbers ({len(rows) - sum(shown.values()):,} of claims, {shown['table']:,} of tables, "]
+    said[0] += f"{shown['sentence']:,} of sentences; many stand on several pages): "
     found = rows["outcome"].value_counts().items()
     said[0] += ", ".join(f"{n:,} {'differ' if of == DIFFERS and n > 1 else of}" for of, n in found) or "none compared"
     if len(share := rows.query("width > 0 and allowed > 0").eval("allowed / width")):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebookfiles import KERNEL
@@ -14,6 +15,7 @@ from ranktables import write_family
 from rbplib.__main__ import main
 from rbplib.pages import claims, reference
 from rbplib.pages.notebooks import write_page
+from rbplib.pages.prose import table_html
 from rbplib.pages.recorded import judged_numbers
 from rbplib.ranks.stored import read_ranks, write_ranks
 from rbplib.settings import InputError
@@ -109,15 +111,15 @@ def test_equal_tables_seed_and_numpy_leave_no_room_for_resamples():
 
 
 def test_an_interval_may_move_only_where_its_kind_is_resampled():
-    assert reference.drawn("pairs family x", "interval") and not reference.drawn("bends k 1", "interval")
+    assert reference.both_ends("pairs family x", "interval", 0) and not reference.both_ends("bends k 1", "interval", 0)
 
 
-def test_numbers_on_several_pages_are_counted_once_and_pages_without_any_are_named():
+def test_numbers_are_counted_on_every_page_and_pages_without_any_are_named():
     book, run = record(), record() | {"pages without numbers": ["all/11_precision"]}
     for one in (book, run):
         one["pages"]["all/09"] = copy.deepcopy(one["pages"][PAGE])
     said = reference.sentences(book, run, reference.compared(book, run))
-    assert said[0].startswith("28 numbers (14 distinct")
+    assert said[0].startswith("28 numbers (28 of claims")
     assert "1 pages were run that record no number to compare: all/11_precision" in said
 
 
@@ -187,6 +189,47 @@ def test_what_pages_record_of_judged_claims():
     assert found[f"claim {rule.name} at k = 1"] == {"verdict": "mixed", "cases that hold": "2 of 2"}
 
 
+def test_what_pages_show_is_recorded_and_compared():
+    frame = pd.DataFrame(
+        {"k": [1, 10], "law": ["a", "b"], "other text: low": [0.1, 1 / 3], "other text: high": [0.5, 0.9]}
+    )
+    frame = frame.assign(**{"p, sources": 0.5, "other sizes: low": 0.0, "other sizes: high": [1.0, np.nan]})
+    html = table_html(frame, "A table", download="laws.csv")
+    told = "$R^2$ of bf16 is 0.969 [0.968, 1,024.5] at −3 (p = 0.03) &#49; 2 × 10⁻⁵"
+    shown = ({"text/html": html}, {"text/html": html}, {"text/markdown": told}, {"text/markdown": "no number"})
+    outputs = [new_output("display_data", data) for data in shown]
+    outputs += [new_output("display_data", {"text/markdown": "0.5"}, metadata={"rbp_numbers": {"x": {}}})]
+    found = json.loads(json.dumps(reference.shown_numbers(outputs), allow_nan=False))
+    table, again, (said, words) = found.pop("table laws.csv"), found.pop("table laws.csv #2"), *found.items()
+    assert table == again and list(table) == ["k", *(n for n in frame if n.startswith("other"))]
+    assert table["other text: low"] == [0.1, 1 / 3] and table["other sizes: high"] == [1.0, None]
+    assert said.startswith("sentence of bf is") and words == {"shown": ["0.969", "0.968", "1,024.5", "−3", "2 × 10⁻⁵"]}
+
+    def change(numbers):
+        numbers["table laws.csv"] = dict(
+            table,
+            **{
+                "other text: low": [0.1, 1 / 3 + 1e-4],
+                "other text: high": [0.6, 0.9],
+                "other sizes: high": [1.001, None],
+            },
+        )
+        numbers[said] = {"shown": ["0.970", "0.966", "1,024.5", "−4", "2 × 10⁻⁵"]}
+
+    book, run = record(), record()
+    book["pages"][PAGE]["numbers"] |= {"table laws.csv": table, said: words}
+    change(run["pages"][PAGE]["numbers"])
+    rows = reference.compared(book, run)
+    outcomes = {name: list(part["number"]) for name, part in rows.groupby("outcome") if name != reference.EQUAL}
+    assert outcomes == {
+        reference.RESAMPLING: ["other text: low: 2"],
+        reference.DIFFERS: ["other text: high: 1", "other sizes: high: 1", "shown: 2", "shown: 4"],
+        reference.ROUNDING: ["shown: 1"],
+    }
+    other = record(family="own")
+    assert set(reference.compared(book, other)["case"]) == {CASE}  # of another family its tables are others
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A root with a measured family and one executed page, and the reference made of both."""
@@ -212,7 +255,7 @@ def test_a_run_is_verified_on_the_command_line(place, capsys):
     assert main(["verify"]) == 0
     said = capsys.readouterr().out
     assert (
-        "14 numbers (14 distinct ones, the others again on further pages): 14 equal" in said
+        "14 numbers (14 of claims, 0 of tables, 0 of sentences; many stand on several pages): 14 equal" in said
         and "6 rank tables, equal to the bit: text 6, ranks 6, logprob 6" in said
     )
     numbers = record()["pages"][PAGE]["numbers"]
@@ -254,7 +297,7 @@ def test_numbers_of_another_machine_are_the_same_numbers(place, capsys):
     assert main(["verify"]) == 0
     _, said = words(run_page("22_reproduced"))
     assert (
-        "14 of 14 numbers that decide claims are equal to the bit" in said
+        "14 of 14 recorded numbers are equal to the bit" in said
         and "6 of 6 rank tables are the same to the byte." in said
         and "Plan9 mips" in said
         and "Nothing." in said
@@ -307,10 +350,7 @@ def test_the_page_names_what_is_not_reproduced(place, capsys):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"made": {"numpy": "another"}}))  # so are its resamples
     page = run_page("22_reproduced")
     _, said = words(page)
-    assert (
-        "12 of 14 numbers that decide claims are equal to the bit" in said
-        and "1 within what the resamples allow" in said
-    )
+    assert "12 of 14 recorded numbers are equal to the bit" in said and "1 within what the resamples allow" in said
     assert "1 are not reproduced" in said and "at most 0.9" in said
     assert "Only in this run, and so nothing to reproduce: 1," in said and "numbers that the book does not have" in said
     assert "1 not reproduced: neither equal nor within what is allowed; 1 only in this run, and so nothing to" in said

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rbplib.pages import model_tables
+from rbplib.pages import grid_tables
 from tests.conftest import ROOT
 
 
@@ -22,9 +22,9 @@ def test_repeats_and_grid_are_counted_and_no_model_twice(monkeypatch):
         "x",
     ):  # a training of the ladder's, once on a text that the ladder was not measured on
         wide["nano-pythia-4m", corpus] = [table("nano-pythia-4m", "1.9k", "a" if corpus == "x" else "e")]
-    monkeypatch.setattr(model_tables, "repeated", lambda *_: again)
-    monkeypatch.setattr(model_tables, "measured_families", lambda *_: wide)
-    parts, records, tokens = zip(*model_tables.models_behind(ladder), strict=True)
+    monkeypatch.setattr(grid_tables, "repeated", lambda *_: again)
+    monkeypatch.setattr(grid_tables, "measured_families", lambda *_: wide)
+    parts, records, tokens = zip(*grid_tables.models_behind(ladder), strict=True)
     assert parts == ("ladder", "ladder", "repeat", "grid")
     assert [r["model"] for r in records] == ["1.9k", "22k", "1.9k-43", "1.9M"]
     assert tokens == (4_096_000, 4_096_000, 4_096_000, 8_192_000)
