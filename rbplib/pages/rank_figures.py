@@ -1,10 +1,8 @@
 """Drawing functions of the pages on distributions of ranks. Each takes an axis and returns it, as in `figures`."""
 
-import re
-
 import numpy as np
 
-from rbplib.pages.figures import GREY, draw_fit, law_axes, row_axis
+from rbplib.pages.figures import row_axis
 from rbplib.pages.prose import plain
 from rbplib.pages.style import LINES
 
@@ -43,24 +41,6 @@ def draw_fit_ratio(ax, histogram, fits):
     return ax
 
 
-def draw_contest(ax, contest, titles):
-    """Held-out loss above the best candidate, 1/1000 nat per token, with its interval; one row each, best on top."""
-    rows = row_axis(ax, [titles[f] for f in contest.candidates])
-    ax.hlines(rows, *(1000 * contest.interval), color="C0", linewidth=2.4)
-    ax.plot(1000 * contest.loss, rows, linestyle="none", marker="o", color="black", markersize=4)
-    ax.axvline(0, color="black", linewidth=0.8)
-    ax.set_xlabel("1/1000 nat per token above the best law")
-    return ax
-
-
-def draw_profile(ax, mus, loss, best):
-    """Log likelihood lost along the ridge, against -mu on a logarithmic axis, with a line at the best mu."""
-    ax.plot(-np.asarray(mus, float), loss, marker="o")
-    ax.axvline(-best, color=GREY, linewidth=1, linestyle="--", label="best fit")
-    ax.set(xscale="log", xlabel=r"$-\mu$", ylabel="log likelihood less its maximum (nats)")
-    return ax
-
-
 def draw_regions(ax, ratio, sigma, error, label, point, name):
     """A map of relative error over (mu/sigma, sigma) with the lines of 1% and 10% error, and a named point.
 
@@ -77,14 +57,6 @@ def draw_regions(ax, ratio, sigma, error, label, point, name):
     ax.plot(*point, marker="*", markersize=12, color="white", markeredgecolor="black", linestyle="none")
     ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
     return ax
-
-
-def draw_three_losses(ax, laws, looks):
-    """The losses of a family on one axis, each with its least-squares line (paper Fig. 8a, without twin axes)."""
-    for law, look in zip(laws, looks, strict=True):
-        slope = f"{law.loss.name}: slope {-law.alpha:.3f}"
-        draw_fit(ax, law, label=re.sub(r"-(?=\d|log)", "−", slope).replace("RBP_1", "RBP₁"), **look)
-    return law_axes(ax, "loss (nats)")
 
 
 def draw_ratio_parts(ax, parts):
