@@ -1,6 +1,5 @@
 """Notebooks run by papermill and made fit for the book: what stands on a page, and where the page lies."""
 
-import html
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ import papermill
 
 from rbplib.inputs import digest, one_at_a_time
 from rbplib.pages.parameters import check_parameters
+from rbplib.pages.plain import texts
 from rbplib.settings import InputError, argument, load_corpus, load_family, nearest, root, write_text
 
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents, which name it too; a test compares them
@@ -104,17 +104,6 @@ def run_notebook(notebook, family=None, out=None, parameters=None, made_of=None)
         said = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)} | circumstances()
         write_text(root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json", json.dumps(said))
     return out
-
-
-def texts(parameters):
-    """Titles of the corpora that a page may show, for its switch between them: those asked for, or of its families."""
-    from rbplib.pages.tables import corpus_title
-    from rbplib.settings import default_corpora, known
-
-    families = [parameters["family"]] if "family" in parameters else parameters.get("families")
-    families = list(map(load_family, families or [])) or [f for f in known("family") if f.embedded]
-    corpora = parameters.get("corpora") or [name for family in families for name in default_corpora(family)]
-    return list(dict.fromkeys(html.unescape(corpus_title(name)) for name in corpora))
 
 
 def circumstances():

@@ -13,6 +13,8 @@ import numpy as np
 
 from rbplib.pages.numbers import NO_INTERVAL, interval, number, p_value
 from rbplib.pages.numbers import Values as Values
+from rbplib.pages.plain import plain
+from rbplib.pages.plain import shown as shown
 from rbplib.ranks.exchange import imported_tables
 from rbplib.settings import Corpus, InputError, load_family
 
@@ -23,24 +25,6 @@ LONG = 40  # characters from which a table cell may break into lines
 FIRST = ("status", "verdict")
 MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "cannot be told": "?"}  # any other word: "!"
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
-
-
-def plain(text):
-    """Any text as inline text that means nothing in Markdown or HTML: character references but for letters and digits.
-
-    Control and direction characters are shown by their code point.
-    """
-    return "".join(ch if ch.isascii() and ch.isalnum() else _reference(ch) for ch in str(text))
-
-
-def shown(text):
-    """Words of people, such as a title or a note, as `plain` text on one line."""
-    return " ".join(map(plain, str(text).split()))
-
-
-def _reference(ch):
-    hidden = unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Cn")
-    return f"&#60;U+{ord(ch):04X}&#62;" if hidden else f"&#{ord(ch)};"
 
 
 def token(text):

@@ -1,7 +1,6 @@
 """Tables of curves, laws and predictions for pages: records in, a data frame out."""
 
 from collections import Counter
-from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -12,20 +11,13 @@ from rbplib.laws.extrapolation import extrapolate
 from rbplib.laws.joint import compared
 from rbplib.laws.law import fit_law
 from rbplib.laws.uncertainty import EXPLAINED, NOT_TESTED, untested
-from rbplib.pages.prose import Values, number, shown
+from rbplib.pages.plain import corpus_title as corpus_title
+from rbplib.pages.prose import Values, number
 from rbplib.ranks.counts import DEFINITIONS
-from rbplib.settings import InputError, load_corpus
 
 EXACT = "float32"  # the precision that the others are compared with
 WAYS = {"least_squares": "line, least squares", "binomial": "line, maximum likelihood"}  # to fit, as pages call them
 WAYS |= {"irreducible": "law with a floor", "quadratic": "quadratic in log S"}
-
-
-def corpus_title(name):
-    """A corpus as pages show it, made `plain`; one given by its path is known by its name alone."""
-    with suppress(InputError):
-        name = load_corpus(name).title or name
-    return shown(name)
 
 
 def size_frame(curves, ks=(1,)):

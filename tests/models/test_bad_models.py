@@ -129,7 +129,7 @@ BAD = {  # what is done to the folder, and what the sentence must say
     "architecture unknown": (config(model_type="gpt-99"), "type 'gpt-99', unknown to this transformers"),
     "architecture missing": (write("config.json", b"{}"), "unknown to this transformers"),
     "own code": (config(model_type="mine", auto_map={"AutoConfig": "x.C"}), "--trust-remote-code"),
-    "width is text": (config(n_embd="wide"), "config.json of .* cannot be used .*n_embd.*wide.*correct it"),
+    "width is text": (config(n_embd="wide"), "config.json of .* cannot be used .*n_embd.*wide.*correct or save it"),
     "heads do not divide the width": (config(n_head=5), "must be divisible"),
     "more layers in the weights": (config(n_layer=1), r"hold 11 tensors .* no place for \(transformer.h.1"),
     "fewer layers in the weights": (config(n_layer=3), r"lack 12 tensors .*\(transformer.h.2"),
