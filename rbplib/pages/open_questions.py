@@ -6,16 +6,6 @@ from rbplib.pages.claims import MARKS, all_claims, ci_known, judged, noise_known
 from rbplib.pages.prose import interval, number
 
 
-def more_words(pair):
-    """The exponent of -log RBP_1 over that of cross-entropy, and less it."""
-    more, ends = (pair.more, ci_known(pair)) if pair.more > 0 else (-pair.more, [-end for end in ci_known(pair)[::-1]])
-    way = "larger" if pair.more > 0 else "smaller"
-    return (
-        f"The exponent of -log RBP_1 is {number(pair.ratio)} times that of cross-entropy, {interval(pair.around)} over "
-        f"other sizes, {way} by {number(more, 2)}, {interval(ends, 2)} over {noise_known([pair])}"
-    )
-
-
 FRONT = {  # claims of the first page: {name: (the number of a case by which the middle one is found, its words)}
     "top1_line": (
         lambda x: x.alpha,
@@ -31,7 +21,13 @@ FRONT = {  # claims of the first page: {name: (the number of a case by which the
             f"independence says, {interval(times_around(x), 2)} over other text"
         ),
     ),
-    "equal_exponents": (lambda x: x.ratio, more_words),
+    "equal_exponents": (
+        lambda x: x.ratio,
+        lambda x: (
+            f"The exponent of -log RBP_1 is {number(x.ratio)} times that of cross-entropy, {interval(x.around)} over "
+            "other sizes"
+        ),
+    ),
 }
 
 
