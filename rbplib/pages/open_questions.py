@@ -5,7 +5,6 @@ import math
 from rbplib.pages.claims import MARKS, all_claims, ci_known, judged, noise_known, times_around
 from rbplib.pages.prose import interval, number
 
-
 FRONT = {  # claims of the first page: {name: (the number of a case by which the middle one is found, its words)}
     "top1_line": (
         lambda x: x.alpha,
