@@ -45,7 +45,7 @@ def build_parts(app, doctree):
         app.env.note_dependency(str(listed))
         said = read_yaml(listed).get(page_name(app.env.docname))
         title = page.first_child_matching_class(nodes.title)
-        page[title + 1 : title + 1] = open_page(said, bool(here))
+        page[title + 1 : title + 1] = open_page(said, here and here["page"][:2])
     path = Path(app.env.doc2path(app.env.docname))
     if not here or path.suffix != ".ipynb":
         return
@@ -80,19 +80,20 @@ def page_name(docname):
     return re.sub(r"^book/(_executed/[^/]+/)?", "", docname)
 
 
-def open_page(said, of_results=True):
-    """The question in a line; what the reader will know, what it needs, how long it takes."""
+def open_page(said, number=None):
+    """The question in a line; what the reader will know, what it needs, how long it takes; a page of results' number."""
     if not said:
         return []
-    needs = {p: p[0].isdigit() or not of_results for p in said["needs"]}  # else a proof, which results do not rest on
+    needs = {p: p[0].isdigit() or not number for p in said["needs"]}  # else a proof, which results do not rest on
     before, proofs = ([link_to(p) for p, first in needs.items() if first == page] for page in (True, False))
     needs = (", ".join(before) or "nothing before it") + ("; for the proofs: " + ", ".join(proofs)) * bool(proofs)
     goals = "".join(f"<li>{html.escape(goal)}</li>" for goal in said["goals"])
-    time = f"{minutes} minutes" if (minutes := said["minutes"]) < 120 else f"{minutes / 60:.0f} hours"
+    time = f"{minutes} minutes." if (minutes := said["minutes"]) < 120 else f"{minutes / 60:.0f} hours."
+    time += f" This is page {number}." * bool(number)  # other pages name it so
     return [
         raw(
             f'<div class="rbp-opening"><p class="rbp-question">{html.escape(said["question"])}</p>'
-            f"<p>After this page you can</p><ul>{goals}</ul><p>Needs: {needs}. About {time}.</p></div>"
+            f"<p>After this page you can</p><ul>{goals}</ul><p>Needs: {needs}. About {time}</p></div>"
         )
     ]
 

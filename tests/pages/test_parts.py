@@ -144,7 +144,8 @@ def text(html):
 
 def test_a_page_opens_with_its_question_and_what_it_needs(page):
     opening = page.split('<div class="rbp-opening">')[1].split("</div>")[0]
-    assert "Is it &lt; 1?" in opening and opening.count("<li>") == 2 and "About 12 minutes" in opening
+    assert "Is it &lt; 1?" in opening and opening.count("<li>") == 2
+    assert "About 12 minutes. This is page 02.</p>" in opening
     assert '<a href="03_y.html">The &lt;next&gt; page</a>; for the proofs: ' in opening and "The proof</a>" in opening
     assert page.index("</h1>") < page.index("rbp-opening") < page.index("Opening words")
 
