@@ -81,7 +81,7 @@ def page_name(docname):
 
 
 def open_page(said, number=None):
-    """The question in a line; what the reader will know, what it needs, how long it takes; a page of results' number."""
+    """The question in a line; what the reader will know, what it needs, how long it takes; of results its number."""
     if not said:
         return []
     needs = {p: p[0].isdigit() or not number for p in said["needs"]}  # else a proof, which results do not rest on
