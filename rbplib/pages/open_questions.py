@@ -47,5 +47,5 @@ def front_words(name, found):
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
         one = told[(len(told) - 1) // 2]
         where, middle = "{family} on {corpus}".format_map(place[id(one)]), "the" if len(told) % 2 else "just below the"
-        said += f" {words(one)} (95%; {where}, {middle} median of {len(told)} cases)."
+        said += f" {words(one)} (95%; {where}, {middle} median of {len(told)})."
     return said

@@ -111,8 +111,8 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     found = [SimpleNamespace(place=place, runs=[r], pairs=[p]) for r, p in zip(runs, pairs, strict=True)]
     said = front.front_words("independent_hits", found)
     assert "has 10 hits in a row 10 times as often as independence says, [1, 100] over other text" in said
-    assert "(95%; fam on made up, the median of 3 cases)" in said.replace("&#32;", " ")
-    assert "just below the median of 2 cases" in front.front_words("independent_hits", found[:2])
+    assert "(95%; fam on made up, the median of 3)" in said.replace("&#32;", " ")
+    assert "just below the median of 2)" in front.front_words("independent_hits", found[:2])
     said = front.front_words("equal_exponents", found)
     said = said.replace("&#32;", " ")
     assert "is 1.49 times that of cross-entropy, [1.20, 1.80] over other sizes (95%; fam on" in said
