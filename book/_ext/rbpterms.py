@@ -34,7 +34,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "status": "(?<!exit )status",
     "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
     "few hits": "(?<=: )few hits",
-    "miss": "miss|misses",
+    "miss": "(?<!would )(?:miss|misses)",
     "family": "(?<!exponential )family|families",  # one of laws is none of models
     "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
     "corpus": "corpus|corpora",

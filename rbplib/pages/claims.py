@@ -231,7 +231,7 @@ def finding_frame(found):
             "claim": f.claim,
             "rule": f.rule.bound,
             "paper": f"{f.rule.paper} ({f.rule.place})",
-            "ours": f.ours,
+            "ours": f.ours + f"; holds in {f.count}" * (bool(f.rule.holds) and "{count}" not in f.rule.found),
             "basis": f.rule.basis,
             "what would change it": f.rule.changes,
             "page": f.rule.pages[0],

@@ -35,7 +35,7 @@ def front_words(name, found):
     rule, (value, words) = all_claims()[name], FRONT[name]
     place = {id(x): c.place for c in found for x in getattr(c, rule.of)}
     case = judged(rule, [x for c in found for x in getattr(c, rule.of)])
-    verdict = f"{MARKS[case.verdict]} {case.verdict}, {case.count} cases{case.but}"
+    verdict = f"{MARKS[case.verdict]} {case.verdict}, holds in {case.count} cases{case.but}"
     said = f"- **{case.claim}: {verdict}** (rule: {rule.bound})."
     if name == "top1_line":  # R² does not tell whether the line is true
         said = said.replace("** (rule", "**, each a family on a corpus (rule")
@@ -43,7 +43,7 @@ def front_words(name, found):
             judged(all_claims()[f"straight_{n}"], [x for c in found for x in c.laws]) for n in ("line", "moderate")
         ]
         each = " and in ".join(f"{one.fails} (k = {', '.join(map(str, one.rule.ks))})" for one in tests)
-        said += f" Noise of text and trainings rejects an exact line in {each}."
+        said += f" Close is not exact: noise of text and trainings rejects an exact line in {each}."
     if told := sorted((x for x in case.cases if math.isfinite(value(x))), key=value):
         one = told[(len(told) - 1) // 2]
         where, middle = "{family} on {corpus}".format_map(place[id(one)]), "the" if len(told) % 2 else "just below the"

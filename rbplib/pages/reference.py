@@ -208,7 +208,7 @@ def sentences(book, run, rows):
     said += [f"{p} was made with other {' and '.join(other)}: not compared" for p, (_, other) in alike.items() if other]
     said += [f"{p} is of other families or corpora: compared in part" for p, x in alike.items() if x == (False, [])]
     if silent := run.get("pages without numbers"):
-        said += [f"{len(silent)} pages were run that record no number to compare: {', '.join(silent)}"]
+        said += [f"run, and without a number to compare: {', '.join(silent)}"]
     for where, one, other in ((ONLY_BOOK, book, run), (ONLY_RUN, run, book)):
         alone = [f"{what} {x}" for what in ("pages", "tables") for x in one[what] if x not in other[what]]
         said += [f"{len(alone)} {where}: {', '.join(alone)}"] if alone else []

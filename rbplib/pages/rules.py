@@ -38,7 +38,7 @@ NUMBERS = {  # of a rule, in words
     "text_not_rejected": "the choice of text does not reject it at 5%",
     "beyond_noise": "the 95% interval of the difference",
     "direction": "what noise and the spread of families leave of the mean",
-    "covers": (counted := "95% not refuted, and 90% or fewer refuted, by binomial tests at 5%"),
+    "covers": (counted := "fewer than 95% not shown, and more than 90% shown, by one-sided binomial tests at 5%"),
     "line_covers": counted,
     "ratio": "the ratio of exponents",
     "nearer": "the step of the ratio towards 1",

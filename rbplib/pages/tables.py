@@ -85,8 +85,8 @@ def law_frame(laws):
         row |= ends(w.ci_trainings, "and trainings: ") if trained else {}
         row |= {**ends(w.ci_models, "other sizes: "), "R²": w.r2, "largest residual, %": 100 * w.worst_residual}
         row |= {"explained by": w.explained_by}
-        row |= ({"p, documents": w.over_documents.lack_of_fit_p} if shared else {}) | {"p, sources": w.lack_of_fit_p}
-        row |= {"p, and trainings": w.trained_lack_of_fit_p} if trained else {}
+        row |= {"p, sources and trainings": w.trained_lack_of_fit_p} if trained else {}
+        row |= {"p, sources": w.lack_of_fit_p} | ({"p, documents": w.over_documents.lack_of_fit_p} if shared else {})
         row |= {"models": w.n_models, "sources": w.n_sources, "misses at the largest": w.misses, "status": w.status}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -123,8 +123,9 @@ def training_words(laws):
         said.append(
             f"Two trainings of one size scatter by {Values([100 * w.training_sd for w in own]).range}% of the loss "
             f"beyond the choice of text (standard deviation, {own[0].training_df} degrees of freedom; 0 where that "
-            f"choice is enough), measured on the {len(own[0].loss.repeats.models)} models of *{by}*"
-            + (f" and taken over from there for {', '.join(lent)}, trained once." if lent else ".")
+            f"choice is enough), measured on the {len(own[0].loss.repeats.models)} models of *{by}*, "
+            f"{own[0].training_df} of them trained again"
+            + (f"; taken over from there for {', '.join(lent)}, trained once." if lent else ".")
         )
     if alone := dict.fromkeys(w.family for w in laws if w.family not in {k.family for k in known}):
         said.append(f"No size of {', '.join(alone)} has a known second training, so training noise is not known here.")

@@ -116,7 +116,7 @@ def test_the_first_page_says_in_words_what_the_middle_case_is():
     said = front.front_words("equal_exponents", found)
     said = said.replace("&#32;", " ")
     assert "is 1.49 times that of cross-entropy, [1.20, 1.80] over other sizes (95%; fam on" in said
-    assert "differs, 0 of 3 cases, the interval of the ratio is above 1 in 3 of 3** (rule" in said
+    assert "differs, holds in 0 of 3 cases, the interval of the ratio is above 1 in 3 of 3** (rule" in said
 
 
 def test_the_paper_has_as_many_models_as_the_page_says():
