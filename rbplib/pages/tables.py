@@ -83,10 +83,10 @@ def law_frame(laws):
         row = {"corpus": corpus_title(w.corpus), "k": w.k if w.k else "–", "alpha": w.alpha}
         row |= (ends(w.over_documents.ci_tokens, "documents: ") if shared else {}) | ends(w.ci_tokens, "other text: ")
         row |= ends(w.ci_trainings, "and trainings: ") if trained else {}
-        row |= {**ends(w.ci_models, "other sizes: "), "R²": w.r2, "largest residual, %": 100 * w.worst_residual}
-        row |= {"explained by": w.explained_by}
+        row |= {**ends(w.ci_models, "other sizes: "), "R²": w.r2}
         row |= {"p, sources and trainings": w.trained_lack_of_fit_p} if trained else {}
         row |= {"p, sources": w.lack_of_fit_p} | ({"p, documents": w.over_documents.lack_of_fit_p} if shared else {})
+        row |= {"explained by": w.explained_by, "largest residual, %": 100 * w.worst_residual}
         row |= {"models": w.n_models, "sources": w.n_sources, "misses at the largest": w.misses, "status": w.status}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -53,6 +53,10 @@ def test_the_frame_of_laws_holds_what_is_known_and_no_more():
     assert frame["largest residual, %"][0] == pytest.approx(100 * trained.worst_residual)
     assert frame["documents: low"][0] == trained.over_documents.ci_tokens[0] != frame["other text: low"][0]
     assert {"and trainings: low", "p, sources and trainings", "explained by"} <= set(frame)
+    both = tables.law_frame([trained, fit(planted_loss(-0.12 * X, 0.03, again=3), n_bootstrap=50)])
+    both = both.assign(corpus=["a", "b"], k=[1, 10], status="ok")  # a page's table of six columns
+    shown, _ = prose.choose(list(map(prose.joined, both.to_dict("records"))), None, ())
+    assert shown == ["corpus", "k", "alpha", "intervals", "R²", "p, sources and trainings"]  # not documents' alone
     own_source = fit(replace(planted_loss(-0.1 * X, again=0), source=None), n_bootstrap=50)
     assert not [c for c in tables.law_frame([own_source]) if "documents" in c or "trainings" in c]
     assert np.isnan(tables.law_frame([trained, alone])["p, sources and trainings"][1])
