@@ -72,8 +72,9 @@ def noise_known(cases):
 
 def told_alpha(case):
     """The end nearer to 0 of the exponent's interval (over other sizes, where no other is known); NaN if 0 is in it."""
-    known = (*ci_known(case), *getattr(case, "ci_models", ()))
-    return beyond_noise(SimpleNamespace(interval=known[:2] if np.isfinite(known[:2]).all() else known[-2:])) or np.nan
+    known = ci_known(case)
+    chosen = known if np.isfinite(known).all() else getattr(case, "ci_models", known)
+    return beyond_noise(SimpleNamespace(interval=chosen)) or np.nan
 
 
 def above_one(case):
