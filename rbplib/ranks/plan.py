@@ -24,7 +24,7 @@ from rbplib.text.windows import make_windows
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly
 PROCESS = 600_000_000  # bytes of the process itself with its libraries
-TEXT = 8  # bytes of memory per token of its id and its share of a window; the characters stand on disk
+TEXT = 8  # bytes of memory per token of its id and its share of a window; characters of a sampled file stand on disk
 START = 6  # seconds until a process has loaded them
 ROW = 9  # bytes of a rank table per token, compressed
 READ = 1_000_000_000  # bytes of weights read and hashed per second
