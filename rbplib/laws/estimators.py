@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rbplib.laws.bootstrap import line
+from rbplib.laws.bootstrap import CELLS_PER_CHUNK, line
 from rbplib.laws.losses import logarithm
 
 EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; an end of this range is a bound
@@ -54,14 +54,18 @@ def _solve_floor(loss, x, total=None):
     """L = floor + C S^-alpha by relative least squares, floor >= 0.
 
     For one alpha the best floor and C are a closed form (two unknowns, linear), so the search runs over alpha alone:
-    a grid, then zooms around its best value. Every resample is searched at once and always ends.
+    a grid, then zooms around its best value. Resamples are searched many at once; every search ends.
     """
     with np.errstate(divide="ignore"):
         u = np.where((loss > 0) & np.isfinite(loss), 1 / loss, np.nan)  # (..., M)
-    shape, u = u.shape[:-1], u.reshape(-1, len(x))
-    z = x - x.mean()
+    chunks = np.array_split(u.reshape(-1, len(x)), 1 + u.size * len(EXPONENTS) // CELLS_PER_CHUNK)
+    return np.concatenate([_search_floor(chunk, x) for chunk in chunks]).reshape(*u.shape[:-1], 3)
+
+
+def _search_floor(u, x):
+    """`_solve_floor` of inverse losses, float64 (B, M): parameters, float64 (B, 3)."""
+    z, width = x - x.mean(), np.log(EXPONENTS[1] / EXPONENTS[0])
     grid = np.broadcast_to(EXPONENTS, (len(u), len(EXPONENTS)))  # (B, G)
-    width = np.log(EXPONENTS[1] / EXPONENTS[0])
     for _ in range(6):
         floor, scale, misfit = _floor_and_scale(u, grid, z)
         best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)[:, None]
@@ -69,8 +73,7 @@ def _solve_floor(loss, x, total=None):
         zoom = alpha * np.exp(np.linspace(-width, width, 17))
         grid, width = np.clip(zoom, EXPONENTS[0], EXPONENTS[-1]), width / 8
     found = np.concatenate([alpha, np.log(scale) + alpha * x.mean(), floor], axis=1)
-    found[np.isnan(u).any(axis=1)] = np.nan
-    return found.reshape(*shape, 3)
+    return np.where(np.isnan(u).any(axis=1)[:, None], np.nan, found)
 
 
 def _floor_and_scale(u, grid, z):

@@ -88,7 +88,7 @@ class StoredRanks(Counting):
         import pyarrow.parquet as pq
 
         try:
-            with pq.ParquetFile(self.path) as file:
+            with pq.ParquetFile(self.path, pre_buffer=False) as file:  # else what is read of it is held to the end
                 for batch in filter(len, file.iter_batches(BATCH, columns=names)):
                     yield {name: batch.column(name).to_numpy() for name in names}
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):

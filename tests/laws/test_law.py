@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from planted import planted_curve
 
-from rbplib.laws.estimators import ESTIMATORS
+from rbplib.laws.estimators import ESTIMATORS, EXPONENTS
 from rbplib.laws.families import exponent_difference
 from rbplib.laws.law import fit, fit_law, fit_laws
 from rbplib.laws.losses import mean
@@ -207,3 +208,17 @@ def test_few_sources_leave_the_interval_over_documents():
     assert law.status == "too few sources" and np.isnan(law.ci_tokens).all()
     low, high = law.over_documents.ci_tokens
     assert low < law.alpha < high
+
+
+def test_the_law_with_a_floor_is_searched_a_few_resamples_at_a_time():
+    """Each resample's fit is the same to the bit alone and among many, and many take little memory at once."""
+    x, rng = np.log(2000 * 3.0 ** np.arange(10)), np.random.default_rng(0)
+    loss = (0.3 + 5 * np.exp(-0.2 * x)) * np.exp(0.02 * rng.normal(size=(10_000, len(x))))
+    solve = ESTIMATORS["irreducible"].solve
+    tracemalloc.start()
+    found = solve(loss, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * len(loss) * len(x) * len(EXPONENTS) / 2  # less than half of all resamples on the whole grid
+    for i in (0, 617, 9_999):
+        np.testing.assert_array_equal(found[i], solve(loss[i], x))
