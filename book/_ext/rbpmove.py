@@ -6,7 +6,9 @@ first looks, drawn by the same wheel.
 import html
 import json
 import re
+from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 
 from docutils import nodes
@@ -22,24 +24,38 @@ WIDE = 640  # pixels
 TAG, SPARED = re.compile(r"<[^>]*>"), re.compile(r"(\.\d\d)\d+")  # digits below a hundredth of a pixel
 
 
-def load(app, pagename, templatename, context, doctree):
-    """Ask for the script on a page with a moving figure, and put a still picture beside each."""
-    if MOVING not in context.get("body", ""):
-        return
-    app.add_js_file(SCRIPT, loading_method="defer")
-    folder, up = Path(app.outdir) / "_images", "../" * pagename.count("/")
-    folder.mkdir(parents=True, exist_ok=True)
+def load_moving(app):
+    """Ask for the script on pages with a moving figure, and put a still picture beside each, drawn by a process beside
+    this one, for the wheel holds up all threads of its own while it draws."""
+    artist, drawn = ProcessPoolExecutor(1, get_context("spawn")), {}  # a copy of one that has drawn would hang
 
-    def with_still(match):
-        spec = json.loads(match["spec"])
-        picture, told = still(spec), html.escape(first_set(spec.get("params", ())))
-        name = f"still-{sha256(picture.encode()).hexdigest()[:16]}.svg"
-        (folder / name).write_text(picture, encoding="utf-8")
+    def load(app, pagename, templatename, context, doctree):
+        if MOVING not in context.get("body", ""):
+            return
+        app.add_js_file(SCRIPT, loading_method="defer")
+        context["body"] = SPEC.sub(lambda match: with_still(match, pagename), context["body"])
+
+    def with_still(match, pagename):
+        told = html.escape(first_set(json.loads(match["spec"]).get("params", ())))
+        picture = f"_images/still-{sha256(match['spec'].encode()).hexdigest()[:16]}.svg"
+        if picture not in drawn:
+            drawn[picture] = artist.submit(draw, match["spec"], Path(app.outdir) / picture)
         words = html.escape(html.unescape(TAG.sub("", match["words"])))
-        image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{words}">'
+        image = f'<img class="rbp-figure" src="{"../" * pagename.count("/")}{picture}" alt="{words}">'
         return f"<noscript>{image}<p>{told}</p></noscript>{match[0]}"
 
-    context["body"] = SPEC.sub(with_still, context["body"])
+    def finish(app, error):
+        artist.shutdown(cancel_futures=bool(error))
+        for picture in () if error else drawn.values():
+            picture.result()
+
+    app.connect("html-page-context", load)
+    app.connect("build-finished", finish)
+
+
+def draw(spec, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(still(json.loads(spec)), encoding="utf-8")
 
 
 def still(spec):
@@ -89,6 +105,6 @@ class RunMove(RunFigure):
 
 def setup(app):
     app.add_directive("run-move", RunMove)
-    app.connect("html-page-context", load)
+    load_moving(app)
     app.connect("build-finished", copy_vega)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -229,24 +229,34 @@ def extension(monkeypatch):
 
 
 def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extension, tmp_path, curve, monkeypatch):
-    asked = []
-    app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
+    asked, on = [], {}
+    app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"), connect=on.__setitem__)
     app.add_js_file = lambda name, **how: asked.append(name)
     with caught() as outputs:
         moving.show(moving.dots({"one": curve}), "What to see.")
-    monkeypatch.setattr(extension, "still", lambda spec: "<svg/>")
+    extension.load_moving(app)
     for page, body in {"with": outputs[0].data["text/html"], "without": "<p>rbp-move</p>"}.items():
-        extension.load(app, page, "page.html", {"body": body}, None)
+        on["html-page-context"](app, page, "page.html", {"body": body}, None)
         assert asked == [extension.SCRIPT], page
+    on["build-finished"](app, None)
     (picture,) = (tmp_path / "_images").iterdir()
     picture.unlink()
-    extension.load(app, "search", "search.html", {}, None)
+    on["html-page-context"](app, "search", "search.html", {}, None)
     extension.copy_vega(app, None)
     (stored,) = (p for p in tmp_path.rglob("*") if p.is_file())
     text = stored.read_text(encoding="utf-8")
     assert stored == tmp_path / "_static" / extension.SCRIPT and "window.vegaEmbed" in text
     assert text.startswith("(function () {") and text.endswith("})();\n")  # its short names are not the page's
     assert len(asked) == 1
+
+
+def test_a_still_picture_that_cannot_be_drawn_ends_the_build(extension, tmp_path):
+    on, figure = {}, '<figure class="rbp-move"><figcaption>x</figcaption><script type="application/json">{}</script>'
+    app = SimpleNamespace(outdir=tmp_path, connect=on.__setitem__, add_js_file=lambda name, **how: None)
+    extension.load_moving(app)
+    on["html-page-context"](app, "page", "page.html", {"body": figure}, None)
+    with pytest.raises(ValueError, match="mark"):
+        on["build-finished"](app, None)
 
 
 def test_another_page_shows_a_runs_moving_figure_or_its_still_one(extension, tmp_path, curve, monkeypatch):
