@@ -3,10 +3,12 @@
 import gc
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
+from warm import Warm
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,6 +23,8 @@ SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000,
 SETTINGS |= {"losses": ["c4"], "tasks": ["lambada_openai", "coqa"]}
 LONGEST = ("test_degenerate", "test_hub_faults", "test_imported", "test_gpu_session", "test_family_file", "test_stress")
 LONGEST += ("test_any_family", "test_locks", "test_hostile_text", "test_published_tokens", "test_training", "test_hub")
+OF_PAGES = ("papermill", "ipykernel.kernelapp", "pandas", "matplotlib.pyplot", "scipy.stats", "altair")
+COLD = ("02_top1_law", "html")  # steps of the small book that begin as in any book, one that runs a kernel among them
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
 
 
@@ -94,7 +98,10 @@ def small_book(tmp_path_factory):
     try:
         from rbplib.pages.workflow import make_book
 
-        make_book(settings=SETTINGS, show=False)
+        started = Warm(tmp_path_factory.mktemp("warm"), OF_PAGES, ("rbplib.pages.workflow", "ipykernel_launcher"), COLD)
+        with closing(started) as warm, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.executable", warm.python)
+            make_book(settings=SETTINGS, show=False)
     finally:
         for name, value in keep.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
