@@ -7,7 +7,9 @@ that are here, and bounded by documents times window where there is neither.
 
 import resource
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -16,10 +18,11 @@ from rbplib.models.devices import GPUS, SMALL, choose_device, choose_dtype, choo
 from rbplib.models.sizes import config_of, sizes_of, window_length
 from rbplib.ranks.facts import family_windows
 from rbplib.ranks.identity import asked, expected, ranks_path
+from rbplib.ranks.stored import write_ranks
 from rbplib.ranks.table import corpus_records, record_here
 from rbplib.settings import InputError, results_dir
 from rbplib.text.corpora import sample_here
-from rbplib.text.windows import make_windows
+from rbplib.text.windows import AT_ONCE, encode, make_windows
 
 SHARE = 0.4  # of a bare matrix product's speed that a whole measurement reaches
 CHARACTERS = 4.0  # per token of English text, roughly
@@ -53,16 +56,9 @@ def plan_family(family, models=None, corpora=None, protocol="paper", device=None
         row = {"model": model.name, "id": model.id, "tables_here": len(texts) - len(todo)}
         row |= {"tables_to_measure": len(todo), "dtype": str(kind).removeprefix("torch.")}
         rows.append(row | plan_model(model, sum(todo), kind, device, speeds[kind], length))
-    return {
-        "family": family.name,
-        "protocol": protocol,
-        "device": device,
-        "window": length,
-        "flops_per_s": max(speeds.values()),
-        "models": rows,
-        "corpora": texts,
-        "total": total_of(rows, texts),
-    }
+    about = {"family": family.name, "protocol": protocol, "device": device, "window": length}
+    about |= {"flops_per_s": max(speeds.values()), "models": rows, "corpora": texts}
+    return about | {"total": total_of(rows, texts)}
 
 
 def plan_model(model, tokens, dtype, device, speed, length):
@@ -105,18 +101,22 @@ def total_of(rows, texts):
 
 
 def batch_cost(model, length, parameters, tokens):
-    """(seconds per token, peak bytes of the process) of a model here, by a batch on the CPU with its threads."""
+    """(seconds per token, peak bytes) of a model here: text tokenised, a batch on the CPU, its table written."""
     from rbplib.models.load import load_model
     from rbplib.ranks.measure import batch_ranks
 
     loaded = load_model(model, "cpu")
     choose_threads(parameters)
-    ids = np.random.default_rng(0).integers(0, int(loaded.record["vocab_size"]), (-(-4096 // length), length))
+    encode(loaded.tokenizer, [" the" * round(min(AT_ONCE, CHARACTERS * tokens) / 4)])
+    vocab = int(loaded.record["vocab_size"])
+    ids = np.random.default_rng(0).integers(0, vocab, (-(-4096 // length), length))
     windows = make_windows(list(ids), (), length).windows
-    for _ in range(2):  # the first one warms up
-        start = time.perf_counter()
-        batch_ranks(loaded, windows, frozenset(), loaded.model.dtype)
+    columns = batch_ranks(loaded, windows, frozenset(), loaded.model.dtype)  # it warms up, too
+    with tempfile.TemporaryDirectory() as folder:
+        write_ranks(Path(folder) / "table", columns, {"vocab_size": vocab})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    start = time.perf_counter()
+    batch_ranks(loaded, windows, frozenset(), loaded.model.dtype)
     return (time.perf_counter() - start) / ids.size, peak + TEXT * tokens
 
 

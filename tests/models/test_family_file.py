@@ -104,7 +104,7 @@ def test_new_then_measured_then_planned(room, capsys):
 
 
 def test_a_plan_tells_what_a_measurement_takes(tmp_path, monkeypatch):
-    """Tokens, disk and memory, told by one process, are within 30% of what another then takes to measure."""
+    """Tokens, disk (within 30%) and memory (20%) are, told by one process, what another then takes to measure."""
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
 
     def rbp(*asked):
@@ -122,7 +122,7 @@ def test_a_plan_tells_what_a_measurement_takes(tmp_path, monkeypatch):
     assert [m["tokens"] for m in plan["models"]] == tokens
     disk = sum(os.path.getsize(path) for path in tables.split())
     assert plan["total"]["disk_bytes"] == pytest.approx(disk, rel=0.3)
-    assert plan["total"]["memory_bytes"] == pytest.approx(memory, rel=0.3)
+    assert plan["total"]["memory_bytes"] == pytest.approx(memory, rel=0.2)
 
 
 def test_plan_of_the_papers_models(monkeypatch, tmp_path):
