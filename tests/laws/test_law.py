@@ -48,6 +48,7 @@ def test_model_interval_is_that_of_statsmodels(curve):
     quadratic = fit_law(curve, 1, "quadratic", n_bootstrap=0)
     z = np.log(law.S) - np.log(law.S).mean()
     reference = sm.OLS(law.y, np.column_stack([np.ones(7), z, z**2])).fit()
+    assert quadratic.parameters["alpha"] == pytest.approx(-reference.params[1], rel=1e-8)  # at the mean of log S
     assert quadratic.parameters["curvature"] == pytest.approx(reference.params[2], rel=1e-8)
     assert quadratic.model_intervals["curvature"] == pytest.approx(tuple(reference.conf_int()[2]), rel=1e-8)
 
