@@ -5,11 +5,13 @@ first looks, drawn by the same wheel.
 
 import html
 import json
+import os
 import re
 from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 from docutils import nodes
 from rbpteach import MOVING, RunFigure, executed, numbered
@@ -27,7 +29,8 @@ TAG, SPARED = re.compile(r"<[^>]*>"), re.compile(r"(\.\d\d)\d+")  # digits below
 def load_moving(app):
     """Ask for the script on pages with a moving figure, and put a still picture beside each, drawn by a process beside
     this one, for the wheel holds up all threads of its own while it draws."""
-    artist, drawn = ProcessPoolExecutor(1, get_context("spawn")), {}  # a copy of one that has drawn would hang
+    alone = get_context("spawn")  # a copy of a process that has drawn would hang
+    artist, drawn = ProcessPoolExecutor(1, alone, initializer=end_with_parent), {}
 
     def load(app, pagename, templatename, context, doctree):
         if MOVING not in context.get("body", ""):
@@ -51,6 +54,11 @@ def load_moving(app):
 
     app.connect("html-page-context", load)
     app.connect("build-finished", finish)
+
+
+def end_with_parent():
+    """End when the process that started this one has ended, killed or not."""
+    Thread(target=lambda: (parent_process().join(), os._exit(1)), daemon=True).start()
 
 
 def draw(spec, path):

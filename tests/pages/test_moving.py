@@ -2,12 +2,16 @@
 
 import json
 import re
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import altair
 import numpy as np
+import psutil
 import pytest
 import vl_convert
 
@@ -219,6 +223,24 @@ def test_names_that_people_give_are_text(curve):
     assert text.count("</script>") == 1 and "<b>" not in text and "<i>" not in text
 
 
+KILLED = """import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    import psutil, rbpmove
+    on, place = {}, Path(sys.argv[2])
+    app = SimpleNamespace(outdir=place, connect=on.__setitem__, add_js_file=lambda name, **how: None)
+    rbpmove.load_moving(app)
+    on["html-page-context"](app, "page", "page.html", {"body": (place / "body.html").read_text()}, None)
+    while not list(place.glob("_images/*.svg")):
+        pass
+    artist = next(p for p in psutil.Process().children() if "spawn_main" in " ".join(p.cmdline()))
+    (place / "artist").write_text(str(artist.pid))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 @pytest.fixture
 def extension(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
@@ -257,6 +279,22 @@ def test_a_still_picture_that_cannot_be_drawn_ends_the_build(extension, tmp_path
     on["html-page-context"](app, "page", "page.html", {"body": figure}, None)
     with pytest.raises(ValueError, match="mark"):
         on["build-finished"](app, None)
+
+
+def test_who_draws_still_pictures_ends_with_a_killed_build(extension, tmp_path, curve):
+    with caught() as outputs:
+        moving.show(moving.dots({"one": curve}), "What to see.")
+    (tmp_path / "body.html").write_text(outputs[0].data["text/html"])
+    (tmp_path / "build.py").write_text(KILLED)
+    command = [sys.executable, tmp_path / "build.py", ROOT / "book" / "_ext", tmp_path]
+    assert subprocess.run(command).returncode == -signal.SIGKILL
+    artist = int((tmp_path / "artist").read_text())
+    for _ in range(100):
+        if not psutil.pid_exists(artist) or psutil.Process(artist).status() == psutil.STATUS_ZOMBIE:
+            return
+        time.sleep(0.1)
+    psutil.Process(artist).kill()
+    pytest.fail("it goes on without the build")
 
 
 def test_another_page_shows_a_runs_moving_figure_or_its_still_one(extension, tmp_path, curve, monkeypatch):

@@ -17,6 +17,7 @@ from notebookfiles import KERNEL
 from rbplib import settings
 from rbplib.pages import html, notebooks
 from rbplib.ranks import identity
+from rbplib.text import packages
 from rbplib.text.corpora import sample_path, texts_digest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -246,6 +247,19 @@ def test_one_change_runs_what_follows_from_it(built, what):
 def test_the_measuring_code_s_number_measures_every_table(built, monkeypatch):
     monkeypatch.setattr(identity, "MEASURING", identity.MEASURING + 1)
     assert flow(built, *CONFIG, "-n").found == EVERY | BOTH | {"html"}
+
+
+def test_a_text_on_record_is_believed_as_it_was_drawn_alone(built, monkeypatch):
+    """A corpus that asks for another sample, its digest left as it was, is measured, and not by the pages."""
+    monkeypatch.setattr(packages, "evaluation_documents", lambda *how: [("unit", "other words")])
+    path = built / "corpora/docs.yml"
+    before, at = path.read_bytes(), path.stat()
+    in_yaml(path, lambda c: c.update(seed=7, digest=texts_digest(["words"])))
+    with pytest.warns(UserWarning, match="differs from the one on record"):
+        found = flow(built, *CONFIG, "-n").found
+    path.write_bytes(before)
+    os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
+    assert found == EVERY | BOTH | {"html"}
 
 
 def test_a_parameter_runs_the_pages_that_have_it(built):
