@@ -126,6 +126,14 @@ def test_nothing_changed_runs_nothing(built):
     assert flow(built, *CONFIG, "-n").found == set()
 
 
+def test_a_root_that_was_moved_runs_no_page(built, monkeypatch, tmp_path):
+    moved = shutil.copytree(built, tmp_path / "elsewhere", copy_function=shutil.copy2)
+    monkeypatch.setenv("RBP_ROOT", str(moved))
+    monkeypatch.setenv("RBP_RESULTS", str(moved / "results"))
+    monkeypatch.setattr(settings, "__file__", str(moved / "library/rbplib/settings.py"))
+    assert flow(moved, *CONFIG, "-n").found <= {"html"}
+
+
 def edit(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text, f"{path.name} does not say {old!r}"
