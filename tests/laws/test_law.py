@@ -223,3 +223,10 @@ def test_the_law_with_a_floor_is_searched_a_few_resamples_at_a_time():
     assert peak < 8 * len(loss) * len(x) * len(EXPONENTS) / 2  # less than half of all resamples on the whole grid
     for i in (0, 617, 9_999):
         np.testing.assert_array_equal(found[i], solve(loss[i], x))
+
+
+def test_the_search_for_a_floor_narrows_to_it_and_takes_no_lacking_loss():
+    x = np.log(np.geomspace(1e3, 1e7, 8))
+    loss = 0.3 + 2 * np.exp(-0.312346 * x)
+    found = ESTIMATORS["irreducible"].solve(np.stack([loss, np.where(np.arange(8) == 2, np.nan, loss)]), x)
+    assert found[0] == pytest.approx([0.312346, np.log(2), 0.3], rel=1e-4) and np.isnan(found[1]).all()
