@@ -250,7 +250,7 @@ def extension(monkeypatch):
     sys.modules.pop("rbpmove")
 
 
-def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extension, tmp_path, curve, monkeypatch):
+def test_the_script_is_asked_for_by_pages_with_a_figure_and_stored_once(extension, tmp_path, curve):
     asked, on = [], {}
     app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"), connect=on.__setitem__)
     app.add_js_file = lambda name, **how: asked.append(name)
