@@ -18,8 +18,8 @@ from scipy.stats import norm
 from paper.show.recorded import recordable
 from rbplib.families import InputError, default_corpora, held, known, load_family
 from rbplib.table import family_tables
-from workflow.html import changed, executed_pages
-from workflow.notebooks import parameter_defaults
+from workflow.page import executed_pages, page_record
+from workflow.page import parameter_defaults
 
 PLACE = ("book", "reference.json")
 EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "within resampling", "differs"
@@ -88,7 +88,9 @@ def machine():
 
 def run_record():
     """What lies here, as the book's own record. Raises InputError: a page was changed by hand, or none was run."""
-    if why := next(filter(None, map(changed, pages := executed_pages())), None):
+    pages = executed_pages()
+    if damaged := [str(page) for page in pages if page_record(page) is None]:
+        why = f"{damaged[0]} is not as its run left it: remove it and run `make book`."
         raise InputError(why)
     found = {"/".join(p.parts[-2:]).removesuffix(".ipynb"): page_numbers(p) for p in pages}
     if not any(found.values()):
