@@ -29,7 +29,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 13_000,
     "training": 16_600,
     "benchmarks": 23_200,
-    "tests": 219_000,
+    "tests": 206_000,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)

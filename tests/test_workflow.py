@@ -229,3 +229,31 @@ def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):
     write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
     with pytest.raises(RuntimeError, match="running 03_bad for demo.*killed"):
         book.make_book(["demo"], show=False, corpora=["notes"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "names"),
+    [({"famly": "demo"}, "famly.*'family'"), ({"corpora": "notes"}, "corpora"), ({"corpora": ["-"]}, "standard input")],
+)
+def test_parameters_that_a_page_cannot_take_are_refused(built, parameters, names):
+    with pytest.raises(InputError, match=names):
+        page.run_notebook("01_first", "demo", parameters=parameters)
+
+
+@pytest.mark.parametrize("name", ["01_frst", "../01_first"])
+def test_unknown_notebooks_are_refused(built, name):
+    with pytest.raises(InputError, match="notebook"):
+        page.run_notebook(name, "demo")
+
+
+def test_one_page_leads_to_every_page_of_every_family(built):
+    text = (built / "book/_executed/all/families.md").read_text()
+    assert "| `demo` | [01](../demo/01_first.ipynb) | [02](../demo/02_steps.ipynb) |" in text
+    assert "The&#32;demo&#32;family" in text or "The demo family" in text
+
+
+@pytest.mark.parametrize("name", ["a{b}", "a;b"])
+def test_names_that_are_read_as_more_are_refused(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path / name))
+    with pytest.raises(InputError, match="takes no"):
+        book.refuse_names(r"[{};]")

@@ -43,7 +43,7 @@ def page_numbers(page):
     outputs = [o for cell in nb.cells for o in cell.get("outputs", ())] * (page.stem not in UNRECORDED)
     parts = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
     numbers = {k: v for part in [*parts, shown_numbers(outputs)] for k, v in part.items()}
-    given = {name: literal_eval(x) for name, x in parameter_defaults(page).items()} | nb.metadata["rbp"]["parameters"]
+    given = {name: literal_eval(x) for name, x in parameter_defaults(page.stem).items()} | nb.metadata["rbp"]["parameters"]
     return {"given": given, "numbers": numbers} if numbers else None
 
 
