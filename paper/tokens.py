@@ -35,7 +35,8 @@ SHARES = (0.1, 0.5, 0.9)  # of the last term there
 SEARCHES = 4  # from the best of these
 DRAWS = 100  # resamples of a forecast at most: each is a fit of every form
 BOTH = "beyond in both at once"  # size and tokens
-WARNING = "; WARNING: beyond both at once, where these intervals hold less often than they say (page 19 counts)"
+WARNING = "; WARNING: beyond both at once, "
+WARNING += "where these intervals hold less often than they say (page 19 counts)"
 
 
 # --- joint forms
@@ -430,7 +431,7 @@ def grid(families, corpus, ks, protocol="paper", results=None, partial=False):
         tokens of text.
     """
     if not families:
-        raise InputError("no family was given: name two or more that saw different amounts of text.")
+        raise InputError("no family was given: name some that saw different amounts of text.")
     curves, names, tokens, every = [], [], [], []
     for family in map(load_family, families):
         seen = {model.name: model.tokens for model in family.models}
