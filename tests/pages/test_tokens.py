@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper import grid as grids
+from paper import tokens as grids
 from paper.show import grid_tables
 from tests.pagerunner import run_page, words
 from tests.planted import planted_grid
