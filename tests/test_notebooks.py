@@ -30,8 +30,7 @@ class TestSource:
     def test_both_halves_say_the_same(self, path):
         halves = [jupytext.read(p) for p in (path, path.with_suffix(".md"))]
         cells = [
-            [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells]
-            for notebook in halves
+            [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells] for notebook in halves
         ]
         assert cells[0] == cells[1], f"run `jupytext --sync notebooks/{path.stem}.md`"
         assert halves[0].metadata["kernelspec"]["name"] == "python3"
@@ -63,7 +62,7 @@ class TestSource:
 def test_tidying_drops_times_and_stderr_and_hides_parameters():
     parameters = new_code_cell("n = 1", metadata={"tags": ["injected-parameters"], "papermill": {"x": 1}})
     outputs = [new_output("stream", name="stderr", text="noise"), new_output("stream", text="seen")]
-    code = new_code_cell("1", outputs=outputs, metadata={"execution": {"t": 1}})
+    code = new_code_cell("1", outputs=outputs, metadata={"execution": {"t": "1"}})
     notebook = new_notebook(cells=[new_markdown_cell("# A page"), parameters, code])
     notebook.metadata["papermill"] = {"start": "now"}
     page.tidy(notebook, "other")

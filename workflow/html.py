@@ -14,8 +14,7 @@ import nbformat
 
 from paper.show.plain import shown
 from rbplib.families import InputError, load_family, root, write_text
-from workflow.page import DEFAULT_FAMILY, TITLE, TOGETHER, content, digest
-from workflow.page import executed_pages, page_path, page_record
+from workflow.page import DEFAULT_FAMILY, TITLE, TOGETHER, content, digest, executed_pages, page_path, page_record
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 

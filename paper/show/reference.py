@@ -18,8 +18,7 @@ from scipy.stats import norm
 from paper.show.recorded import recordable
 from rbplib.families import InputError, default_corpora, held, known, load_family
 from rbplib.table import family_tables
-from workflow.page import executed_pages, page_record
-from workflow.page import parameter_defaults
+from workflow.page import executed_pages, page_record, parameter_defaults
 
 PLACE = ("book", "reference.json")
 EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "within resampling", "differs"
@@ -43,7 +42,9 @@ def page_numbers(page):
     outputs = [o for cell in nb.cells for o in cell.get("outputs", ())] * (page.stem not in UNRECORDED)
     parts = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
     numbers = {k: v for part in [*parts, shown_numbers(outputs)] for k, v in part.items()}
-    given = {name: literal_eval(x) for name, x in parameter_defaults(page.stem).items()} | nb.metadata["rbp"]["parameters"]
+    given = {name: literal_eval(x) for name, x in parameter_defaults(page.stem).items()} | nb.metadata["rbp"][
+        "parameters"
+    ]
     return {"given": given, "numbers": numbers} if numbers else None
 
 
