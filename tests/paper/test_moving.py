@@ -92,7 +92,9 @@ def test_dots_are_the_losses_and_zeros_are_words(curve):
     assert all(f"{value:.3g}" in text for value in curve.loss(1).values[2:])
 
 
-@pytest.mark.parametrize(("text", "shown"), [("1e-2", "10⁻²"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")])
+@pytest.mark.parametrize(
+    ("text", "shown"), [("1e-2", "10⁻²"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")]
+)
 def test_powers_are_set_as_on_the_pages(text, shown):
     chart = moving.alt.Chart(moving.alt.InlineData(values=[{"x": 1}])).mark_text()
     chart = chart.transform_calculate(told=moving.raised(f"'{text}'")).encode(text="told:N")
@@ -123,7 +125,9 @@ def test_temperature_moves_nats_and_no_rank(T):
     for place in (1, 2, 3):
         assert "true token" not in texts(spec, place=place, T=T)
         rank = (logits[place - 1] >= logits[place - 1, ids[place]]).sum()
-        told = numbers(r"rank (\d+) at every T.*: ([\d.]+) nats.*places: ([\d.]+) nats", texts(spec, place=place, T=T, show=True))
+        told = numbers(
+            r"rank (\d+) at every T.*: ([\d.]+) nats.*places: ([\d.]+) nats", texts(spec, place=place, T=T, show=True)
+        )
         assert told == pytest.approx([rank, nats[place - 1], nats.mean()], abs=6e-4)
 
 
