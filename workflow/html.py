@@ -126,9 +126,9 @@ def law_figure(path):
 
     from paper.show import figures, style
     from paper.show.tables import corpus_title
+    from paper.tables_here import measured_families
     from rbplib.curve import rbp_curve
     from rbplib.law import fit_law
-    from rbplib.table import measured_families
 
     style.use()
     found = measured_families()

@@ -10,11 +10,11 @@ from paper.grid import grid, last_steps
 from paper.joint_forecast import BOTH, grid_ends, held_out_joint
 from paper.ladders import exponent_ratio
 from paper.show.tables import corpus_title
+from paper.tables_here import measured_families
 from rbplib.bootstrap import percentile_interval
 from rbplib.curve import repeated
 from rbplib.families import load_family
 from rbplib.forecasting import tally
-from rbplib.table import measured_families
 
 CROSS_ENTROPY = "cross-entropy"
 GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # families that are here as counts, see published/ranks

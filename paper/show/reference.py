@@ -71,7 +71,7 @@ def table_digests():
         for corpus in default_corpora(family):
             with suppress(InputError):
                 for t in family_tables(family, corpus, partial=True)[0]:  # verified there
-                    read = {p: b"".join(r[n] for n in names for r in t.batches(n)) for p, names in COLUMNS.items()}
+                    read = {p: b"".join(t.columns[n] for n in names) for p, names in COLUMNS.items()}
                     said = {part: sha256(data).hexdigest() for part, data in read.items()} | {"text": t.text}
                     found[f"{family.name}/{t.record['model']}/{corpus}"] = {part: x[:16] for part, x in said.items()}
     return found

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from rbplib.stored import COLUMNS, RankTable, checked_columns
 
 from benchmarks.contenders import body_only
 from benchmarks.counting import Waits
@@ -22,7 +23,6 @@ from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, Model
 from rbplib.model_files import hub_model
 from rbplib.ranks import sequence_ranks, token_ranks
-from rbplib.stored import COLUMNS, RankTable, checked_columns
 from rbplib.texts import Documents, texts_digest
 from rbplib.windows import encode, make_windows
 from tests.gpu.devices import everywhere, large

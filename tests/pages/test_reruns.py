@@ -16,7 +16,7 @@ from notebookfiles import KERNEL
 
 from corpora import make as packages
 from rbplib import families as settings
-from rbplib import identity
+from rbplib import table as identity
 from rbplib.texts import sample_path, texts_digest
 from workflow import html, notebooks
 
@@ -253,7 +253,7 @@ def test_one_change_runs_what_follows_from_it(built, what):
 
 
 def test_the_measuring_code_s_number_measures_every_table(built, monkeypatch):
-    monkeypatch.setattr(identity, "MEASURING", identity.MEASURING + 1)
+    monkeypatch.setattr(identity, "ENGINE", identity.ENGINE + 1)
     assert flow(built, *CONFIG, "-n").found == EVERY | BOTH | {"html"}
 
 

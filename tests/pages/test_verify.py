@@ -17,7 +17,7 @@ from paper.show.prose import table_html
 from paper.show.recorded import judged_numbers
 from rbplib.cli import main
 from rbplib.families import InputError
-from rbplib.stored import read_ranks, write_ranks
+from rbplib.table import read_table, write_table
 from tests.pagerunner import run_page, words
 from workflow.notebooks import write_page
 
@@ -273,10 +273,10 @@ def test_a_run_is_verified_on_the_command_line(place, capsys):
 def test_columns_that_differ_are_told_apart(place, capsys):
     path = sorted((place / "results/ranks/demo").glob("*/docs*.parquet"))
     path = path or sorted((place / "results/ranks/demo").glob("*/*.parquet"))
-    table = read_ranks(path[0])
+    table = read_table(path[0])
     columns = {n: np.array(getattr(table, n)) for n in ("document", "position", "token", "greater", "ties", "logprob")}
     columns["logprob"] = np.nextafter(columns["logprob"], np.float32(-9))
-    write_ranks(path[0], columns, table.record)
+    write_table(path[0], columns, table.record)
     name = f"demo/{table.record['model']}/{table.record['corpus']}"
     assert main(["verify"]) == 0  # no number is beyond its tolerance
     said = capsys.readouterr().out
