@@ -1,9 +1,11 @@
 """The book's own numbers in one file, and those of a run compared with them; 22_reproduced says what is what."""
 
+import argparse
 import html
 import json
 import platform
 import re
+import sys
 from ast import literal_eval
 from contextlib import suppress
 from hashlib import sha256
@@ -16,10 +18,9 @@ import pandas as pd
 from scipy.stats import norm
 
 from paper.show.recorded import recordable
-from rbplib.families import InputError, default_corpora, held, known, load_family
+from rbplib.families import InputError, default_corpora, held, known, load_family, root, write_text
 from rbplib.table import family_tables
-from workflow.html import changed, executed_pages
-from workflow.notebooks import parameter_defaults
+from workflow.page import executed_pages, page_record, parameter_defaults
 
 PLACE = ("book", "reference.json")
 EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "within resampling", "differs"
@@ -43,7 +44,9 @@ def page_numbers(page):
     outputs = [o for cell in nb.cells for o in cell.get("outputs", ())] * (page.stem not in UNRECORDED)
     parts = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
     numbers = {k: v for part in [*parts, shown_numbers(outputs)] for k, v in part.items()}
-    given = {name: literal_eval(x) for name, x in parameter_defaults(page).items()} | nb.metadata["rbp"]["parameters"]
+    given = {name: literal_eval(x) for name, x in parameter_defaults(page.stem).items()} | nb.metadata["rbp"][
+        "parameters"
+    ]
     return {"given": given, "numbers": numbers} if numbers else None
 
 
@@ -88,7 +91,9 @@ def machine():
 
 def run_record():
     """What lies here, as the book's own record. Raises InputError: a page was changed by hand, or none was run."""
-    if why := next(filter(None, map(changed, pages := executed_pages())), None):
+    pages = executed_pages()
+    if damaged := [str(page) for page in pages if page_record(page) is None]:
+        why = f"{damaged[0]} is not as its run left it: remove it and run `make book`."
         raise InputError(why)
     found = {"/".join(p.parts[-2:]).removesuffix(".ipynb"): page_numbers(p) for p in pages}
     if not any(found.values()):
@@ -213,3 +218,33 @@ def sentences(book, run, rows):
         alone = [f"{what} {x}" for what in ("pages", "tables") for x in one[what] if x not in other[what]]
         said += [f"{len(alone)} {where}: {', '.join(alone)}"] if alone else []
     return said
+
+
+def main(argv=None):
+    """`rbp verify`: compare this run's numbers with the book's own; 1 where one is beyond its tolerance."""
+    parser = argparse.ArgumentParser(prog="rbp verify", description=main.__doc__)
+    parser.add_argument("path", nargs="?", type=Path, metavar="FILE", help="this file in place of the book's own")
+    parser.add_argument("--write", action="store_true", help="keep this run's as the book's")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON for programs")
+    options = parser.parse_args(argv)
+    try:
+        run = run_record()
+        if options.write:
+            path = options.path or root().joinpath(*PLACE)
+            write_text(path, json.dumps(run, indent=0, sort_keys=True) + "\n")
+            print(f"{path}: the numbers of {len(run['pages'])} pages")
+            return 0
+        book = read_reference(options.path)
+    except InputError as error:
+        print(f"rbp: {error}", file=sys.stderr)
+        return 2
+    rows = compared(book, run)
+    bad, words = rows[~rows["outcome"].isin(FINE)].astype(object).fillna("–"), sentences(book, run, rows)
+    line = "{page}: {number} of {case} {outcome}: {book} in the book, {here} here"
+    problems = [line.format(**row) for row in bad.to_dict("records")]
+    print(json.dumps({"numbers": words, "problems": problems}) if options.as_json else "\n".join([*problems, *words]))
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from rbplib.exchange import read_counts
 
 from benchmarks import counting, gpu, gpu_record, gpu_session, heads, report
 from rbplib import ranks as engine
+from rbplib.doors import read_counts
 from rbplib.families import InputError
 from rbplib.ranks import head_ranks
 from tests.gpu.devices import alive

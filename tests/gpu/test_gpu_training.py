@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from rbplib.exchange import read_counts
 
 from benchmarks import gpu_record
 from benchmarks.counting import waits
+from rbplib.doors import read_counts
 from rbplib.families import InputError
 from tests.gpu.devices import alive, everywhere, large
 from training import budget, carried, data, ladders, train
