@@ -20,8 +20,7 @@ from scipy.special import stdtrit
 from paper.steps import step_weights
 from rbplib import forecasting
 from rbplib.curve import Curve, own_repeats, rbp_curve, same_tokens
-from rbplib.families import InputError, load_family
-from rbplib.inputs import check_choice
+from rbplib.families import InputError, check_choice, load_family
 from rbplib.law import fit as fit_line
 from rbplib.losses import logarithm
 from rbplib.table import family_tables
