@@ -1,0 +1,100 @@
+"""Golden numbers: laws of small rank tables are those of book/reference.csv, to rounding.
+
+`python -m tests.test_golden` writes them anew, where numbers are meant to change.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from paper.runs import run_losses
+from rbplib.curve import beside, rbp_curve
+from rbplib.estimators import ESTIMATORS
+from rbplib.forecasting import forecast
+from rbplib.law import fit
+from rbplib.losses import family_losses
+from rbplib.stored import RankTable
+
+PAGE = "tests/golden"  # as book/reference.csv names these numbers
+FILE = Path(__file__).resolve().parents[1] / "book" / "reference.csv"
+LADDER, AGAIN = ("6.6k", "22k", "79k", "656k"), ("6.6k", "6.6k-43", "6.6k-44", "656k", "656k-43", "656k-44")
+
+
+def tables(names):
+    """RankTables of the models of those names in tests/golden/tables.npz."""
+    arrays = np.load(Path(__file__).with_name("golden") / "tables.npz")
+    document, position = (arrays[n].astype(np.int32) for n in ("document", "position"))
+    tables = []
+    for name in names:
+        i = list(arrays["model"]).index(name)
+        greater, ties = (arrays[n][i].astype(np.int32) for n in ("greater", "ties"))
+        record = {
+            "family": "nano-pythia", "model": name, "corpus": "docs", "protocol": "paper",
+            "documents": len(arrays["source"]), "units": arrays["source"].tolist(),
+            "vocab_size": 4096, "nonembedding_params": int(arrays["S"][i]),
+        }  # fmt: skip
+        token = np.zeros(len(document), np.int32)
+        logprob = arrays["logprob"][i]
+        tables.append(RankTable(document, position, token, greater, ties, logprob, record))
+    return tables
+
+
+def losses():
+    """{name: Loss} with the trainings that tell how models of one size differ."""
+    ladder, again = tables(LADDER), tables(AGAIN)
+    curve = beside(rbp_curve(ladder, [1, 10, 100]), again)
+    found = {f"-log RBP_{k}": curve.loss(k) for k in (1, 10, 100)}
+    found["cross-entropy"] = curve.cross_entropy_loss()
+    found["rank entropy"] = family_losses(ladder, again)["rank entropy"]
+    return found | {f"-log p_{N}": loss for N, loss in run_losses(ladder, 100, [2, 5], again).items()}
+
+
+def numbers():
+    """{(loss and estimator, number): (value, low, high)} of every fit, and of the line's forecast."""
+    rows = {}
+    for name, loss in losses().items():
+        for i, value in enumerate(loss.values):
+            rows[name, f"loss of {loss.models[i]}"] = (value,)
+        for estimator in ESTIMATORS if loss.k else ("least_squares",):
+            law, case = fit(loss, estimator), f"{name}, {estimator}"
+            # the exponent with each of its intervals, then the other parameters
+            intervals = {"text": law.ci_tokens, "trainings": law.ci_trainings, "sizes": law.ci_models}
+            for of, interval in intervals.items():
+                rows[case, f"alpha, {of}"] = (law.alpha, *interval)
+            for parameter in list(law.parameters)[1:]:
+                interval = law.token_intervals[parameter]
+                rows[case, parameter] = (law.parameters[parameter], *interval)
+            # how well it fits
+            rows[case, "r2"] = (law.r2,)
+            rows[case, "residual sd"] = (law.residual_sd,)
+            rows[case, "p, text"] = (law.lack_of_fit_p,)
+            rows[case, "p, trainings"] = (law.trained_lack_of_fit_p,)
+            rows[case, "worst residual"] = (law.worst_residual,)
+            if law.token_band is not None:
+                rows[case, "y of the largest"] = (law.y[-1], *law.token_band[:, -1])
+        # a size that nobody trained
+        ahead = forecast(loss, [5e6])
+        rows[name, "forecast of log loss at 5e6"] = (ahead.y[0], *ahead.interval[:, 0])
+    return rows
+
+
+def frame():
+    """`numbers` as rows of book/reference.csv."""
+    rows = [(PAGE, *case, *values, *[np.nan] * (3 - len(values))) for case, values in numbers().items()]
+    return pd.DataFrame(rows, columns=["page", "case", "number", "value", "low", "high"])
+
+
+def test_laws_of_small_tables_are_the_golden_ones():
+    book = pd.read_csv(FILE, dtype={"value": str})
+    keys, ends = ["page", "case", "number"], ["value", "low", "high"]
+    book = book[book["page"] == PAGE].astype({"value": float}).set_index(keys)
+    here = frame().set_index(keys)
+    assert sorted(here.index) == sorted(book.index)
+    same = np.isclose(here[ends], book.loc[here.index, ends], rtol=1e-6, atol=1e-9, equal_nan=True)
+    assert same.all(), here[~same.all(axis=1)].join(book, rsuffix=" in the book").to_string()
+
+
+if __name__ == "__main__":
+    rest = pd.read_csv(FILE, dtype=str).query("page != @PAGE")
+    pd.concat([rest, frame().astype({"value": str})]).to_csv(FILE, index=False)
