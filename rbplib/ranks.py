@@ -19,9 +19,7 @@ from rbplib.heads import Head, final_hidden, head_of
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
 TILE = 2**19  # logits at once on a processor: they stay in its cache
-DEVICE_ROWS = (
-    512  # rows at once on an accelerator: always so many, as others may meet other kernels
-)
+DEVICE_ROWS = 512  # rows at once on an accelerator: always so many, as others may meet other kernels
 LOG2_E = math.log2(math.e)
 
 
@@ -131,19 +129,13 @@ def sequence_ranks(
     """
     # refuse what has no ranks
     if model.training:
-        raise ValueError(
-            "the model is in training mode, where dropout moves ranks: call model.eval()"
-        )
+        raise ValueError("the model is in training mode, where dropout moves ranks: call model.eval()")
     if input_ids.dim() != 2 or input_ids.shape[1] < 2:
         shape = tuple(input_ids.shape)
-        raise ValueError(
-            f"windows of shape {shape} hold no token to score: give (B, T) with T >= 2"
-        )
+        raise ValueError(f"windows of shape {shape} hold no token to score: give (B, T) with T >= 2")
     if scored is not None and scored.shape != input_ids[:, 1:].shape:
         shape = tuple(input_ids[:, 1:].shape)
-        raise ValueError(
-            f"`scored` has shape {tuple(scored.shape)}, not {shape} as these windows need"
-        )
+        raise ValueError(f"`scored` has shape {tuple(scored.shape)}, not {shape} as these windows need")
     _check_ids(input_ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
 
     ids = input_ids.to(device)

@@ -60,9 +60,7 @@ def problems(draw):
     kind = draw(st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16]))
     size = draw(st.one_of(st.integers(1, 12), st.sampled_from([63, 64, 65, 130])))
     rows = draw(st.integers(1, 4))
-    elements = st.one_of(
-        st.sampled_from([-2.0, 0.25, 3.0]), st.floats(-60, 60, width=16), st.sampled_from(ODD)
-    )
+    elements = st.one_of(st.sampled_from([-2.0, 0.25, 3.0]), st.floats(-60, 60, width=16), st.sampled_from(ODD))
     values = draw(st.lists(elements, min_size=1, max_size=24))
     pick = np.random.default_rng(draw(st.integers(0, 2**31)))
     logits = torch.tensor(pick.choice(values, (rows, size)), dtype=torch.float64).to(kind)
@@ -74,11 +72,24 @@ def problems(draw):
 @example((torch.full((2, 5), -INF), torch.tensor([0, 4])))
 @example((torch.tensor([[INF, INF, 0.0]]), torch.tensor([1])))
 @example((torch.tensor([[0.0, 100.0, 3.4e38]]), torch.tensor([0])))
-def test_ranks_equal_brute_force(problem):
+def test_foundequal_brute_force(problem):
     logits, targets = problem
     before = logits.clone()
     assert_brute(token_ranks(logits, targets), logits, targets)
     assert torch.equal(logits, before)
+
+
+def test_foundare_places_in_a_sorted_list():
+    logits = torch.randn(200, 97, generator=torch.Generator().manual_seed(4)).round(decimals=1)
+    targets = torch.arange(200) % 97
+    order = np.argsort(-logits.numpy(), axis=1, kind="stable")
+    place = np.argsort(order, axis=1)[np.arange(200), targets] + 1
+    found = token_ranks(logits, targets)
+    # among tied candidates, any place
+    assert (found.greater.numpy() < place).all() and (place <= found.rank.numpy()).all()
+    assert (found.ties > 1).any()
+    first = torch.from_numpy(order[:, 0]) == targets
+    assert (found.greater[first] == 0).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,7 +100,7 @@ def test_ranks_equal_brute_force(problem):
     st.booleans(),
     st.integers(0, 99),
 )
-def test_head_ranks_equal_brute_force_on_exact_products(rows, size, width, biased, seed):
+def test_head_foundequal_brute_force_on_exact_products(rows, size, width, biased, seed):
     """Small integers multiply exactly, so every order of summation gives these scores, ties included."""
     pick = torch.Generator().manual_seed(seed)
     shapes = (rows, width), (size, width), (size,)
