@@ -10,11 +10,8 @@ from scipy import optimize, special, stats
 
 from paper import lognormal, published
 from paper import lognormal_paper as paper
-from paper.histogram import RankHistogram
-from paper.likelihood import Likelihood
+from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
 from paper.lognormal_fit import rounded_lognormal_nll
-from paper.rank_fit import fit_rank_law
-from paper.rank_laws import CANDIDATES
 from paper.steps import size_spread, y_se
 
 VOCABULARY = 50_257

@@ -8,10 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import entr, log_ndtr, softmax
 
-from paper.histogram import as_histogram, table_histogram
-from paper.likelihood import Likelihood
-from paper.rank_fit import fit_rank_law
-from paper.rank_laws import CANDIDATES, PAPER
+from paper.distributions import CANDIDATES, PAPER, Likelihood, as_histogram, fit_rank_law, table_histogram
 
 
 def mu_over_sigma(fit):

@@ -10,8 +10,7 @@ import altair as alt
 import numpy as np
 from scipy.special import logsumexp
 
-from paper.histogram import table_histogram
-from paper.likelihood import Likelihood
+from paper.distributions import Likelihood, table_histogram
 from paper.lognormal_fit import ridge as ridge_of
 from paper.show.moving import BLUE, INK, RED, choice, lacking, raised, said, slide
 from paper.show.prose import token

@@ -6,7 +6,7 @@ from scipy import stats
 
 from paper import gpt2, lognormal, published
 from paper import steps as noise
-from paper.rank_fit import fit_rank_law
+from paper.distributions import fit_rank_law
 
 MU, SIGMA, V = gpt2.MU, gpt2.SIGMA, gpt2.VOCABULARY
 LAM, BETA = lognormal.natural(MU, SIGMA)

@@ -8,9 +8,8 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import lognorm, ncf
 
-from paper.histogram import table_histogram
+from paper.distributions import fit_rank_law, table_histogram
 from paper.lognormal_fit import ridge
-from paper.rank_fit import fit_rank_law
 from paper.show import moving_ranks
 from paper.steps import noise_floor, size_spread, y_se
 from tests.pages.test_moving import labels, spec_of, words_of

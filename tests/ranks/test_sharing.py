@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from ranktables import CORPORA, write_family
 
-from paper.contest import table_contest, vuong
+from paper.distributions import table_contest
 from paper.evidence import case, shown_ks
 from paper.runs import hit_dependence, longest_run, run_gap, run_laws
 from paper.show.rank_tables import lognormal_frame
@@ -91,7 +91,7 @@ def numbers(family):
             [vars(run_gap(found[-1], k, 5, **DRAWN)) for k in (1, 10)],
             [(n, x.sums, x.totals, x.training_noise()) for n, x in losses.items()],
             gap(*list(losses.values())[:2], **DRAWN),
-            vars(contest), vars(vuong(fits["zipf"], fits["yule"], found[-1])), longest_run(found[0]),
+            vars(contest), longest_run(found[0]),
             [lognormal_frame(found).to_dict(), fits["zipf"].max_drbp],
         ]  # fmt: skip
         judged = case(found, curve, **DRAWN) if name == "code" else None
