@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from paper.distributions import Likelihood, table_histogram
-from paper.lognormal_fit import ridge as ridge_of
+from paper.lognormal import ridge as ridge_of
 from paper.show.moving import BLUE, INK, RED, choice, lacking, raised, said, slide
 from paper.show.prose import token
 from paper.show.tables import corpus_title

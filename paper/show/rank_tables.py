@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from paper.distributions import PAPER, condition, contains, fit_rank_law, table_histogram
-from paper.lognormal_fit import mu_over_sigma, pivot_exponent
+from paper.lognormal import mu_over_sigma, pivot_exponent
 from paper.show.prose import interval, number
 
 

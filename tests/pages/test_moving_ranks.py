@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from scipy.stats import lognorm, ncf
 
 from paper.distributions import fit_rank_law, table_histogram
-from paper.lognormal_fit import ridge
+from paper.lognormal import ridge
 from paper.show import moving_ranks
 from paper.steps import noise_floor, size_spread, y_se
 from tests.pages.test_moving import labels, spec_of, words_of
