@@ -15,7 +15,7 @@ from paper.show.law_tables import loss_at
 from paper.show.loss_tables import entropy_cases, loss_exponents, with_trainings
 from paper.show.rank_tables import lognormal_frame
 from paper.show.tables import corpus_title
-from rbplib.curve import KS, k_grid, rbp_curve, with_repeats
+from rbplib.curve import rbp_curve, with_repeats
 from rbplib.families import InputError, load_corpus, load_family
 from rbplib.forecasting import held_out_forecasts, tried
 from rbplib.law import fit_laws
@@ -53,12 +53,6 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
 def claimed_ks(V):
     """The ranks that claims are about in a vocabulary of that size, those of `far` included."""
     return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {*far_ks(V)})
-
-
-def shown_ks(V):
-    """The ranks that pages count unless asked for others."""
-    ks = {*range(1, 21), *KS, *k_grid(V), *claimed_ks(V)}
-    return {k for k in ks if 1 <= k <= V}
 
 
 def gather(tables, curves, n_bootstrap=10_000, seed=42, progress=iter):
