@@ -19,13 +19,13 @@ PENDING = {  # imports against the arrows that are still to go; nothing may be a
 }
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
     "rbplib": 44_600,
-    "paper": 62_350,
+    "paper": 60_200,
     "workflow": 5_200,
     "corpora": 2_000,
     "book": 13_000,
-    "training": 16_600,
+    "training": 16_500,
     "benchmarks": 23_200,
-    "tests": 208_000,
+    "tests": 180_400,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)
