@@ -8,7 +8,7 @@ from scipy import optimize, special, stats
 from paper import distributions
 from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
 from rbplib.families import InputError
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 K = np.arange(1.0, 300)
 N = stats.norm
@@ -170,7 +170,9 @@ def rank_table(documents, tokens, seed):
         ranks.append(rng.choice(V, size=tokens, p=mass / mass.sum()) + 1)
     rank, document = np.concatenate(ranks), np.repeat(np.arange(documents) * 3, tokens)
     one = np.ones_like(rank)
-    return RankTable(document, one, rank, rank, one, -one.astype(float), {"vocab_size": V})
+    columns = (document, one, rank, rank, one, -one.astype(float))
+    record = {"vocab_size": V, "documents": 3 * documents}
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
 def test_the_contest_holds_out_sources_and_finds_the_planted_law():
