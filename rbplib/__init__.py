@@ -1,4 +1,4 @@
-"""rbplib: from a corpus and a family of models to ranks, curves, fits, figures and the pages of the book."""
+"""rbplib: from a corpus and a family of models to ranks, losses, laws and forecasts."""
 
 from importlib import import_module
 
@@ -10,9 +10,9 @@ _NAMES = {
     "ranks": ("Ranks", "token_ranks", "head_ranks"),
     "measuring": ("measure",),
     "stored": ("read_ranks",),
-    "curve": ("rbp_curve", "sequence_success"),
-    "law": ("fit_law",),
-    "bootstrap": ("paired_bootstrap",),
+    "losses": ("Loss", "rbp_loss", "cross_entropy", "run_loss"),
+    "law": ("fit", "Law"),
+    "forecasting": ("forecast",),
 }
 _WHERE = {name: f"rbplib.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = [*_WHERE, "__version__"]

@@ -126,17 +126,20 @@ FITTING = (
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
 def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
-    from rbplib.curve import family_curve
-    from rbplib.identity import asked
-    from rbplib.law import fit_law
-    from rbplib.losses import check_models
+    from dataclasses import replace
 
-    family, _, (corpus,) = asked(family, None, [corpus], protocol)
-    curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
-    check_models(curve.loss(k))
-    law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
-    row, lines = cli.law_report(law, bend)
-    tell(as_json, row | {"missing": list(curve.missing)}, *lines)
+    from rbplib.law import fit
+    from rbplib.losses import check_models, measured_tables, rbp_loss
+
+    tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
+    loss = replace(rbp_loss(tables, k, repeats=repeats), missing=missing)
+    check_models(loss)
+    law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
+    documents = law  # as if no two documents had a source in common
+    if loss.n_sources < loss.n_documents:
+        documents = fit(loss.over_documents(), n_bootstrap=n_bootstrap, seed=seed)
+    row, lines = cli.law_report(law, bend, documents)
+    tell(as_json, row | {"missing": list(loss.missing)}, *lines)
 
 
 @command("published", "cerebras-gpt --json", option("family", nargs="?", help="one family only"), JSON)

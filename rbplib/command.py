@@ -90,25 +90,38 @@ def show(value):
     return f"[{show(value[0])}, {show(value[1])}]" if isinstance(value, list) else f"{value:.4f}"
 
 
-FITTED = ("alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models", "lack_of_fit_p", "trained_lack_of_fit_p")
-FITTED += ("explained_by", "n_models", "scored_tokens", "status")
+def law_report(law, bend, documents):
+    """(record for programs, lines for people) of one law, the same with a bend, and over documents."""
+    from rbplib.noise import explanation
 
-
-def law_report(law, bend):
-    """(record for programs, lines for people) of one law, and of the same with a bend."""
-    found = {name: getattr(law, name) for name in FITTED}
-    found |= {"ci_documents": law.over_documents.ci_tokens, "sources": law.n_sources}
-    found |= {"curvature": bend.parameters["curvature"], "ci_curvature": bend.token_intervals["curvature"]}
-    row = {"family": law.family, "corpus": law.corpus, "k": law.k} | {n: jsonable(v) for n, v in found.items()}
-    said = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
+    loss, text = law.loss, law.intervals["text"]
+    about = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
+    numbers = {
+        "alpha": law.alpha,
+        "log_c": law.log_c,
+        "r2": law.r2,
+        "ci_tokens": text["alpha"],
+        "ci_trainings": law.intervals["trainings"]["alpha"],
+        "ci_models": law.intervals["models"]["alpha"],
+        "lack_of_fit_p": law.p["sources"],
+        "trained_lack_of_fit_p": law.p["trainings"],
+        "ci_documents": documents.intervals["text"]["alpha"],
+        "curvature": bend.parameters["curvature"],
+        "ci_curvature": bend.intervals["text"]["curvature"],
+    }
+    numbers = {name: jsonable(value) for name, value in numbers.items()}
+    explained = explanation((documents.p["sources"], law.p["sources"], law.p["trainings"]), law.level)
+    rests = {"n_models": len(law.used), "scored_tokens": int(loss.total), "sources": loss.n_sources}
+    row = about | numbers | rests | {"explained_by": explained, "status": law.status}
+    words = {name: show(value) for name, value in numbers.items()}
     return row, [
-        f"{law.family} on {law.corpus}, k = {law.k}: alpha {said['alpha']}, R2 {said['r2']}",
-        f"  95% intervals: other text {said['ci_tokens']}, as if documents were independent {said['ci_documents']}",
-        f"  other text and trainings {said['ci_trainings']}, other sizes {said['ci_models']}",
-        f"  lack of fit p {said['lack_of_fit_p']}, with trainings {said['trained_lack_of_fit_p']}: {law.explained_by}",
-        f"  curvature {said['curvature']} {said['ci_curvature']}",
-        f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
-        *([f"  not measured, and left out: {', '.join(law.loss.missing)}"] if law.loss.missing else []),
+        f"{loss.family} on {loss.corpus}, k = {loss.k}: alpha {words['alpha']}, R2 {words['r2']}",
+        f"  95% intervals: other text {words['ci_tokens']}, as if documents were independent {words['ci_documents']}",
+        f"  other text and trainings {words['ci_trainings']}, other sizes {words['ci_models']}",
+        f"  lack of fit p {words['lack_of_fit_p']}, with trainings {words['trained_lack_of_fit_p']}: {explained}",
+        f"  curvature {words['curvature']} {words['ci_curvature']}",
+        f"  {len(law.used)} models, {loss.n_sources:,} sources, {loss.total:,.0f} tokens, status: {law.status}",
+        *([f"  not measured, and left out: {', '.join(loss.missing)}"] if loss.missing else []),
     ]
 
 

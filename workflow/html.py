@@ -124,10 +124,10 @@ def law_figure(path):
     """Write the figure of the README as SVG: the law at k = 1 on every embedded family."""
     from matplotlib import pyplot as plt
 
+    from paper.curves import rbp_curve
+    from paper.laws import fit_law
     from paper.show import figures, style
     from paper.show.tables import corpus_title
-    from rbplib.curve import rbp_curve
-    from rbplib.law import fit_law
     from rbplib.table import measured_families
 
     style.use()

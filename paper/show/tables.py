@@ -5,15 +5,15 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from paper.curves import rbp_curve
+from paper.forecasts import extrapolate
+from paper.laws import fit_law, untested
 from paper.show.plain import corpus_title as corpus_title
 from paper.show.prose import Values, number
 from paper.tokens import compared
 from rbplib.counts import DEFINITIONS
-from rbplib.curve import rbp_curve
 from rbplib.estimators import ESTIMATORS
-from rbplib.extrapolation import extrapolate
-from rbplib.law import fit_law
-from rbplib.noise import EXPLAINED, NOT_TESTED, untested
+from rbplib.noise import EXPLAINED, NOT_TESTED
 
 EXACT = "float32"  # the precision that the others are compared with
 WAYS = {"least_squares": "line, least squares", "binomial": "line, maximum likelihood"}  # to fit, as pages call them
@@ -149,7 +149,7 @@ def apart_words(laws, parameter):
     """In how many laws a parameter is told from zero, and on which side, by each of its intervals."""
     found = {}
     for law in laws:
-        for name, (low, high) in law.intervals(parameter).items():
+        for name, (low, high) in law.sides(parameter).items():
             found.setdefault(name, []).extend([(low > 0) - int(high < 0)] if np.isfinite([low, high]).all() else [])
     told = {name: (f.count(1), f.count(-1), len(f)) for name, f in found.items() if f}
     said = "; ".join(f"over *{of}* above 0 in {up} of {n} cases, below in {low}" for of, (up, low, n) in told.items())

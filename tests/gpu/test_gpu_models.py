@@ -14,10 +14,10 @@ from benchmarks.contenders import body_only
 from benchmarks.counting import Waits
 from benchmarks.gpu import device_waits
 from benchmarks.heads import whole_rows
+from paper.curves import rbp_curve
 from rbplib import measuring as measuring
 from rbplib import models as loading
 from rbplib import ranks as engine
-from rbplib.curve import rbp_curve
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, Model
 from rbplib.model_files import hub_model

@@ -14,16 +14,15 @@ import pytest
 from ranktables import CORPORA, write_family
 
 from paper.contest import table_contest, vuong
+from paper.curves import family_losses, gap, rbp_curves, repeated, with_repeats
 from paper.evidence import case, shown_ks
+from paper.laws import fit_laws
 from paper.runs import hit_dependence, longest_run, run_gap, run_laws
 from paper.show.rank_tables import lognormal_frame
 from rbplib.cli import main
-from rbplib.curve import rbp_curves, repeated, with_repeats
 from rbplib.exchange import counted, read_counts, write_counts
 from rbplib.families import InputError, load_family
 from rbplib.identity import ranks_path
-from rbplib.law import fit_laws
-from rbplib.losses import family_losses, gap
 from rbplib.sharing import export_family, import_counts
 from rbplib.stored import COLUMNS, RankTable, read_ranks, write_ranks
 from rbplib.table import family_tables, measured, measured_families
