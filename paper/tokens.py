@@ -611,7 +611,7 @@ def joint_losses(family, beside, corpus, k, tokens, protocol="paper", results=No
 
 
 def held_out_joint(points, left, about=None):
-    """Forecasts of points left out from the rest, as `forecast.held_out_forecasts` has them,
+    """Forecasts of points left out from the rest, as `forecasts.held_out_forecasts` has them,
     without a line.
 
     points: (S, D, loss), float64 (n,) each. about: {column: value} of every row.

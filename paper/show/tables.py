@@ -166,7 +166,7 @@ def worst_words(laws):
 
 
 def held_out_table(frame):
-    """`forecast.held_out_forecasts` of one family as a page shows it."""
+    """`forecasts.held_out_forecasts` of one family as a page shows it."""
     names = {"models": "models fitted", "of": "left out", "horizon": "decades beyond", "low": "interval: low"}
     names |= {"high": "interval: high", "line_error": "line: error", "line_inside": "line: inside"}
     yes = {name: np.where(frame[name], "yes", "no") for name in ("inside", "line_inside")}

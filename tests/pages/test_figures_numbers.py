@@ -16,7 +16,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from ranktables import write_family
-from rbplib.curve import family_tables
 
 from paper.curves import family_curve
 from paper.examples import same_probability, three_predictions
@@ -24,6 +23,7 @@ from paper.families import exponent_difference
 from paper.laws import fit, fit_law, fit_laws
 from paper.runs import hit_dependence, run_losses
 from rbplib.families import load_corpus, load_family
+from rbplib.table import family_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "results" / "ranks" / "nano-pythia"
