@@ -110,7 +110,8 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     S, part = np.atleast_1d(np.asarray(S, float)), one_a_size(loss)
     if not (S > 0).all():
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
-    laws = {name: fit(part, estimator, n_bootstrap=0) for name, estimator in FORMS.items()}
+    forms = FORMS if len(part.S) else {}
+    laws = {name: fit(part, estimator, n_bootstrap=0) for name, estimator in forms.items()}
     laws = {name: law for name, law in laws.items() if np.isfinite(law.residual_sd)}
     if "line" not in laws:
         few = f"{len(part.S)} of {len(loss.S)} models have one"
