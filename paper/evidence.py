@@ -8,7 +8,7 @@ import numpy as np
 
 from corpora.make import TRAINED
 from paper.contest import FOLDS, contains, scored_sources, table_contest
-from paper.curves import KS, NAMES, family_losses, k_grid, rbp_curve, with_repeats
+from paper.curves import NAMES, family_losses, rbp_curve, with_repeats
 from paper.families import bend_weights, contrasts, exponent_difference, pooled
 from paper.forecasts import held_out_forecasts, tried
 from paper.laws import fit_laws
@@ -53,12 +53,6 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
 def claimed_ks(V):
     """The ranks that claims are about in a vocabulary of that size, those of `far` included."""
     return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {*far_ks(V)})
-
-
-def shown_ks(V):
-    """The ranks that pages count unless asked for others."""
-    ks = {*range(1, 21), *KS, *k_grid(V), *claimed_ks(V)}
-    return {k for k in ks if 1 <= k <= V}
 
 
 def gather(tables, curves, n_bootstrap=10_000, seed=42, progress=iter):

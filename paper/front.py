@@ -9,8 +9,8 @@ from paper.curves import rbp_curve
 from paper.laws import fit_law
 from paper.show import figures, style
 from paper.show.tables import corpus_title
+from paper.tables_here import measured_families
 from rbplib.families import root, write_text
-from rbplib.table import measured_families
 
 
 def law_figure(path):

@@ -13,7 +13,7 @@ from paper.laws import fit
 from paper.runs import run_losses
 from rbplib.estimators import ESTIMATORS
 from rbplib.forecasting import forecast
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 PAGE = "tests/golden"  # as book/reference.csv names these numbers
 FILE = Path(__file__).resolve().parents[1] / "book" / "reference.csv"
@@ -33,9 +33,8 @@ def tables(names):
             "documents": len(arrays["source"]), "units": arrays["source"].tolist(),
             "vocab_size": 4096, "nonembedding_params": int(arrays["S"][i]),
         }  # fmt: skip
-        token = np.zeros(len(document), np.int32)
-        logprob = arrays["logprob"][i]
-        tables.append(RankTable(document, position, token, greater, ties, logprob, record))
+        columns = document, position, np.zeros(len(document), np.int32), greater, ties, arrays["logprob"][i]
+        tables.append(RankTable(dict(zip(COLUMNS, columns, strict=True)), record))
     return tables
 
 

@@ -1,9 +1,11 @@
 """The book's own numbers in one file, and those of a run compared with them; 22_reproduced says what is what."""
 
+import argparse
 import html
 import json
 import platform
 import re
+import sys
 from ast import literal_eval
 from contextlib import suppress
 from hashlib import sha256
@@ -16,7 +18,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from paper.show.recorded import recordable
-from rbplib.families import InputError, default_corpora, held, known, load_family
+from rbplib.families import InputError, default_corpora, held, known, load_family, root, write_text
 from rbplib.table import family_tables
 from workflow.page import executed_pages, page_record, parameter_defaults
 
@@ -72,7 +74,7 @@ def table_digests():
         for corpus in default_corpora(family):
             with suppress(InputError):
                 for t in family_tables(family, corpus, partial=True)[0]:  # verified there
-                    read = {p: b"".join(r[n] for n in names for r in t.batches(n)) for p, names in COLUMNS.items()}
+                    read = {p: b"".join(t.columns[n] for n in names) for p, names in COLUMNS.items()}
                     said = {part: sha256(data).hexdigest() for part, data in read.items()} | {"text": t.text}
                     found[f"{family.name}/{t.record['model']}/{corpus}"] = {part: x[:16] for part, x in said.items()}
     return found
@@ -216,3 +218,33 @@ def sentences(book, run, rows):
         alone = [f"{what} {x}" for what in ("pages", "tables") for x in one[what] if x not in other[what]]
         said += [f"{len(alone)} {where}: {', '.join(alone)}"] if alone else []
     return said
+
+
+def main(argv=None):
+    """`rbp verify`: compare this run's numbers with the book's own; 1 where one is beyond its tolerance."""
+    parser = argparse.ArgumentParser(prog="rbp verify", description=main.__doc__)
+    parser.add_argument("path", nargs="?", type=Path, metavar="FILE", help="this file in place of the book's own")
+    parser.add_argument("--write", action="store_true", help="keep this run's as the book's")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON for programs")
+    options = parser.parse_args(argv)
+    try:
+        run = run_record()
+        if options.write:
+            path = options.path or root().joinpath(*PLACE)
+            write_text(path, json.dumps(run, indent=0, sort_keys=True) + "\n")
+            print(f"{path}: the numbers of {len(run['pages'])} pages")
+            return 0
+        book = read_reference(options.path)
+    except InputError as error:
+        print(f"rbp: {error}", file=sys.stderr)
+        return 2
+    rows = compared(book, run)
+    bad, words = rows[~rows["outcome"].isin(FINE)].astype(object).fillna("–"), sentences(book, run, rows)
+    line = "{page}: {number} of {case} {outcome}: {book} in the book, {here} here"
+    problems = [line.format(**row) for row in bad.to_dict("records")]
+    print(json.dumps({"numbers": words, "problems": problems}) if options.as_json else "\n".join([*problems, *words]))
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -11,9 +11,9 @@ from paper.laws import fit_law, untested
 from paper.show.plain import corpus_title as corpus_title
 from paper.show.prose import Values, number
 from paper.tokens import compared
-from rbplib.counts import DEFINITIONS
 from rbplib.estimators import ESTIMATORS
 from rbplib.noise import EXPLAINED, NOT_TESTED
+from rbplib.table import DEFINITIONS
 
 EXACT = "float32"  # the precision that the others are compared with
 WAYS = {"least_squares": "line, least squares", "binomial": "line, maximum likelihood"}  # to fit, as pages call them

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rbplib as rbp
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 V = 50
 WHOLE = {"S": [1e6, 1e7, 1e8], "hits": [10, 20, 30], "totals": 100}
@@ -19,7 +19,8 @@ def table(rank, document, position=None, model="m", S=1.0, ties=1, token=0):
     record = {"vocab_size": V, "documents": int(document.max(initial=0)) + 1, "nonembedding_params": S}
     record |= {"model": model, "family": "f", "corpus": "c"}
     token, ties = (np.broadcast_to(of, rank.shape) for of in (token, ties))
-    return RankTable(document, position, token, rank - ties, ties, -np.log(1.0 + rank), record)
+    columns = (document, position, token, rank - ties, ties, -np.log(1.0 + rank))
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
 def rows(documents, ranks):

@@ -8,7 +8,7 @@ import pytest
 
 from paper import published_cases
 from paper.show import grid_tables
-from rbplib import exchange
+from rbplib import doors
 from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
 from tests.pagerunner import run_page, words
@@ -41,7 +41,7 @@ def published_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grid_tables, "grid_numbers", cache(partial(grid_tables.grid_numbers, ks=(1,))))
         patch.setattr(published_cases, "published_numbers", cache(published_cases.published_numbers))
-        patch.setattr(exchange, "read_counts", cache(exchange.read_counts))
+        patch.setattr(doors, "read_counts", cache(doors.read_counts))
         yield
 
 

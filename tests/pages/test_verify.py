@@ -15,9 +15,9 @@ from ranktables import write_family
 from paper.show import claims, reference
 from paper.show.prose import table_html
 from paper.show.recorded import judged_numbers
-from rbplib.cli import main
+from paper.show.reference import main
 from rbplib.families import InputError
-from rbplib.stored import read_ranks, write_ranks
+from rbplib.table import read_table, write_table
 from tests.pagerunner import run_page, words
 from workflow.page import write_page
 
@@ -237,7 +237,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
     write_run(tmp_path, record()["pages"][PAGE]["numbers"])
-    assert main(["verify", "--write"]) == 0
+    assert main(["--write"]) == 0
     return tmp_path
 
 
@@ -252,7 +252,7 @@ def write_run(root, numbers):
 
 
 def test_a_run_is_verified_on_the_command_line(place, capsys):
-    assert main(["verify"]) == 0
+    assert main([]) == 0
     said = capsys.readouterr().out
     assert (
         "14 numbers (14 of claims, 0 of tables, 0 of sentences; many stand on several pages): 14 equal" in said
@@ -261,24 +261,24 @@ def test_a_run_is_verified_on_the_command_line(place, capsys):
     numbers = record()["pages"][PAGE]["numbers"]
     moved("r2", -0.5)(numbers)
     write_run(place, numbers)
-    assert main(["verify", "--json"]) == 1
+    assert main(["--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["problems"] == [f"{PAGE}: r2 of {CASE} differs: 0.99 in the book, 0.49 here"]
     assert "13 equal to the bit, 1 differs" in told["numbers"][0]
     moved("alpha", 0.5)(numbers)
     write_run(place, numbers)
-    assert main(["verify"]) == 1 and "12 equal to the bit, 2 differ\n" in capsys.readouterr().out
+    assert main([]) == 1 and "12 equal to the bit, 2 differ\n" in capsys.readouterr().out
 
 
 def test_columns_that_differ_are_told_apart(place, capsys):
     path = sorted((place / "results/ranks/demo").glob("*/docs*.parquet"))
     path = path or sorted((place / "results/ranks/demo").glob("*/*.parquet"))
-    table = read_ranks(path[0])
+    table = read_table(path[0])
     columns = {n: np.array(getattr(table, n)) for n in ("document", "position", "token", "greater", "ties", "logprob")}
     columns["logprob"] = np.nextafter(columns["logprob"], np.float32(-9))
-    write_ranks(path[0], columns, table.record)
+    write_table(path[0], columns, table.record)
     name = f"demo/{table.record['model']}/{table.record['corpus']}"
-    assert main(["verify"]) == 0  # no number is beyond its tolerance
+    assert main([]) == 0  # no number is beyond its tolerance
     said = capsys.readouterr().out
     assert "6 rank tables, equal to the bit: text 6, ranks 6, logprob 5" in said
     assert f"rank table {name}: other logprob" in said
@@ -287,14 +287,14 @@ def test_columns_that_differ_are_told_apart(place, capsys):
     numbers = record()["pages"][PAGE]["numbers"]
     moved("alpha", 1e-6)(numbers)
     write_run(place, numbers)
-    assert main(["verify"]) == 1 and f"{PAGE}: alpha of {CASE} differs" in capsys.readouterr().out
+    assert main([]) == 1 and f"{PAGE}: alpha of {CASE} differs" in capsys.readouterr().out
 
 
 def test_numbers_of_another_machine_are_the_same_numbers(place, capsys):
     path = place / "book/reference.json"
     alien = json.loads(path.read_text()) | {"made": {"system": "Plan9 mips", "processor": "abacus"}}
     path.write_text(json.dumps(alien))
-    assert main(["verify"]) == 0
+    assert main([]) == 0
     _, said = words(run_page("22_reproduced"))
     assert (
         "14 of 14 recorded numbers are equal to the bit" in said
@@ -318,7 +318,7 @@ def test_numbers_of_another_machine_are_the_same_numbers(place, capsys):
 def test_a_missing_or_damaged_reference_is_one_sentence(place, capsys, text, expected):
     path = place / "book/reference.json"
     path.unlink() if text is None else path.write_text(text)
-    assert main(["verify", str(path)]) == 2
+    assert main([str(path)]) == 2
     (said,) = capsys.readouterr().err.strip().splitlines()
     assert said.startswith(f"rbp: {'there is no ' * (text is None)}{path}") and expected in said
     _, shown = words(run_page("22_reproduced", reference=str(path)))
@@ -335,7 +335,7 @@ def test_without_pages_there_is_nothing_to_write_or_to_compare(place, capsys):
     before = (place / "book/reference.json").read_bytes()
     with pytest.raises(InputError, match="no page with numbers was run here"):
         reference.run_record()
-    assert main(["verify", "--write"]) == 2 and (place / "book/reference.json").read_bytes() == before
+    assert main(["--write"]) == 2 and (place / "book/reference.json").read_bytes() == before
 
 
 def test_the_page_names_what_is_not_reproduced(place, capsys):
@@ -344,7 +344,7 @@ def test_the_page_names_what_is_not_reproduced(place, capsys):
     numbers["claim top1_line"]["verdict"] = "<b>mixed"
     numbers["laws family other"] = {"r2": 0.5}  # the book has no such number
     write_run(place, numbers)
-    assert main(["verify"]) == 1
+    assert main([]) == 1
     assert "r2 of laws family other only in this run: – in the book, 0.5 here" in capsys.readouterr().out
     path = place / "book/reference.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"made": {"numpy": "another"}}))  # so are its resamples
