@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rbplib.bootstrap import percentile_interval
+from rbplib.doors import KS, k_grid
 from rbplib.families import InputError, load_family
 from rbplib.losses import Loss, longest_run, measured_on, paired, rbp_loss, vocabulary
 from rbplib.measuring import measured
 from rbplib.table import asked, by_size, family_tables, tables_here
 
-KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
 
@@ -95,12 +95,6 @@ class Curve:
         if self.repeats is not None:
             again = self.repeats.loss(own["k"]) if "k" in own else self.repeats.cross_entropy_loss()
         return Loss(**own, **{name: getattr(self, name) for name in names}, repeats=again)
-
-
-def k_grid(vocab_size, per_decade=8):
-    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
-    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
-    return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
 
 
 def check_ks(ks, vocab_size, where=""):

@@ -17,14 +17,14 @@ PENDING = {  # imports against the arrows that are still to go; nothing may be a
     ("paper/show/reference.py", "workflow"),
 }
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
-    "rbplib": 41_000,
-    "paper": 66_600,
+    "rbplib": 40_700,
+    "paper": 64_300,
     "workflow": 5_200,
     "corpora": 2_000,
     "book": 13_000,
-    "training": 16_600,
+    "training": 16_500,
     "benchmarks": 23_200,
-    "tests": 207_900,
+    "tests": 180_600,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)
