@@ -49,6 +49,10 @@ class Law(library.Law):
         return None if self.loss.misses is None else int(self.loss.misses[-1])
 
     @property
+    def ok(self):
+        return not self.notes
+
+    @property
     def n_models(self):
         return len(self.used)
 
