@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from corpora.make import TRAINED
-from paper.contest import FOLDS, contains, scored_sources, table_contest
 from paper.curves import NAMES, family_losses, rbp_curve, with_repeats
+from paper.distributions import FOLDS, PAPER, contains, scored_sources, table_contest
 from paper.families import bend_weights, contrasts, exponent_difference, pooled
 from paper.forecasts import held_out_forecasts, tried
 from paper.laws import fit_laws
-from paper.lognormal_fit import predicted_ratios
-from paper.rank_laws import PAPER
+from paper.lognormal import predicted_ratios
 from paper.runs import hit_dependence, longest_run, run_gap, run_laws
 from paper.show.law_tables import loss_at
 from paper.show.loss_tables import entropy_cases, loss_exponents, with_trainings

@@ -187,7 +187,7 @@ def test_figure_8_cross_entropy_and_histogram(place):
     alpha, _, r2 = straight_line(raw.S, raw.nats())
     law = fit(curve.cross_entropy_loss(), n_bootstrap=0)
     assert (law.alpha, law.r2) == pytest.approx((alpha, r2), rel=1e-6)
-    from paper.histogram import rank_histogram
+    from paper.distributions import rank_histogram
 
     tables = family_tables(family, corpus)[0]
     found = rank_histogram(tables[-1].rank(), raw.V)
