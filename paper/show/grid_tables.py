@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from paper import tokens as joint
-from paper.ladders import exponent_ratio
+from paper.published import exponent_ratio
 from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
 from paper.tokens import BOTH, grid, grid_ends, held_out_joint, last_steps

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from paper.families import exponent_difference
-from paper.ladders import exponent_ratio
+from paper.published import exponent_ratio
 from paper.show.tables import ends
 from paper.steps import size_spread
 from rbplib.law import fit
