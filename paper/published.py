@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtrc, fdtri, stdtrit
 
+from paper.laws import Law, fit
 from paper.steps import size_spread, slope_weights, y_se
 from rbplib.families import InputError, held, load_family, nearest
-from rbplib.law import Law, fit
-from rbplib.losses import Loss, mean, minus_log
+from rbplib.losses import Loss, minus_log
 
 SCORED = {"LAMBADA": 5153, "HumanEval": 164}  # passages and problems that a share is out of
 QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of answers, and nats
@@ -87,7 +87,7 @@ def nats(S, loss, models, family, corpus):
         sums=np.array([loss], float),
         totals=np.ones(1, int),
         S=np.array(S, float),
-        of=mean,
+        hits=False,
         name="loss",
         family=family,
         corpus=corpus,
@@ -181,7 +181,7 @@ def published_loss(family, quantity="-log acc", step=None):
         sums=rows[column].to_numpy(float)[None] * total,
         totals=np.array([total]),
         S=rows["S"].to_numpy(float),
-        of=mean if column in NATS else minus_log,
+        hits=column not in NATS,
         k=None if column in NATS else 1,
         name=quantity,
         family=family,
@@ -283,7 +283,7 @@ class PublishedLaw:
         """
         share = np.exp(-np.exp(self.law.y))
         shared = np.minimum.outer(share, share) - np.outer(share, share)
-        answers = self.law.scored_tokens - 1 if self.law.loss.of is minus_log else np.nan
+        answers = self.law.scored_tokens - 1 if self.law.loss.hits else np.nan
         parts = np.outer(self.moves, self.moves) * shared / answers
         together, alone = parts - np.diag(np.diag(parts)), np.trace(parts)
         return {

@@ -7,10 +7,10 @@ import pandas as pd
 from scipy.special import ndtr, stdtrit
 
 from paper import gpt2, lognormal, published
+from paper.forecasts import held_out_forecasts, published_losses, tried
 from paper.lognormal import predicted_ratio
 from paper.show.law_tables import form_frame
 from rbplib.bootstrap import line
-from rbplib.forecasting import held_out_forecasts, published_losses, tried
 
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 

@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from ranktables import write_family
 
+from paper.curves import family_curve
 from paper.examples import same_probability, three_predictions
 from paper.families import exponent_difference
+from paper.laws import fit, fit_law, fit_laws
 from paper.runs import hit_dependence, run_losses
-from rbplib.curve import family_curve, family_tables
 from rbplib.families import load_corpus, load_family
-from rbplib.law import fit, fit_law, fit_laws
+from rbplib.table import family_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "results" / "ranks" / "nano-pythia"

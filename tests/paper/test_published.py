@@ -9,8 +9,8 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 from paper import published
+from paper.laws import fit
 from rbplib.families import InputError
-from rbplib.law import fit
 
 LAWS = published.published_laws()
 SIZES = np.geomspace(1e7, 1e9, 5)
