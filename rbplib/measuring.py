@@ -7,7 +7,7 @@ the same command goes on from there and gives the same bytes. Processes that mea
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import zip_longest
@@ -134,10 +134,10 @@ def alone(folder):
 
 def tidy(folders):
     """Remove what a measuring left that was killed after its last table; nothing where one is at work."""
-    for lock in (folder / ".lock" for folder in folders):
-        if lock.exists():
-            with suppress(OSError), filelock.FileLock(lock).acquire(timeout=0):
-                lock.unlink()
+    for folder in folders:
+        if folder.with_name(f".{folder.name}.lock").exists():
+            with suppress(InputError), one_at_a_time(folder, wait=False):
+                pass
 
 
 def measure_model(

@@ -118,7 +118,7 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere, capsys):
         "by the protocol 'full'": lambda: measured("theirs", ["code"], "full"),
         "corpus 'notes' is not known": lambda: measured("theirs", ["notes"]),
         "in use for another family": lambda: import_counts(shared[1], "x.repeats"),
-        "not a usable name": lambda: import_counts(shared[1], "../theirs"),
+        "without '..'": lambda: import_counts(shared[1], "../theirs"),
     }
     for message, ask in refusals.items():
         with pytest.raises(InputError, match=message):

@@ -261,13 +261,13 @@ def test_processes_that_measure_one_model_take_turns(root):
 def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
     folder = root / "results/ranks/toy/m0"
     folder.mkdir(parents=True)
-    for name in (".lock", ".lines.parquet.01234567.tmp"):
+    for name in ("../.m0.lock", ".lines.parquet.01234567.tmp"):
         (folder / name).touch()
     measure()
-    assert [path.name for path in folder.iterdir()] == ["lines.parquet"]
-    (folder / ".lock").touch()  # killed between the last table and its end
+    assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
+    (folder / "../.m0.lock").touch()  # killed between the last table and its end
     measure()
-    assert [path.name for path in folder.iterdir()] == ["lines.parquet"]
+    assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
 
 
 def test_memory_that_runs_out_halves_the_batch(root, monkeypatch):
