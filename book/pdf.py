@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from rbplib.families import InputError, root, write_text
-from workflow.html import executed_pages, families_page
-from workflow.notebooks import DEFAULT_FAMILY
+from workflow.html import families_page
+from workflow.page import DEFAULT_FAMILY, executed_pages
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 1800  # after which a browser that still prints is given up

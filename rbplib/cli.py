@@ -161,7 +161,7 @@ def list_published(family, as_json):
 )
 def predict(family, corpus, k, protocol, partial, size, n, tokens, beside, n_bootstrap, seed, as_json, results):
     """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
-    from paper import joint_forecast
+    from paper import tokens as joint_forecast
     from rbplib import forecasting as forecast
 
     if tokens or beside:

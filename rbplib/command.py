@@ -159,15 +159,11 @@ def checked(path, results):
         lines = [f"{corpus} ({protocol}, {role}): {len(t)} models" for (role, corpus, protocol), t in found.items()]
         told = {"family": record["family"], "by": record["by"], "exported": record["exported"], "problems": []}
         return told, *lines, f"{path}: every test passed; who made it is not tested"
-    folder, pages, of_pages = results / "ranks", 0, []
+    folder, pages = results / "ranks", 0
     tables, problems = check_tables(folder)
     if not folder.is_dir() and not (folder.parent / "imported").is_dir():
         problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
-    if (root() / "book" / "_executed").is_dir():  # where no page was run, the book's packages may be absent
-        from workflow.html import check_pages
-
-        pages, of_pages = check_pages()
-    problems += broken_files() + of_pages
+    problems += broken_files()
     found = {"tables": tables, "pages": pages, "problems": problems}
     return found, *problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems"
 

@@ -3,12 +3,10 @@
 import gc
 import os
 import signal
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
-from warm import Warm
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -18,13 +16,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # processes that tests start and s
 ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
-OF_THE_BOOK = ("test_offline", "test_figure_boxes", "test_tables", "test_workflow")  # files whose tests use it
+OF_THE_BOOK = ("test_offline", "test_figure_boxes", "test_tables")  # files whose tests use it
 SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3, "documents": 12}
 SETTINGS |= {"losses": ["c4"], "tasks": ["lambada_openai", "coqa"]}
-LONGEST = ("test_degenerate", "test_hub_faults", "test_imported", "test_gpu_session", "test_family_file", "test_stress")
-LONGEST += ("test_any_family", "test_locks", "test_hostile_text", "test_published_tokens", "test_training", "test_hub")
-OF_PAGES = ("papermill", "ipykernel.kernelapp", "pandas", "matplotlib.pyplot", "scipy.stats", "altair")
-COLD = ("02_top1_law", "html")  # steps of the small book that begin as in any book, one that runs a kernel among them
+LONGEST = ("test_degenerate", "test_workflow", "test_any_family", "test_hostile_text", "test_training", "test_hub")
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
 
 
@@ -93,15 +88,13 @@ def small_book(tmp_path_factory):
     if STORY not in embedded():
         pytest.skip(f"this checkout has no embedded family {STORY}")
     place = small_root(tmp_path_factory.mktemp("book"))
-    keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS")}
+    keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS", "PYTHONPATH")}
     os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
+    os.environ["PYTHONPATH"] = str(ROOT)
     try:
         from workflow.book import make_book
 
-        started = Warm(tmp_path_factory.mktemp("warm"), OF_PAGES, ("workflow.book", "ipykernel_launcher"), COLD)
-        with closing(started) as warm, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sys.executable", warm.python)
-            make_book(settings=SETTINGS, show=False)
+        make_book(settings=SETTINGS, show=False)
     finally:
         for name, value in keep.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)

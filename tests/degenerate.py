@@ -83,7 +83,7 @@ def write_degenerate(root, families=FAMILIES):
 
 def write_texts(root):
     here = Path(__file__).resolve().parents[1]
-    words = " ".join(p.read_text(encoding="utf-8") for p in sorted((here / "rbplib" / "laws").glob("*.py")))
+    words = " ".join(p.read_text(encoding="utf-8") for p in sorted((here / "book" / "derivations").glob("*.md")))
     words = words.encode("ascii", "ignore").decode().split()
     for name, documents in ({MANY: 40} | {name: i + 1 for i, name in enumerate(FEW)}).items():
         texts = [" ".join(words[30 * i : 30 * i + 30]) for i in range(documents)]

@@ -21,7 +21,9 @@ def write_backwards(root, documents=120):
     from tests.smallmodels import save_model, tokenizer
 
     root, here = Path(root), Path(__file__).resolve().parents[1]
-    words = " ".join(p.read_text(encoding="utf-8") for p in sorted((here / "rbplib" / "laws").glob("*.py"))).split()
+    words = " ".join(
+        p.read_text(encoding="utf-8") for p in sorted((here / "book" / "derivations").glob("*.md"))
+    ).split()
     texts = [" ".join(words[40 * i : 40 * i + 40]) for i in range(documents)]
     (root / "notes.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts), encoding="utf-8")
     (root / "corpora" / "notes.yml").write_text("title: Notes\nsource: file\npath: notes.jsonl\n")

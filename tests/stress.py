@@ -259,11 +259,11 @@ def bits(place, tries=40, seed=0):
     import nbformat
     from conftest import ROOT as CHECKOUT
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+    from workflow.notebooks import run_notebook
 
     from rbplib.families import load_corpus
     from rbplib.texts import kept_sample, read_sample, sample_path
     from workflow.html import check_pages
-    from workflow.notebooks import run_notebook
 
     count, draw, unread = Count("bits"), random.Random(seed), 0
     whole, _ = whole_tables(place)

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from rbplib.inputs import InputError, atomic_path, one_at_a_time, sweep, write_text
-from workflow.book import alone
-from workflow.html import check_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 HOLD = """
@@ -117,29 +115,3 @@ def test_nohup_is_heeded(tmp_path):
     assert process.poll() is None
     process.terminate()
     assert process.wait(10) == 130
-
-
-def test_the_book_has_one_maker_and_a_dead_ones_locks_are_taken_over(tmp_path, monkeypatch):
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
-    stale = [".snakemake/locks/0.input.lock", "logs/.book.log.lock", "results/corpora/.docs.json.01234567.tmp"]
-    stale += [
-        "results/.digests.json.01234567.tmp",
-        "results/ranks/f/m/.docs.parquet.01234567.tmp",
-        "book/_executed/f/.01_metric.ipynb.01234567.tmp",
-    ]
-    for name in stale:
-        write_text(tmp_path / name, "")
-    with alone():
-        code = "from workflow.book import alone\nwith alone(): pass"
-        process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
-        assert f"process {os.getpid()} on " in process.stderr.readline()
-    assert process.wait(10) == 0
-    assert not any((tmp_path / name).exists() for name in stale)
-
-
-def test_what_a_crash_leaves_is_no_page(tmp_path, monkeypatch):
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    for name in (".01_metric.running.ipynb", ".01_metric.ipynb.01234567.tmp"):
-        write_text(tmp_path / "book" / "_executed" / "f" / name, "half")
-    assert check_pages() == (0, [])

@@ -5,13 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from paper import joint
+from paper import tokens as joint
 from paper.evidence import FORECAST, forecast_rows
-from paper.grid import last_steps
-from paper.joint_forecast import BOTH, grid_ends, held_out_joint
 from paper.ladders import exponent_ratio
 from paper.show.claims import beyond, cases
 from paper.show.tables import corpus_title
+from paper.tokens import BOTH, grid_ends, held_out_joint, last_steps
 from rbplib.bootstrap import percentile_interval
 from rbplib.curve import repeated
 from rbplib.families import load_family
@@ -59,7 +58,7 @@ def bend_cases(found, losses, n_bootstrap=10_000, seed=42):
 
 
 def form_frame(found, losses):
-    """The joint forms compared on what was left out: `joint.compared` with columns corpus, k and what was left out."""
+    """The joint forms compared on what was left out: `tokens.compared` with columns corpus, k and what was left out."""
     parts = []
     for corpus, one in found.items():
         for k in losses:
@@ -77,7 +76,7 @@ def form_frame(found, losses):
 
 
 def leads(errors):
-    """Of the two columns of `joint.held_out` errors, is the first smaller by more than its spread over the groups?
+    """Of the two columns of `tokens.held_out` errors, is the first smaller by more than its spread over the groups?
 
     1, or -1 where it is the other one; 0: neither; NaN where one of them has none, or too few groups tell no spread.
     """

@@ -18,8 +18,7 @@ from scipy.stats import norm
 from paper.show.recorded import recordable
 from rbplib.families import InputError, default_corpora, held, known, load_family
 from rbplib.table import family_tables
-from workflow.html import changed, executed_pages
-from workflow.notebooks import parameter_defaults
+from workflow.page import executed_pages, page_record, parameter_defaults
 
 PLACE = ("book", "reference.json")
 EQUAL, ROUNDING, RESAMPLING, DIFFERS = "equal to the bit", "within rounding", "within resampling", "differs"
@@ -43,7 +42,9 @@ def page_numbers(page):
     outputs = [o for cell in nb.cells for o in cell.get("outputs", ())] * (page.stem not in UNRECORDED)
     parts = [o.metadata["rbp_numbers"] for o in outputs if "rbp_numbers" in o.get("metadata", {})]
     numbers = {k: v for part in [*parts, shown_numbers(outputs)] for k, v in part.items()}
-    given = {name: literal_eval(x) for name, x in parameter_defaults(page).items()} | nb.metadata["rbp"]["parameters"]
+    given = {name: literal_eval(x) for name, x in parameter_defaults(page.stem).items()} | nb.metadata["rbp"][
+        "parameters"
+    ]
     return {"given": given, "numbers": numbers} if numbers else None
 
 
@@ -88,7 +89,9 @@ def machine():
 
 def run_record():
     """What lies here, as the book's own record. Raises InputError: a page was changed by hand, or none was run."""
-    if why := next(filter(None, map(changed, pages := executed_pages())), None):
+    pages = executed_pages()
+    if damaged := [str(page) for page in pages if page_record(page) is None]:
+        why = f"{damaged[0]} is not as its run left it: remove it and run `make book`."
         raise InputError(why)
     found = {"/".join(p.parts[-2:]).removesuffix(".ipynb"): page_numbers(p) for p in pages}
     if not any(found.values()):

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from paper.joint import compared
 from paper.show.plain import corpus_title as corpus_title
 from paper.show.prose import Values, number
+from paper.tokens import compared
 from rbplib.counts import DEFINITIONS
 from rbplib.curve import rbp_curve
 from rbplib.estimators import ESTIMATORS
@@ -176,7 +176,7 @@ def held_out_table(frame):
 
 
 def compare_estimators(curves, ks):
-    """`joint.compared` of the estimators' errors on held-out models, best first, for each number held out: data frame.
+    """`tokens.compared` of the estimators' errors on held-out models, best first, for each number held out: data frame.
 
     The error of a prediction is |predicted / observed loss - 1|; of its models the worst is taken. A group is one curve
     at one k; those that some estimator cannot predict are left out. held out: how many models.

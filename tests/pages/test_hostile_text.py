@@ -17,7 +17,7 @@ from paper.show.tables import corpus_title
 from tests.conftest import ROOT
 from tests.degenerate import MANY, Planted, falling, write_degenerate
 from tests.pagerunner import run_page
-from workflow import notebooks
+from workflow import page as notebooks
 
 HOSTILE = (
     "<img src=x onerror=alert(1)> </script><script>alert(2)</script> $x_1$ `code` [a](javascript:alert(3)) "

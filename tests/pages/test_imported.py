@@ -5,13 +5,13 @@ import os
 import nbformat
 import pytest
 from ranktables import write_family
+from tests.pages.test_workflow import planned
 
 from paper.evidence import shown_ks
 from rbplib.sharing import export_family, import_counts
 from tests.conftest import ROOT
 from tests.pagerunner import run_page, words
-from tests.pages.test_workflow import planned
-from workflow import notebooks
+from workflow import page as notebooks
 
 PER_FAMILY = [p.stem for p in sorted((ROOT / "notebooks").glob("0[1-8]_*.md"))]
 

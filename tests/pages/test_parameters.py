@@ -9,7 +9,7 @@ from paper.show.parameters import check_parameters
 from rbplib.families import InputError
 from tests.conftest import ROOT
 from workflow import book as workflow
-from workflow import notebooks
+from workflow import page as notebooks
 
 REFUSED = [  # (notebook, parameters, what the sentence must say)
     ("01_metric", {"n_bootstrap": "abc"}, "n_bootstrap must be a whole number, not 'abc'"),
@@ -85,7 +85,7 @@ ACCEPTED = [
 
 
 def cell(name):
-    return notebooks.parameters_cell(notebooks.notebook_path(name))
+    return notebooks.parameters_cell(name)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from paper import joint
+from paper import tokens as joint
 from paper.rank_fit import RankDistribution
 from paper.show import claims, reference
 from paper.show.law_tables import BEYOND

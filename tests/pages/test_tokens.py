@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper import grid as grids
+from paper import tokens as grids
 from paper.show import grid_tables
 from tests.pagerunner import run_page, words
 from tests.planted import planted_grid
-from workflow.notebooks import notebook_path, parameter_defaults
+from workflow.page import parameter_defaults
 
 PARAMETERS = {"corpora": ["docs"], "ks": [1, 10], "n_bootstrap": 60, "families": []}
 
@@ -77,6 +77,6 @@ def test_every_form_on_what_was_left_out():
 
 
 def test_the_page_and_the_findings_show_one_grid():
-    defaults = parameter_defaults(notebook_path("19_tokens"))
+    defaults = parameter_defaults("19_tokens")
     shown = [tuple(literal_eval(defaults[name])) for name in ("families", "corpora", "ks")]
     assert shown == [grid_tables.GRID, grid_tables.KINDS, (1, 10, 100)]

@@ -19,7 +19,7 @@ from rbplib.cli import main
 from rbplib.families import InputError
 from rbplib.stored import read_ranks, write_ranks
 from tests.pagerunner import run_page, words
-from workflow.notebooks import write_page
+from workflow.page import write_page
 
 LAW = {
     "alpha": 0.05,

@@ -1,0 +1,653 @@
+"""The law in size and training tokens together: grids of models, joint forms, what they did not
+see, and forecasts.
+
+Points are models: S (non-embedding parameters), D (training tokens) and a loss, -log RBP_k, -log
+accuracy or cross-entropy in nats. A form joins terms, each a coefficient times powers of S, of D,
+of both or of neither (a floor): the paper's Eq. 5 is one term with S alone. Terms T are summed,
+(sum T^(1/g))^g with g = 1, or with g the exponent of D (Kaplan et al. 2020, Eq. 1.5). All by least
+squares of the log of the loss.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import leastsq
+from scipy.special import stdtrit
+
+from paper.steps import step_weights
+from rbplib import forecasting
+from rbplib.curve import Curve, own_repeats, rbp_curve, same_tokens
+from rbplib.families import InputError, load_family
+from rbplib.inputs import check_choice
+from rbplib.law import fit as fit_line
+from rbplib.losses import logarithm
+from rbplib.table import family_tables
+
+NEAR_ZERO = 1e-3  # an exponent below it, or a term below this share of every loss, counts as 0
+STEEPEST = 3.0  # an exponent above it ran away: its term is a step at one end
+APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
+ALIGNED = 0.999  # a correlation of log S and log D from which their parts cannot be told apart
+STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
+SHARES = (0.1, 0.5, 0.9)  # of the last term there
+SEARCHES = 4  # from the best of these
+DRAWS = 100  # resamples of a forecast at most: each is a fit of every form
+BOTH = "beyond in both at once"  # size and tokens
+WARNING = "; WARNING: beyond both at once, "
+WARNING += "where these intervals hold less often than they say (page 19 counts)"
+
+
+# --- joint forms
+
+
+@dataclass(frozen=True)
+class Form:
+    """A sum of terms. A term is a string of its parameters: a coefficient, then the exponents a (of
+    S), b (of D).
+    """
+
+    title: str  # in words
+    terms: tuple[str, ...]
+    joined: str = ""  # the parameter that is g; none: 1
+
+    @property
+    def parameters(self):
+        return tuple("".join(self.terms))
+
+    @property
+    def exponents(self):
+        """Which parameters are exponents, bool (P,)."""
+        return np.isin(self.parameters, ["a", "b"])
+
+    def design(self, S, D, centre):
+        """What multiplies each parameter in the log of its term, (..., P); log S and log D count
+        from a centre.
+        """
+        s, d = np.broadcast_arrays(centre[0] - np.log(S), centre[1] - np.log(D))
+        columns = {"a": s, "b": d}
+        return np.stack([columns.get(name, np.ones(s.shape)) for name in self.parameters], axis=-1)
+
+    def log_terms(self, values, design):
+        """log of each term, (..., T), from parameters (P,): logs of coefficients, exponents as they
+        are.
+        """
+        member = np.repeat(np.eye(len(self.terms)), [len(term) for term in self.terms], axis=0)
+        return (design * values) @ member
+
+    def log_loss(self, values, design):
+        g = values[self.parameters.index(self.joined)] if self.joined else 1.0
+        return g * np.logaddexp.reduce(self.log_terms(values, design) / g, axis=-1)
+
+
+FORMS = {
+    "size": Form("size alone", ("Aa",)),  # A S^-a
+    "size_floor": Form("size with a floor", ("Aa", "E")),  # E + A S^-a
+    "product": Form("the product", ("Aab",)),  # A S^-a D^-b
+    "additive": Form("the sum", ("Aa", "Bb")),  # A S^-a + B D^-b
+    "kaplan": Form("Kaplan's form", ("Aa", "Bb"), "b"),  # ((A S^-a)^(1/b) + (B D^-b)^(1/b))^b
+    "additive_floor": Form("the sum with a floor", ("Aa", "Bb", "E")),  # E + A S^-a + B D^-b
+}
+AHEAD = ("product", "additive", "kaplan", "additive_floor")  # an even mixture of these forecasts
+
+
+@dataclass(frozen=True)
+class JointLaw:
+    """A fitted form. S, D, loss: float64 (n,). values: float64 (P,), exponents, and log
+    coefficients at mean logs.
+    """
+
+    form: Form
+    S: np.ndarray
+    D: np.ndarray
+    loss: np.ndarray
+    values: np.ndarray
+
+    @property
+    def centre(self):
+        return np.log(self.S).mean(), np.log(self.D).mean()
+
+    @cached_property
+    def parameters(self):
+        """{name: value} as they stand in the form."""
+        values = dict(zip(self.form.parameters, map(float, self.values), strict=True))
+        origin = np.clip(self.log_terms(1.0, 1.0), -700, 700)
+        for term, level in zip(self.form.terms, origin, strict=True):
+            values[term[0]] = float(np.exp(level))  # a term at S = D = 1 is its coefficient
+        return values
+
+    def log_terms(self, S, D):
+        """log of each term at sizes and tokens: float64, their common shape and (T,)."""
+        return self.form.log_terms(self.values, self.form.design(S, D, self.centre))
+
+    def predict(self, S, D):
+        """Loss at sizes and tokens, float64 of their common shape."""
+        return np.exp(self.form.log_loss(self.values, self.form.design(S, D, self.centre)))
+
+    @cached_property
+    def residuals(self):
+        """log of the loss less that of the fit, float64 (n,)."""
+        return np.log(self.loss) - np.log(self.predict(self.S, self.D))
+
+    @property
+    def residual_sd(self):
+        """Of the log of the loss, on n less P degrees of freedom."""
+        return float(np.sqrt(self.residuals @ self.residuals / (len(self.loss) - len(self.values))))
+
+    @property
+    def r2(self):
+        """In log of the loss; NaN where all losses are equal."""
+        spread = np.log(self.loss).var() if np.ptp(self.loss) > 0 else np.nan
+        return float(1 - np.mean(self.residuals**2) / spread)
+
+    @property
+    def notes(self):
+        """What of the fit lies at an end of what it can be, as "E is 0" (no floor): list of
+        phrases.
+        """
+        shares = np.exp(self.log_terms(self.S, self.D) - np.log(self.loss)[:, None])
+        notes = []
+        for term, largest in zip(self.form.terms, shares.max(axis=0), strict=True):
+            if largest < NEAR_ZERO:
+                notes.append(f"{term[0]} is 0")
+        for side, name in (("S", "a"), ("D", "b")):
+            exponent = self.parameters.get(name, 1.0)
+            if exponent <= -NEAR_ZERO:
+                notes.append(f"the exponent of {side} is negative")
+            elif exponent <= NEAR_ZERO:
+                notes.append(f"the exponent of {side} is 0")
+            elif exponent > STEEPEST:
+                notes.append(f"the exponent of {side} ran away")
+        return notes
+
+    def refitted(self, losses):
+        """Fits to other losses (R, n), started here: list of JointLaw, None for a row with a loss
+        that is bad.
+        """
+        good = (np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)
+        laws = [None] * len(losses)
+        for i in np.flatnonzero(good):
+            laws[i] = _search(self.form, self.S, self.D, losses[i], self)
+        return laws
+
+    def resampled(self, losses):
+        """Parameters (R, P) of fits to other losses (R, n), started here; NaN for a row with a loss
+        that is bad.
+        """
+        rows = np.full((len(losses), len(self.values)), np.nan)
+        for row, law in zip(rows, self.refitted(losses), strict=True):
+            if law is not None:
+                row[:] = list(law.parameters.values())
+        return rows
+
+    def widening(self, S, D, h=1e-5):
+        """Sd of a new model at sizes and tokens (H,) about the law, in that of the fitted models
+        about it.
+        """
+        slopes, ahead = [], []
+        for step in h * np.eye(len(self.values)):
+            up, down = (
+                replace(self, values=self.values + step),
+                replace(self, values=self.values - step),
+            )
+            for rows, place in ((slopes, (self.S, self.D)), (ahead, (S, D))):
+                rows.append(np.log(up.predict(*place) / down.predict(*place)) / (2 * h))
+        covariance = np.linalg.pinv(np.array(slopes) @ np.transpose(slopes), rcond=1e-8)
+        return np.sqrt(1 + np.einsum("ph,pq,qh->h", ahead, covariance, ahead))
+
+
+def fit(S, D, loss, form="additive"):
+    """Least squares of log loss on a form: `numpy.linalg.lstsq` for one term, else MINPACK from
+    several starts.
+
+    S, D, loss: float64 (n,), positive. form: one of FORMS.
+    InputError: the points cannot carry the form, see `reason`. Cost: about 20 ms.
+    """
+    S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
+    if why := reason(S, D, loss, form):
+        title = FORMS[form].title
+        raise InputError(f"Of the forms of a joint law, {title} cannot be fitted: {why}.")
+    return _search(FORMS[form], S, D, loss)
+
+
+def _search(form, S, D, loss, start=None):
+    """The JointLaw of least squares; from a law of the same form alone where there is one, in a
+    millisecond.
+    """
+    y, exponents = np.log(loss), form.exponents
+    design = form.design(S, D, (np.log(S).mean(), np.log(D).mean()))
+    if len(form.terms) == 1:
+        return JointLaw(form, S, D, loss, np.linalg.lstsq(design, y, rcond=None)[0])
+
+    # exponents are searched by their logs, so none of the terms rises
+    def values(theta):
+        return np.where(exponents, np.exp(np.clip(theta, -40, 5)), theta)
+
+    def miss(theta):
+        return form.log_loss(values(theta), design) - y
+
+    def squares(theta):
+        return np.sum(miss(theta) ** 2)
+
+    # a start is lifted where it is at 0: a search in logs does not come back from there by itself
+    if start is None:
+        starts = sorted(_starts(form, y), key=squares)[:SEARCHES]
+    else:
+        levels = np.maximum(start.values, y.min() + np.log(0.01))
+        starts = [np.where(exponents, np.log(np.maximum(start.values, 0.01)), levels)]
+    options = {"full_output": True, "ftol": 1e-12, "xtol": 1e-10, "maxfev": 8000}
+    ends = [leastsq(miss, theta, **options)[0] for theta in starts]
+    return JointLaw(form, S, D, loss, values(min(ends, key=squares)))
+
+
+def _starts(form, y):
+    """Where a search may start: every set of exponents, and the last term at several shares of a
+    middling loss.
+    """
+    exponents, others = form.exponents, len(form.terms) - 1
+    for *powers, share in product(*[np.log(STARTS)] * exponents.sum(), SHARES):
+        theta = np.empty(len(exponents))
+        theta[exponents] = powers
+        theta[~exponents] = y.mean() + np.log([(1 - share) / others] * others + [share])
+        yield theta
+
+
+def reason(S, D, loss, form):
+    """Why these points, float64 (n,) each, cannot carry a form, in words; "" where they can."""
+    kind = FORMS[check_choice(form, FORMS, "the form")]
+    P = len(kind.parameters)
+    for name, values in (("size", S), ("number of tokens", D), ("loss", loss)):
+        if len(values) != len(S) or not (np.isfinite(values) & (values > 0)).all():
+            return f"not every point has a {name} that is a positive number"
+    if len(S) <= P:
+        return f"it has {P} parameters and needs more points than that, not {len(S)}"
+    least = 2 if len(kind.terms) == 1 else 3
+    for exponent, name, values in (("a", "sizes", S), ("b", "numbers of tokens", D)):
+        if exponent in kind.parameters and different(values) < least:
+            return f"it needs at least {least} different {name}, not {different(values)}"
+    if "b" in kind.parameters and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
+        return "size and tokens grow together here, so that their parts cannot be told apart"
+    return ""
+
+
+def different(values):
+    """How many sizes or numbers of tokens lie apart."""
+    return 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))
+
+
+def at_tokens(S, D, loss, tokens, apart=2.5):
+    """(S, loss) of each size after so many tokens, float64 each: between its own two nearest
+    budgets, linear in logs.
+
+    Left out is a size without both, or with a larger factor than `apart` between them.
+    """
+    S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
+    sizes, losses = [], []
+    for size in np.unique(S):
+        own = np.flatnonzero(S == size)
+        own = own[np.argsort(D[own])]
+        below, above = D[own][D[own] <= tokens], D[own][D[own] >= tokens]
+        if len(below) and len(above) and above[0] < apart * below[-1]:
+            sizes.append(size)
+            losses.append(np.exp(np.interp(np.log(tokens), np.log(D[own]), np.log(loss[own]))))
+    return np.array(sizes), np.array(losses)
+
+
+def best_sizes(law, compute):
+    """(S, D) of least predicted loss at compute C = 6 S D (n,) of a joint law: float64 (n, 2)."""
+    C = np.asarray(compute, float)[:, None]
+    S = np.sqrt(C / 6) * np.logspace(-3, 3, 2401)
+    best = law.predict(S, C / 6 / S).argmin(axis=1)
+    S = S[np.arange(len(S)), best]
+    return np.column_stack([S, C[:, 0] / 6 / S])
+
+
+# --- forms compared on what they did not see
+
+
+def groupings(size, budget):
+    """{kind: list of bool (n,)} that can be left out; size, budget: values or labels (n,) by which
+    to group.
+    """
+    size, budget = np.asarray(size), np.asarray(budget)
+    large, long = size == size.max(), budget == budget.max()
+    return {
+        "each size": [size == value for value in np.unique(size)],
+        "each budget": [budget == value for value in np.unique(budget)],
+        "the largest size": [large],
+        "the largest budget": [long],
+        "the largest of either": [large | long],
+    }
+
+
+def held_out(S, D, loss, left, forms=tuple(FORMS)):
+    """Root mean square errors in log loss of points not fitted: data frame, a row per group, a
+    column per form.
+
+    left: list of bool (n,), True where left out, see `groupings`. NaN where the rest cannot carry a
+    form.
+    """
+    S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
+    errors = pd.DataFrame(np.nan, index=range(len(left)), columns=list(forms))
+    for row, out in enumerate(left):
+        rest = S[~out], D[~out], loss[~out]
+        for form in forms:
+            if not reason(*rest, form):
+                missed = np.log(loss[out] / fit(*rest, form).predict(S[out], D[out]))
+                errors.loc[row, form] = np.sqrt(np.mean(missed**2))
+    return errors
+
+
+def compared(errors):
+    """Forms by `held_out` errors, best first, over the groups that all could predict, but for forms
+    that none could.
+
+    Errors that are equal to six decimals are a tie, of which the form named first (the simpler one)
+    is the best.
+    Data frame: form, groups, rmse (root of the mean square over groups), spread (sd of the groups'
+    own), behind (mean over groups of its error less the best form's), low, high (95% interval of
+    that, Student's t over paired groups, a guide as they share most of the fit; NaN below three),
+    verdict (best; behind: low above 0; tie; cannot be told).
+    """
+    each = errors.dropna(axis=1, how="all").dropna(axis=0)
+    rmse = np.sqrt((each**2).mean())
+    n, rmse = len(each), rmse.iloc[np.argsort(rmse.round(6), kind="stable")]
+    behind = each[rmse.index].sub(each[rmse.index[0]], axis=0) if len(rmse) else each
+    half = behind.std() * (stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan)
+    columns = {"groups": n, "rmse": rmse, "spread": each.std(), "behind": behind.mean()}
+    frame = pd.DataFrame(columns, rmse.index)
+    frame["low"], frame["high"] = frame["behind"] - half, frame["behind"] + half
+    verdicts = np.select([frame["low"] > 0, frame["low"] <= 0], ["behind", "tie"], "cannot be told")
+    verdicts[:1] = "best"
+    return frame.assign(verdict=verdicts).rename_axis("form").reset_index()
+
+
+# --- grids of measured families
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Losses of models of several sizes and budgets on the same scored tokens.
+
+    curve: Curve of all (M,) models, budget by budget, smallest first; it may hold a size many
+    times.
+    D: float64 (M,), tokens of text that each model saw in training.
+    """
+
+    curve: Curve
+    D: np.ndarray
+
+    @property
+    def budgets(self):
+        """Different numbers of tokens, float64, ascending."""
+        return np.unique(self.D)
+
+    @property
+    def whole(self):
+        """The part of the sizes that every budget holds, so that budgets are compared on the same
+        ones: Grid.
+        """
+        sizes, times = np.unique(self.curve.S, return_counts=True)
+        where = np.flatnonzero(np.isin(self.curve.S, sizes[times >= len(self.budgets)]))
+        return Grid(self.curve.keep(where), self.D[where])
+
+    def loss(self, k=None):
+        """-log RBP_k of all models as a Loss; of k = None the cross-entropy."""
+        return self.curve.cross_entropy_loss() if k is None else self.curve.loss(k)
+
+    def along_size(self, k=None, **options):
+        """{tokens: Law in S} of every budget with three models or more. options: n_bootstrap, seed,
+        as of `fit`.
+        """
+        loss, laws = self.loss(k), {}
+        for d in self.budgets:
+            where = np.flatnonzero(self.D == d)
+            if len(where) > 2:
+                laws[d] = fit_line(loss.keep(where), **options)
+        return laws
+
+    def along_tokens(self, k=None, **options):
+        """{size: Law in D} of every size with three budgets or more; the law's S is the number of
+        tokens.
+        """
+        loss, laws = self.loss(k), {}
+        for size in np.unique(self.curve.S):
+            where = np.flatnonzero(self.curve.S == size)
+            where = where[np.argsort(self.D[where])]
+            if len(where) > 2:
+                budgets = replace(loss.keep(where), S=self.D[where], repeats=None)
+                laws[size] = fit_line(budgets, **options)
+        return laws
+
+
+def grid(families, corpus, ks, protocol="paper", results=None, partial=False):
+    """The Grid of families whose files say how many `tokens` each model saw.
+
+    Args: families: names or YAML paths; one of them may name `repeats`, which tell of all how
+        trainings differ. corpus: name or path. ks: ranks to count. results, partial: as in
+        `family_tables`.
+    Raises: InputError: a family does not say its tokens, has no table, or was measured on other
+        tokens of text.
+    """
+    if not families:
+        raise InputError("no family was given: name some that saw different amounts of text.")
+    curves, names, tokens, every = [], [], [], []
+    for family in map(load_family, families):
+        seen = {model.name: model.tokens for model in family.models}
+        silent = [name for name, n in seen.items() if n is None]
+        if silent:
+            message = f"{family.name} does not say how much text {silent[0]} saw"
+            raise InputError(f"{message}: add 'tokens:' to its file.")
+        tables, missing = family_tables(family, corpus, protocol, results, partial)
+        every += tables
+        same_tokens(every)
+        curve = rbp_curve(tables, ks, missing=missing)
+        curves.append(own_repeats(curve, family, corpus, protocol, results))
+        names += [f"{curve.family} {model}" for model in curve.models]
+        tokens += [float(seen[model]) for model in curve.models]
+
+    # one curve of all models, budget by budget
+    order = np.argsort(tokens, kind="stable")
+    whole = replace(
+        curves[0],
+        models=tuple(names[i] for i in order),
+        S=np.concatenate([curve.S for curve in curves])[order],
+        nll=np.concatenate([curve.nll for curve in curves], axis=1)[:, order],
+        hits=np.concatenate([curve.hits for curve in curves], axis=1)[:, order],
+        repeats=next((curve.repeats for curve in curves if curve.repeats is not None), None),
+    )
+    return Grid(whole, np.array(tokens)[order])
+
+
+def noisy_losses(loss, n_bootstrap=1000, seed=42):
+    """Losses (B, M) of all models on resampled sources, each model with the scatter of its training
+    added.
+
+    The scatter is that between seeds, where the loss has repeats; what the choice of text makes of
+    it is taken off. None with too few sources to draw from.
+    """
+    resampled, (sd, df) = loss.resampled(n_bootstrap, seed), loss.training_noise()
+    if resampled is None or not df:
+        return None if resampled is None else resampled.loss
+    rng = np.random.default_rng(seed)
+    scale = sd * np.sqrt(df / rng.chisquare(df, len(resampled.loss)))
+    return resampled.loss * np.exp(scale[:, None] * rng.normal(size=resampled.loss.shape))
+
+
+def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
+    """The exponent of the last step in size over the mean of those before it, budget by budget; 1:
+    nothing bends.
+
+    Under an additive law a step's exponent is a times the share of its size's term in the loss, so
+    the ratio rises to 1 with the tokens. Their difference, by contrast, is 0 both where text is all
+    that matters and where none is.
+
+    Returns: tokens float64 (B,), ratio float64 (B,), draws float64 (R, B) over sources and
+        trainings; all budgets are resampled together. Only sizes that all budgets hold are used;
+        NaN with fewer than three.
+    """
+    loss, S, budgets = grid.loss(k), grid.curve.S, grid.budgets
+    shared = np.unique(grid.whole.curve.S)
+    if len(shared) < 3:
+        return budgets, np.full(len(budgets), np.nan), np.full((1, len(budgets)), np.nan)
+
+    # weights whose sums with y are the exponents of the steps
+    last, before = np.zeros((2, len(budgets), len(S)))
+    for i, d in enumerate(budgets):
+        where = np.flatnonzero((grid.D == d) & np.isin(S, shared))
+        steps = step_weights(S[where])
+        last[i, where], before[i, where] = steps[-1], steps[:-1].mean(axis=0)
+
+    # the same of every resample
+    noisy = noisy_losses(loss, n_bootstrap, seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (last @ loss.y) / (before @ loss.y)
+        if noisy is None:
+            return budgets, ratio, np.full((1, len(budgets)), np.nan)
+        y = logarithm(noisy)
+        return budgets, ratio, (y @ last.T) / (y @ before.T)
+
+
+# --- forecasts
+
+
+@dataclass(frozen=True)
+class JointForecast(forecasting.Forecast):
+    """Of y, the log of a loss, at H pairs of size and tokens; laws: {name of AHEAD: JointLaw}."""
+
+    D: np.ndarray  # float64 (H,), training tokens
+
+    @property
+    def by_form(self):
+        return {name: law.predict(self.S, self.D) for name, law in self.laws.items()}
+
+    def place(self, i):
+        """Where the pair of that index lies among those fitted, in words, with a warning where it
+        is far.
+        """
+        text = next(iter(self.laws.values())).D
+        along = forecasting.place(self.D[i], text, "amounts of text", "the most text")
+        message = f"{super().place(i)}; {along}"
+        if self.horizon[i] > 0 and self.D[i] > text.max():
+            message += WARNING
+        return message
+
+
+def joint_forecast(points, S, D, draws=None, least=0.0, level=0.95):
+    """Forecast a loss at sizes and tokens that were not measured.
+
+    As of one ladder, an even mixture of forms, Student's t about each. Models of one size, or of
+    one amount of text, miss a form together, so its scatter counts as known from no more points
+    than there are sizes or amounts, whichever are fewer, less the exponents.
+
+    Args: points: (S, D, loss), float64 (n,) each, positive; trainings of one size on one text count
+        as one. S, D: where to, float64 (H,), or a number for all. draws: losses (R, n) on resampled
+        text, for an interval that holds on other text of the same kind. least: sd of log loss over
+        trainings of one size, where that is known.
+    Returns:
+        JointForecast.
+    Raises:
+        InputError: no form can be fitted to the points.
+    Cost: about 0.1 s; a second for 100 draws.
+    """
+    S, D = (np.array(side, float) for side in np.broadcast_arrays(np.atleast_1d(S), D))
+
+    # trainings of one size on one text are one point: means of logs
+    which, places = pd.MultiIndex.from_arrays(points[:2]).factorize()
+    if len(places) < len(which):
+        means = (np.eye(len(places)) / np.bincount(which))[which]
+        points = (*np.array(list(places)).T, np.exp(np.log(points[2]) @ means))
+        draws = None if draws is None else np.exp(np.log(draws) @ means)
+
+    laws = {name: fit(*points, name) for name in AHEAD if not reason(*points, name)}
+    if not laws:
+        raise InputError(f"there is no forecast in size and tokens: {reason(*points, 'product')}.")
+
+    # about each form: its scatter, and on other text what resampled text makes of it
+    groups = min(different(points[0]), different(points[1]))
+    y, sd, df = [], [], []
+    for law in laws.values():
+        again = [] if draws is None else law.refitted(draws[:DRAWS])
+        ahead = [np.log(other.predict(S, D)) for other in again if other]
+        sources = np.std(ahead, axis=0) if ahead else 0.0
+        y.append(np.log(law.predict(S, D)))
+        sd.append(np.hypot(max(law.residual_sd, least) * law.widening(S, D), sources))
+        df.append([max(1.0, groups - law.form.exponents.sum())])
+    shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
+    forms = np.array(y), np.array(sd), np.array(df)
+    low, middle, high = forecasting.mixture_quantiles(*forms, shares)
+    return JointForecast(laws, S, middle, np.stack([low, high]), D)
+
+
+def joint_losses(family, beside, corpus, k, tokens, protocol="paper", results=None, partial=False):
+    """What `command.forecasts` takes: ({name: Loss or why there is none}, how to forecast one at
+    sizes).
+
+    Arguments as of `rbp predict` and `grid`. Raises InputError: as there, or tokens or other
+    families are missing.
+    """
+    if not (tokens and beside):
+        message = "a law in tokens needs families that saw other amounts"
+        raise InputError(f"--tokens and --beside go together: {message}.")
+    models = grid([family, *beside], corpus, [k], protocol, results, partial)
+    title = f"{models.curve.family} with {', '.join(beside)}"
+    models = replace(models, curve=replace(models.curve, family=title))
+
+    def ahead(loss, sizes, n_bootstrap=0, seed=42):
+        if isinstance(loss, str):
+            return loss
+        resampled, (sd, df) = loss.resampled(min(n_bootstrap, DRAWS), seed), loss.training_noise()
+        draws = None if resampled is None else resampled.loss
+        try:
+            points = loss.S, models.D, loss.values
+            return joint_forecast(points, sizes, tokens, draws, sd if df else 0.0)
+        except InputError as error:
+            return str(error)
+
+    runs = "runs were not counted for a law in tokens: leave --tokens out"
+    return {"rbp": models.loss(k), "cross_entropy": models.loss(), "run": runs}, ahead
+
+
+def held_out_joint(points, left, about=None):
+    """Forecasts of points left out from the rest, as `forecast.held_out_forecasts` has them,
+    without a line.
+
+    points: (S, D, loss), float64 (n,) each. about: {column: value} of every row.
+    left: {what was left out: (left out, those of them to forecast), bool (n,) each}, see
+    `grid_ends`.
+    Data frame, a row per point: left, S, D, forecast, low, high, measured, error, inside.
+    """
+    parts = [pd.DataFrame()]
+    for kind, (out, wanted) in left.items():
+        if not wanted.any():
+            continue
+        rest = [side[~out] for side in points]
+        try:
+            ahead = joint_forecast(rest, points[0][wanted], points[1][wanted])
+        except InputError:
+            continue
+        columns = {
+            **(about or {}),
+            "left": kind,
+            "S": ahead.S,
+            "D": ahead.D,
+            **ahead.beside(points[2][wanted]),
+        }
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def grid_ends(S, D):
+    """What to leave out at the ends of a grid, as `held_out_joint` takes it.
+
+    The largest size, the largest two, those on the most text; and of all these left out at once,
+    those beyond in both.
+    """
+    largest, large, long = S == S.max(), S >= np.unique(S)[-2:][0], D == np.max(D)
+    return {
+        "the largest size": (largest, largest),
+        "the largest two sizes": (large, large),
+        "the most text": (long, long),
+        BOTH: (large | long, large & long),
+    }

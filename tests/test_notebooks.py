@@ -1,0 +1,107 @@
+"""The form of notebooks and of the book's contents; pages made fit for the book."""
+
+import ast
+import re
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from workflow import page
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def code_of(path):
+    return [c for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
+
+
+def test_every_notebook_has_its_pair():
+    assert NOTEBOOKS
+    assert {p.stem for p in (ROOT / "notebooks").glob("*.md")} == {p.stem for p in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+class TestSource:
+    def test_both_halves_say_the_same(self, path):
+        halves = [jupytext.read(p) for p in (path, path.with_suffix(".md"))]
+        cells = [
+            [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells] for notebook in halves
+        ]
+        assert cells[0] == cells[1], f"run `jupytext --sync notebooks/{path.stem}.md`"
+        assert halves[0].metadata["kernelspec"]["name"] == "python3"
+
+    def test_no_output_is_committed(self, path):
+        for cell in code_of(path):
+            assert not cell.outputs and cell.execution_count is None
+
+    def test_parameters_are_typed_and_commented(self, path):
+        cells = [c for c in code_of(path) if "parameters" in c.metadata.get("tags", [])]
+        assert len(cells) == 1
+        for line in cells[0].source.splitlines():
+            assert re.match(r"(#|$|seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # )", line), line
+        if path.stem in page.notebook_names()[0]:
+            assert {"family", "corpora", "seed"} <= set(page.parameter_defaults(path.stem))
+
+    def test_cells_call_and_modules_compute(self, path):
+        for cell in code_of(path):
+            tree = ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef):
+                    assert node.end_lineno - node.lineno < 5, f"{node.name} belongs in paper/"
+
+    def test_every_figure_goes_through_show(self, path):
+        source = "\n".join(c.source for c in code_of(path))
+        assert not re.search(r"plt\.show|matplotlib inline|rcParams", source)
+
+
+def test_tidying_drops_times_and_stderr_and_hides_parameters():
+    parameters = new_code_cell("n = 1", metadata={"tags": ["injected-parameters"], "papermill": {"x": 1}})
+    outputs = [new_output("stream", name="stderr", text="noise"), new_output("stream", text="seen")]
+    code = new_code_cell("1", outputs=outputs, metadata={"execution": {"t": "1"}})
+    notebook = new_notebook(cells=[new_markdown_cell("# A page"), parameters, code])
+    notebook.metadata["papermill"] = {"start": "now"}
+    page.tidy(notebook, "other")
+    assert notebook.cells[0].source == "# A page (other)"
+    assert notebook.cells[1].metadata == {"tags": ["injected-parameters", "remove-cell"]}
+    assert notebook.cells[2].metadata == {"tags": ["hide-input"]}
+    assert [o.text for o in notebook.cells[2].outputs] == ["seen"] and not notebook.metadata
+
+
+@pytest.mark.parametrize(
+    ("family", "title"), [("other", "# A page (other)"), (page.DEFAULT_FAMILY, "# A page"), (None, "# A page")]
+)
+def test_a_title_names_another_family_than_the_default_once(family, title):
+    notebook = new_notebook(cells=[new_markdown_cell("# A page")])
+    for _ in range(2):
+        page.tidy(notebook, family)
+    assert notebook.cells[0].source == title
+
+
+def contents():
+    """{part: the files and globs of its chapters} of the book's contents."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    return toc, {part["caption"]: [c.get("file") or c["glob"] for c in part["chapters"]] for part in toc["parts"]}
+
+
+def test_the_contents_hold_each_topic_once_and_no_other_family():
+    from sphinx.util.matching import patfilter
+
+    per_family, once = page.notebook_names()
+    families = [page.DEFAULT_FAMILY, "other", "more"]
+    pages = [f"book/_executed/{family}/{name}" for family in families for name in per_family]
+    pages += [f"book/_executed/all/{name}" for name in (*once, "families")]
+    shown = [p for patterns in contents()[1].values() for pattern in patterns for p in patfilter(pages, pattern)]
+    story = {f"book/_executed/{page.DEFAULT_FAMILY}/{name}" for name in per_family}
+    assert sorted(shown) == sorted(story | {f"book/_executed/all/{name}" for name in once})
+
+
+def test_every_hand_written_page_is_in_the_contents_once():
+    toc, parts = contents()
+    listed = [toc["root"], *(entry for entries in parts.values() for entry in entries if "*" not in entry)]
+    written = [p.relative_to(ROOT).with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")]
+    assert sorted(e for e in listed if "_executed" not in e) == sorted(p for p in written if not p.startswith("book/_"))

@@ -1,0 +1,260 @@
+"""The workflow on a small root: what runs, what runs again after an edit, what it refuses."""
+
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from notebookfiles import write_notebook
+from smallmodels import save_model, tokenizer
+
+from rbplib.families import InputError
+from workflow import book, page
+
+ROOT = Path(__file__).resolve().parents[1]
+PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
+TOGETHER = "families: list = []  # names\ncorpora: list = []"
+SETTINGS = {"families": ["demo", "other"], "corpora": ["notes"]}
+MEASURE = """
+from rbplib.table import measured
+tables = measured(family, corpora)
+print({name: [len(t) for t in ts] for name, ts in tables.items()})
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A root with two families, one text and three notebooks, measured, run and built once."""
+    place = tmp_path_factory.mktemp("flow")
+    for folder in ("families", "notebooks", "book"):
+        (place / folder).mkdir()
+    for folder in ("rbplib", "paper", "corpora"):
+        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.yml"))
+
+    # three tiny models, two families of them, one text
+    words = tokenizer()
+    for number in range(3):
+        save_model(place / f"models/m{number}", seed=number, words=words)
+    for family, numbers in {"demo": (0, 1), "other": (2,)}.items():
+        models = [{"id": f"models/m{n}", "nonembedding_params": 1000 * 4**n} for n in numbers]
+        entry = {"title": f"The {family} family", "context": 32, "dtype": "float32", "models": models}
+        (place / f"families/{family}.yml").write_text(yaml.safe_dump(entry))
+    lines = [json.dumps({"text": f"document number {i} of the notes"}) for i in range(6)]
+    (place / "notes.jsonl").write_text("\n".join(lines) + "\n")
+    (place / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
+
+    # a page of tables, one that uses a module of paper/, one of all families
+    write_notebook(place / "notebooks/01_first.ipynb", MEASURE, parameters=PER_FAMILY)
+    write_notebook(place / "notebooks/02_steps.ipynb", "import paper.steps", parameters=PER_FAMILY)
+    write_notebook(place / "notebooks/09_all.ipynb", "print(families)", parameters=TOGETHER)
+    config = {
+        "title": "Small",
+        "execute": {"execute_notebooks": "off"},
+        "only_build_toc_files": False,
+        "exclude_patterns": ["notebooks", "paper", "rbplib", "_build", "results", "logs", "**/all/09_all.ipynb"],
+        "sphinx": {"config": {"suppress_warnings": ["etoc.toctree"]}},
+    }
+    (place / "_config.yml").write_text(yaml.safe_dump(config))
+    (place / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
+    (place / "book/intro.md").write_text("# Small\n")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(place))
+        patch.setenv("RBP_RESULTS", str(place / "results"))
+        patch.setenv("PYTHONPATH", str(ROOT))
+        book.make_book(SETTINGS["families"], show=False, corpora=SETTINGS["corpora"])
+        yield place
+
+
+def planned(place, **settings):
+    """Names of the steps that a dry run would do: "measure demo", "demo/01_first", "html"."""
+    from snakemake import cli
+
+    steps, errors = set(), []
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            if getattr(record, "event", None) == "job_info" and record.rule_name != "all":
+                output = Path(next(iter(record.output)))
+                name = f"{output.parent.name}/{output.stem}"
+                measured = record.rule_name.startswith("measure")
+                steps.add(f"measure {output.parts[-3]}" if measured else name)
+            elif record.levelno >= logging.ERROR:
+                errors.append(record.getMessage())
+
+    logger, here = logging.getLogger("snakemake"), os.getcwd()
+    logger.handlers = [Listener()]
+    page.content.cache_clear()
+    page.files_behind.cache_clear()
+    values = [f"{key}={json.dumps(value)}" for key, value in (SETTINGS | settings).items()]
+    arguments = ["--snakefile", ROOT / "workflow/Snakefile", "--directory", place, "--cores", 1]
+    arguments += ["--profile", ROOT / "workflow/profiles/default", "-n", "--quiet", "all", "--config", *values]
+    try:
+        cli.main(list(map(str, arguments)))
+    except SystemExit as end:
+        if end.code:
+            raise InputError("\n".join(errors)) from None
+    finally:
+        logger.handlers = []
+        os.chdir(here)
+    return steps
+
+
+PAGES = {"demo/01_first", "demo/02_steps", "other/01_first", "other/02_steps", "all/09_all"}
+DEMO = {"demo/01_first", "demo/02_steps", "all/09_all"}
+FRONT = {"html/index"}
+
+
+def append(path, text):
+    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def comment_in_notebook(place):
+    notebook = nbformat.read(place / "notebooks/02_steps.ipynb", 4)
+    notebook.cells[-1].source += "\n# a comment"
+    nbformat.write(notebook, place / "notebooks/02_steps.ipynb")
+
+
+def family_title(place):
+    path = place / "families/demo.yml"
+    path.write_text(path.read_text().replace("The demo family", "Another"))
+
+
+def edited_page(place):
+    path = place / "book/_executed/demo/01_first.ipynb"
+    path.write_text(path.read_text().replace("# A page", "# Another page"))
+
+
+def new_time(place):
+    for path in (*place.glob("notebooks/*"), *place.glob("rbplib/*.py"), *place.glob("results/ranks/*/*/*")):
+        os.utime(path)
+
+
+EDITS = {  # what is edited: (how, the steps that run again)
+    "nothing": (lambda place: None, set()),
+    "a touched file": (new_time, set()),
+    "a comment in a notebook": (comment_in_notebook, {"demo/02_steps", "other/02_steps"} | FRONT),
+    "a module of one page": (
+        lambda place: append(place / "paper/steps.py", "# a remark\n"),
+        {"demo/02_steps", "other/02_steps"} | FRONT,
+    ),
+    "a module of all": (lambda place: append(place / "rbplib/law.py", "# a remark\n"), PAGES | FRONT),
+    "a family's YAML": (family_title, DEMO | FRONT),
+    "a table": (
+        lambda place: next(place.glob("results/ranks/other/m2/*")).unlink(),
+        {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
+    ),
+    "a page": (edited_page, {"demo/01_first"} | FRONT),
+}
+REPLACED = {  # what is edited: (how, the steps that measure again where that is asked for)
+    "a corpus": (
+        lambda place: append(place / "corpora/notes.yml", "documents: 4\n"),
+        {"measure demo", "measure other"} | PAGES | FRONT,
+    ),
+    "a weight": (
+        lambda place: save_model(place / "models/m2", seed=9, words=tokenizer()),
+        {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
+    ),
+}
+
+
+def moved(built, tmp_path, monkeypatch):
+    """A copy of the root as a fresh clone with copied results has it: new times, no records of Snakemake."""
+    ignore = shutil.ignore_patterns(".snakemake", "triggers")
+    place = shutil.copytree(built, tmp_path / "clone", ignore=ignore, copy_function=shutil.copyfile)
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    monkeypatch.setenv("RBP_RESULTS", str(place / "results"))
+    return place
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_runs_again_after_an_edit(built, tmp_path, monkeypatch, edit):
+    place = moved(built, tmp_path, monkeypatch)
+    change, steps = EDITS[edit]
+    change(place)
+    assert planned(place) == steps
+
+
+@pytest.mark.skip(reason="tables carry a key in their names until the next move")
+@pytest.mark.parametrize("edit", REPLACED)
+def test_a_table_of_another_record_is_measured_again_only_where_asked(built, tmp_path, monkeypatch, edit):
+    place = moved(built, tmp_path, monkeypatch)
+    change, steps = REPLACED[edit]
+    change(place)
+    with pytest.raises(InputError, match="replace"):
+        planned(place)
+    assert planned(place, replace=True) == steps
+
+
+def test_an_edited_or_removed_page_of_html_is_built_again(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    append(place / "_build/html/index.html", "<p>more</p>")
+    assert planned(place) == FRONT
+
+
+def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
+    moved(built, tmp_path, monkeypatch)
+    before = page.page_path("01_first", "demo").read_bytes()
+    page.page_path("01_first", "demo").unlink()
+    given = page.Given.read(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")
+    page.run_notebook("01_first", "demo", parameters=given.parameters, given=given)
+    assert page.page_path("01_first", "demo").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [({"n_bootstrp": 9}, "n_bootstrp"), ({"families": ["dmo"]}, "dmo"), ({"corpora": ["nots"]}, "nots")],
+)
+def test_bad_settings_are_refused_before_anything_runs(built, tmp_path, monkeypatch, settings, names):
+    place = moved(built, tmp_path, monkeypatch)
+    with pytest.raises(InputError, match=names):
+        planned(place, **settings)
+
+
+def test_a_failing_page_is_named_with_its_error(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    write_notebook(place / "notebooks/03_bad.ipynb", "1 / 0", parameters=PER_FAMILY)
+    page.content.cache_clear()
+    with pytest.raises(RuntimeError, match="03_bad.*ZeroDivisionError"):
+        book.make_book(["demo"], show=False, corpora=["notes"])
+    assert not page.page_path("03_bad", "demo").exists()
+
+
+def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    kill = "import os, signal\nos.killpg(0, 0)\nos.kill(os.getppid(), signal.SIGKILL)"
+    write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
+    with pytest.raises(RuntimeError, match="running 03_bad for demo.*killed"):
+        book.make_book(["demo"], show=False, corpora=["notes"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "names"),
+    [({"famly": "demo"}, "famly.*'family'"), ({"corpora": "notes"}, "corpora"), ({"corpora": ["-"]}, "standard input")],
+)
+def test_parameters_that_a_page_cannot_take_are_refused(built, parameters, names):
+    with pytest.raises(InputError, match=names):
+        page.run_notebook("01_first", "demo", parameters=parameters)
+
+
+@pytest.mark.parametrize("name", ["01_frst", "../01_first"])
+def test_unknown_notebooks_are_refused(built, name):
+    with pytest.raises(InputError, match="notebook"):
+        page.run_notebook(name, "demo")
+
+
+def test_one_page_leads_to_every_page_of_every_family(built):
+    text = (built / "book/_executed/all/families.md").read_text()
+    assert "| `demo` | [01](../demo/01_first.ipynb) | [02](../demo/02_steps.ipynb) |" in text
+    assert "The&#32;demo&#32;family" in text or "The demo family" in text
+
+
+@pytest.mark.parametrize("name", ["a{b}", "a;b"])
+def test_names_that_are_read_as_more_are_refused(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path / name))
+    with pytest.raises(InputError, match="takes no"):
+        book.refuse_names(r"[{};]")

@@ -1,0 +1,400 @@
+"""One page of the book: what it follows from, papermill's run of its notebook, and the tidying after it.
+
+    notebook + modules of paper/ + rbplib + definitions + tables  --made_of-->  digest
+    papermill runs the notebook; the executed page carries that digest
+
+A page is current where the digest that it carries is the one that its inputs give now. Contents
+decide and times do not, so a fresh clone with copied results runs nothing again.
+"""
+
+import argparse
+import ast
+import json
+import logging
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+import nbformat
+import papermill
+
+from paper.show.parameters import check_parameters
+from paper.show.plain import texts
+from rbplib.families import InputError, argument, load_corpus, load_family, nearest, root, write_text
+from rbplib.stored import read_record
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents
+TOGETHER = "all"  # folder of the pages that show every family at once
+ONCE = {"11_precision", "12_train_your_own"}  # they take a family, and one is enough
+CODE = ("paper", "training")  # folders whose modules are followed from a notebook
+RUNNER = ("rbplib/*.py", "workflow/page.py", "book/claims.yml", "published/*.csv")  # of every page
+GRID = {"grid", "tokens"}  # modules of paper/ that read published/ranks
+TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
+PARAMETER_TAGS = {"parameters", "injected-parameters"}
+SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
+RUNS_MODELS = "runs-models"  # tag of a cell that needs text or models
+
+
+# ---- which pages there are
+
+
+def notebook_path(name):
+    """The notebook of that name (`02_top1_law`); unknown names suggest the nearest."""
+    path = root() / "notebooks" / f"{name}.ipynb"
+    if not path.is_file():
+        names = sorted(p.stem for p in path.parent.glob("*.ipynb"))
+        raise InputError(f"there is no notebook {str(name)!r}: {nearest(name, names)}")
+    return path
+
+
+def notebook_names():
+    """(run for every family, run once), each in the order of the book."""
+    names = sorted(p.stem for p in (root() / "notebooks").glob("[0-9]*.ipynb"))
+    once = [n for n in names if n in ONCE or "family" not in parameter_defaults(n)]
+    return [n for n in names if n not in once], once
+
+
+@cache
+def parameter_defaults(name):
+    """{parameter: source of its default} of a notebook's parameters cell."""
+    parameters = papermill.inspect_notebook(str(notebook_path(name)))
+    return {parameter: entry["default"] for parameter, entry in parameters.items()}
+
+
+def parameters_cell(name):
+    """Source of the cell that says what a notebook may be asked for; empty without one."""
+    for cell in nbformat.read(notebook_path(name), 4).cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            return cell.source
+    return ""
+
+
+def page_path(name, family=None):
+    """Where the executed page of a notebook lies; `family` is a name, None for a page that runs once."""
+    return root() / "book" / "_executed" / (family or TOGETHER) / f"{name}.ipynb"
+
+
+def executed_pages():
+    return sorted((root() / "book" / "_executed").glob("*/[!.]*.ipynb"))
+
+
+# ---- what a page follows from
+
+
+def imported_modules(source):
+    """Full names of everything that Python source imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def brought(pattern):
+    """Files that the repository brings: in the root or, for a root of one's own, in the checkout."""
+    return list(root().glob(pattern)) or list(CHECKOUT.glob(pattern))
+
+
+def module_file(name):
+    """The file of a module of CODE, or None: for other modules, and for names within one."""
+    files = brought(f"{name.replace('.', '/')}.py") if name.split(".")[0] in CODE else []
+    return files[0] if files else None
+
+
+@cache
+def files_behind(path):
+    """A module of CODE, or a notebook, and all modules of CODE that it imports, directly or not."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = [c.source for c in nbformat.reads(source, 4).cells if c.cell_type == "code"]
+        source = "\n".join(re.sub(r"^[%!].*$", "", cell, flags=re.M) for cell in cells)
+    # walk breadth first: two modules may import each other inside functions
+    files, new = set(), {path}
+    while new:
+        files |= new
+        modules = set().union(*(imported_modules(_python(f, path, source)) for f in new))
+        new = set(filter(None, map(module_file, modules))) - files
+    return frozenset(files)
+
+
+def _python(file, notebook, source):
+    return source if file == notebook else file.read_text(encoding="utf-8")
+
+
+def inputs(name):
+    """Every file but tables and definitions that a page follows from, sorted."""
+    files = set(files_behind(notebook_path(name)))
+    for pattern in RUNNER:
+        files.update(brought(pattern))
+    if GRID & {path.stem for path in files}:
+        files.update(brought("published/ranks/*.*"))
+    return sorted(files)
+
+
+@cache
+def content(path):
+    """SHA-256 of a file's bytes, read once in a process."""
+    return sha256(Path(path).read_bytes()).hexdigest()
+
+
+def digest(value):
+    """SHA-256 of what JSON holds, whatever the order of its keys."""
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def definition(family):
+    """A digest of what a family's file says, wherever it and its models lie."""
+    family = load_family(family)
+    models = tuple(replace(model, local=None) for model in family.models)
+    return digest(repr(replace(family, path=None, models=models)))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the workflow gives a page: names or paths of families and corpora, and files to read.
+
+    tables: {"FAMILY/MODEL/CORPUS": path} of rank tables or imported counts. pages: paths of other
+    executed pages, for one that reads them all.
+    """
+
+    families: list
+    corpora: list
+    parameters: dict
+    tables: dict
+    pages: list
+
+    @classmethod
+    def read(cls, path):
+        """As the workflow wrote it; when it last asked for this page stands there too, and is left out."""
+        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        fields.pop("asked", None)
+        return cls(**fields)
+
+    def table_digests(self):
+        """{"FAMILY/MODEL/CORPUS": digest of the table's columns}."""
+        return {label: table_digest(Path(path)) for label, path in sorted(self.tables.items())}
+
+
+@cache
+def table_digest(path):
+    """Digest of a rank table's columns by its record; of imported counts, of the whole file."""
+    if path.suffix != ".parquet":
+        return content(path)
+    return read_record(path)["columns_sha256"]
+
+
+def made_of(name, given):
+    """A digest of all that a page follows from: what it is given, and the contents of `inputs`."""
+    corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given.corpora}
+    return digest(
+        {
+            "files": {"/".join(path.parts[-2:]): content(path) for path in inputs(name)},
+            "families": sorted(map(definition, given.families)),
+            "corpora": sorted(corpora),
+            "parameters": given.parameters,
+            "tables": given.table_digests(),
+            "pages": [(page_record(root() / path) or {}).get("page") for path in given.pages],
+        }
+    )
+
+
+def is_current(path, given):
+    """Whether an executed page is as its run left it, and of all that it would be made of now."""
+    record = page_record(path)
+    return record is not None and record["made_of"] == made_of(path.stem, given)
+
+
+# ---- is an executed page what its run left, and of what is here now
+
+
+def page_digest(page):
+    """SHA-256 of the JSON of an executed page, less the digest that it carries itself."""
+    record = {key: value for key, value in page["metadata"]["rbp"].items() if key != "page"}
+    return digest(page | {"metadata": page["metadata"] | {"rbp": record}})
+
+
+def page_record(path):
+    """The record of an executed page, or None where it is no page as its run left it."""
+    try:
+        page = json.loads(path.read_text(encoding="utf-8"))
+        record = page["metadata"]["rbp"]
+        whole = record["place"] == [path.parent.name, path.stem]
+        return record if whole and record["page"] == page_digest(page) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_page(page, path, record):
+    """Write an executed page with its record, its place and a digest of all that."""
+    page.metadata["rbp"] = record | {"place": [path.parent.name, path.stem]}
+    page.metadata["rbp"]["page"] = page_digest(json.loads(nbformat.writes(page)))
+    write_text(path, nbformat.writes(page) + "\n")
+
+
+# ---- run a notebook
+
+
+def run_notebook(name, family=None, out=None, parameters=None, given=None):
+    """Run one notebook with papermill and write it, fit for the book.
+
+    Args:
+        name: in `notebooks/`. family: name or YAML path; None for a notebook that runs once.
+        out: path of the executed file, by default its place in the book. It appears whole.
+        parameters: {name: value}; papermill alone would only log an unknown one.
+        given: what the workflow gave it, `Given`: its digest is kept with the page.
+    Returns:
+        path of the executed file.
+    Raises:
+        InputError: unknown notebook, a parameter that it cannot take, or what a cell refused.
+        RuntimeError: a cell failed; the message says which.
+    """
+    source, parameters = notebook_path(name), dict(parameters or {})
+    family = load_family(family) if family is not None else None
+    if family:
+        parameters["family"] = argument(family)
+    check_parameters(parameters_cell(name), parameters, f"notebook {name}")
+    if "corpora" in parameters:  # the page runs in another folder
+        parameters["corpora"] = [argument(load_corpus(corpus)) for corpus in parameters["corpora"]]
+    out = Path(out) if out else page_path(name, family and family.name)
+
+    # run, and make it fit for the book
+    began = time.monotonic()
+    page = execute(source, parameters, out)
+    tidy(page, family and family.name)
+    record = {
+        "notebook": name,
+        "parameters": parameters,
+        "family": family and definition(family),
+        "texts": texts(parameters),
+        "source": content(source),
+        "made_of": made_of(name, given) if given else None,
+        "tables": given.table_digests() if given else {},
+    }
+    write_page(page, out, record)
+
+    # when and with what it ran: beside the page, as the same run gives the same page
+    run = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)}
+    log = root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json"
+    write_text(log, json.dumps(run | circumstances()))
+    return out
+
+
+def execute(source, parameters, out):
+    """The executed notebook; one that failed stays in logs/ as far as it ran."""
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    run = root() / "logs" / f"{out.parent.name}-{out.stem}-{os.getpid()}.ipynb"
+    run.parent.mkdir(parents=True, exist_ok=True)
+    options = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False}
+    options |= {"stderr_file": sys.stderr, "request_save_on_cell_execute": False}
+    notebook = for_family(source, parameters.get("family"))
+    try:
+        papermill.execute_notebook(notebook, run, parameters, **options)
+    except papermill.PapermillExecutionError as error:
+        failed = run.with_name(f"{out.parent.name}-{out.stem}.ipynb")
+        run.replace(failed)
+        if error.ename == "InputError":
+            raise InputError(error.evalue) from None
+        raise RuntimeError(
+            f"{source.name} failed in cell {error.exec_count} ({error.ename}: {error.evalue}); "
+            f"the notebook as far as it ran is {failed}"
+        ) from None
+    page = nbformat.read(run, 4)
+    run.unlink()
+    return page
+
+
+def for_family(source, family=None):
+    """The notebook as it runs for a family; for an imported one without what needs its text."""
+    notebook = nbformat.read(source, 4)
+    if family and load_family(family).counts:
+        cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
+        if len(cells) < len(notebook.cells):
+            note = "What needs the text or the models of this family is left out: they are not here."
+            cells.insert(1, nbformat.v4.new_markdown_cell(note))
+        notebook.cells = cells
+    return notebook
+
+
+def tidy(page, family=None):
+    """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
+
+    Parameter cells are hidden, other code is folded, the first heading names the family unless it
+    is the default or named already; run times, paths and stderr are dropped.
+    """
+    for number, cell in enumerate(page.cells):
+        tags = set(cell.metadata.get("tags", []))
+        if tags & PARAMETER_TAGS:
+            tags.add("remove-cell")
+        elif cell.cell_type == "code" and not tags & SHOWN:
+            tags.add("hide-input")
+        drop = ("papermill", "execution", "tags")
+        cell.metadata = {key: value for key, value in cell.metadata.items() if key not in drop}
+        if tags:
+            cell.metadata["tags"] = sorted(tags)
+        cell.id = f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+    page.metadata = {k: v for k, v in page.metadata.items() if k in ("kernelspec", "jupytext")}
+
+    # the first heading names the family
+    heading = next((c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)), None)
+    if heading is None:
+        raise InputError("the notebook has no heading: begin its first cell with '# Title'.")
+    title = TITLE.search(heading.source)[1]
+    if family not in (None, DEFAULT_FAMILY, *re.findall(r"[^\s()]+", title)):
+        heading.source = TITLE.sub(lambda m: f"# {m[1]} ({family})", heading.source, count=1)
+
+
+def circumstances():
+    """When, where and with what something runs."""
+    command = ["git", "describe", "--always", "--dirty"]
+    git = subprocess.run(command, cwd=root(), capture_output=True, text=True)
+    libraries = [f"{name} {version(name)}" for name in ("numpy", "scipy", "pandas", "statsmodels")]
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "commit": git.stdout.strip() or None,
+        "platform": platform.platform(),
+        "versions": ", ".join([f"Python {platform.python_version()}", *libraries]),
+    }
+
+
+def main(argv=None):
+    """`python -m workflow.page NAME --family F`: one page of the book, as the workflow runs it."""
+    parser = argparse.ArgumentParser(prog="python -m workflow.page", description=main.__doc__)
+    parser.add_argument("name", help="of the notebook")
+    parser.add_argument("--family", help="a name or YAML path, for a notebook that takes one")
+    parser.add_argument("--out", type=Path, help="the executed file (default: its place in the book)")
+    parser.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"seed\": 1}'")
+    parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
+    options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        given, parameters = None, options.parameters
+        if options.given:
+            given = Given.read(options.given)
+            parameters = given.parameters | parameters
+        print(run_notebook(options.name, options.family, options.out, parameters, given))
+    except (InputError, RuntimeError) as error:
+        print(f"rbp: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
