@@ -156,7 +156,7 @@ def pair_row(frame, gap=np.nan, **place):
 
     frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
     """
-    first, last, gap = frame.iloc[0], frame.iloc[2], np.atleast_1d(gap)
+    first, last, gap = frame.iloc[0], frame.iloc[-1], np.atleast_1d(gap)
     return place | {
         "ratio": first["ratio"],
         "around": (first["ratio over other sizes: low"], first["ratio over other sizes: high"]),

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from paper.evidence import surely
+from paper.evidence import law_rows, surely
 from paper.show.claims import known_interval, known_noise
 from paper.show.prose import MARKS, interval, number
 from paper.show.tables import corpus_title, ends
@@ -77,7 +77,7 @@ def ladder_tokens(family):
 def with_grid(rows, grid):
     """Rows of laws with the tokens of their ladders, and below them those of the grid at the same k."""
     if not len(rows):
-        return rows
+        return law_rows([])
     tokens = {family: ladder_tokens(family) for family in rows["family"].unique()}
     ladder = rows.assign(ladder_tokens=rows["family"].map(tokens))
     if not len(grid):

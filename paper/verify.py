@@ -66,16 +66,13 @@ def table_rows():
                 tables, _ = family_tables(family, corpus, partial=True)
             except InputError:  # none is here
                 continue
-            for table in map(read, tables):
-                columns = [b"".join(getattr(table, name).tobytes() for name in part) for part in parts]
+            for table in tables:
+                rows_read = table.read()
+                columns = [b"".join(getattr(rows_read, name).tobytes() for name in part) for part in parts]
                 digests = " ".join(sha256(data).hexdigest()[:16] for data in columns)
                 case = f"{family.name}/{table.record['model']}/{corpus}"
                 rows.append((TABLES, case, "text, ranks, logprob", digests))
     return rows
-
-
-def read(table):
-    return table.read()
 
 
 def made_rows():
@@ -117,7 +114,8 @@ def compared(book, run):
     page = both["page"].fillna(both["page here"])
     asked = both[both["number"] == "parameters"]
     other = asked.loc[asked["value"] != asked["value here"], "case"]
-    both = both[page.isin(run["page"]) & ~page.isin(other)]
+    here = page.isin(run["page"]) & ~page.isin(other)
+    both, page = both[here], page[here]
     # words are equal or not; numbers and the ends of their intervals may be a rounding apart
     ends = [both[["value", "low", "high"]], both[["value here", "low here", "high here"]]]
     first, second = (part.apply(pd.to_numeric, errors="coerce").to_numpy(float) for part in ends)

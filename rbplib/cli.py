@@ -232,7 +232,11 @@ def check(path, as_json, results):
 @command("verify", "--json", FILE, option("--write", action="store_true", help="keep this run's as the book's"), JSON)
 def verify(path, write, as_json):
     """Compare this run's numbers with the book's own; exit code 1 where one is beyond its tolerance."""
-    return tell(as_json, *cli.verified(write, path))
+    from paper.verify import main
+
+    arguments = [str(path)] if path else []
+    arguments += ["--write"] if write else []
+    return main(arguments + (["--json"] if as_json else []))
 
 
 if __name__ == "__main__":

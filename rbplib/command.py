@@ -7,8 +7,7 @@ import os
 import sys
 
 import rbplib
-from rbplib.families import root
-from rbplib.inputs import InputError, interrupt, stopped_by, write_text
+from rbplib.inputs import InputError, interrupt, stopped_by
 
 
 class Parser(argparse.ArgumentParser):
@@ -166,21 +165,6 @@ def checked(path, results):
     problems += broken_files()
     found = {"tables": tables, "pages": pages, "problems": problems}
     return found, *problems, f"{tables} tables and {pages} pages checked, {len(problems)} problems"
-
-
-def verified(write, path):
-    """(record, *lines) of this run's numbers beside the book's own, or of the file that they were written to."""
-    from paper.show import reference as numbers
-
-    run = numbers.run_record()
-    if write:
-        write_text(path := path or root().joinpath(*numbers.PLACE), json.dumps(run, indent=0, sort_keys=True) + "\n")
-        return {"written": str(path), "problems": []}, f"{path}: the numbers of {len(run['pages'])} pages"
-    rows = numbers.compared(book := numbers.read_reference(path), run)
-    bad, said = rows[~rows["outcome"].isin(numbers.FINE)].astype(object).fillna("–"), numbers.sentences(book, run, rows)
-    line = "{page}: {number} of {case} {outcome}: {book} in the book, {here} here"
-    problems = [line.format(**row) for row in bad.to_dict("records")]
-    return {"numbers": said, "problems": problems}, *problems, *said
 
 
 def main(argv=None):

@@ -171,6 +171,12 @@ class Judged:
         """The k that it was judged at."""
         return [int(k) for k in pd.unique(self.rows["k"].dropna())] if "k" in self.rows else []
 
+    @property
+    def key(self):
+        """What the executed page calls it: the claim, and the k that its words name."""
+        ranks = ", ".join(map(str, self.ranks))
+        return f"claim {self.words.name}" + (f" at k = {ranks}" if "{k}" in self.words.claim else "")
+
     def filled(self, sentence):
         """A sentence of claims.yml with the numbers of the rows in it."""
         words = Words(self.rows, count=self.count, fails=self.fails, noise=known_noise(self.rows))
@@ -245,8 +251,7 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
     for part in parts:
         if len(part.rows) or part.words.proved:
             lines.append(line(part, again=bool(lines)))
-            where = f" at k = {part.ranks[0]}" if "{k}" in part.words.claim else ""
-            records[f"claim {name}{where}"] = part.record()
+            records[part.key] = part.record()
     say("\n".join(lines), name="answer", numbers=records)
 
 

@@ -14,7 +14,7 @@ import pytest
 from ranktables import CORPORA, write_family
 
 from paper.contest import table_contest, vuong
-from paper.evidence import case, shown_ks
+from paper.evidence import shown_ks
 from paper.runs import hit_dependence, longest_run, run_gap, run_laws
 from paper.show.rank_tables import lognormal_frame
 from rbplib.cli import main
@@ -94,8 +94,6 @@ def numbers(family):
             vars(contest), vars(vuong(fits["zipf"], fits["yule"], found[-1])), longest_run(found[0]),
             [lognormal_frame(found).to_dict(), fits["zipf"].max_drbp],
         ]  # fmt: skip
-        judged = case(found, curve, **DRAWN) if name == "code" else None
-        corpora[name] += [judged and (judged.contests[0].behind, judged.pairs[0].ratio, judged.predicted, judged.ridge)]
     return corpora
 
 
