@@ -10,10 +10,14 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 UV      := uv==0.13.9
 
-.PHONY: book test pdf stress serve labs train bench gpu real env lock clean
+.PHONY: book page test pdf stress serve labs train bench gpu real env lock clean
 
 book: $(READY)
 	@set -f; set --; for family in $$FAMILIES; do set -- "$$@" --family "$$family"; done; $(BIN)/python -m rbplib book "$$@"
+
+# one page of the book: make page PAGE=02_top1_law FAMILY=nano-qwen2.5
+page: $(READY)
+	@$(BIN)/python -m workflow.page "$(PAGE)" $(if $(FAMILY),--family "$(FAMILY)")
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n logical --maxprocesses 8 --no-loadscope-reorder

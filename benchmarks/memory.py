@@ -38,8 +38,7 @@ def write_family(place, tokens, models):
     """Make a root folder with a family, a corpus, and a rank table of so many tokens for each of its models."""
     from scipy.special import ndtr
 
-    from rbplib.identity import MEASURING, ranks_path
-    from rbplib.stored import write_ranks
+    from rbplib.table import ENGINE, ranks_path, write_table
 
     place, sizes = Path(place), [2000 * 3**i for i in range(models)]
     entries = "".join(f"  - {{id: none/m{s}, dtype: float32, nonembedding_params: {s}}}\n" for s in sizes)
@@ -63,9 +62,9 @@ def write_family(place, tokens, models):
         record = {"vocab_size": VOCABULARY, "documents": documents, "family": "synthetic", "model": f"m{size}",
                   "model_id": f"none/m{size}", "requested_revision": None, "corpus": "prose", "corpus_digest": "prose",
                   "sample": {"source": "embedded", "group": None}, "protocol": "paper", "window": 512,
-                  "measuring": MEASURING, "requested_dtype": "float32", "head_dtype": "float32",
+                  "engine": ENGINE, "weights_dtype": "float32", "head_dtype": "float32",
                   "nonembedding_params": size, "total_params": size + 1000}  # fmt: skip
-        write_ranks(ranks_path(record, place / "results"), columns, record)
+        write_table(ranks_path(record, place / "results"), columns, record)
 
 
 def write_text(place, tokens):

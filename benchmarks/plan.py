@@ -17,7 +17,7 @@ import time
 from benchmarks.ranks import write_result
 from benchmarks.report import fill
 from rbplib.families import known
-from rbplib.stored import read_ranks
+from rbplib.table import read_table
 
 KINDS = ("seconds", "memory_bytes", "disk_bytes", "tokens")
 
@@ -42,7 +42,7 @@ def planned_and_taken(family):
         said, seconds, memory = rbp(results, "measure", "--family", family, "--quiet")
         tables = said.split()
         taken = {"seconds": seconds, "memory_bytes": memory, "disk_bytes": sum(map(os.path.getsize, tables))}
-        taken["tokens"] = sum(read_ranks(path).record["read_tokens"] for path in tables)
+        taken["tokens"] = sum(read_table(path).record["read_tokens"] for path in tables)
     return {kind: planned[kind] for kind in KINDS}, taken
 
 

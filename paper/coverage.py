@@ -116,8 +116,8 @@ def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):
     if len(np.unique(part.S)) < 3 or loss.equal:
         return {}
     if tables:
-        hits = [[p.rank(loss.definition) <= loss.k for p in tables[i].parts("greater", "ties")] for i in used]
-        alike, tokens = np.unique([np.concatenate(of_model) for of_model in hits], axis=1, return_counts=True)
+        hits = [tables[i].rank(loss.definition) <= loss.k for i in used]
+        alike, tokens = np.unique(hits, axis=1, return_counts=True)
         drawn = rng.multinomial(part.total, tokens / part.total, n_resamples) @ alike.T
         found["tokens"] = logarithm(minus_log(drawn / part.total))
     ways = {"documents": part.over_documents()} | ({"sources": part} if part.n_sources < part.n_documents else {})

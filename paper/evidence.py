@@ -8,7 +8,7 @@ from paper.families import exponent_difference, pooled
 from paper.rank_laws import PAPER
 from paper.show.claims import beyond, cases, known_interval
 from paper.show.loss_tables import with_trainings
-from rbplib.curve import KS, k_grid, rbp_curve, with_repeats
+from rbplib.curve import rbp_curve, with_repeats
 from rbplib.families import InputError, load_corpus, load_family
 from rbplib.noise import EXPLAINED, NOT_TESTED
 
@@ -69,12 +69,6 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
 def claimed_ks(V):
     """The ranks that claims are about in a vocabulary of that size, those of `far_ks` included."""
     return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {*far_ks(V)})
-
-
-def shown_ks(V):
-    """The ranks that pages count unless asked for others."""
-    ks = {*range(1, 21), *KS, *k_grid(V), *claimed_ks(V)}
-    return {k for k in ks if 1 <= k <= V}
 
 
 def trained_kind(family, corpus):

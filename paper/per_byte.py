@@ -42,7 +42,8 @@ def byte_losses(tables, other, texts, tokenizers):
     """
     sides, models = [token_ends(tokenizer, texts) for tokenizer in tokenizers], (*tables, other)
     ends = np.zeros((2, len(texts)), int)
-    for of, rows in ((int(table is other), rows) for table in models for rows in table.parts("position", "token")):
+    for rows in models:
+        of = int(rows is other)
         rows_in_bytes(rows, sides[of])  # is it of this text?
         np.maximum.at(ends[of], rows.document, rows.position + 1)
     both = [np.intersect1d(a[:m], b[:n]) for (_, a), (_, b), m, n in zip(*sides, *ends, strict=True)]  # where both end
@@ -51,11 +52,10 @@ def byte_losses(tables, other, texts, tokenizers):
     if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
         raise InputError(f"{known['models'][-1]} is no larger than the ladder, or has no byte in common: give another.")
     sums = np.zeros((3, len(texts), len(models)))
-    columns = ("position", "token", "greater", "ties", "logprob")
-    for m, rows in ((m, rows) for m, table in enumerate(models) for rows in table.parts(*columns)):
+    for m, rows in enumerate(models):
         first, end = rows_in_bytes(rows, sides[models[m] is other])
         inside = (first >= span[rows.document, 0]) & (end <= span[rows.document, 1]) & (end > first)
         amounts = np.stack([-rows.logprob / np.log(2), (end - first) * (rows.rank() == 1), np.ones(len(end))]) * inside
-        sums[:, :, m] += [np.bincount(rows.document, amount, len(texts)) for amount in amounts]
+        sums[:, :, m] = [np.bincount(rows.document, amount, len(texts)) for amount in amounts]
     loss = Loss(sums=sums[0], name="bits", **known)
     return {n: replace(loss, sums=s, name=n) for n, s in zip(("bits", "first", "tokens"), sums, strict=True)}

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from rbplib.families import results_dir
 from rbplib.measuring import measure
-from rbplib.stored import read_ranks
-from rbplib.table import by_size
 from rbplib.texts import load_documents
 
 CONDITIONS = {  # name: dtypes of the weights and activations, and of the head's product
@@ -30,6 +28,5 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     for name in conditions:
         weights, head = (CONDITIONS | QUANTISED)[name]
         folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix
-        paths = measure(family, corpora=[corpus], dtype=weights, results=folder, samples=some, head_dtype=head)
-        found[name] = by_size(map(read_ranks, paths))
+        found[name] = measure(family, corpus, dtype=weights, results=folder, samples=some, head_dtype=head)
     return found

@@ -1,28 +1,34 @@
-"""rbplib: from a corpus and a family of models to ranks, curves, fits, figures and the pages of the book."""
+"""rbplib: from a corpus and a family of models to ranks, losses, laws and forecasts."""
 
 from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Module -> public names. Loaded on first use, so that `import rbplib` costs nothing and reading tables needs no torch.
-_NAMES = {
-    "families": ("InputError", "load_family", "load_corpus"),
-    "ranks": ("Ranks", "token_ranks", "head_ranks"),
-    "measuring": ("measure",),
-    "stored": ("read_ranks",),
-    "curve": ("rbp_curve", "sequence_success"),
-    "law": ("fit_law",),
-    "bootstrap": ("paired_bootstrap",),
+# name -> module. Loaded on first use: `import rbplib` costs nothing, and reading tables needs no torch.
+_WHERE = {
+    "InputError": "families",
+    "load_family": "families",
+    "Ranks": "ranks",
+    "token_ranks": "ranks",
+    "head_ranks": "ranks",
+    "sequence_ranks": "ranks",
+    "RankTable": "table",
+    "read_table": "table",
+    "measure": "measuring",
+    "Loss": "losses",
+    "fit": "law",
+    "Law": "law",
+    "forecast": "forecasting",
 }
-_WHERE = {name: f"rbplib.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = [*_WHERE, "__version__"]
 
 
 def __getattr__(name):
-    if name in _WHERE:
-        globals()[name] = value = getattr(import_module(_WHERE[name]), name)
-        return value
-    raise AttributeError(f"module 'rbplib' has no attribute {name!r}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'rbplib' has no attribute {name!r}")
+    value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__():

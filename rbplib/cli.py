@@ -1,153 +1,263 @@
 """The `rbp` command: thin over the library. Bad input is one sentence on standard error and exit code 2."""
 
+import argparse
+import json
+import math
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
-from rbplib import command as cli
-from rbplib.command import command, main, natural, option, size, tell, whole
-from rbplib.families import PROTOCOLS, InputError, family_names, known, load_corpus, load_family, results_dir
+import rbplib
+from rbplib.families import (
+    PACKAGE,
+    PROTOCOLS,
+    InputError,
+    family_names,
+    known,
+    load_corpus,
+    load_family,
+    results_dir,
+    root,
+)
+
+POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+# --- How options are read
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
+
+
+def whole(text):
+    """A whole number, 0 or above."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or above")
+    return int(text)
+
+
+def size(text):
+    """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
+    try:
+        power = POWERS.get(text[-1:].lower())
+        number = float(text[:-1]) * power if power else float(text)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 1e18:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1e18: write 13e9, 13B, 350M or 22k")
+    return number
+
+
+def option(*names, **how):
+    """An argument of a command, as `add_argument` takes it."""
+    return names, how
+
+
+PARSER = Parser(prog="rbp", description="The reproducible paper of the Relative-Based Scaling Law.")
+PARSER.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
+COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
-FILE = option("path", nargs="?", metavar="FILE", help="this file in place of what is here")
-TRUST = option("--trust-remote-code", action="store_true", help="run code that a model's repository brings")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
+CORPORA = option("--corpus", action="append", dest="corpora", help="a name, YAML, file or folder (repeatable)")
 MEASURING = (
     FAMILY,
-    option("--model", action="append", help="one model of the family (repeatable; default: all)"),
-    option("--corpus", action="append", help="a corpus name, YAML, file, folder or - for standard input (repeatable)"),
+    option("--model", action="append", dest="models", help="a model of the family (repeatable; default: all)"),
+    CORPORA,
     PROTOCOL,
-    option("--device", help="cpu, cuda, cuda:1, mps, auto (spread over devices); to plan also a GPU by name, as h100"),
     option("--dtype", help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)"),
     RESULTS,
 )
-
-
-@command("families", "nano-pythia --json", option("name", nargs="?", help="one family only, or a YAML path"), JSON)
-def list_families(name, as_json):
-    """List families and their models."""
-    from rbplib.exchange import imported_sizes
-    from rbplib.model_sizes import families_place, family_sizes
-
-    rows, code, line = [], 0, "{family:18} {model:22} S {nonembedding_params:>15,}  {id}"
-    for one in [name] if name else family_names():
-        try:
-            rows += imported_sizes(family) if (family := load_family(one)).counts else family_sizes(family)
-        except InputError as error:
-            if name:
-                raise
-            code = print(f"rbp: {error}", file=sys.stderr) or 2  # the others are listed
-    lines = [line.format(**row) + "  (imported)" * row.get("imported", False) for row in rows]
-    tell(as_json, rows, *lines, *[families_place()] * (not name))
-    return code
-
-
-@command(
-    "corpora",
-    "docs --json",
-    option("name", nargs="?", help="one corpus, YAML, file or folder: what it holds as well"),
-    option("--family", help="family whose tokenizer and window count the tokens (default for embedded text: theirs)"),
-    JSON,
-    RESULTS,
-)
-def list_corpora(name, family, as_json, results):
-    """List corpora; documents and tokens where measured, and what one of them holds."""
-    from rbplib.facts import corpus_facts, facts_text
-    from rbplib.table import corpus_records
-
-    if family and not name:
-        raise InputError("tokens of a family are counted for one corpus: name it, as in `rbp corpora docs`.")
-    rows, lines = [], []
-    for corpus in [load_corpus(name)] if name else known("corpus"):
-        records = [r for r in corpus_records(corpus, results) if r["protocol"] == "paper"]
-        seen = {r["family"]: {"documents": r["documents"], "tokens": r["scored_tokens"]} for r in records}
-        rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": seen})
-        lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
-        lines += [f"    {f}: {n['documents']:,} documents, {n['tokens']:,} tokens scored" for f, n in seen.items()]
-        if name:
-            rows[-1] |= corpus_facts(corpus, family)
-            lines[1:1] = facts_text(rows[-1])
-    tell(as_json, rows[0] if name else rows, *lines)
-
-
-@command(
-    "family new",
-    "my-family EleutherAI/pythia-14m EleutherAI/pythia-31m EleutherAI/pythia-70m",
-    option("name", help="the family's name"),
-    option("ids", nargs="+", metavar="ID", help="hub ids or folders of models"),
-    option("--force", action="store_true", help="replace a family of that name"),
-    TRUST,
-)
-def new_family(**options):
-    """Write families/NAME.yml for some models."""
-    from rbplib.family_file import write_family
-
-    print(write_family(**options))
-
-
-@command("plan", "--family pythia", *MEASURING, JSON)
-def plan(model, corpus, as_json, **asked):
-    """Time, memory, download and disk, before anything starts."""
-    from rbplib.plan import plan_family, plan_text
-
-    found = plan_family(models=model, corpora=corpus, **asked)
-    tell(as_json, found, plan_text(found))
-
-
-@command(
-    "measure",
-    "--family nano-pythia",
-    *MEASURING,
-    TRUST,
-    option("--batch-tokens", type=whole, help="tokens of one forward pass (default: found against memory)"),
-    option("--quiet", action="store_false", dest="progress", help="no progress bars"),
-)
-def measure(model, corpus, **asked):
-    """Measure rank tables that are missing."""
-    from rbplib.measuring import measure as run
-
-    print(*run(models=model, corpora=corpus, **asked), sep="\n")
-
-
 FITTING = (
     FAMILY,
     option("--corpus", required=True, help="a corpus that the family was measured on"),
     option("--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"),
     PROTOCOL,
     option("--partial", action="store_true", help="go on without the models that were not measured"),
-    option("--n-bootstrap", type=natural, default=10_000, help="resamples of the sources (default 10000)"),
-    option("--seed", type=natural, default=42, help="seed of the bootstrap"),
+    option("--n-bootstrap", type=whole, default=10_000, help="resamples of the sources (default 10000)"),
+    option("--seed", type=whole, default=42, help="seed of the bootstrap"),
     JSON,
     RESULTS,
 )
+
+
+def command(name, example, *options):
+    """Makes a function the command of this name: its docstring is the help, its arguments are the options."""
+
+    def register(run):
+        about = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
+        parser = COMMANDS.add_parser(name, **about)
+        parser.set_defaults(run=run)
+        for names, how in options:
+            parser.add_argument(*names, **how)
+        return run
+
+    return register
+
+
+# --- What is printed
+
+
+def tell(as_json, value, lines):
+    """Print a value as JSON where a program reads, else its lines for people."""
+    print(json.dumps(value, indent=2, allow_nan=False) if as_json else "\n".join(lines))
+
+
+def jsonable(value):
+    """A value as JSON holds it: None for a number that is none, and for an interval without one of its ends."""
+    if isinstance(value, tuple | list):
+        ends = [jsonable(end) for end in value]
+        return None if None in ends else ends
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show(value):
+    """A number or an interval as people read it."""
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return f"[{show(value[0])}, {show(value[1])}]"
+    return f"{value:.4g}"
+
+
+def amount(count):
+    """Bytes as people read them."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+# --- Families and texts
+
+
+@command("families", "nano-pythia --json", option("name", nargs="?", help="one family only, or a YAML path"), JSON)
+def list_families(name, as_json):
+    """List families and their models."""
+    from rbplib.doors import imported_sizes
+    from rbplib.model_sizes import families_place, family_sizes
+
+    rows, lines, code = [], [], 0
+    for family in [name] if name else family_names():
+        try:
+            family = load_family(family)
+            rows += imported_sizes(family) if family.counts else family_sizes(family)
+        except InputError as error:
+            if name:
+                raise
+            print(f"rbp: {error}", file=sys.stderr)
+            code = 2  # the others are listed
+    for row in rows:
+        line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}".format(**row)
+        lines.append(f"{line}  (imported)" if "imported" in row else line)
+    if not name:
+        lines.append(families_place())
+    tell(as_json, rows, lines)
+    return code
+
+
+@command("corpora", "docs --json", option("name", nargs="?", help="one corpus only, or a path"), JSON, RESULTS)
+def list_corpora(name, as_json, results):
+    """List corpora, with documents, sources and tokens where they were measured."""
+    from rbplib.table import record_here
+
+    rows, lines, folder = [], [], Path(results or results_dir()) / "ranks"
+    for corpus in [load_corpus(name)] if name else known("corpus"):
+        lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
+        records = {}
+        for path in sorted(folder.glob(f"*/*/{corpus.name}.parquet")):
+            if record := record_here(path, {"corpus": corpus.name}):
+                records[record["family"]] = record
+        measured = {}
+        for family, record in records.items():
+            counts = {"documents": record["documents"], "tokens": record["scored_tokens"]}
+            counts["sources"] = len(set(record.get("units") or range(record["documents"])))
+            measured[family] = counts
+            said = "    {family}: {documents:,} documents of {sources:,} sources, {tokens:,} tokens scored"
+            lines.append(said.format(family=family, **counts))
+        rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": measured})
+    tell(as_json, rows[0] if name else rows, lines)
+
+
+# --- Measuring
+
+
+@command("plan", "--family pythia", *MEASURING, JSON)
+def plan(as_json, **options):
+    """Tell sizes, memory, download and disk before anything starts."""
+    from rbplib.measuring import plan as planned
+
+    found = planned(**options)
+    lines = [
+        f"{text['corpus']:14} about {text['tokens']:,} tokens (by {text['counted_in']})" for text in found["corpora"]
+    ]
+    for row in found["models"]:
+        if row["weights_bytes"] is None:
+            line = f"no estimate: {row['note']}"
+        else:
+            line = f"S {row['nonembedding_params']:>15,}  weights {amount(row['weights_bytes'])}"
+        lines.append(f"{row['model']:22} {line}, {row['tables_to_measure']} to measure")
+    total = {name: amount(count) for name, count in found["total"].items()}
+    summary = "{memory_bytes} of memory, {download_bytes} to download, {disk_bytes} of disk"
+    tell(as_json, found, [*lines, summary.format(**total)])
+
+
+@command(
+    "measure",
+    "--family nano-pythia",
+    *MEASURING,
+    option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
+    option("--trust-remote-code", action="store_true", help="run code that a model's repository brings"),
+    option("--batch-tokens", type=whole, help="tokens of one forward pass (default: found against memory)"),
+    option("--replace", action="store_true", help="measure over tables of another model, text or precision"),
+    option("--quiet", action="store_false", dest="progress", help="no progress bars"),
+)
+def measure(**options):
+    """Measure rank tables that are missing."""
+    from rbplib.measuring import measured
+
+    for tables in measured(**options).values():
+        print(*(table.path for table in tables), sep="\n")
+
+
+# --- Laws
+
+
+FITTED = ("alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models", "lack_of_fit_p", "trained_lack_of_fit_p")
+FITTED += ("explained_by", "n_models", "scored_tokens", "status")
 
 
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
 def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
     from rbplib.curve import family_curve
-    from rbplib.identity import asked
     from rbplib.law import fit_law
     from rbplib.losses import check_models
 
-    family, _, (corpus,) = asked(family, None, [corpus], protocol)
     curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
     check_models(curve.loss(k))
     law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
-    row, lines = cli.law_report(law, bend)
-    tell(as_json, row | {"missing": list(curve.missing)}, *lines)
-
-
-@command("published", "cerebras-gpt --json", option("family", nargs="?", help="one family only"), JSON)
-def list_published(family, as_json):
-    """Fit the law to what others published."""
-    from paper.ladders import open_lm_laws, published_laws
-
-    laws = [*published_laws(family), *open_lm_laws(family)]
-    rows = [{name: cli.jsonable(v) for name, v in law.record.items()} for law in laws]
-    line = "{family:25} {quantity:13} {of:20} {n} models, {S[0]:.1e} to {S[1]:.1e}  {alpha:.3f} {told:17} R2 {r2:.3f}  "
-    tell(as_json, rows, *((line + row["source"]).format(**row, told=cli.show(row["interval"])) for row in rows))
+    row = {"family": law.family, "corpus": law.corpus, "k": law.k}
+    row |= {name: jsonable(getattr(law, name)) for name in FITTED}
+    row |= {"ci_documents": jsonable(law.over_documents.ci_tokens), "sources": law.n_sources}
+    row["curvature"] = jsonable(bend.parameters["curvature"])
+    row["ci_curvature"] = jsonable(bend.token_intervals["curvature"])
+    texts = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
+    lines = [
+        f"{law.family} on {law.corpus}, k = {k}: alpha {texts['alpha']}, R2 {texts['r2']}",
+        f"  95% intervals: other text {texts['ci_tokens']}, as if documents were independent {texts['ci_documents']}",
+        f"  other text and trainings {texts['ci_trainings']}, other sizes {texts['ci_models']}",
+        f"  lack of fit p {texts['lack_of_fit_p']}, with trainings {texts['trained_lack_of_fit_p']}: "
+        f"{law.explained_by}",
+        f"  curvature {texts['curvature']} {texts['ci_curvature']}",
+        f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
+    ]
+    if curve.missing:
+        lines.append(f"  not measured, and left out: {', '.join(curve.missing)}")
+    tell(as_json, row | {"missing": list(curve.missing)}, lines)
 
 
 @command(
@@ -156,36 +266,54 @@ def list_published(family, as_json):
     *FITTING,
     option("--size", type=size, nargs="+", action="extend", required=True, help="non-embedding parameters: 13e9, 13B"),
     option("--n", type=whole, default=10, help="length of a run of hits (default 10)"),
-    option("--tokens", type=size, help="of training text, by a law in size and tokens: 300B; needs --beside"),
-    option("--beside", nargs="+", action="extend", help="families of the same kind that saw other amounts of text"),
 )
-def predict(family, corpus, k, protocol, partial, size, n, tokens, beside, n_bootstrap, seed, as_json, results):
+def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as_json, results):
     """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
-    from paper import tokens as joint_forecast
-    from rbplib import forecasting as forecast
+    from rbplib.forecasting import attempt, forecast_losses
 
-    if tokens or beside:
-        losses, ahead = joint_forecast.joint_losses(family, beside, corpus, k, tokens, protocol, results, partial)
-    else:
-        losses, ahead = forecast.forecast_losses(family, corpus, k, n, protocol, results, partial), forecast.attempt
-    record, lines = cli.forecasts(losses, n, size, ahead, n_bootstrap=n_bootstrap, seed=seed)
-    tell(as_json, record, *lines)
+    losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
+    found = {name: attempt(loss, size, n_bootstrap=n_bootstrap, seed=seed) for name, loss in losses.items()}
+    main, rbp = found["rbp"], losses["rbp"]
+    if isinstance(main, str):
+        raise InputError(main)
+    quantities = {  # {key: (of which forecast, exp of so many times the loss or 0 for the loss, words)}
+        "rbp": ("rbp", -1, f"RBP_{k}"),
+        "loss": ("rbp", 0, f"-log RBP_{k}"),
+        "cross_entropy": ("cross_entropy", 0, "cross-entropy, nats per token:"),
+        "p_n": ("run", -1, f"{n} hits in a row, as runs were counted:"),
+        "p_n_independent": ("rbp", -n, f"{n} hits in a row, were hits independent (Eq. 6):"),
+    }
+    held = ["how models scatter"]  # what an interval holds
+    if rbp.resampled(min(n_bootstrap, 1), 0) is not None:
+        held.append("the choice of sources")
+    if len(main.laws) > 1:
+        held.append(f"the choice among {', '.join(main.laws)}")
+    if rbp.training_noise()[1]:
+        held.append("how trainings differ")
+    line = f"{rbp.family} on {rbp.corpus}, k = {k}: from {len(main.fitted)} models; a 95% interval holds "
+    rows, lines = [], [line + ", ".join(held)]
+    if rbp.missing:
+        lines.append(f"not measured, and left out: {', '.join(rbp.missing)}")
+    for i, S in enumerate(main.S):
+        row = {"S": float(S), "decades_beyond": float(main.horizon[i]), "place": main.place(i)}
+        row["forms"] = {name: float(values[i]) for name, values in main.by_form.items()}
+        lines.append(f"S = {S:,.0f}: {row['place']}")
+        for name, (of, times, words) in quantities.items():
+            if isinstance(found[of], str):
+                row |= {name: None, f"ci_{name}": None}
+                lines.append(f"  {words} {found[of]}")
+                continue
+            value, ends = found[of].told(i, times)
+            row |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
+            lines.append(f"  {words} {show(value)} {show(ends)}")
+        rows.append(row)
+    record = {"family": rbp.family, "corpus": rbp.corpus, "k": k, "n": n, "models": len(main.fitted), "level": 0.95}
+    record |= {"held": held, "missing": list(rbp.missing), "forecasts": rows}
+    record["not_told"] = {name: why for name, why in found.items() if isinstance(why, str)}
+    tell(as_json, record, lines)
 
 
-@command(
-    "book",
-    "--family nano-pythia",
-    option("--family", action="append", help="families of the book (repeatable; default: embedded ones)"),
-    option("--corpus", action="append", help="text of every page: a corpus or a file (repeatable; default: their own)"),
-)
-def book(family, corpus):
-    """Run the notebooks by papermill, then build the HTML book."""
-    from workflow.book import make_book
-
-    try:
-        return print("first page:", make_book(family, corpora=corpus))
-    except RuntimeError as error:  # a step of the workflow failed: not bad input
-        return print(f"rbp: {error}", file=sys.stderr) or 1
+# --- Doors
 
 
 @command(
@@ -193,19 +321,18 @@ def book(family, corpus):
     "--family nano-pythia -o nano-pythia.counts",
     FAMILY,
     option("-o", "--output", dest="out", type=Path, required=True, help="the file to write, NAME.counts"),
-    option("--corpus", action="append", help="a corpus that the family was measured on (repeatable; default: its own)"),
+    CORPORA,
     PROTOCOL,
-    option("--k", action="append", type=whole, default=[], help="count hits and runs at this rank too (repeatable)"),
+    option("--k", action="append", type=whole, dest="ks", default=[], help="count at this rank too (repeatable)"),
     option("--by", default="", help="who measured, as pages shall say it"),
     option("--anonymous", action="store_true", help="number the sources of the text in place of their names"),
     RESULTS,
 )
-def export(family, out, corpus, k, **options):
+def export(out, **options):
     """Write what pages need of a measured family to one file: counts, and no text."""
-    from paper.evidence import shown_ks
-    from rbplib.sharing import export_family
+    from rbplib.doors import export_family
 
-    export_family(family, out, shown_ks, corpus, ks=k, **options)
+    export_family(out=out, **options)
     print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can")
     print("test whether a text is among those counted, and may find very short documents by trying.")
 
@@ -218,25 +345,73 @@ def export(family, out, corpus, k, **options):
 )
 def import_file(path, name):
     """Show what another machine measured: pages and fits take the family by its name."""
-    from rbplib.sharing import import_counts
+    from rbplib.doors import import_counts
 
     print(import_counts(path, name))
 
 
-@command("check", "--json", FILE, JSON, RESULTS)
-def check(path, as_json, results):
-    """Verify every table, page and imported file; or one counts file."""
-    return tell(as_json, *cli.checked(path, results or results_dir()))
+# --- In a checkout: programs of the paper, which take the rest of the command line
 
 
-@command("verify", "--json", FILE, option("--write", action="store_true", help="keep this run's as the book's"), JSON)
-def verify(path, write, as_json):
-    """Compare this run's numbers with the book's own; exit code 1 where one is beyond its tolerance."""
-    from paper.verify import main
+PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
-    arguments = [str(path)] if path else []
-    arguments += ["--write"] if write else []
-    return main(arguments + (["--json"] if as_json else []))
+
+def run_program(name, arguments):
+    """Start a program of the checkout; returns its exit code."""
+    places = [place for place in (root(), PACKAGE.parent) if (place / "workflow" / "Snakefile").is_file()]
+    if not places:
+        raise InputError(f"`rbp {name}` needs a checkout of the repository: run it there, or name it in RBP_ROOT.")
+    paths = [str(places[0]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    process = subprocess.Popen([sys.executable, "-m", PROGRAMS[name], *arguments], env=environment)
+    # a terminal sends Ctrl-C and its end to both: the program stops in order, and is waited for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    return process.wait()
+
+
+@command("book", "--family nano-pythia")
+def book():
+    """In a checkout: run the notebooks, then build the HTML book."""
+
+
+@command("verify", "--json")
+def verify():
+    """In a checkout: compare the numbers here with the book's own."""
+
+
+# --- The command
+
+
+def interrupt(*_):
+    """End as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def main(argv=None):
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(name) != signal.SIG_IGN:  # as nohup asks
+            signal.signal(name, interrupt)
+    try:
+        if arguments[:1] and arguments[0] in PROGRAMS:
+            return run_program(arguments[0], arguments[1:])
+        options = vars(PARSER.parse_args(arguments))
+        return options.pop("run")(**options) or 0
+    except InputError as error:
+        message, code = str(error), 2
+    except PermissionError as error:
+        message, code = f"{error.filename} cannot be read or written: change its permissions.", 2
+    except ModuleNotFoundError as error:
+        message, code = f"this needs {error.name}: run `make env`, or install rbplib whole.", 2
+    except KeyboardInterrupt:
+        message, code = "stopped; run the same command again to go on from here.", 130
+    except BrokenPipeError:  # the reader went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    print(f"rbp: {message}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

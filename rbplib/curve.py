@@ -9,7 +9,8 @@ import numpy as np
 
 from rbplib.families import InputError, load_family
 from rbplib.losses import Loss, mean, measured_on
-from rbplib.table import asked, by_size, family_tables, measured, tables_here
+from rbplib.measuring import measured
+from rbplib.table import asked, by_size, family_tables, tables_here
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -204,7 +205,9 @@ def family_curve(family, corpus, ks, protocol="paper", results=None, partial=Fal
 def own_repeats(curve, family, corpus, protocol="paper", results=None):
     """A curve with the repeats that its family's file names beside it, where they were measured."""
     repeats = load_family(family).repeats
-    again = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0] if repeats else []
+    if not repeats:
+        return curve
+    (again,) = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0].values()
     return beside(curve, again)
 
 

@@ -1,181 +1,261 @@
-"""Measure: every model of a family over its corpora, each model loaded once, into rank tables.
+"""Measure: every model of a family over its corpora, each model loaded once, into rank tables; and a plan of it.
 
-A measurement killed at any instant leaves no table or a whole one, and finished parts; run again, it goes on from the
-parts and gives the same bytes in the data columns. Processes that measure at once share the tables: each is made
-by one, others make those that nobody has and then wait for the rest.
+A measuring killed at any instant leaves whole tables, and of one that takes longer than ten minutes the rows so far;
+the same command goes on from there and gives the same bytes. Processes that measure one model take turns.
 """
 
 import platform
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 
+import filelock
 import numpy as np
-import torch
 from tqdm import tqdm
 
 import rbplib
-from rbplib import models as loading
-from rbplib.devices import choose_threads
-from rbplib.families import results_dir
-from rbplib.identity import asked, expected, ranks_path
-from rbplib.inputs import InputError, complain, digest, one_at_a_time, remove_left, sweep
-from rbplib.ranks import sequence_ranks
-from rbplib.stored import COLUMNS, join_ranks, open_ranks, read_ranks, taken_over, write_ranks
-from rbplib.texts import load_documents
+from rbplib.families import InputError, write_error
+from rbplib.model_sizes import sizes_of, window_length
+from rbplib.table import (
+    COLUMNS,
+    asked,
+    expected,
+    ranks_path,
+    read_table,
+    record_here,
+    tables_here,
+    write_table,
+)
+from rbplib.texts import load_documents, sample_here
 from rbplib.windows import batches, encode, make_windows, scored_rows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
-PART_TOKENS = 65_536  # tokens a part holds: what a killed run loses at most
+GROUP = 65_536  # tokens of a group of windows: batches are cut within one
+SAVED = 600  # seconds of work that a killed measuring may lose
+# of a plan: characters of a token of English, roughly; bytes of a parameter, of the process, of a token's id in memory,
+# and of a row of a table on disk; and what the hub calls files of weights
+CHARACTERS, PROCESS, TEXT, ROW = 4.0, 600_000_000, 8, 9
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 @dataclass(frozen=True)
 class Task:
-    """One table to measure: its corpus, where it goes, and what its record must say."""
+    """One table to measure: its corpus, the Documents of that, where it goes, and what its record must hold."""
 
     corpus: object
     documents: object
     path: Path
-    expect: dict
+    record: dict
 
 
-def measure(
+def measure(family, corpus, protocol="paper", **options):
+    """Rank tables of a family's models on one corpus, smallest model first: measured where missing, else read.
+
+    Args and Raises: as `measured`, whose options these are; corpus: a name, a path or a Corpus.
+    """
+    (tables,) = measured(family, [corpus], protocol, **options).values()
+    return tables
+
+
+def measured(
     family,
-    models=None,
     corpora=None,
     protocol="paper",
     *,
+    models=None,
+    results=None,
+    replace=False,
+    samples=None,
+    dtype=None,
+    head_dtype="float32",
+    **options,
+):
+    """Rank tables of a family, measured where they are missing.
+
+    Args:
+        family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's default ones when None.
+        protocol: "paper" or "full", see windows. models: names of some of its models; all when None.
+        results: their folder. replace: measure over tables of something else; without, they are refused.
+        samples: Documents to read in place of the corpora's own.
+        dtype, head_dtype: names, of the weights (None: as the family file says) and of the head's product.
+        options: of `measure_model`.
+    Returns:
+        {corpus name: list of RankTable, smallest model first}; of an imported family, of Counts.
+    Raises:
+        InputError: unknown names, an empty corpus, a model that cannot be had, a folder that cannot be written, or a
+            table of something else.
+    Cost: where nothing is missing one reading of each table; else one forward pass over every window as well.
+    """
+    family, models, corpora = asked(family, models, corpora, protocol)
+    precision = {"dtype": dtype, "head_dtype": head_dtype}
+    reading = (family, models, corpora, protocol, results)
+    if not replace:
+        tables, missing = tables_here(*reading, samples=samples, **precision)
+        if not missing:
+            return tables
+    family.need_models()
+    samples = samples or [load_documents(corpus) for corpus in corpora]
+    for model, records in expected(family, models, corpora, protocol, samples, **precision).items():
+        paths = [ranks_path(record, results) for record in records]
+        tasks = list(map(Task, corpora, samples, paths, records))
+        with alone(paths[0].parent):
+            tasks = [task for task in tasks if is_missing(task, replace)]
+            if tasks:
+                measure_model(family.model(model), tasks, dtype=dtype, **options)
+    return tables_here(*reading, samples=samples, **precision)[0]
+
+
+def is_missing(task, replace):
+    """Whether a table is to be measured; InputError where there is another one that may not be replaced."""
+    if not task.path.is_file():
+        return True
+    try:
+        read_table(task.path, task.record)
+    except InputError:
+        if not replace:
+            raise
+        return True
+    return False
+
+
+@contextmanager
+def alone(folder):
+    """Be the one process that measures into a model's folder; what a killed one left there is removed.
+
+    The system's lock ends with its process, however that ends; its file is removed while it is held.
+    """
+    lock = filelock.FileLock(folder / ".lock")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(filelock.Timeout):
+            lock.acquire(timeout=3)
+        if not lock.is_locked:
+            print(
+                f"rbp: another process measures into {folder}: waiting until it ends.",
+                file=sys.stderr,
+            )
+            lock.acquire()
+    except OSError as error:
+        raise write_error(folder, error) from None
+    try:
+        for left in folder.glob(".*.tmp"):
+            left.unlink()
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def measure_model(
+    model,
+    tasks,
+    *,
     device=None,
     dtype=None,
-    results=None,
     trust_remote_code=False,
     progress=True,
     batch_tokens=None,
-    samples=None,
-    head_dtype="float32",
 ):
-    """Measure what is missing and return the paths of all tables asked for.
+    """Measure tables of one model in one load; the next corpus is tokenised while this one is measured.
 
     Args:
-        family: a name, a YAML path, or a settings.Family.
-        models: names of some of its models; all when None.
-        corpora: names, paths or settings.Corpus; the family's default ones when None.
-        protocol: "paper" or "full", see windows.
-        device, dtype: chosen by load_model when None.
+        device, dtype, trust_remote_code: of `load_model`. progress: whether to show bars.
         batch_tokens: tokens of one forward pass; found against memory when None.
-        samples: text.corpora.Documents to read in place of the corpora's own.
-        head_dtype: name, of the product with the head and the comparisons.
-    Returns:
-        list of paths, one per (model, corpus).
-    Raises:
-        InputError: unknown names, an empty corpus, a model that cannot be had, or a folder that cannot be written.
-    Cost: one forward pass over every window; the head is walked in chunks, so logits are never held.
     """
-    if batch_tokens is not None and batch_tokens < 1:
-        raise InputError(f"a batch of {batch_tokens} tokens holds none: give 1 or more, or leave it out.")
-    family, models, corpora = asked(family, models, corpora, protocol)
-    family.need_models()
-    samples = samples or [load_documents(c) for c in corpora]
-    expect = expected(family, models, corpora, protocol, samples, dtype, head_dtype)
-    options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    where = {m: [ranks_path(entries, results) for entries in expect[m.name]] for m in models}
-    missing = {m: list(map(Task, corpora, samples, paths, expect[m.name])) for m, paths in where.items()}
-    sweep({results_dir(), *(path.parent for paths in where.values() for path in paths)})
-    for wait in (False, True):
-        for model, tasks in missing.items():
-            missing[model] = measure_free(model, tasks, wait, options, progress, batch_tokens)
-    return [path for paths in where.values() for path in paths]
+    from rbplib.devices import choose_threads
+    from rbplib.models import load_model
 
-
-def measure_free(model, tasks, wait, options, progress, batch_tokens):
-    """Measure what is missing of a model's tables that nobody else measures, or `wait` for those; returns the rest."""
-    tasks = sorted((t for t in tasks if whole_table(t.path, t.expect) is None), key=lambda t: t.path)
-    with ExitStack() as held:  # taken in one order by all, so that no two wait for each other
-        mine = [held.enter_context(one_at_a_time(t.path, wait)) for t in tasks]
-        free = [t for t, is_mine in zip(tasks, mine, strict=True) if is_mine]
-        free = [t for t in free if whole_table(t.path, t.expect) is None]  # not made while it was waited for
-        if free := [t for t in free if not taken_over(t.path, t.expect, model.id)]:
-            measure_model(model, free, options, progress, batch_tokens)
-    return [t for t, is_mine in zip(tasks, mine, strict=True) if not is_mine]
-
-
-def whole_table(path, expect=None, read=open_ranks):
-    """The table at a path, or None where none is there that can be used; why not, where there is another, is told."""
-    if path.is_file():
-        try:
-            return read(path, expect)
-        except InputError as error:
-            complain(f"{str(error).rpartition(': ')[0]}: measuring it again")
-    return None
-
-
-def measure_model(model, tasks, options, progress=True, batch_tokens=None):
-    """All tables of one model in one load; the next corpus is tokenised while this one is measured.
-
-    options: of load_model. Raises InputError as `measure`.
-    """
-    loaded, length = loading.load_model(model, **options), tasks[0].expect["window"]
+    loaded, length = load_model(model, device, dtype, trust_remote_code), tasks[0].record["window"]
     choose_threads(loaded.record["total_params"])
+    # cutting the window for one model would unpair the family's tokens
     most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
-    if most is not None and most < length:  # cutting the window for one model would unpair the family's tokens
+    if most is not None and most < length:
         raise InputError(
             f"{model.name} reads at most {most} tokens, not the window of {length}: "
             f"write 'context: {most}' into its family file."
         )
 
     def windows_of(task):
-        protocol = task.expect["protocol"]
+        protocol = task.record["protocol"]
         ids, read = encode(loaded.tokenizer, task.documents.texts, length if protocol == "paper" else None)
         return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol, read)
 
     with ThreadPoolExecutor(1) as pool:
         ahead = pool.submit(windows_of, tasks[0])
         for task, following in zip_longest(tasks, tasks[1:]):
-            windows, ahead = ahead.result(), following and pool.submit(windows_of, following)
-            _measure_table(loaded, task, windows, progress, batch_tokens)
+            windows = ahead.result()
+            if following:
+                ahead = pool.submit(windows_of, following)
+            measure_table(loaded, task, windows, progress, batch_tokens or choose_batch_tokens(loaded, length))
 
 
-def _measure_table(loaded, task, windows, progress, batch_tokens):
-    start, expect = time.perf_counter(), task.expect
-    vocab, largest = int(loaded.record["vocab_size"]), max((int(w.ids.max()) for w in windows.windows), default=0)
+def measure_table(loaded, task, windows, progress, batch_tokens):
+    """Measure one table and write it; of a long one the rows so far are kept beside it every SAVED seconds."""
+    vocab, record = int(loaded.record["vocab_size"]), provenance(loaded, task, windows)
+    largest = max((int(window.ids.max()) for window in windows.windows), default=0)
     if largest >= vocab:
         raise InputError(
-            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {expect['model']} "
+            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {record['model']} "
             f"({vocab}): its tokenizer does not belong to it."
         )
-    batch_tokens = batch_tokens or choose_batch_tokens(loaded, windows.length)
-    folder = task.path.with_name(f".{task.path.name}.parts-{digest(expect)[:16]}")
-    parts, record = [], provenance(loaded, task, windows)
-    if ranks_path(record).name != task.path.name:
-        raise InputError(f"the files of {expect['model']} were changed while it was read: run again.")
-    label = f"{expect['family']}/{expect['model']} on {task.corpus.name}"
-    with tqdm(total=windows.tokens, desc=label, unit="tok", unit_scale=True, disable=not progress, leave=False) as bar:
-        for number, group in enumerate(groups(windows.windows, PART_TOKENS)):
-            path = folder / f"{number:05d}.parquet"
-            if (part := whole_table(path, read=read_ranks)) is None:
-                columns, batch_tokens = measure_windows(loaded, group, windows.special, batch_tokens, bar, task)
-                write_ranks(path, columns, record | {"batch_tokens": batch_tokens})
-                part = read_ranks(path)
-            else:
-                bar.update(sum(len(w.ids) for w in group))
-            parts.append(path)
-            batch_tokens = part.record["batch_tokens"]  # a resumed run cuts batches as the killed one did
-    spent = {"batch_tokens": batch_tokens, "wall_time_s": round(time.perf_counter() - start, 3)}
-    join_ranks(task.path, parts, record | spent)
-    remove_left(task.path)
+    if record | task.record != record:
+        raise InputError(f"the files of {record['model']} were changed while it was read: run again.")
+
+    # go on from the rows that a killed run left, and cut batches as it did
+    part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0
+    if record_here(part, record):
+        begun = read_table(part)
+        rows, done, batch_tokens = (
+            [dict(begun.columns)],
+            begun.record["groups"],
+            begun.record["batch_tokens"],
+        )
+
+    label, saved = f"{record['family']}/{record['model']} on {task.corpus.name}", time.monotonic()
+    with tqdm(
+        total=windows.tokens,
+        desc=label,
+        unit="tok",
+        unit_scale=True,
+        disable=not progress,
+        leave=False,
+    ) as bar:
+        for number, group in enumerate(groups(windows.windows)):
+            if number >= done:
+                columns, batch_tokens = measure_windows(
+                    loaded, group, windows.special, batch_tokens, record["head_dtype"]
+                )
+                rows.append(columns)
+            if time.monotonic() - saved > SAVED:
+                write_table(
+                    part,
+                    joined(rows),
+                    record | {"groups": number + 1, "batch_tokens": batch_tokens},
+                )
+                saved = time.monotonic()
+            bar.update(sum(len(window.ids) for window in group))
+    write_table(task.path, joined(rows), record | {"batch_tokens": batch_tokens})
+    part.unlink(missing_ok=True)
 
 
-def groups(windows, tokens):
-    """Windows in order, cut into runs of about `tokens` tokens."""
+def joined(rows):
+    """One table's columns of those of its parts, in order."""
+    return {name: np.concatenate([np.empty(0, COLUMNS[name]), *(part[name] for part in rows)]) for name in COLUMNS}
+
+
+def groups(windows):
+    """Windows in order, cut into runs of about GROUP tokens."""
     group, size = [], 0
-    for w in windows:
-        group.append(w)
-        size += len(w.ids)
-        if size >= tokens:
+    for window in windows:
+        group.append(window)
+        size += len(window.ids)
+        if size >= GROUP:
             yield group
             group, size = [], 0
     if group:
@@ -186,7 +266,7 @@ def provenance(loaded, task, windows):
     """The record of a table: what was asked for, and what it was made with."""
     source = {k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "path"}
     return {
-        **task.expect,
+        **task.record,
         **loaded.record,
         "corpus_source": source,
         "corpus_revision": task.documents.source.get("revision"),
@@ -200,55 +280,61 @@ def provenance(loaded, task, windows):
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",
-        "threads": torch.get_num_threads(),
     }
 
 
-def measure_windows(loaded, windows, special, batch_tokens, bar, task):
+def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"):
     """(columns of the rank table for some windows, tokens of a batch); the batch is halved when memory runs out."""
-    queue = [[windows[i] for i in group] for group in batches(windows, batch_tokens)]
-    found, dtype = [], getattr(torch, task.expect["head_dtype"])
+    import torch
+
+    queue = [[windows[i] for i in batch] for batch in batches(windows, batch_tokens)]
+    rows = []
     while queue:
-        group = queue.pop(0)
+        batch = queue.pop(0)
         try:
-            found.append(batch_ranks(loaded, group, special, dtype))
-            bar.update(sum(len(w.ids) for w in group))
+            rows.append(batch_ranks(loaded, batch, special, getattr(torch, head_dtype)))
             continue
         except torch.OutOfMemoryError:
-            if len(group) == 1:
+            if len(batch) == 1:
                 raise InputError(
-                    f"one window of {len(group[0].ids)} tokens does not fit the memory of {loaded.device}: "
+                    f"one window of {len(batch[0].ids)} tokens does not fit the memory of {loaded.device}: "
                     "use a larger device, a smaller dtype or a smaller model."
                 ) from None
         torch.cuda.empty_cache()  # here, where the error no longer holds the frames that hold the batch
-        half, batch_tokens = len(group) // 2, max(1, batch_tokens // 2)
-        queue[:0] = [group[:half], group[half:]]
-    columns = {name: np.concatenate([columns[name] for columns in found]) for name in COLUMNS}
+        half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)
+        queue[:0] = [batch[:half], batch[half:]]
+    columns = joined(rows)
     order = np.lexsort((columns["position"], columns["document"]))
     return {name: values[order] for name, values in columns.items()}, batch_tokens
 
 
-def batch_ranks(loaded, group, special, dtype):
+def batch_ranks(loaded, batch, special, dtype):
     """Columns for one batch of windows, padded on the right: a causal model never sees the padding."""
-    longest = max(len(w.ids) for w in group)
-    ids = np.zeros((len(group), longest), dtype=np.int64)
-    scored = np.zeros((len(group), longest - 1), dtype=bool)
-    for row, w in enumerate(group):
-        ids[row, : len(w.ids)] = w.ids
-        scored[row, scored_rows(w, special) - 1] = True
+    import torch
+
+    from rbplib.ranks import sequence_ranks
+
+    longest = max(len(window.ids) for window in batch)
+    ids = np.zeros((len(batch), longest), dtype=np.int64)
+    scored = np.zeros((len(batch), longest - 1), dtype=bool)
+    for row, window in enumerate(batch):
+        ids[row, : len(window.ids)] = window.ids
+        scored[row, scored_rows(window, special) - 1] = True
     inputs, mask = torch.from_numpy(ids), torch.from_numpy(scored)
-    found = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype, device=loaded.device)
+    ranks = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype, device=loaded.device)
     row, column = np.nonzero(scored)
     return {
-        "document": np.array([w.document for w in group])[row],
-        "position": np.array([w.start for w in group])[row] + column + 1,
+        "document": np.array([window.document for window in batch])[row],
+        "position": np.array([window.start for window in batch])[row] + column + 1,
         "token": ids[row, column + 1],
-        **{name: values.numpy()[row, column] for name, values in found._asdict().items()},
+        **{name: values.numpy()[row, column] for name, values in ranks._asdict().items()},
     }
 
 
 def choose_batch_tokens(loaded, length):
     """Tokens of one forward pass: large on a GPU against its free memory, cache-sized on a CPU."""
+    import torch
+
     if loaded.device.type != "cuda":
         return max(length, 4096)
     free, _ = torch.cuda.mem_get_info(loaded.device)
@@ -256,3 +342,88 @@ def choose_batch_tokens(loaded, length):
     width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
     per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
     return int(max(length, min(1 << 17, free * 0.5 / per_token)))
+
+
+# --- What a measuring will take
+
+
+def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, results=None):
+    """What a measuring will take, before anything of it starts, as JSON can hold it; arguments as of `measured`.
+
+    Tokens are those of a table that is here, else CHARACTERS of a text that is here each, else what the corpus file
+    says, else all that fit. Memory is that of the weights, the process and the ids; None where a model's size cannot
+    be known without the network.
+
+    Raises InputError: unknown names. Cost: the configurations, and one reading of text that is here.
+    """
+    family, models, corpora = asked(family, models, corpora, protocol)
+    family.need_models()
+    rows, texts = [], [plan_corpus(corpus, window_length(family), protocol) for corpus in corpora]
+    for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
+        here = [record_here(ranks_path(record, results), record) for record in records]
+        for text, record in zip(texts, here, strict=True):
+            if record:
+                text.update(tokens=record["read_tokens"], counted_in="a table")
+        row = plan_model(family.model(model), dtype)
+        rows.append(row | {"tables_here": len(here) - here.count(None), "tables_to_measure": here.count(None)})
+    tokens = sum(text["tokens"] for text in texts)
+    missing = [row for row in rows if row["tables_to_measure"] and row["weights_bytes"]]
+    download = sum(row["download_bytes"] for row in missing)
+    total = {
+        "memory_bytes": max((row["weights_bytes"] for row in missing), default=0) + PROCESS + TEXT * tokens,
+        "download_bytes": download,
+        "disk_bytes": download + ROW * tokens * len(missing),
+    }
+    return {
+        "family": family.name,
+        "protocol": protocol,
+        "models": rows,
+        "corpora": texts,
+        "total": total,
+    }
+
+
+def plan_corpus(corpus, length, protocol):
+    """About how many tokens of a corpus are read, and what says so."""
+    sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
+    if sample:
+        count, counted_in = (
+            sum(min(most, len(text) / CHARACTERS) for text in sample.texts),
+            "its text",
+        )
+    elif corpus.tokens and protocol == "paper":
+        count, counted_in = corpus.tokens, "its file"
+    else:
+        count, counted_in = corpus.documents * length, "documents times window"
+    return {"corpus": corpus.name, "tokens": round(count), "counted_in": counted_in}
+
+
+def plan_model(model, dtype=None):
+    """S, and bytes of the weights in memory and to download; None where the size of a model is unknown."""
+    row = {"model": model.name, "id": model.id}
+    try:
+        sizes = sizes_of(model)
+    except InputError as error:
+        return row | {
+            "nonembedding_params": None,
+            "weights_bytes": None,
+            "download_bytes": None,
+            "note": str(error),
+        }
+    total = sizes.total or sizes.nonembedding
+    download = 0 if model.local or is_cached(model) else total * BYTES["bfloat16"]
+    weights = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
+    return row | {
+        "nonembedding_params": sizes.nonembedding,
+        "weights_bytes": weights,
+        "download_bytes": download,
+    }
+
+
+def is_cached(model):
+    """Whether weights of a model of the hub are in its cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    names = [f"{name}{index}" for name in WEIGHTS for index in ("", ".index.json")]
+    places = (try_to_load_from_cache(model.id, name, revision=model.revision) for name in names)
+    return any(isinstance(place, str) for place in places)

@@ -1,76 +1,211 @@
-"""The rank tables of families: one per model and text, found by what was asked for, or measured where missing.
+"""The rank table: one row per scored token, in a Parquet file with its provenance, and what is counted from it.
 
-`measured` is the door from a notebook to them.
+    document  position  token  greater  ties  logprob      the paper's rank (Eq. 3)
+    0         1         917    0        1     -0.31        is greater + ties = 1
+    0         2         44     6        1     -3.90                            7
+
+A table lies in results/ranks/FAMILY/MODEL/CORPUS.parquet (CORPUS.full.parquet of the protocol `full`).
+What it is a table of is told by the record inside alone: `read_record` compares that with what is asked.
+Counts are whole numbers per document; ratios are formed last.
 """
 
+import hashlib
+import json
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from rbplib.exchange import imported_tables
-from rbplib.families import InputError, Model, argument, is_model_place, known, load_family, one_each, results_dir, root
-from rbplib.identity import asked, expected, ranks_path
+import numpy as np
+
+from rbplib.families import (
+    PROTOCOLS,
+    Corpus,
+    InputError,
+    argument,
+    atomic_path,
+    check_choice,
+    check_name,
+    default_corpora,
+    load_corpus,
+    load_family,
+    one_each,
+    results_dir,
+)
+from rbplib.inputs import digest
 from rbplib.model_files import folder_digest
-from rbplib.model_sizes import sizes_of
-from rbplib.rules import hold, table_rules
-from rbplib.stored import open_ranks, read_record, unusable
+from rbplib.model_sizes import window_length
 from rbplib.texts import text_known
 
-SAME_TOKENS = ("family", "corpus", "protocol", "corpus_digest", "window", "sample")  # what settles which are scored
+COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32)
+COLUMNS["logprob"] = np.float32
+KEY = b"rbplib"  # of the record in the file's metadata
+ENGINE = 3  # raise it when the same model and text would give other rows
+DEFINITIONS = ("greater+ties", "greater+1", "random")
+LONGEST = 60  # tokens between two hits whose dependence is looked at
+NEEDED = ("family", "model", "corpus", "protocol", "sample", "documents")  # of every record
+NEEDED += ("vocab_size", "nonembedding_params", "scored_tokens", "columns_sha256")
 
 
-def corpus_records(corpus, results=None):
-    """Records of the rank tables of a corpus as it is now, of every family and protocol; damaged ones are left out."""
-    now = {k: v for k, v in text_known(corpus).items() if k != "units"} | {"corpus": corpus.name}
-    paths = sorted((Path(results or results_dir()) / "ranks").glob(f"*/*/{corpus.name}[-.]*.parquet"))
-    return [record for path in paths if (record := record_here(path, now))]
+# --- Counting
 
 
-def record_here(path, expect):
-    """The record of a rank table with these entries, or None where there is no such table; its rows are not read."""
-    with suppress(InputError):
-        return read_record(path, expect)
+def rank_of(greater, ties, definition="greater+ties"):
+    """Rank from the candidates scored above and equal: int64, or float64 for "random", see RankTable.rank."""
+    check_choice(definition, DEFINITIONS, "rank definition")
+    greater, ties = np.asarray(greater, np.int64), np.asarray(ties, np.int64)
+    if definition == "random":
+        return greater + (ties + 1) / 2
+    return greater + (ties if definition == "greater+ties" else 1)
 
 
-def measured(family, corpora=None, protocol="paper"):
-    """The rank tables of a family: the one door from a notebook to what was measured.
+def distinct(*columns):
+    """The distinct rows of integer columns (n,), sorted, and how often each is there: int64 (columns + 1, R)."""
+    shape = [int(column.max(initial=0)) + 1 for column in columns]
+    rows, number = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
+    return np.vstack([*np.unravel_index(rows, shape), number]).astype(np.int64)
 
-    Args:
-        as `measure`.
-    Returns:
-        {corpus name: list of StoredRanks, smallest model first}. What is missing, damaged, or was measured with another
-        model, window, seed, text or code is measured first, see `expected`. Of an imported family: list of Counts.
-    Cost: each table is hashed once, see `open_ranks`; its columns are read when something is counted.
+
+def rank_entropy(ranks, tokens=None):
+    """(entropy of ranks (n,) in nats with the Miller-Madow correction, the correction, log p of each (n,)).
+
+    tokens: how many have each rank, int (n,); one each by default.
     """
-    family, models, corpora = asked(family, None, corpora, protocol)
-    if family.counts:
-        return imported_tables(family, corpora, protocol)
-    with suppress(InputError):
-        expect = [entries for of_model in expected(family, models, corpora, protocol).values() for entries in of_model]
-        return by_corpus(corpora, [open_ranks(ranks_path(entries), entries) for entries in expect])
-    from rbplib.measuring import measure
-
-    return by_corpus(corpora, list(map(open_ranks, measure(family, corpora=corpora, protocol=protocol))))
+    counts = np.bincount(ranks, tokens)
+    seen, n = counts[counts > 0], counts.sum()
+    correction = (len(seen) - 1) / (2 * n)
+    return -(seen / n @ np.log(seen / n)) + correction, correction, np.log(counts[ranks] / n)
 
 
-def by_corpus(corpora, tables):
-    """{corpus name: its tables, smallest model first} of tables given model by model."""
-    return {c.name: by_size(tables[i :: len(corpora)]) for i, c in enumerate(corpora)}
+class Documents:
+    """What a rank table and imported counts say of their documents; both have a `record`."""
+
+    @property
+    def documents(self):
+        """Documents in the sample, also those without a scored token."""
+        return int(self.record["documents"])
+
+    @property
+    def source(self):
+        """Number of the source of each document, int64 (D,): documents of one number were drawn as one."""
+        units = self.record.get("units") or range(self.documents)
+        return np.unique(np.asarray(units), return_inverse=True)[1]
+
+    def inside(self, runs, N):
+        """Windows of N tokens inside runs, int64 (D,). runs: (document, length, number), int (3, R)."""
+        document, length, number = runs
+        windows = number * np.maximum(length - N + 1, 0)
+        return np.bincount(document, windows, self.documents).astype(np.int64)
 
 
-def measured_families(families=(), corpora=(), protocol="paper"):
-    """{(family name, corpus name): list of StoredRanks, smallest model first}; empty families: the embedded ones.
+@dataclass(frozen=True)
+class RankTable(Documents):
+    """Ranks of one model on one corpus, sorted by document and position; D documents, n rows.
 
-    Raises InputError: two families of one name, or texts that differ under one name.
+    Attributes:
+        columns: {name: array (n,)} of COLUMNS; of a file each is read when it is used.
+        record: the provenance, as JSON can hold it. path: of its file, where it has one.
     """
-    families = one_each(map(load_family, families), "families") or [f for f in known("family") if f.embedded]
-    found = {(f.name, name): tables for f in families for name, tables in measured(f, corpora, protocol).items()}
-    first = {corpus: (family, tables[0]) for (family, corpus), tables in reversed(found.items())}
-    for (family, corpus), (table, *_) in found.items():
-        other, theirs = first[corpus]
-        if table.record.get("corpus_digest") != theirs.record.get("corpus_digest"):
-            raise InputError(f"{corpus} of {family} is another text than that of {other}: show them apart.")
-    return found
+
+    columns: Mapping
+    record: dict
+    path: Path | None = None
+
+    document = property(lambda self: self.columns["document"])
+    position = property(lambda self: self.columns["position"])
+    token = property(lambda self: self.columns["token"])
+    greater = property(lambda self: self.columns["greater"])
+    ties = property(lambda self: self.columns["ties"])
+    logprob = property(lambda self: self.columns["logprob"])
+
+    def __len__(self):
+        return len(self.document)
+
+    def rank(self, definition="greater+ties"):
+        """Rank of the true token, 1 is best, int64 (n,): "greater+ties" is the paper's Eq. 3, "greater+1" its
+        authors' code, "random" the expected rank when ties are broken at random (float64)."""
+        return rank_of(self.greater, self.ties, definition)
+
+    @cached_property
+    def text(self):
+        """SHA-256 of which tokens were scored: equal for models on the same tokens."""
+        return columns_digest(self.columns, ("document", "position", "token"))
+
+    def per_document(self, values=None):
+        """Sums of values (n,) over each document, float64 (D,); without values the number of its rows."""
+        return np.bincount(self.document, values, self.documents)
+
+    @cached_property
+    def totals(self):
+        """Scored tokens of each document, int64 (D,)."""
+        return self.per_document().astype(np.int64)
+
+    @cached_property
+    def nll(self):
+        """Summed -logprob of each document in nats, float64 (D,)."""
+        return self.per_document(-self.logprob.astype(float))
+
+    def hits(self, ks, definition="greater+ties"):
+        """Tokens of each document with rank <= k, int64 (D, K). Cost: a histogram over (document, k), no sort."""
+        columns = len(ks) + 1
+        first = np.searchsorted(ks, self.rank(definition))  # the first k that the rank reaches
+        cells = self.document.astype(np.int64) * columns + first
+        counts = np.bincount(cells, minlength=self.documents * columns).reshape(-1, columns)
+        return counts[:, :-1].cumsum(1)
+
+    def rank_sums(self):
+        """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the correction of the
+        entropy for their number, and of ln R."""
+        ranks = self.rank()
+        _, correction, log_p = rank_entropy(ranks)
+        return np.stack([self.per_document(correction - log_p), self.per_document(np.log(ranks))])
+
+    @cached_property
+    def pairs(self):
+        """Distinct (greater, ties) of the whole corpus and their tokens, int64 (3, R)."""
+        return distinct(self.greater, self.ties)
+
+    @cached_property
+    def by_source(self):
+        """Distinct (source, rank) and their tokens, int64 (3, R)."""
+        return distinct(self.source[self.document], self.rank())
+
+    @cached_property
+    def joined(self):
+        """Whether a row goes on from the one before: the same document, the next position; bool (n,)."""
+        joined = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
+        return np.append(False, joined)[: len(self)]
+
+    @cached_property
+    def scored(self):
+        """Distinct (document, length) of the runs of scored tokens without a gap, and their number, int64 (3, R)."""
+        return self.runs_of(np.ones(len(self), bool))
+
+    def runs(self, k):
+        """The same of the runs of hits, each as long as it is."""
+        return self.runs_of(self.rank() <= k)
+
+    def runs_of(self, hits):
+        """The same of the runs of rows where hits, bool (n,)."""
+        before = np.append(False, hits[:-1])[: len(hits)]
+        starts = hits & ~(before & self.joined)
+        lengths = np.bincount(starts.cumsum()[hits] - 1, minlength=starts.sum())
+        return distinct(self.document[starts], lengths)
+
+    def lagged(self, k):
+        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later, at the earlier, at
+        both. The lags end at half the median run, at most LONGEST. Cost: one pass over the table a lag."""
+        _, length, number = self.scored
+        most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
+        hits, run = self.rank() <= k, np.cumsum(~self.joined)
+        counts = []
+        for lag in range(1, most + 1):
+            same = run[lag:] == run[:-lag]
+            late, early = hits[lag:][same], hits[:-lag][same]
+            counts.append([same.sum(), late.sum(), early.sum(), (late & early).sum()])
+        return np.array(counts).T
 
 
 def by_size(tables):
@@ -78,77 +213,224 @@ def by_size(tables):
     return sorted(tables, key=lambda t: (float(t.record["nonembedding_params"]), str(t.record.get("model"))))
 
 
-def family_tables(family, corpus, protocol="paper", results=None, partial=False):
-    """(tables, names of the models without one) of a family on one corpus, in its order; nothing is measured.
+# --- The file
 
-    Raises InputError: no table at all; one that is damaged or another's; or, unless `partial`, a model without one.
+
+def columns_digest(columns, names=tuple(COLUMNS)):
+    """SHA-256 over columns in order, little-endian."""
+    checksum = hashlib.sha256()
+    for name in names:
+        checksum.update(np.ascontiguousarray(columns[name], np.dtype(COLUMNS[name]).newbyteorder("<")))
+    return checksum.hexdigest()
+
+
+def checked_columns(columns, vocab):
+    """The columns in the contract's dtypes and order, or a ValueError that names the first broken rule."""
+    if lacking := [name for name in COLUMNS if name not in columns]:
+        raise ValueError(f"rank table lacks the column {lacking[0]!r}")
+    columns = {name: np.asarray(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
+    if len({column.shape for column in columns.values()}) != 1 or columns["document"].ndim != 1:
+        raise ValueError("the columns of a rank table must be one-dimensional and of one length")
+    place = columns["document"].astype(np.int64) << 32 | columns["position"]
+    rules = {
+        "rows are not sorted by (document, position), or repeat": np.diff(place) > 0,
+        "a position is below 1": columns["position"] >= 1,
+        "a token id is outside the vocabulary": (columns["token"] >= 0) & (columns["token"] < vocab),
+        "greater is negative": columns["greater"] >= 0,
+        "ties is below 1": columns["ties"] >= 1,
+        "a rank is above the vocabulary size": rank_of(columns["greater"], columns["ties"]) <= vocab,
+        "a logprob is above 0 or not a number": columns["logprob"] <= 1e-4,
+    }
+    for broken, fine in rules.items():
+        if not fine.all():
+            raise ValueError(f"rank table: {broken}")
+    return columns
+
+
+def write_table(path, columns, record):
+    """Write a rank table, whole or not at all, with its record and a checksum over both.
+
+    Args:
+        columns: {name: array (n,)} of COLUMNS. record: provenance, JSON-able, with what NEEDED names.
+    Raises:
+        ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = checked_columns(columns, int(record["vocab_size"]))
+    record = {key: value for key, value in record.items() if key != "sha256"}
+    record |= {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
+    record["sha256"] = digest(record)
+    table = pa.table(columns)
+    with atomic_path(path) as temporary:
+        # not as metadata of the schema, which would stand in the file twice
+        with pq.ParquetWriter(temporary, table.schema, compression="zstd", store_schema=False) as file:
+            file.write_table(table)
+            file.add_key_value_metadata({KEY: json.dumps(record, sort_keys=True)})
+
+
+def read_record(path, asked=None):
+    """The record of a rank table, which has to hold what is `asked`, see `expected`: this alone decides whether a
+    table is used again.
+
+    Raises InputError: no file, a damaged one, or one that was measured with something else.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).is_file():
+        raise InputError(f"there is no rank table {path}: run `rbp measure` for that family and corpus first.")
+    try:
+        record = dict(json.loads(pq.read_metadata(path).metadata[KEY]))
+        whole = digest({k: v for k, v in record.items() if k != "sha256"}) == record["sha256"]
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+        whole = False
+    if not whole or not set(NEEDED) <= set(record):
+        raise unusable(path, "is damaged, or no rank table")
+    if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
+        raise unusable(path, f"was measured with another {' and '.join(different)} than what is asked for")
+    return record
+
+
+def unusable(path, why):
+    """What to say of a table that is not used; nothing writes over it unasked."""
+    return InputError(f"{path} {why}: measure over it by `rbp measure --replace`, or give another folder by --results.")
+
+
+class FileColumns(Mapping):
+    """{name: array (n,)} of a rank table's file, read anew at every use: only what is counted is in memory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __getitem__(self, name):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.read_table(self.path, columns=[name])[name].to_numpy()
+        except (OSError, pa.ArrowException, KeyError):
+            raise unusable(self.path, "is damaged") from None
+
+    def __iter__(self):
+        return iter(COLUMNS)
+
+    def __len__(self):
+        return len(COLUMNS)
+
+
+def read_table(path, asked=None):
+    """The rank table in a file, its checksum compared; `asked` as of `read_record`.
+
+    Raises InputError: as `read_record`, or the rows fail their checksum. Cost: one reading of the file.
+    """
+    table = RankTable(FileColumns(Path(path)), read_record(path, asked), Path(path))
+    if columns_digest(table.columns) != table.record["columns_sha256"]:
+        raise unusable(path, "fails its checksum")
+    return table
+
+
+# --- What is asked for, and where it is
+
+
+def asked(family, models=None, corpora=None, protocol="paper"):
+    """(Family, its Models, Corpora) for names or paths; all models and the default corpora where none are named."""
+    family = load_family(family)
+    check_choice(protocol, PROTOCOLS, "protocol")
+    models = [family.model(name) for name in models] if models else family.models
+    corpora = corpora or default_corpora(family)
+    if family.counts:  # a corpus is a label there: its text is not here
+        corpora = [Corpus(check_choice(getattr(c, "name", c), family.corpora, "corpus")) for c in corpora]
+    corpora = one_each(map(load_corpus, corpora), "corpora")
+    if not corpora:
+        raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
+    return family, models, corpora
+
+
+def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
+    """{model name: [entries that the record must have, one dict a corpus]} of the tables asked for.
+
+    A model is known by its folder's digest, or by its id and revision on the hub; text by its digest, that of the hub
+    before it is fetched by how it is drawn. A precision that is not asked for ("auto") is not compared.
+
+    samples: the corpora's Documents, in place of their own. dtype, head_dtype: names, of the weights (None: as the
+    family file says) and of the head's product. Cost: one reading of the text, and hashing of local models.
+    """
+    shared = {
+        "protocol": protocol,
+        "window": window_length(family),
+        "engine": ENGINE,
+        "head_dtype": head_dtype,
+    }
+    texts = [text_known(*pair) for pair in zip(corpora, samples or [None] * len(corpora), strict=True)]
+    records = {}
+    for model in models:
+        entries = shared | {"family": family.name, "model": model.name}
+        entries["experts"] = model.experts if model.experts == "active" else None  # None: all
+        if model.local:
+            entries["model_digest"] = folder_digest(model.local)
+        else:
+            entries |= {"model_id": model.id, "requested_revision": model.revision}
+        if (precision := dtype or model.dtype) != "auto":
+            entries["weights_dtype"] = precision
+        records[model.name] = [entries | {"corpus": c.name} | t for c, t in zip(corpora, texts, strict=True)]
+    return records
+
+
+def ranks_path(record, results=None):
+    """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
+    family, model, corpus = (check_name(record[name], f"{name} name") for name in ("family", "model", "corpus"))
+    suffix = "" if record["protocol"] == "paper" else f".{record['protocol']}"
+    return Path(results or results_dir()) / "ranks" / family / model / f"{corpus}{suffix}.parquet"
+
+
+def record_here(path, asked):
+    """The record of a table that is the one asked for, or None; its rows are not read."""
+    with suppress(InputError):
+        return read_record(path, asked)
+
+
+def tables_here(family, models, corpora, protocol="paper", results=None, **options):
+    """({corpus name: tables, smallest model first}, [(model name, corpus name) without one]); nothing is measured.
+
+    Arguments as `asked` gives them; options of `expected`. Raises InputError: a table there is not the one asked for,
+    or models whose precision is not asked for were measured in different ones.
+    """
+    if family.counts:
+        from rbplib.doors import imported_tables
+
+        return imported_tables(family, corpora, protocol), []
+    tables, missing, precisions = {corpus.name: [] for corpus in corpora}, [], {}
+    for model, records in expected(family, models, corpora, protocol, **options).items():
+        for record in records:
+            path = ranks_path(record, results)
+            if not path.is_file():
+                missing.append((model, record["corpus"]))
+                continue
+            table = read_table(path, record)
+            tables[record["corpus"]].append(table)
+            if "weights_dtype" not in record:
+                precisions[table.record.get("weights_dtype")] = model
+    if len(precisions) > 1:
+        both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
+        raise InputError(f"{family.name} was measured in several precisions, {both}: name one by --dtype.")
+    return {name: by_size(found) for name, found in tables.items()}, missing
+
+
+def family_tables(family, corpus, protocol="paper", results=None, partial=False):
+    """(tables, names of the models without one) of a family on one corpus, smallest model first; nothing is measured.
+
+    Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
     family, models, corpora = asked(family, None, [corpus], protocol)
     tables, missing = tables_here(family, models, corpora, protocol, results)
-    corpus = corpora[0]
-    names = " ".join(shlex.quote(x) for x in ("--family", argument(family), "--corpus", argument(corpus)))
-    mend = f"run `rbp measure {names}{'' if protocol == 'paper' else f' --protocol {protocol}'}`"
+    (tables,), names = tables.values(), [model for model, _ in missing]
+    mend = f"run `rbp measure --family {shlex.quote(argument(family))} --corpus {shlex.quote(argument(corpora[0]))}"
+    mend += "`" if protocol == "paper" else f" --protocol {protocol}`"
     if not tables:
-        raise InputError(f"{family.name} has no rank table on {corpus.name} as it is now: {mend}.")
+        raise InputError(f"{family.name} has no rank table on {corpora[0].name}: {mend}.")
     if missing and not partial:
-        raise InputError(
-            f"{family.name} has no rank table on {corpus.name} as it is now of {', '.join(missing)}: {mend}, or go on "
-            "without with --partial."
-        )
-    return tables, missing
-
-
-def tables_here(family, models, corpora, protocol="paper", results=None):
-    """(tables of those models that have one on the one corpus, names of the others); sizes are compared."""
-    if family.counts:
-        return imported_tables(family, corpora, protocol)[corpora[0].name], ()
-    expect = {name: entries for name, (entries,) in expected(family, models, corpora, protocol).items()}
-    paths = {m: ranks_path(expect[m.name], results) for m in models}
-    tables = [sized(open_ranks(path, expect[m.name]), m) for m, path in paths.items() if path.is_file()]
-    return tables, tuple(m.name for m, path in paths.items() if not path.is_file())
-
-
-def sized(table, model):
-    """The table; refused where its record gives its model, which is on this machine, another size or vocabulary."""
-    sizes, record = None, table.record
-    with suppress(InputError):  # where a model brings its own code, its size cannot be told before it runs
-        sizes = sizes_of(model) if model.local else None
-    if sizes and (sizes.nonembedding, sizes.vocab) != (record["nonembedding_params"], record["vocab_size"]):
-        said = f"S = {record['nonembedding_params']:,} and {record['vocab_size']:,} tokens"
-        raise unusable(table.path, f"gives its model {said}, which has {sizes.nonembedding:,} and {sizes.vocab:,}")
-    return table
-
-
-def check_tables(folder):
-    """(number of tables in a folder, problems as sentences): each by itself, and those of one family on one text."""
-    paths, first, problems = sorted(folder.glob("*/*/*.parquet")), {}, []
-    for path in paths:
-        try:
-            table = check_table(path)
-            shared = tuple(str(table.record.get(name)) for name in SAME_TOKENS)
-            other = first.setdefault(shared, table)
-            one, two = ((t.text, t.documents, t.record.get("units")) for t in (other, table))
-            if one != two:
-                raise unusable(path, f"has other tokens or sources than {other.path}")
-        except InputError as error:
-            problems.append(str(error))
-    return len(paths), problems
-
-
-def check_table(path):
-    """Read one table: its place, record and rows must fit, and its model's size where that is on this machine."""
-    table = open_ranks(path, again=True)
-    record, ident = table.record, str(table.record.get("model_id"))
-    if ranks_path(record).parts[-3:] != path.parts[-3:]:
-        belongs = f"{record['family']}/{record['model']} on {record['corpus']}"
-        raise unusable(path, f"is not the table of that place, but one of {belongs}")
-    try:
-        hold(table_rules(table), "its record or rows are not those of a measurement")
-    except InputError:
-        raise
-    except (ValueError, IndexError) as error:
-        raise unusable(path, f"cannot be: {error}") from None
-    for folder in (Path(ident), root() / ident):
-        if is_model_place(folder) and folder_digest(folder) == record.get("model_digest"):
-            sized(table, Model(record["model"], ident, experts=record.get("experts"), local=folder))
-    return table
+        without = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
+        raise InputError(f"{without}: {mend}, or go on without with --partial.")
+    return tables, tuple(names)

@@ -61,8 +61,8 @@ FAMILIES = {
 
 def write_degenerate(root, families=FAMILIES):
     """Planted families under `root`: models, corpora, family files and rank tables. RBP_ROOT must name it."""
-    from rbplib.stored import write_ranks
-    from rbplib.table import measured
+    from rbplib.measuring import measured
+    from rbplib.table import write_table
 
     write_texts(root)
     write_models(root)
@@ -70,7 +70,7 @@ def write_degenerate(root, families=FAMILIES):
         entries = [f"  - {{id: models/{planted.models}/m{i}, dtype: float32}}\n" for i in range(len(planted.sizes))]
         (root / "families" / f"{name}.yml").write_text(f"title: {name}\nmodels:\n{''.join(entries)}")
         for tables in measured(name, planted.corpora).values():
-            for i, table in enumerate(sorted((t.read() for t in tables), key=lambda t: t.record["model"])):
+            for i, table in enumerate(sorted(tables, key=lambda t: t.record["model"])):
                 V, n = int(table.record["vocab_size"]), len(table)
                 rank = planted.ranks(np.random.default_rng(7), V, n, i / max(1, len(planted.sizes) - 1))
                 ties = np.ones(n, int) if planted.ties is None else planted.ties(rank, V)
@@ -78,7 +78,7 @@ def write_degenerate(root, families=FAMILIES):
                 columns = {c: getattr(table, c) for c in ("document", "position", "token")}
                 columns |= {"greater": rank - ties, "ties": ties, "logprob": logprob}
                 size = {"nonembedding_params": planted.sizes[i], "total_params": planted.sizes[i] + 1000}
-                write_ranks(table.path, columns, table.record | size)
+                write_table(table.path, columns, table.record | size)
 
 
 def write_texts(root):

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.identity import MEASURING, ranks_path
-from rbplib.stored import write_ranks
+from rbplib.table import ENGINE, ranks_path, write_table
 
 VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
@@ -49,9 +48,9 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
             record = {"vocab_size": VOCABULARY, "documents": documents, "family": name, "model": model,
                       "model_id": f"none/{model}", "requested_revision": None, "corpus": corpus,
                       "corpus_digest": corpus, "sample": {"source": "embedded", "group": None}, "protocol": "paper",
-                      "window": 256, "measuring": MEASURING, "requested_dtype": "float32", "head_dtype": "float32",
+                      "window": 256, "engine": ENGINE, "weights_dtype": "float32", "head_dtype": "float32",
                       "nonembedding_params": size, "total_params": size + 1000}  # fmt: skip
             columns = {"document": document, "position": position, "token": token, "greater": rank - ties,
                        "ties": ties, "logprob": logprob}  # fmt: skip
-            write_ranks(ranks_path(record, root / "results"), columns, record)
+            write_table(ranks_path(record, root / "results"), columns, record)
     return root

@@ -109,12 +109,12 @@ def ended(child):
 def tables(results):
     """{place of a table: (digest of its columns, rows)} of those that are whole."""
     from rbplib.families import InputError
-    from rbplib.stored import read_ranks
+    from rbplib.table import read_table
 
     found = {}
     for path in sorted(Path(results).glob("ranks/*/*/*.parquet")):
         with suppress(InputError):
-            table = read_ranks(path)
+            table = read_table(path)
             found[str(path.relative_to(results))] = table.record["columns_sha256"], len(table)
     return found
 
@@ -350,9 +350,10 @@ def reader(place, user=65534):
     subprocess.run(["chmod", "-R", "a+rX", place], check=True)
 
     def other():
-        from rbplib.measuring import measure
 
-        measure("toy", corpora=["lines"], results=place / "loaded", progress=False)  # libraries that are root's own
+        from rbplib.measuring import measured
+
+        measured("toy", ["lines"], results=place / "loaded", progress=False)  # libraries that are root's own
         os.setgroups([])
         os.setuid(user)
 

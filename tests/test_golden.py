@@ -14,7 +14,7 @@ from rbplib.estimators import ESTIMATORS
 from rbplib.forecasting import forecast
 from rbplib.law import fit
 from rbplib.losses import family_losses
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 PAGE = "tests/golden"  # as book/reference.csv names these numbers
 FILE = Path(__file__).resolve().parents[1] / "book" / "reference.csv"
@@ -34,9 +34,8 @@ def tables(names):
             "documents": len(arrays["source"]), "units": arrays["source"].tolist(),
             "vocab_size": 4096, "nonembedding_params": int(arrays["S"][i]),
         }  # fmt: skip
-        token = np.zeros(len(document), np.int32)
-        logprob = arrays["logprob"][i]
-        tables.append(RankTable(document, position, token, greater, ties, logprob, record))
+        columns = document, position, np.zeros(len(document), np.int32), greater, ties, arrays["logprob"][i]
+        tables.append(RankTable(dict(zip(COLUMNS, columns, strict=True)), record))
     return tables
 
 

@@ -20,7 +20,7 @@ PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
 TOGETHER = "families: list = []  # names\ncorpora: list = []"
 SETTINGS = {"families": ["demo", "other"], "corpora": ["notes"]}
 MEASURE = """
-from rbplib.table import measured
+from rbplib.measuring import measured
 tables = measured(family, corpora)
 print({name: [len(t) for t in ts] for name, ts in tables.items()})
 """

@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from rbplib.families import InputError, results_dir, root
-from rbplib.identity import MEASURING
+from rbplib.table import ENGINE
 from rbplib.windows import encode, make_windows
 from training import data, ladders
 
@@ -41,7 +41,7 @@ def check_text(path=None):
 
 def fragment(corpus, windows, units, **more):
     """What the record of any model on some windows says of the text."""
-    found = {"corpus": corpus, "protocol": "paper", "window": ladders.CONTEXT, "measuring": MEASURING}
+    found = {"corpus": corpus, "protocol": "paper", "window": ladders.CONTEXT, "engine": ENGINE}
     found |= {"documents": windows.documents, "empty_documents": windows.empty, "read_tokens": windows.tokens}
     return found | {"head_dtype": "float32", "weights_dtype": "float32", "units": list(units)} | more
 

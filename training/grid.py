@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from rbplib.curve import k_grid
+from rbplib.doors import export_family, import_counts
 from rbplib.families import load_family, root, write_text
-from rbplib.measuring import measure
-from rbplib.sharing import export_family, import_counts
+from rbplib.measuring import measured
 from training import data, ladders
 
 CORPORA = ("docs", "code", "descriptions")  # two kinds that the models were trained on, and one that they were not
@@ -70,8 +70,8 @@ def write():
         repeats = describe(f"{name}.repeats", tokens, places[1]) if again else None
         family, counts = describe(name, tokens, places[0], repeats), folder() / f"{name}.counts"
         for part in filter(None, (family, repeats)):
-            measure(part, corpora=CORPORA, progress=False)
-        export_family(family, counts, partial(k_grid, per_decade=3), CORPORA, by="this project")
+            measured(part, CORPORA, progress=False)
+        export_family(family, counts, CORPORA, by="this project", grid=partial(k_grid, per_decade=3))
         imported = import_counts(counts).parent
         for file in imported.glob(f"{name}.*"):
             if file.suffix == ".yml":

@@ -36,12 +36,11 @@ import numpy as np
 import torch
 
 from rbplib.curve import k_grid
-from rbplib.exchange import counted, read_counts, write_counts
+from rbplib.doors import RUN_KS, counted, read_counts, write_counts
 from rbplib.families import InputError, atomic_path, write_text
 from rbplib.inputs import one_at_a_time, stopped_by
-from rbplib.measuring import Task, measure_windows
-from rbplib.sharing import RUN_KS
-from rbplib.stored import COLUMNS, RankTable, checked_columns, digests
+from rbplib.measuring import measure_windows
+from rbplib.table import RankTable, checked_columns, columns_digest
 from training import data, ladders, train
 from training.budget import faster_way, renewed
 from training.carried import carried_file, carry, check_times, read_text
@@ -124,16 +123,15 @@ def rank_tables(model, evaluation, name):
     loaded, found = SimpleNamespace(model=net, device=net.device), {}
     sizes = {"nonembedding_params": ladders.nonembedding_parameters(net)}
     sizes |= {"total_params": sum(p.numel() for p in net.parameters()), "vocab_size": net.config.vocab_size}
-    bar = SimpleNamespace(update=lambda n: None)
     for corpus, (about, windows) in evaluation.items():
-        task, special = Task(None, None, None, {"head_dtype": "float32"}), frozenset(about["special"])
+        special = frozenset(about["special"])
         batch = 4096 if net.device.type == "cpu" else 65_536
-        columns, _ = measure_windows(loaded, list(windows.windows), special, batch, bar, task)
+        columns, _ = measure_windows(loaded, list(windows.windows), special, batch)
         columns = checked_columns(columns, sizes["vocab_size"])
         record = about | sizes | {"family": NAME, "model": name, "model_id": name}
         record |= {"scored_tokens": len(columns["token"])}
-        record |= {"sha256": digests(lambda _, columns=columns: [columns])[1]}
-        found[corpus] = RankTable(**{n: columns[n] for n in COLUMNS}, record=record)
+        record |= {"sha256": columns_digest(columns)}
+        found[corpus] = RankTable(columns, record)
     return found
 
 

@@ -30,7 +30,7 @@ import papermill
 from paper.show.parameters import check_parameters
 from paper.show.plain import texts
 from rbplib.families import InputError, argument, load_corpus, load_family, nearest, root, write_text
-from rbplib.stored import read_record
+from rbplib.table import read_record
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents

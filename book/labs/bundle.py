@@ -23,9 +23,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from paper.evidence import shown_ks
+from rbplib.doors import export_family
 from rbplib.families import InputError, atomic_path, load_corpus, load_family, root, write_text
-from rbplib.sharing import export_family
 
 HERE = Path(__file__).resolve().parent
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
@@ -179,7 +178,7 @@ def make_bundle(families, out):
         for family in families:
             family = replace(load_family(family), repeats="")  # models trained again have no part in the labs
             path = Path(folder) / f"{family.name}.counts"
-            export_family(family, path, shown_ks, exported="a day not told")
+            export_family(family, path, exported="a day not told")
             table += contents(path)
         counts = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
         reads = (HERE / "ranks.py").read_text(encoding="utf-8")

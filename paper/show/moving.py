@@ -5,14 +5,17 @@ Each function returns a chart, or the sentence that stands in its place where th
 
 import html
 import json
+import re
 
 import altair as alt
 import numpy as np
 from scipy import stats
+from scipy.special import logsumexp
 
 from paper.show.numbers import raised
-from paper.show.prose import say
+from paper.show.prose import say, token
 from paper.show.tables import corpus_title
+from rbplib.bootstrap import percentile_interval
 
 KS = (1, 2, 5, 10, 20, 50, 100, 1000)
 RESAMPLES = 500  # behind the spread of the points over sources of text
@@ -32,6 +35,9 @@ LOOK = {
     **{"width": "container", "height": 260, "background": "transparent", "autosize": FIT},
 }
 LISTS = {"family": "Family", "corpus": "Text", "k": "k", "N": "N", "form": "Axis", "what": "Drawn anew"}
+TEMPERATURES = np.arange(2, 31) / 10
+BEST = 8  # candidates shown at one place
+NO_PLACE = "Nothing moves here: no token of this text was foretold."
 NO_LADDER = "Nothing moves here: no text has three models with a loss to fit."
 
 
@@ -102,16 +108,16 @@ def ladder_rows(curves, tables, seed=42):
     return rows
 
 
-def explorer(curves, tables, seed=42, floor=False):
+def explorer(curves, tables, seed=42):
     """A law that follows its points: family, corpus, k, size with or without embeddings, points left out by a click.
 
-    curves, tables: {corpus: Curve}, {corpus: rank tables}, or both by (family, corpus). floor: a slider for it.
+    curves, tables: {corpus: Curve}, {corpus: rank tables}, or both by (family, corpus).
     """
     if not (rows := ladder_rows(curves, tables, seed)):
         return NO_LADDER
     knobs = [choice(name, [row[name] for row in rows]) for name in ("family", "corpus", "k")]
     knobs += [choice("size", ["S", "all"], "Parameters", ["without embeddings (S)", "all"])]
-    knobs += [slide("floor", "Floor, share of the least loss", 0, 0, 0.95, 0.01) if floor else alt.param("floor", 0)]
+    knobs += [slide("floor", "Floor, share of the least loss", 0, 0, 0.95, 0.01)]
     out = alt.selection_point(name="out", fields=["model"], toggle="true", empty=False)
     asked = "datum.family == family && datum.corpus == corpus && datum.k == k"
     chosen = (
@@ -122,17 +128,16 @@ def explorer(curves, tables, seed=42, floor=False):
     )
     line = fitted(chosen.transform_filter(~out)).transform_filter("datum.n > 2 && datum.sxx > 1e-9")
     x = alt.X("x:Q", title="model size (parameters)").scale(type="log", nice=False, padding=24).axis(format="~s")
-    loss = "−log RBP at k" + ", less the floor" * floor
-    y = alt.Y("y:Q", title=f"{loss} (nats)").scale(type="log", nice=False, padding=18)
+    y = alt.Y("y:Q", title="−log RBP at k, less the floor (nats)").scale(type="log", nice=False, padding=18)
     tips = ["model:N", alt.Tooltip("x:Q", format=","), alt.Tooltip("loss:Q", format=".4f")]
     hollow = alt.when(out).then(alt.value(0)).otherwise(alt.value(1))
     points = chosen.mark_point(filled=True, size=110, opacity=1, color=BLUE, stroke=BLUE, strokeWidth=2)
     points = points.encode(x, y, fillOpacity=hollow, description="about:N", tooltip=tips).add_params(out)
     kept = f"{asked} && indexof(out.model || [], datum.model) < 0"
-    few = lacking(rows, kept, 3 + floor, "Too few are left for a line.", least=3, of=asked)
-    none = lacking(rows, asked, 3 + floor, "Fewer than three models have a loss here.")
+    few = lacking(rows, kept, 4, "Too few are left for a line.", least=3, of=asked)
+    none = lacking(rows, asked, 4, "Fewer than three models have a loss here.")
     drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
-    return alt.layer(drawn, points, law_text(line, floor), few, none).add_params(*knobs)
+    return alt.layer(drawn, points, law_text(line), few, none).add_params(*knobs)
 
 
 def fitted(chart):
@@ -148,12 +153,12 @@ def fitted(chart):
     )
 
 
-def law_text(line, floor):
+def law_text(line):
     """Exponent, R² and both intervals above the figure, from the rows of `fitted`."""
     shared = ["n", "models", "least", "slope", "r2", "sxx", "syy"]
     t = stats.t.ppf(0.975, np.arange(1, 60)).round(4).tolist()
     told = "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.3f') + ' · ' + datum.n + ' of '"
-    told += " + datum.models + ' models'" + ", 'floor E = ' + format(floor * datum.least, '.3r') + ' nats'" * floor
+    told += " + datum.models + ' models'" + ", 'floor E = ' + format(floor * datum.least, '.3r') + ' nats'"
     ends = "format(-datum.slope - {0}, '.3r') + ' to ' + format({0} - datum.slope, '.3r')"
     told += f", '95%, other text: ' + (datum.var > 0 ? {ends.format('datum.text')} : 'too few sources')"
     told += f", '95%, other sizes: ' + {ends.format('datum.scatter')}"
@@ -168,7 +173,7 @@ def law_text(line, floor):
         .transform_calculate(text="1.96 * sqrt(datum.var)", scatter=f"{t}[min(datum.n, 61) - 3] * datum.sd")
         .transform_calculate(told=f"[{told}]")
     )
-    return said(over_sources, 3 + floor)
+    return said(over_sources, 4)
 
 
 def dots(curves):
@@ -244,3 +249,103 @@ def emergence(laws):
     x = alt.X("s:Q", title="log₁₀ of the model size S")
     ruler = rise.transform_filter(whole).mark_rule(color=RED, strokeWidth=4).encode(x="a:Q", x2="b:Q", y=y)
     return alt.layer(line.mark_line(color=BLUE).encode(x, y), points.encode(x, y), ruler, said(rise)).add_params(*knobs)
+
+
+def visible(text, most=14, end=False):
+    """A token as plain text with its spaces visible, cut to its beginning or its end."""
+    text = html.unescape(re.sub("<[^>]*>", "", token(text)))
+    return text if len(text) <= most else f"…{text[1 - most :]}" if end else f"{text[: most - 1]}…"
+
+
+def places(logits, ids, decode):
+    """What `guess` shows of each place with a finite score: a dict each, the place with most to go by first."""
+    rows = []
+    for t, (scores, true) in enumerate(zip(np.asarray(logits, float), ids[1:], strict=True)):
+        if np.isfinite(scores[true]):
+            scores = scores - scores.max()
+            order = np.lexsort((np.arange(len(scores)) == true, -scores))  # of those tied, the true token is the last
+            rank = int(np.flatnonzero(order == true)[0]) + 1
+            at = [*range(1, min(BEST, int(np.isfinite(scores).sum())) + 1), *[rank] * (rank > BEST)]
+            names = [f"{j:,} {visible(decode([int(order[j - 1])]))}" for j in at]
+            rows.append(
+                {"place": t + 1, "rank": rank, "own": scores[true], "names": names, "hit": [j == rank for j in at]}
+                | {"context": visible(decode(list(ids[: t + 1])), 34, end=True), "true": visible(decode([ids[t + 1]]))}
+                | {"scores": [scores[order[j - 1]] for j in at]}
+                | {"sums": logsumexp(scores / TEMPERATURES[:, None], axis=1).tolist()}  # of the whole vocabulary
+            )
+    return rows[::-1]
+
+
+def guess(logits, ids, decode):
+    """The next token at each place of a text, told when asked, with a temperature that every score is divided by.
+
+    Args:
+        logits: float (T, V), row t scores every candidate for token t + 1. ids: int (T + 1,). decode: text of some ids.
+    """
+    if not (rows := places(logits, ids, decode)):
+        return NO_PLACE
+    names = [f"{row['place']}: {visible(row['context'], 16, end=True)}" for row in rows]
+    knobs = [choice("place", [row["place"] for row in rows], "Place", names)]
+    knobs += [slide("T", "Temperature T", 1, 0.2, 3, 0.1)]
+    knobs += [alt.param(name="show", value=False, bind=alt.binding_checkbox(name="Show the true token"))]
+    chosen = (
+        alt.Chart(alt.InlineData(values=rows))
+        .transform_calculate(sum="datum.sums[round(10 * T) - 2]")
+        .transform_calculate(nats="datum.sum - datum.own / T")
+        .transform_joinaggregate(mean="mean(nats)", places="count()")
+        .transform_filter("datum.place == place")
+    )
+    told = "[datum.context + ' → ?', "
+    told += "show ? 'true token ' + datum.true + ': rank ' + format(datum.rank, ',') + ' at every T' : '', "
+    told += "show ? 'its −log p at T = ' + format(T, '.1f') + ': ' + format(datum.nats, '.3f') + ' nats' : '', "
+    told += "'mean of the ' + datum.places + ' places: ' + format(datum.mean, '.3f') + ' nats']"
+    each = chosen.transform_flatten(["names", "scores", "hit"])
+    each = each.transform_filter(f"show || !datum.hit || datum.rank <= {BEST}")
+    shown = raised("format(datum.p, datum.p < 0.001 ? '.0e' : '.3f')") + " + (show && datum.hit ? ' ← true' : '')"
+    each = each.transform_calculate(p="exp(datum.scores / T - datum.sum)", told=shown)
+    wide = alt.Axis(minExtent=112, maxExtent=112, title=None)
+    y = alt.Y("names:N", sort=None, axis=wide)
+    ticks = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~g", domain=False)  # beyond 1 there are numbers alone
+    x = alt.X("p:Q", title="probability at T", axis=ticks).scale(domain=[0, 1.3])
+    color = alt.when("show && datum.hit").then(alt.value(RED)).otherwise(alt.value(BLUE))
+    numbers = each.mark_text(align="left", dx=4, fontSize=11).encode(x, y, text="told:N")
+    above = said(chosen.transform_calculate(told=told), 4)
+    above.mark.x = -112
+    return alt.layer(each.mark_bar().encode(x, y, color=color), numbers, above).add_params(*knobs)
+
+
+def resampling(drawn):
+    """Resampled exponents: a histogram by what was drawn, and under it the middle 95% by each.
+
+    drawn: {corpus: {what was drawn: exponents (B,)}}, see `coverage.drawn_exponents`.
+    """
+    rows = []
+    for name, found in drawn.items():
+        ends = {what: percentile_interval(values) for what, values in found.items()}
+        found = {what: values[np.isfinite(values)] for what, values in found.items() if np.ptp(ends[what]) > 0}
+        edges = np.histogram_bin_edges(np.concatenate([[], *found.values()]), 80)
+        for what, values in found.items():
+            (low, high), first, bars = ends[what], next(iter(found)), np.histogram(values, edges)[0] / len(values)
+            times = np.ptp(ends[what]) / np.ptp(ends[first])
+            row = {"corpus": html.unescape(corpus_title(name)), "what": what, "n": len(values), "first": first}
+            row |= {"low": low, "mid": (low + high) / 2, "high": high, "times": times, "label": f"{what} × {times:.2f}"}
+            rows.append(row | {"start": edges[0], "step": edges[1] - edges[0], "share": bars.tolist()})
+    if not rows:
+        return "Nothing moves here: no text has an exponent that could be resampled."
+    knobs = [choice(name, [row[name] for row in rows]) for name in ("corpus", "what")]
+    here = alt.Chart(alt.InlineData(values=rows)).transform_filter("datum.corpus == corpus")
+    one = here.transform_filter("datum.what == what")
+    told = "'95% of ' + format(datum.n, ',') + ' draws of ' + what + ':', format(datum.low, '.4f') + ' to ' + "
+    told += "format(datum.high, '.4f') + ', ' + format(datum.times, '.2f') + ' times as wide', 'as by ' + datum.first"
+    none = lacking(rows, "datum.corpus == corpus && datum.what == what", 3, "This text is not drawn so.")
+    text = [said(one.transform_calculate(told=f"[{told}]"), 3), none]
+    bars = one.transform_flatten(["share"]).transform_window(j="row_number()")
+    bars = bars.transform_calculate(b="datum.start + datum.step * datum.j", a="datum.b - datum.step")
+    y = alt.Y("share:Q", title="share of draws").scale(range=[180, 0]).axis(orient="left", tickCount=4)
+    x = alt.X("a:Q", title="exponent α").scale(zero=False, nice=False).axis(grid=False, tickCount=6)
+    bars = bars.mark_rect(color=BLUE).encode(x, alt.X2("b:Q"), y, alt.Y2Datum(0))
+    y = alt.Y("what:N", sort=None).scale(range=[205, 375]).axis(None)
+    mine = [alt.condition("datum.what == what", alt.value(a), alt.value(b)) for a, b in ((RED, BLUE), (6, 3))]
+    rules = here.mark_rule().encode(x="low:Q", x2="high:Q", y=y, color=mine[0], strokeWidth=mine[1])
+    rules = alt.layer(rules, here.mark_text(dy=-9, fontSize=11).encode(x="mid:Q", y=y, text="label:N"))
+    return alt.layer(bars, rules, *text, height=375).add_params(*knobs).resolve_scale(y="independent")

@@ -15,7 +15,7 @@ from paper.show.numbers import NO_INTERVAL, interval, number, p_value
 from paper.show.numbers import Values as Values
 from paper.show.plain import plain
 from paper.show.plain import shown as shown
-from rbplib.exchange import imported_tables
+from rbplib.doors import imported_tables
 from rbplib.families import Corpus, InputError, load_family
 
 MOST = 6  # columns that fit the text of a page beside its side bars

@@ -8,12 +8,12 @@ import pandas as pd
 from paper.show.plain import corpus_title as corpus_title
 from paper.show.prose import Values, number
 from paper.tokens import compared
-from rbplib.counts import DEFINITIONS
 from rbplib.curve import rbp_curve
 from rbplib.estimators import ESTIMATORS
 from rbplib.extrapolation import extrapolate
 from rbplib.law import fit_law
 from rbplib.noise import EXPLAINED, NOT_TESTED, untested
+from rbplib.table import DEFINITIONS
 
 EXACT = "float32"  # the precision that the others are compared with
 WAYS = {"least_squares": "line, least squares", "binomial": "line, maximum likelihood"}  # to fit, as pages call them

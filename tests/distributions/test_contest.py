@@ -7,14 +7,16 @@ from paper.contest import contains, cross_validate, table_contest, vuong
 from paper.histogram import table_histogram
 from paper.rank_fit import fit_rank_law
 from rbplib.families import InputError
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 V = 5000
 
 
 def rank_table(rank, document, V):
     one = np.ones_like(rank)
-    return RankTable(document, one, rank, rank, one, -one.astype(float), {"vocab_size": V})
+    columns = (document, one, rank, rank, one, -one.astype(float))
+    record = {"vocab_size": V, "documents": int(document.max()) + 1}
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
 def clustered_ranks(documents, tokens, seed):

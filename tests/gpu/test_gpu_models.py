@@ -22,7 +22,7 @@ from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, Model
 from rbplib.model_files import hub_model
 from rbplib.ranks import sequence_ranks, token_ranks
-from rbplib.stored import COLUMNS, RankTable, checked_columns
+from rbplib.table import COLUMNS, RankTable, checked_columns
 from rbplib.texts import Documents, texts_digest
 from rbplib.windows import encode, make_windows
 from tests.gpu.devices import everywhere, large
@@ -261,7 +261,7 @@ def tables(folders, device, dtype):
         ids, read = encode(loaded.tokenizer, documents(), 256)
         windows = make_windows(ids, loaded.tokenizer.all_special_ids, 256, "paper", read)
         columns, _ = measuring.measure_windows(loaded, list(windows.windows), windows.special, 8192, *TASK)
-        found.append(RankTable(**{n: columns[n] for n in COLUMNS}, record=loaded.record | {"documents": len(ids)}))
+        found.append(RankTable(columns, loaded.record | {"documents": len(ids)}))
     return found
 
 
@@ -290,7 +290,7 @@ class Held(dict):
 
     def write_ranks(self, path, columns, record):
         about = record | {"scored_tokens": len(columns["token"])}
-        self[path] = RankTable(**checked_columns(columns, record["vocab_size"]), record=about, path=path)
+        self[path] = RankTable(checked_columns(columns, record["vocab_size"]), about, path)
 
     def join_ranks(self, path, parts, record):
         columns = {n: np.concatenate([getattr(self[part], n) for part in parts]) for n in COLUMNS}

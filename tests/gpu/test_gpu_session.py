@@ -15,7 +15,7 @@ import torch
 
 from benchmarks import counting, gpu, gpu_record, gpu_session, heads, report
 from rbplib import ranks as engine
-from rbplib.exchange import read_counts
+from rbplib.doors import read_counts
 from rbplib.families import InputError
 from rbplib.ranks import head_ranks
 from tests.gpu.devices import alive

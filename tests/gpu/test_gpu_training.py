@@ -16,7 +16,7 @@ import torch
 
 from benchmarks import gpu_record
 from benchmarks.counting import waits
-from rbplib.exchange import read_counts
+from rbplib.doors import read_counts
 from rbplib.families import InputError
 from tests.gpu.devices import alive, everywhere, large
 from training import budget, carried, data, ladders, train

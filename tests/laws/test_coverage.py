@@ -156,7 +156,7 @@ def test_a_family_that_is_not_among_its_repeats_is_drawn_so():
 
 def test_exponents_are_drawn_by_tokens_documents_and_sources():
     """Documents and sources as a law's own intervals, tokens as if each were a document; unpaired as normal theory."""
-    tables = [replace(t, token=TABLES[0].token) for t in TABLES]  # of the same text
+    tables = [replace(t, columns=t.columns | {"token": TABLES[0].token}) for t in TABLES]  # of the same text
     loss = replace(rbp_curve(tables, [1]).loss(1), source=np.arange(120) // 4)
     drawn, law = drawn_exponents(loss, tables, 2000), fit(loss, n_bootstrap=2000)
     ways = ["tokens", "documents", "sources"]
@@ -173,7 +173,7 @@ def test_exponents_are_drawn_by_tokens_documents_and_sources():
 
 
 def test_what_cannot_be_drawn_is_left_out():
-    loss = rbp_curve([replace(t, token=TABLES[0].token) for t in TABLES], [1]).loss(1)
+    loss = rbp_curve([replace(t, columns=t.columns | {"token": TABLES[0].token}) for t in TABLES], [1]).loss(1)
     assert set(drawn_exponents(replace(loss, source=None), (), 50)) == {"documents", "documents, unpaired"}
     few = replace(loss, source=np.arange(120) // 10)
     assert not any("sources" in way for way in drawn_exponents(few, TABLES, 50))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rbplib.curve import rbp_curve, sequence_success
 from rbplib.families import InputError
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 V = 50
 
@@ -27,7 +27,7 @@ def table(rank, document, position=None, model="m", S=1.0, ties=None, documents=
     token = np.zeros(n, int) if token is None else token
     greater = np.asarray(rank) - ties
     arrays = (np.asarray(a) for a in (document, position, token, greater, ties, -np.ones(n)))
-    return RankTable(*arrays, record=record)
+    return RankTable(dict(zip(COLUMNS, arrays, strict=True)), record)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, V)), min_size=1, max_size=60), st.data())

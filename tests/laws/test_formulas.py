@@ -9,11 +9,10 @@ from scipy import stats
 
 from paper import runs
 from rbplib.bootstrap import sum_by_source
-from rbplib.counts import rank_entropy
 from rbplib.estimators import ESTIMATORS
 from rbplib.law import fit, fit_law
 from rbplib.noise import exceeding, generalised_squares, own_seeds
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable, rank_entropy
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 
@@ -145,7 +144,8 @@ def test_pairs_at_a_lag_are_counted_inside_runs_to_half_their_median_length():
     position = np.tile(np.r_[1:9, 12:24], 9)  # a gap: runs of 8 and of 12
     rank = rng.integers(1, 4, 180)
     record = {"documents": 9, "vocab_size": 9, "model": "m", "nonembedding_params": 1}
-    table = RankTable(document, position, rank, rank - 1, np.ones(180, int), -np.ones(180, np.float32), record)
+    columns = (document, position, rank, rank - 1, np.ones(180, int), -np.ones(180, np.float32))
+    table = RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
     found = table.lagged(1)
     assert found.shape == (4, 5)
     for lag, counts in enumerate(found.T, start=1):

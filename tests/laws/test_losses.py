@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from paper.show.loss_tables import loss_exponents, loss_frame
-from rbplib.counts import rank_entropy
 from rbplib.losses import NAMES, family_losses, gap, mean
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable, rank_entropy
 
 
 def planted_tables(sizes=(1e4, 1e5, 1e6), documents=120, tokens=150, V=40, alpha=0.1, seed=0):
@@ -22,7 +21,8 @@ def planted_tables(sizes=(1e4, 1e5, 1e6), documents=120, tokens=150, V=40, alpha
         p /= p.sum()
         rank = rng.choice(V, size=len(document), p=p)
         record = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": V, "documents": documents}
-        tables.append(RankTable(document, position, rank, rank, np.ones_like(rank), np.log(p)[rank], record))
+        columns = (document, position, rank, rank, np.ones_like(rank), np.log(p)[rank])
+        tables.append(RankTable(dict(zip(COLUMNS, columns, strict=True)), record))
     return tables
 
 

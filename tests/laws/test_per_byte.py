@@ -6,7 +6,7 @@ import pytest
 from paper.per_byte import byte_losses, token_ends
 from rbplib.extrapolation import extrapolate
 from rbplib.families import InputError
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 from tests.smallmodels import tokenizer
 
 TEXTS = tuple(
@@ -34,7 +34,8 @@ def table(words, S, window, texts=TEXTS, rank=1, **record):
         "family": "f",
         "corpus": "c",
     } | record
-    return RankTable(document, position, token, greater, np.ones_like(greater), logprob, record)
+    columns = (document, position, token, greater, np.ones_like(greater), logprob)
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_only_bytes_that_both_scored_count(words):
 
 def test_a_model_off_the_line_is_seen_to_be_off(words):
     other = table(words[1], 1e8, 512)
-    other = RankTable(**{**vars(other), "logprob": other.logprob * 1.5})
+    other = RankTable(other.columns | {"logprob": other.logprob * 1.5}, other.record)
     found = byte_losses([table(words[0], S, 512, rank=2) for S in SIZES], other, TEXTS, words)
     assert extrapolate(found["bits"]).error == pytest.approx(1 / 1.5 - 1, rel=1e-5)
     assert found["first"].values.tolist() == [0, 0, 0, 1]

@@ -10,7 +10,7 @@ from paper.show.law_tables import gap_frame
 from rbplib.curve import rbp_curve
 from rbplib.families import InputError
 from rbplib.law import fit
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 
 def table(hits, model="m", size=1000, lengths=None):
@@ -22,7 +22,8 @@ def table(hits, model="m", size=1000, lengths=None):
     record = {"family": "f", "model": model, "corpus": "c", "vocab_size": 10, "documents": len(hits),
               "nonembedding_params": size}  # fmt: skip
     ones = np.ones(len(flat), np.int32)
-    return RankTable(document, position, ones, np.where(flat, 0, 4).astype(np.int32), ones, -ones.astype(float), record)
+    columns = (document, position, ones, np.where(flat, 0, 4).astype(np.int32), ones, -ones.astype(float))
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
 def markov(rng, documents, n, p, rho, icc=0.0):

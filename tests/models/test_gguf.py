@@ -14,7 +14,7 @@ from rbplib.model_files import folder_digest, hub_model
 from rbplib.model_sizes import family_sizes
 from rbplib.models import load_model
 from rbplib.ranks import token_ranks
-from rbplib.stored import read_ranks
+from rbplib.table import read_table
 
 pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
 TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i in range(30))
@@ -37,7 +37,7 @@ def test_a_gguf_file_is_measured_as_any_model(small, by, tmp_path, capsys):
     assert cli.main(["measure", *map(str, ask), "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    table = read_ranks(out.strip())
+    table = read_table(out.strip())
     assert table.record["quantisation"] == {"file_type": "Q4_1", "tensors": types} and types["Q4_1"] == 15
     assert table.record["model_digest"] == folder_digest(path)
     assert table.record["nonembedding_params"] == model.num_parameters() - 2 * model.lm_head.weight.numel()
@@ -86,14 +86,10 @@ def test_the_tokenizer_is_the_one_that_was_written(small):
     assert found(TEXT)["input_ids"] == tokenizer()(TEXT)["input_ids"]
 
 
-def test_a_family_of_gguf_files(small, tmp_path, monkeypatch):
-    from rbplib.family_file import write_family
-
-    (tmp_path / "families").mkdir()
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
-    (model,) = load_family(write_family("mine", [str(small[0])])).models
-    assert (model.name, model.context, model.local) == ("small.Q4_1", 64, small[0])
+def test_a_family_of_gguf_files(small, tmp_path):
+    (tmp_path / "mine.yml").write_text(f"models: [{small[0]}]")
+    (model,) = load_family(tmp_path / "mine.yml").models
+    assert (model.name, model.local) == ("small.Q4_1", small[0])
 
 
 def two(folder, path):

@@ -167,14 +167,13 @@ def test_a_mixture_whose_family_does_not_say_is_told_once(tmp_path):
 
 def test_another_choice_of_experts_is_another_table(tmp_path, monkeypatch):
     from rbplib.measuring import measure
-    from rbplib.stored import read_ranks
 
     (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 5)
     sizes = []
     for experts in ("all", "active", "all"):
-        paths = measure(mixture(tmp_path, experts=experts), corpora=[str(tmp_path / "text.txt")], progress=False,
-                        results=tmp_path / "results")  # fmt: skip
-        sizes.append(read_ranks(paths[0]).record["nonembedding_params"])
+        family, text = mixture(tmp_path, experts=experts), str(tmp_path / "text.txt")
+        (table,) = measure(family, text, progress=False, results=tmp_path / "results", replace=True)
+        sizes.append(table.record["nonembedding_params"])
     assert sizes[0] == sizes[2] == sizes[1] + 2 * 6 * EXPERT
 
 

@@ -38,7 +38,7 @@ def pages(root):
 @pytest.fixture(scope="module")
 def real_pages(root):
     """The page of a model of others before and after it was measured: one with another tokenizer, larger than all."""
-    from rbplib.measuring import measure
+    from rbplib.measuring import measured
     from tests.smallmodels import save_model, tokenizer
 
     place, _ = root
@@ -51,7 +51,7 @@ def real_pages(root):
     found = []
     for known in (False, True):
         if known:
-            measure(family, corpora=["notes"], progress=False)
+            measured(family, ["notes"], progress=False)
         found.append(words(run_page("17_real_model", **given)))
     return found
 

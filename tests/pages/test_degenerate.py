@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from rbplib import exchange
+from rbplib import doors
 from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
 from tests.pagerunner import run_page, words
@@ -36,7 +36,7 @@ def root(tmp_path_factory):
 def published_once():
     """What pages read of counts, whatever their families are: once for all runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exchange, "read_counts", cache(exchange.read_counts))
+        patch.setattr(doors, "read_counts", cache(doors.read_counts))
         yield
 
 

@@ -95,7 +95,7 @@ def place(request, tmp_path_factory):
 
 def test_figure_1_equal_probability_and_different_rank(place):
     raw, family, corpus = place
-    largest = family_tables(family, corpus)[0][-1].read()
+    largest = family_tables(family, corpus)[0][-1]
     pair = same_probability(largest)
     if pair is None:
         pytest.skip("no such pair in this sample")
@@ -107,7 +107,7 @@ def test_figure_1_equal_probability_and_different_rank(place):
 
 def test_figure_2_both_metrics_on_three_predictions(place):
     raw, family, corpus = place
-    rows = list(three_predictions(family_tables(family, corpus)[0][-1].read(), k=3))
+    rows = list(three_predictions(family_tables(family, corpus)[0][-1], k=3))
     assert len(rows) == 3 and np.mean(raw.rank(-1)[rows] <= 3) == pytest.approx(1 / 3)
     curve = family_curve(family, corpus, [3])
     assert curve.rbp[-1, 0] == pytest.approx(np.mean(raw.rank(-1) <= 3))
@@ -189,7 +189,7 @@ def test_figure_8_cross_entropy_and_histogram(place):
     from paper.histogram import rank_histogram
 
     tables = family_tables(family, corpus)[0]
-    found = rank_histogram(tables[-1].read().rank(), raw.V)
+    found = rank_histogram(tables[-1].rank(), raw.V)
     count = dict(zip(found.low.tolist(), found.count.tolist(), strict=True))
     assert [count.get(r, 0) for r in (1, 2, 10)] == [np.sum(raw.rank(-1) == r) for r in (1, 2, 10)]
     assert found.total == len(raw.rank(-1))

@@ -7,8 +7,7 @@ import pytest
 from ranktables import write_family
 from tests.pages.test_workflow import planned
 
-from paper.evidence import shown_ks
-from rbplib.sharing import export_family, import_counts
+from rbplib.doors import export_family, import_counts
 from tests.conftest import ROOT
 from tests.pagerunner import run_page, words
 from workflow import page as notebooks
@@ -25,7 +24,7 @@ def root(tmp_path_factory):
     (place / "book" / "claims.yml").symlink_to(ROOT / "book" / "claims.yml")
     os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
     try:
-        import_counts(export_family("synthetic", place / "s.counts", shown_ks, by="A <b>*Person*</b>"), "theirs")
+        import_counts(export_family("synthetic", place / "s.counts", by="A <b>*Person*</b>"), "theirs")
         yield place
     finally:
         os.environ.clear()

@@ -94,7 +94,7 @@ def test_the_metrics_are_the_librarys(ran, class_room):
     assert np.array_equal(found["rbp"], curve.rbp) and found["V"] == VOCABULARY
     assert found["cross_entropy"] == pytest.approx(curve.cross_entropy)
     for m, table in zip(found["models"], class_room[1], strict=True):
-        assert np.array_equal(np.repeat(m.ranks, m.counts), np.sort(table.read().rank())) and m.S < m.total
+        assert np.array_equal(np.repeat(m.ranks, m.counts), np.sort(table.rank())) and m.S < m.total
 
 
 def test_the_line_and_its_intervals_are_the_librarys(ran, class_room):

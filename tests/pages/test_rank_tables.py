@@ -13,7 +13,7 @@ from paper.lognormal_fit import predicted_ratio, predicted_ratios
 from paper.rank_fit import fit_rank_law
 from paper.rank_laws import CANDIDATES
 from paper.show import rank_tables
-from rbplib.stored import RankTable
+from rbplib.table import COLUMNS, RankTable
 
 
 def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):
@@ -22,7 +22,8 @@ def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):
     rank = rng.choice(V, size=n, p=p / p.sum())
     record = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": V, "documents": documents}
     document, position = np.repeat(np.arange(documents), tokens), np.tile(np.arange(1, tokens + 1), documents)
-    return RankTable(document, position, rank, rank, np.ones_like(rank), -np.ones(n), record)
+    columns = (document, position, rank, rank, np.ones_like(rank), -np.ones(n))
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
 TABLES = [power_law_table(S, 1.2 + 0.1 * np.log(S / 1e4), seed=i) for i, S in enumerate((1e4, 1e5, 1e6))]

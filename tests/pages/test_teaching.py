@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from paper import tokens as joint
-from paper.rank_fit import RankDistribution
 from paper import verify
+from paper.rank_fit import RankDistribution
 from paper.show import claims
 from paper.show.law_tables import BEYOND
 from rbplib import noise as uncertainty

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from paper import verify
-from rbplib.cli import main
-from rbplib.table import measured
+from rbplib.measuring import measured
 from tests.ranktables import write_family
 
 ROW = {"family": "f", "corpus": "x", "k": 1.0, "alpha": 0.1, "r2": 0.99, "ci_known": [0.05, 0.2], "status": "ok"}
@@ -36,7 +35,7 @@ def place(tmp_path, monkeypatch):
     write_page(tmp_path, "all/09_families")
     golden = pd.DataFrame([(verify.GOLDEN, "a", "b", "1.5", 1.0, 2.0)], columns=verify.COLUMNS)
     golden.to_csv(tmp_path / "book" / "reference.csv", index=False)
-    assert main(["verify", "--write"]) == 0
+    assert verify.main(["--write"]) == 0
     yield tmp_path
     verify.page_records.cache_clear()
 
@@ -53,9 +52,10 @@ def test_a_file_holds_verdicts_cases_tables_and_what_it_was_made_with(place):
     assert frame.loc[(verify.MADE, "numpy"), "value"] == np.__version__
     assert frame.loc[("a", "b"), "page"] == verify.GOLDEN  # what the suite keeps stays
     # digests by themselves: SHA-256 over the columns' bytes
-    table = measured("synthetic")["code"][0].read()
-    parts = (table.document, table.position, table.token), (table.greater, table.ties), (table.logprob,)
-    digests = [hashlib.sha256(b"".join(map(np.ndarray.tobytes, part))).hexdigest()[:16] for part in parts]
+    table = measured("synthetic")["code"][0]
+    parts = ("document", "position", "token"), ("greater", "ties"), ("logprob",)
+    data = [b"".join(table.columns[name].tobytes() for name in part) for part in parts]
+    digests = [hashlib.sha256(part).hexdigest()[:16] for part in data]
     case = f"synthetic/{table.record['model']}/code"
     assert frame.loc[(case, "text, ranks, logprob"), "value"] == " ".join(digests)
 
@@ -77,14 +77,14 @@ def test_a_number_is_equal_or_a_rounding_apart_or_differs(place, changed, outcom
     rows = outcomes(place).set_index("number")
     assert rows.loc["alpha of f x 1", "outcome"] == outcome
     assert (rows.drop("alpha of f x 1")["outcome"] == verify.EQUAL).all()
-    assert main(["verify"]) == status
+    assert verify.main([]) == status
     out = capsys.readouterr().out
     assert ("f/02_top1_law: alpha of f x 1" in out) == bool(status)
 
 
 def test_a_verdict_differs_and_a_table_decides_nothing(place, capsys):
     write_page(place, verdict="mixed")
-    assert main(["verify", "--json"]) == 1
+    assert verify.main(["--json"]) == 1
     rows = pd.DataFrame(json.loads(capsys.readouterr().out))
     assert list(rows[rows["outcome"] == verify.DIFFERS]["here"]) == ["mixed, 3 of 3"]
     # another table, or another numpy, is shown and is no failure
@@ -92,7 +92,7 @@ def test_a_verdict_differs_and_a_table_decides_nothing(place, capsys):
     book.loc[book["page"].isin([verify.TABLES, verify.MADE]), "value"] = "another"
     book.to_csv(place / "theirs.csv", index=False)
     write_page(place)
-    assert main(["verify", str(place / "theirs.csv")]) == 0
+    assert verify.main([str(place / "theirs.csv")]) == 0
     rows = verify.compared(book, verify.run_frame())
     assert (rows["outcome"] == verify.DIFFERS).sum() > 9 and not len(verify.failures(rows))
 
@@ -110,14 +110,14 @@ def test_pages_that_are_not_here_or_were_made_otherwise_are_not_compared(place):
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "\x00"])
 def test_nothing_to_compare_with_is_one_sentence(place, text, capsys):
     file = place / "other.csv"
-    assert main(["verify", str(file)]) == 2 and "there is no" in capsys.readouterr().err
+    assert verify.main([str(file)]) == 2 and "there is no" in capsys.readouterr().err
     file.write_text(text)
-    assert main(["verify", str(file)]) == 2 and "is damaged" in capsys.readouterr().err
+    assert verify.main([str(file)]) == 2 and "is damaged" in capsys.readouterr().err
 
 
 def test_without_a_page_nothing_is_written(place, capsys):
     before = (place / "book/reference.csv").read_bytes()
     for path in (place / "book/_executed").glob("*/*.ipynb"):
         path.unlink()
-    assert main(["verify", "--write"]) == 2 and "no page was run here" in capsys.readouterr().err
+    assert verify.main(["--write"]) == 2 and "no page was run here" in capsys.readouterr().err
     assert (place / "book/reference.csv").read_bytes() == before

@@ -7,7 +7,7 @@ import pytest
 
 from rbplib import text_files as files
 from rbplib.families import Corpus, InputError, load_corpus, load_family
-from rbplib.identity import expected
+from rbplib.table import expected
 from rbplib.text_rows import draw
 from rbplib.texts import load_documents
 

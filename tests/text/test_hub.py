@@ -16,7 +16,7 @@ from rbplib import hub as fetch
 from rbplib.families import Corpus, InputError
 from rbplib.model_files import hub_model
 from rbplib.models import load_model
-from rbplib.stored import read_ranks
+from rbplib.table import read_table
 from rbplib.text_rows import draw
 from rbplib.texts import load_documents
 
@@ -459,7 +459,7 @@ def test_the_whole_path_as_a_user(tmp_path):
         paths = [Path(p) for p in user(hub, tmp_path, ["-c", EVERY, *families]).stdout.split()]
     assert len(paths) == 3 * 3 + 2 + 2 + 2 + 1
     for path in paths:
-        record = read_ranks(path).record
+        record = read_table(path).record
         assert record["documents"] == {"humaneval": 164, "hotpotqa": 1000, "wikipedia": 60}[record["corpus"]]
         assert len(record["revision"]) == 40 and record["model_id"] in sum(REAL.values(), [])
     ask = ["--family", families[0], "--corpus", "humaneval"]

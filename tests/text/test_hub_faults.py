@@ -22,7 +22,7 @@ from rbplib.families import InputError, load_family
 from rbplib.measuring import measure
 from rbplib.model_files import hub_model
 from rbplib.models import load_model
-from rbplib.stored import read_ranks
+from rbplib.table import read_table
 from rbplib.text_rows import draw
 
 TEXT = "some words, and others\n" * 30
@@ -53,9 +53,9 @@ def served(tmp_path_factory):
     family = load_family(family_of(place / "model", place))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_RESULTS", str(place / "results"))
-        (path,) = measure(family, corpora=[str(place / "text.txt")], progress=False)
+        (table,) = measure(family, str(place / "text.txt"), progress=False)
     expected = {asked: [texts[i] for i in draw(N_ROWS, 5, 42)] for asked in CORPORA}
-    return SimpleNamespace(model=place / "model", set=place / "set", ranks=read_ranks(path), expected=expected)
+    return SimpleNamespace(model=place / "model", set=place / "set", ranks=table, expected=expected)
 
 
 def family_of(ident, place, revision=None):
@@ -103,7 +103,7 @@ class Scene:
         code, tables = self.measure(asked)
         assert code == 0 and len(tables) == 1
         if asked == "model":
-            found, true = read_ranks(tables[0]), self.served.ranks
+            found, true = read_table(tables[0]), self.served.ranks
             for column in ("document", "position", "token", "greater", "ties"):
                 assert np.array_equal(getattr(found, column), getattr(true, column))
         else:

@@ -327,7 +327,6 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
 def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     """The smallest on the fewest tokens: the same counts where the weights are the same, else an RBP within 2%."""
     from rbplib.curve import family_curve
-    from rbplib.measuring import measure
 
     if not (data.folder() / "tokens.npz").is_file():
         pytest.skip("the training text is not built here, which takes minutes: `python -m training grid` does")
@@ -340,7 +339,9 @@ def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     train.save_model(model, again, tmp_path / record["size"])
     text = f"context: 256\ndtype: float32\nmodels:\n  - {{id: {tmp_path / record['size']}}}\n"
     (tmp_path / "again.yml").write_text(text)
-    measure(tmp_path / "again.yml", corpora=["docs"], results=tmp_path / "results", progress=False)
+    from rbplib.measuring import measured
+
+    measured(tmp_path / "again.yml", ["docs"], results=tmp_path / "results", progress=False)
     mine = family_curve(tmp_path / "again.yml", "docs", (1, 10), results=tmp_path / "results")
     theirs = family_curve(family, "docs", (1, 10)).keep([record["size"]])
     if grid.record_of(tmp_path / record["size"])["weights"] == record["weights"]:

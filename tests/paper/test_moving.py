@@ -1,0 +1,145 @@
+"""Figures that move: valid Vega-Lite, and what they say in the reader's browser is what the library says."""
+
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import altair
+import numpy as np
+import pytest
+import vl_convert
+from scipy.special import log_softmax
+
+from paper.runs import rise_width
+from paper.show import moving
+from rbplib.law import fit
+from tests.pagerunner import caught
+from tests.planted import planted_curve
+
+WHOLE = np.round(np.geomspace(9e4, 2.5e7, 7))  # all parameters of the planted models
+
+
+def spec_of(chart):
+    """The specification on the page, checked against the schema of Vega-Lite."""
+    with caught() as outputs:
+        moving.show(chart, "What to see.")
+    (text,) = [output.data["text/html"] for output in outputs]
+    spec = json.loads(re.search(r'<script type="application/json">(.*)</script>', text, re.S)[1])
+    altair.Chart.from_dict(spec)
+    return spec
+
+
+def texts(spec, **chosen):
+    """Every text and mark of the drawn figure in words, with its parameters set so."""
+    params = [p | ({"value": chosen[p["name"]]} if p["name"] in chosen else {}) for p in spec["params"]]
+    assert set(chosen) <= {p["name"] for p in params}
+    svg = vl_convert.vegalite_to_svg(spec | {"width": 600, "params": params})
+    seen = re.findall(r'aria-label="([^"]*)"', svg) + re.findall(r">([^<>]+)</t", svg)
+    return " | ".join(seen).replace("−", "-").replace(",", "")
+
+
+def numbers(pattern, text):
+    return [float(x) for x in re.search(pattern, text).groups()]
+
+
+@pytest.fixture(scope="module")
+def curve():
+    return planted_curve()
+
+
+@pytest.fixture(scope="module")
+def explored(curve):
+    tables = [SimpleNamespace(record={"total_params": int(n)}) for n in WHOLE]
+    return spec_of(moving.explorer({"one": curve}, {"one": tables}))
+
+
+LAW = r"α = (-?[\d.]+) · R² = ([\d.]+).*other text: (-?[\d.]+) to (-?[\d.]+) .*other sizes: (-?[\d.]+) to (-?[\d.]+)"
+
+
+@pytest.mark.parametrize("k", [1, 100])
+def test_the_law_in_the_browser_is_the_librarys(explored, curve, k):
+    law = fit(curve.loss(k), n_bootstrap=2000)
+    alpha, r2, *intervals = numbers(LAW, texts(explored, k=k))
+    assert alpha == pytest.approx(-np.polyfit(np.log(curve.S), law.y, 1)[0], rel=6e-3)
+    assert r2 == pytest.approx(law.r2, abs=6e-4)
+    assert intervals[2:] == pytest.approx(law.ci_models, rel=6e-3)
+    assert intervals[:2] == pytest.approx(law.ci_tokens, abs=0.15 * np.ptp(law.ci_tokens))
+
+
+def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
+    loss, x = curve.loss(1).values, np.log(curve.S)
+    all_parameters = numbers(LAW, texts(explored, size="all"))[0]
+    assert all_parameters == pytest.approx(-np.polyfit(np.log(WHOLE), np.log(loss), 1)[0], rel=6e-3)
+    bent = np.log(loss - 0.9 * loss.min())
+    assert numbers(LAW, texts(explored, floor=0.9))[0] == pytest.approx(-np.polyfit(x, bent, 1)[0], rel=6e-3)
+    part = [1, 2, 4, 5, 6]
+    left_out = numbers(LAW, texts(explored, out=[{"model": "m0"}, {"model": "m3"}]))[0]
+    assert left_out == pytest.approx(-np.polyfit(x[part], np.log(loss[part]), 1)[0], rel=6e-3)
+
+
+def test_too_few_models_are_a_sentence(explored, curve):
+    assert moving.explorer({"one": curve.keep([0, 1])}, {"one": []}) == moving.NO_LADDER
+    few = texts(explored, out=[{"model": f"m{i}"} for i in range(5)])
+    assert "Too few are left for a line." in few and "α = " not in few
+
+
+def test_dots_are_the_losses_and_zeros_are_words(curve):
+    hits = curve.hits.copy()
+    hits[:, 0, 0], hits[:, 1, 0] = 0, curve.totals
+    text = texts(spec_of(moving.dots({"one": replace(curve, hits=hits)})))
+    assert "no hit" in text and "RBP = 1" in text
+    assert all(f"{value:.3g}" in text for value in curve.loss(1).values[2:])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("1e-2", "10⁻²"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")]
+)
+def test_powers_are_set_as_on_the_pages(text, shown):
+    chart = moving.alt.Chart(moving.alt.InlineData(values=[{"x": 1}])).mark_text()
+    chart = chart.transform_calculate(told=moving.raised(f"'{text}'")).encode(text="told:N")
+    assert re.findall(r">([^<>]+)</text", vl_convert.vegalite_to_svg(chart.to_dict())) == [shown]
+
+
+def test_emergence_is_the_law_of_runs(curve):
+    """An exact law at N = 1, and points of N = 10 that are half of what independence says."""
+    laws = {}
+    for N, share in ((1, 1.0), (10, 0.5)):
+        p = share * np.exp(-N * 2 * (curve.S / curve.S[0]) ** -0.3)
+        sums = np.round(p * 10**6)[None].repeat(300, 0).astype(int)
+        loss = replace(curve.loss(1), sums=sums, totals=np.full(300, 10**6))
+        laws[1, N] = fit(loss, n_bootstrap=0)
+    spec = spec_of(moving.emergence({"one": laws}))
+    for times, N in ((1, 1), (1, 10), (2, 10)):
+        alpha, decades = numbers(r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", texts(spec, N=N, times=times))
+        assert alpha == pytest.approx(times * 0.3, rel=5e-3)
+        assert decades == pytest.approx(rise_width(times * 0.3) / np.log(10), abs=0.03)
+
+
+@pytest.mark.parametrize("T", [0.2, 1, 3])
+def test_temperature_moves_nats_and_no_rank(T):
+    logits, ids = np.random.default_rng(1).normal(0, 2, (3, 50)), [7, 11, 3, 40]
+    logits[0, 12] = logits[0, 11]  # a tie counts against the true token
+    spec = spec_of(moving.guess(logits, ids, lambda some: "".join(f" <{i}>" for i in some)))
+    nats = -log_softmax(logits / T, axis=1)[np.arange(3), ids[1:]]
+    for place in (1, 2, 3):
+        assert "true token" not in texts(spec, place=place, T=T)
+        rank = (logits[place - 1] >= logits[place - 1, ids[place]]).sum()
+        told = numbers(
+            r"rank (\d+) at every T.*: ([\d.]+) nats.*places: ([\d.]+) nats", texts(spec, place=place, T=T, show=True)
+        )
+        assert told == pytest.approx([rank, nats[place - 1], nats.mean()], abs=6e-4)
+
+
+def test_draws_are_shown_with_their_quantiles():
+    rng = np.random.default_rng(0)
+    draws = {"tokens": rng.normal(0.05, 0.001, 500), "sources": rng.normal(0.05, 0.003, 500)}
+    low, high = np.quantile(draws["sources"], [0.025, 0.975])
+    text = texts(spec_of(moving.resampling({"one": draws})), what="sources")
+    told = numbers(r"95% of (\d+) draws of sources:.*?([\d.]+) to ([\d.]+)", text)
+    assert told == pytest.approx([500, low, high], abs=6e-5)
+
+
+@pytest.mark.parametrize("nothing", [moving.emergence, moving.resampling])
+def test_nothing_to_move_is_a_sentence(nothing):
+    assert nothing({}).startswith("Nothing moves here")
