@@ -46,7 +46,7 @@ def outcomes(place):
 
 def test_a_file_holds_verdicts_cases_tables_and_what_it_was_made_with(place):
     frame = verify.read_reference().set_index(["case", "number"])
-    assert frame.loc[("f x 1", "alpha"), ["value", "low", "high"]].tolist() == ["0.1", 0.05, 0.2]
+    assert frame.loc[("f x 1", "alpha"), ["value", "low", "high"]].tolist() == ["0.1", "0.05", "0.2"]
     assert frame.loc[("f x 1", "alpha"), "page"] == "f/02_top1_law"  # once, though two pages show it
     assert frame.loc[("all/09_families claim top1_line at k = 1", "verdict"), "value"] == "agrees, 3 of 3"
     assert frame.loc[(verify.MADE, "numpy"), "value"] == np.__version__
