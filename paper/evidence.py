@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 
-from paper.contest import contains
+from paper.curves import rbp_curve, with_repeats
+from paper.distributions import PAPER, contains
 from paper.families import exponent_difference, pooled
-from paper.rank_laws import PAPER
 from paper.show.claims import beyond, cases, known_interval
 from paper.show.loss_tables import with_trainings
-from rbplib.curve import rbp_curve, with_repeats
 from rbplib.families import InputError, load_corpus, load_family
 from rbplib.noise import EXPLAINED, NOT_TESTED
 

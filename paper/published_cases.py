@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtrit
 
-from paper import appendix, gpt2, ladders, lognormal, published
+from paper import gpt2, ladders, lognormal, published
 from paper.evidence import LAW, above_one, surely
-from paper.lognormal_fit import predicted_ratio
+from paper.lognormal import predicted_ratio
 from paper.show.claims import cases
 from paper.show.law_tables import form_frame
 from rbplib.bootstrap import line
@@ -99,12 +99,13 @@ def refit():
 
 def approximations():
     """Errors of Eqs. 20 and 21 in percent, and ratios of local exponents, at the printed GPT-2 pair."""
-    exact = appendix.approximation_frame().iloc[0]
+    formulas = lognormal.formulas_and_sums(*gpt2.PRINTED)
+    (p1, exact_p1), (entropy, exact_entropy) = formulas["-log p_1"], formulas["H"]
     lam, beta = lognormal.natural(*gpt2.PRINTED)
     local = lognormal.local_exponents(lam, beta)
     row = {
-        "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
-        "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
+        "error_20": float(100 * (p1 / exact_p1 - 1)),
+        "error_21": float(100 * (entropy / exact_entropy - 1)),
         "local_ratio": float(local.neg_log_p1 / local.entropy),
         "cut_ratio": predicted_ratio(1 + lam, beta, gpt2.VOCABULARY),
     }

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import binomtest
 
 from paper import evidence, open_questions, published_cases
+from paper.laws import fit_laws
 from paper.show import claims
 from rbplib.families import InputError, root
-from rbplib.law import fit_laws
 from rbplib.noise import EXPLAINED, NOT_TESTED
 from tests.planted import planted_curve
 
