@@ -20,7 +20,7 @@ import pandas as pd
 
 from paper.show.numbers import Values, share
 from paper.show.prose import MARKS, say
-from rbplib.families import InputError, given, held, read_yaml, root
+from rbplib.families import InputError, checked_entries, held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 SEEN = ("verdict", "claim", "paper", "ours")  # columns of a table of findings that a page has room for
@@ -65,7 +65,7 @@ def read_claim(name, entry, path):
     """One entry of the file at `path`, with its fields and the places in its sentences checked."""
     if not isinstance(entry, dict):
         raise InputError(f"{path}: {name!r} holds no fields: the head of the file lists them.")
-    entry = given(entry, Claim, path, f"the claim {name!r}")
+    entry = checked_entries(entry, Claim, f"{path}, claim {name!r},")
     for field in fields(Claim):
         if field.default is MISSING and field.name not in (*entry, "name"):
             raise InputError(f"{path}: the claim {name!r} lacks {field.name!r}.")
