@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtrit
 
-from paper import gpt2, ladders, lognormal, published
+from paper import gpt2, lognormal, published
 from paper.evidence import LAW, above_one, surely
 from paper.lognormal import predicted_ratio
 from paper.show.claims import cases
@@ -18,8 +18,8 @@ def word_pairs():
     """The exponent of -log acc over that of log ppl, of the last words of LAMBADA, a row per family."""
     rows = []
     for family in published.families("log ppl"):
-        laws = [ladders.published_law(family, of).law for of in ("log ppl", "-log acc")]
-        ratio, around = ladders.exponent_ratio(*laws)
+        laws = [published.published_law(family, of).law for of in ("log ppl", "-log acc")]
+        ratio, around = published.exponent_ratio(*laws)
         rows.append({"family": family, "ratio": ratio, "around": around})
     rows = cases(rows)
     return rows.assign(above_one=above_one(rows["around"]))
@@ -27,7 +27,7 @@ def word_pairs():
 
 def by_size():
     """The published ladders of LAMBADA, without examples in the prompt."""
-    return [ladders.published_law(name) for name in published.families() if "shots" not in name]
+    return [published.published_law(name) for name in published.families() if "shots" not in name]
 
 
 def without_attention(published_laws):
@@ -45,14 +45,14 @@ def leans(published_laws):
     """
     forms = form_frame(published_laws)
     error = forms["line, 1 out"]
-    fixed, grows = (error.where(forms["text"] == text) for text in (ladders.FIXED, ladders.GROWS))
+    fixed, grows = (error.where(forms["text"] == text) for text in (published.FIXED, published.GROWS))
     forms = forms.assign(fixed=fixed, grows=grows, lean=grows.fillna(-fixed))
     return cases(forms[["family", "fixed", "grows", "lean"]].to_dict("records"))
 
 
 def along_training():
     """R² and exponent in tokens of each size of Pythia, and the exponents in size at the ends."""
-    steps = ladders.training_laws("pythia")
+    steps = published.training_laws("pythia")
     first, last = next(p for p in steps if p.law.r2 > 0.9), steps[-1]
     ends = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
     rows = []

@@ -9,7 +9,7 @@ from paper import tokens as joint
 from paper.curves import repeated
 from paper.evidence import FORECAST, forecast_rows
 from paper.forecasts import tally
-from paper.ladders import exponent_ratio
+from paper.published import exponent_ratio
 from paper.show.claims import beyond, cases
 from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
