@@ -82,7 +82,7 @@ def measuring(results, before=lambda: None):
         from rbplib import measuring as m
         from rbplib.cli import main
 
-        m.PART_TOKENS = 200
+        m.GROUP = 200
         before()
         names = [f"--corpus={c}" for c in ("lines", "more")]
         sys.stdout = open(os.devnull, "w")
@@ -204,14 +204,14 @@ def together(place, rounds=5, sizes=(2, 4)):
             def note(made=made):
                 from rbplib import measuring as m
 
-                real = m._measure_table
+                real = m.measure_table
 
                 def noted(loaded, task, *rest):
                     with made.open("a") as f:
                         f.write(f"{task.path}\n")
                     return real(loaded, task, *rest)
 
-                m._measure_table = noted
+                m.measure_table = noted
 
             found = [ended(child) for child in [measuring(results, note) for _ in range(size)]]
             times = Counter(made.read_text().splitlines())
