@@ -1,16 +1,44 @@
-"""The rank engine: where each observed token stands among all candidates, without ever holding the full logits."""
+"""The rank of each observed token among all candidates, without ever holding the full logits.
 
+Torch alone, without Triton: the same code on a processor, CUDA and MPS. Scores are made, counted and
+thrown away. Three numbers per row are what stays: candidates above the target, candidates equal to it,
+and its log-probability. `_count` reads them off whole rows of the vocabulary, as a GPU likes it;
+`_by_blocks` takes 512 candidates at a time, so that a processor counts a tile while it is in its cache.
+"""
+
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rbplib.heads import Head, final_hidden, head_of
-from rbplib.tiles import Given, Product, Ranks, least_memory, ranked
 
-MEMORY = 48 * 2**20  # bytes of scratch memory a call may use beside its inputs and results, by default
-DEVICE_MEMORY = 768 * 2**20  # the same on an accelerator, where whole rows are held and few, large products are best
-BODY_TOKENS = 4096  # tokens the model's body reads at once on a CPU; more only takes memory
+BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
+GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
+TILE = 2**19  # logits at once on a processor: they stay in its cache
+DEVICE_ROWS = 512  # rows at once on an accelerator: always so many, as others may meet other kernels
+LOG2_E = math.log2(math.e)
+
+
+class Ranks(NamedTuple):
+    """Three tensors of the targets' shape.
+
+    greater: int64, candidates scored strictly above the target; unit: tokens.
+    ties: int64, candidates scored equal to it, itself included; 0 marks a token that was not scored.
+    logprob: float32, log-softmax of the target; unit: nats.
+    """
+
+    greater: Tensor
+    ties: Tensor
+    logprob: Tensor
+
+    @property
+    def rank(self) -> Tensor:
+        """The paper's rank, Eq. 3; 1 is the model's first choice."""
+        return self.greater + self.ties
 
 
 def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
@@ -23,10 +51,10 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
             +inf and -inf are scores like any other; -inf marks a masked candidate.
         targets: int64 tensor (...), ids in [0, V).
     Returns:
-        Ranks of the targets' shape. Where a row's highest score is infinite its probability is shared equally
-        by the candidates at that score, which is the limit of finite scores.
+        Ranks of the targets' shape. Where a row's highest score is infinite its probability is shared
+        equally by the candidates at that score, which is the limit of finite scores.
     Raises:
-        ValueError: shapes disagree, an id is outside the vocabulary, nothing is given, or a row holds a NaN.
+        ValueError: shapes disagree, an id is outside the vocabulary, nothing is given, or a NaN.
     Cost: two comparisons and one exponential per candidate, no sort.
 
     >>> token_ranks(torch.tensor([[0.0, 2.0, 1.0, 1.0]]), torch.tensor([2]))[:2]
@@ -34,7 +62,11 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     """
     _check(logits, targets, "logits")
     with torch.no_grad():
-        return _all_ranks(Given(logits.reshape(-1, logits.shape[-1])), targets)
+        rows = logits.reshape(-1, logits.shape[-1])
+        most = TILE // rows.shape[1] if rows.device.type == "cpu" else DEVICE_ROWS
+        count = max(1, min(most, len(rows)))
+        ranks = _by_rows(rows, lambda some: some, targets.reshape(-1), count)
+    return _shaped(ranks, targets)
 
 
 def head_ranks(
@@ -42,24 +74,18 @@ def head_ranks(
     head: Head | nn.Module | Tensor | Callable[[Tensor], Tensor],
     targets: Tensor,
     *,
-    memory: int | None = None,
-    chunk: int | None = None,
     dtype: torch.dtype | None = torch.float32,
 ) -> Ranks:
     """`token_ranks(head(hidden), targets)`, a tile of scores at a time.
 
     Args:
         hidden: float tensor (..., d), final hidden states.
-        head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function of (n, d) rows.
+        head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function
+            of (n, d) rows.
         targets: int64 tensor (...), ids in [0, V).
-        memory: bytes of scratch memory; by default 48 MiB, or 768 on an accelerator, there at most those of the logits.
-        chunk: at most so many rows at once, rounded up to a multiple of 64. Results depend on neither. On CUDA a head
-            stored in the product's dtype, if that is float32 or float64, takes 256 whatever both say: 256 x V x 6 bytes
-            of float32, 8 where V is no multiple of 16, 13 for rows done again with care. Last bits of others may
-            depend on both there.
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
-        as `token_ranks`; also ValueError for targets on another device, or memory too small for one row of scores.
+        as `token_ranks`.
     Cost: the matrix product, and about a fifth of it at d = 128 for everything else.
     """
     if isinstance(head, Tensor):
@@ -68,36 +94,12 @@ def head_ranks(
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states")
     with torch.no_grad():
-        return _all_ranks(_scores(hidden.reshape(-1, hidden.shape[-1]), head, dtype, memory, chunk), targets)
-
-
-def _scores(rows, head, dtype, memory=None, chunk=None) -> Given | Product:
-    """The scores of hidden states (n, d), by blocks of a known head or whole rows of another."""
-    if memory is None:
-        memory = MEMORY if rows.device.type == "cpu" else DEVICE_MEMORY
-    if not isinstance(head, Head):
-        scores = Given(rows, head, memory, chunk)
-    elif rows.device == head.weight.device and rows.shape[1] == head.weight.shape[1]:
-        scores = Product(rows, head, dtype or head.weight.dtype, memory, chunk)
-    else:
-        raise ValueError(
-            f"hidden states of width {rows.shape[1]} on {rows.device} do not fit a head of width "
-            f"{head.weight.shape[1]} on {head.weight.device}"
-        )
-    if memory < (least := least_memory(scores.size, rows.device)):
-        raise ValueError(
-            f"a memory budget of {memory} bytes is too small for one row of a vocabulary of {scores.size}: "
-            f"give at least {least}"
-        )
-    return scores
-
-
-def _all_ranks(scores: Given | Product, targets: Tensor) -> Ranks:
-    """Ranks of the targets' shape, on their device."""
-    _check_ids(targets, scores.size)
-    found = Ranks(*(column.view_as(targets) for column in ranked(scores, targets.reshape(-1))))
-    _refuse_nan(found.logprob)
-    return Ranks(*(column.to(targets.device, non_blocking=True) for column in found))
+        states, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        if isinstance(head, Head) and states.device.type == "cpu":
+            ranks = _by_blocks(states, head, wanted, dtype or head.weight.dtype)
+        else:
+            ranks = _by_whole_rows(states, head, wanted, dtype)
+    return _shaped(ranks, targets)
 
 
 def sequence_ranks(
@@ -116,81 +118,207 @@ def sequence_ranks(
     Args:
         model: a causal language model in evaluation mode.
         input_ids: int64 (B, T), T >= 2. Padding stands on the right, where a causal model never sees it.
-        scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are 0, logprob is NaN.
+        scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are 0,
+            logprob is NaN.
         dtype: as in `head_ranks`.
-        device: where the model reads its ids, by default where they are. With ids and `scored` on a processor a GPU is
-            waited for once, for the results.
+        device: where the model reads its ids, by default where they are.
     Returns:
         Ranks of shape (B, T - 1), where the ids were given.
     Raises:
         ValueError: as `head_ranks`; the model is in training mode; a window holds no token to score.
     """
+    # refuse what has no ranks
     if model.training:
-        raise ValueError("the model is in training mode, where dropout changes ranks: call model.eval() first")
-    chosen, table = _chosen(model, input_ids, scored)
-    ids = input_ids if device is None else input_ids.to(device, non_blocking=True)
-    greater, ties = torch.zeros(2, *chosen.shape, dtype=torch.int64)
-    logprob = torch.full(chosen.shape, float("nan"))
+        raise ValueError("the model is in training mode, where dropout moves ranks: call model.eval()")
+    if input_ids.dim() != 2 or input_ids.shape[1] < 2:
+        shape = tuple(input_ids.shape)
+        raise ValueError(f"windows of shape {shape} hold no token to score: give (B, T) with T >= 2")
+    if scored is not None and scored.shape != input_ids[:, 1:].shape:
+        shape = tuple(input_ids[:, 1:].shape)
+        raise ValueError(f"`scored` has shape {tuple(scored.shape)}, not {shape} as these windows need")
+    _check_ids(input_ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
+
+    ids = input_ids.to(device)
+    entries = torch.ones_like(ids[:, 1:]) if scored is None else scored.to(ids.device)
+    entries = entries.bool()  # (B, T-1)
+    ranks = Ranks(
+        greater=torch.zeros_like(ids[:, 1:]),
+        ties=torch.zeros_like(ids[:, 1:]),
+        logprob=torch.full(entries.shape, math.nan, device=ids.device),
+    )
     with torch.inference_mode():
-        few = max(1, BODY_TOKENS // ids.shape[1]) if ids.device.type == "cpu" else len(ids)
-        few = 1 if head_of(model, ids) is None else few
-        for part in (slice(i, i + few) for i in range(0, len(ids), few)):
-            here = chosen[part].flatten().nonzero()[:, 0]
-            if not len(here):
+        head = head_of(model, ids)
+        # the whole batch at once, or a sequence at a time where logits are held
+        step = 1 if head is None else len(ids)
+        for start in range(0, len(ids), step):
+            part = slice(start, start + step)
+            here = entries[part]
+            if not here.any():
                 continue
-            places = (here + here // chosen.shape[1]).to(ids.device, non_blocking=True)  # without the last of each
-            states, head = final_hidden(model, ids[part])
-            wanted = ids[part].flatten()[places + 1].to(states.device)
-            scores = _scores(states.flatten(0, 1)[places.to(states.device)], head, dtype)
-            if table is None or table > scores.size:  # a GPU is waited for to look
-                _check_ids(wanted, scores.size)
-            for whole, values in zip((greater, ties, logprob), ranked(scores, wanted), strict=True):
-                whole[part].view(-1)[here] = values
-    _refuse_nan(logprob.masked_fill(~chosen, 0.0), offset=1)
-    return Ranks(*(column.to(input_ids.device, non_blocking=True) for column in (greater, ties, logprob)))
+            wanted = ids[part, 1:][here]
+            if head is None:
+                logits = model(ids[part], use_cache=False).logits[:, :-1]
+                found = token_ranks(logits[here.to(logits.device)], wanted.to(logits.device))
+            else:
+                states = final_hidden(model, ids[part])[:, :-1]
+                states = states[here.to(states.device)].to(head.weight.device)
+                found = head_ranks(states, head, wanted.to(states.device), dtype=dtype)
+            for whole, values in zip(ranks, found, strict=True):
+                whole[part][here] = values.to(whole.device)
+    return Ranks(*(column.to(input_ids.device) for column in ranks))
 
 
-def _chosen(model, input_ids, scored) -> tuple[Tensor, int | None]:
-    """The entries to score, bool (B, T-1), on the processor, of windows that fit the model; what all ids are below."""
-    if input_ids.dim() != 2 or 0 in input_ids.shape or input_ids.shape[1] < 2:
-        raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score: give (B, T) with T >= 2")
-    if (table := getattr(model.get_input_embeddings(), "num_embeddings", None)) is not None:
-        _check_ids(input_ids, table)
-    entries = torch.ones_like(input_ids[:, 1:], dtype=torch.bool, device="cpu")
-    if scored is not None and scored.shape != entries.shape:
-        raise ValueError(f"`scored` of shape {tuple(scored.shape)} does not match windows: want {tuple(entries.shape)}")
-    return entries if scored is None else scored.to("cpu", torch.bool), table
+def _by_rows(inputs, scores_of, targets, count) -> Ranks:
+    """Ranks of targets (n,), some whole rows of the vocabulary at a time.
+
+    inputs: (n, d). scores_of: from (count, d) to scores (count, V).
+    """
+    parts = []
+    for some, wanted in zip(inputs.split(count), targets.split(count), strict=True):
+        # the last rows filled up: others might meet another kernel
+        scores = scores_of(F.pad(some, (0, 0, 0, count - len(some))))[: len(some)]
+        if not parts:
+            _check_ids(targets, scores.shape[1])
+        kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
+        parts.append(_count(scores.to(kind, copy=True), wanted))
+    return Ranks(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def _count(scores, targets) -> Ranks:
+    """Ranks of targets (n,) among whole rows of scores (n, V), float32 or float64, which are lost.
+
+    Comparisons are added up as floats, which is ten times as fast as integers and exact: a count is
+    below 2^24. On CUDA flags in bfloat16 need no copy first, and are added up in float32.
+    """
+    own = scores.gather(1, targets[:, None])  # (n, 1)
+    narrow = scores.is_cuda and scores.dtype == torch.float32
+    flags = torch.empty_like(scores, dtype=torch.bfloat16 if narrow else scores.dtype)
+    greater = torch.gt(scores, own, out=flags).sum(1, dtype=scores.dtype)
+    ties = torch.eq(scores, own, out=flags).sum(1, dtype=scores.dtype)
+    # log-softmax; where the highest score is infinite, the candidates at it share the probability
+    top = scores.amax(1, keepdim=True)
+    share = torch.where(own == top, -ties[:, None].log(), -math.inf)
+    total = scores.sub_(top).mul_(LOG2_E).exp2_().sum(1, keepdim=True)
+    logprob = torch.where(top.isinf(), share, own - top - total.log())
+    return Ranks(greater.long(), ties.long(), logprob[:, 0].float())
+
+
+def _by_blocks(states, head, targets, dtype) -> Ranks:
+    """Ranks of targets (n,) on a processor, a block of the vocabulary at a time.
+
+    A row is done again, whole, where its sum of exp(score - own score) is not finite, or its own score
+    came out otherwise ahead of its block.
+    """
+    _check_ids(targets, len(head.weight))
+    # runs of about equal length: many rows, since each tile reads its block of the weight anew
+    most = max(1024, min(2048, 4 * states.shape[1]))
+    pieces = math.ceil(len(states) / most)
+    count = math.ceil(len(states) / pieces / GRAIN) * GRAIN
+    kind = torch.float64 if dtype == torch.float64 else torch.float32
+    scratch = torch.empty(2, count * (BLOCK + GRAIN), dtype=kind)
+    runs = zip(states.split(count), targets.split(count), strict=True)
+    sums = [_block_sums(some, head, wanted, dtype, scratch) for some, wanted in runs]
+    greater, ties, total = torch.cat(sums, 1)
+    ranks = Ranks(greater.long(), ties.long(), -total.log().float())
+    doubtful = (~total.isfinite()).nonzero()[:, 0]
+    if len(doubtful):
+        again = _by_whole_rows(states[doubtful], head, targets[doubtful], dtype)
+        for column, values in zip(ranks, again, strict=True):
+            column[doubtful] = values
+    return ranks
+
+
+def _block_sums(states, head, targets, dtype, scratch) -> Tensor:
+    """Candidates above each target, equal to it, and the sum of exp(score - own score): (3, n), float64.
+
+    That sum needs no maximum: it is at least 1, and one that overflows says so. It is set to infinity
+    where the target's own score, which must be known before the first block, is not the one in its
+    tile: counts never rest on two products that round differently.
+
+    scratch: (2, n * (BLOCK + GRAIN)) or more, for a tile and its flags.
+    """
+    size, n = len(head.weight), len(states)
+    rows = F.pad(states.to(dtype), (0, 0, 0, -n % GRAIN))
+    # the targets' own scores (n, 1): the diagonals of small square products
+    squares = zip(rows.split(GRAIN), F.pad(targets, (0, -n % GRAIN)).split(GRAIN), strict=True)
+    diagonals = [_product(some, head, dtype, ids).diagonal() for some, ids in squares]
+    own = torch.cat(diagonals)[:n, None].to(scratch)
+    # blocks of candidates, the last of which is not narrow, and which targets are in each
+    starts = range(0, max(1, size - GRAIN), BLOCK)
+    block_of = (targets // BLOCK).clamp(max=len(starts) - 1)
+    inside = block_of.argsort().split(block_of.bincount(minlength=len(starts)).tolist())
+    sums, seen = own.new_empty(len(starts), 3, n), torch.empty_like(own)
+    for start, those, (above, equal, total) in zip(starts, inside, sums, strict=True):
+        end = size if start == starts[-1] else start + BLOCK
+        pair = scratch[:, : len(rows) * (end - start)].view(2, len(rows), end - start)
+        tile = _product(rows, head, dtype, slice(start, end), pair[0])[:n]
+        seen[those, 0] = tile[those, targets[those] - start]
+        flags = pair[1, :n]
+        torch.sum(torch.gt(tile, own, out=flags), 1, out=above)
+        torch.sum(torch.eq(tile, own, out=flags), 1, out=equal)
+        # exp2 because exp goes to a vendor routine that is much slower on some processors
+        torch.sum(tile.sub_(own).mul_(LOG2_E).exp2_(), 1, out=total)
+    sums = sums.sum(0, dtype=torch.float64)
+    sums[2, (own != seen)[:, 0]] = math.inf
+    return sums
+
+
+def _by_whole_rows(states, head, targets, dtype) -> Ranks:
+    """Ranks of targets (n,) among the scores that any head makes of states (n, d)."""
+    count = GRAIN if states.device.type == "cpu" else DEVICE_ROWS
+    if not isinstance(head, Head):
+        return _by_rows(states, head, targets, count)
+    dtype = dtype or head.weight.dtype
+    return _by_rows(states, lambda rows: _product(rows, head, dtype), targets, count)
+
+
+def _product(states, head, dtype, columns=slice(None), out=None) -> Tensor:
+    """Scores (n, b) of states (n, d) against some candidates, multiplied in dtype.
+
+    A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere by widening
+    what is taken of it. out: scratch (n, b), used where it is of that dtype.
+    """
+    weight = head.weight[columns]
+    bias = None if head.bias is None else head.bias[columns].to(dtype)
+    if weight.is_cuda and states.dtype == weight.dtype != dtype == torch.float32:
+        scores = torch.mm(states, weight.T, out_dtype=dtype)
+        if bias is not None:
+            scores.add_(bias)
+        return head.after(scores)
+    states, weight = states.to(dtype), weight.to(dtype)
+    target = None if out is None or out.dtype != dtype else out
+    if bias is None:
+        scores = torch.mm(states, weight.T, out=target)
+    else:
+        scores = torch.addmm(bias, states, weight.T, out=target)
+    scores = head.after(scores)
+    return scores if out is None else scores.to(out)
 
 
 def _check(values: Tensor, targets: Tensor, name: str) -> None:
     """Refuse inputs that would give a wrong rank, or a message about something else."""
     if values.dim() < 1 or targets.shape != values.shape[:-1]:
-        raise ValueError(
-            f"targets of shape {tuple(targets.shape)} do not match {name} of shape {tuple(values.shape)}: "
-            f"give targets of shape {tuple(values.shape[:-1])}"
-        )
+        shapes = tuple(values.shape), tuple(targets.shape)
+        raise ValueError(f"{name} of shape {shapes[0]} need one target per row, not {shapes[1]}")
     if targets.dtype != torch.int64:
         raise ValueError(f"targets are {targets.dtype}: give token ids as torch.int64")
     if not values.is_floating_point():
         raise ValueError(f"{name} are {values.dtype}: give a floating-point tensor")
-    if values.device != targets.device:
-        raise ValueError(f"targets are on {targets.device} but {name} are on {values.device}: move one of them")
     if targets.numel() == 0:
         raise ValueError("there is no token to rank: the window is empty")
 
 
 def _check_ids(ids: Tensor, size: int) -> None:
-    if (outside := (ids < 0) | (ids >= size)).any():
-        wrong = ids[outside][0].item()
-        raise ValueError(f"token id {wrong} at {_place(outside)} is outside the vocabulary of {size}")
+    outside = ids[(ids < 0) | (ids >= size)]
+    if len(outside):
+        raise ValueError(f"token id {outside[0].item()} is outside the vocabulary of {size}")
 
 
-def _refuse_nan(logprob: Tensor, offset: int = 0) -> None:
-    if (bad := logprob.isnan()).any():
-        raise ValueError(f"the scores for the token at {_place(bad, offset)} hold a NaN: no rank can be told")
-
-
-def _place(flags: Tensor, offset: int = 0) -> str:
-    """Where the first flag is up; `offset` is added along the last axis."""
-    *sequence, position = flags.nonzero()[0].tolist()
-    return f"position {position + offset}" + (f" of sequence {', '.join(map(str, sequence))}" if sequence else "")
+def _shaped(ranks: Ranks, targets: Tensor) -> Ranks:
+    """Ranks of the targets' shape, none of them of scores that hold a NaN."""
+    ranks = Ranks(*(column.view_as(targets) for column in ranks))
+    undefined = ranks.logprob.isnan().nonzero()
+    if len(undefined):
+        place = tuple(undefined[0].tolist())
+        raise ValueError(f"the scores of the target at {place} hold a NaN: no rank can be told")
+    return ranks
