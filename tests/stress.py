@@ -69,7 +69,8 @@ def start(place, results, command=MEASURE, before=()):
     environment = os.environ | {"RBP_ROOT": str(place), "RBP_RESULTS": str(results), "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = f"{ROOT}:{ROOT / 'tests'}"
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*before, sys.executable, *command], cwd=place, env=environment, start_new_session=True, **pipes)
+    arguments = [*before, sys.executable, *command]
+    return subprocess.Popen(arguments, cwd=place, env=environment, start_new_session=True, **pipes)
 
 
 def run(place, results, **options):
