@@ -19,9 +19,7 @@ def one(family, name, plan, out, of_grid=False):
     from training import data, grid, ladders, train
 
     size = ladders.sizes(family, top=True)[name]
-    stream, heldout = data.streams()
-    if len(stream) <= plan.tokens:
-        raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
+    stream, heldout = data.training_streams(plan)
     checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     say = lambda text: print(text, flush=True)  # noqa: E731
@@ -35,7 +33,7 @@ def one(family, name, plan, out, of_grid=False):
     say(f"{family} {name}: loss {record['train_loss']}, held out {record['heldout_loss']}, {record['wall_seconds']} s")
 
 
-def every(jobs, args, of_grid=False):
+def every(jobs, args, flags=()):
     """Train (family, size, seed, tokens) in turn, `--workers` models at a time, one thread each.
 
     Each model goes on from its checkpoint, so that a finished one is only written again.
@@ -49,7 +47,7 @@ def every(jobs, args, of_grid=False):
     while jobs or running:
         while jobs and len(running) < args.workers:
             family, name, seed, tokens = jobs.pop(0)
-            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)] + ["--grid"] * of_grid
+            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out), *flags]
             command += ["--tokens", str(tokens), "--seed", str(seed)]
             environment = {**os.environ, **ENVIRONMENT}
             running.append((family, name, subprocess.Popen(command, env=environment)))
@@ -67,7 +65,7 @@ def every(jobs, args, of_grid=False):
 
 
 def arguments():
-    from training.ladders import SEED
+    from training.ladders import PROBED_TOKENS, SEED
     from training.train import Plan
 
     parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
@@ -75,13 +73,31 @@ def arguments():
         "what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `grid`, `check`, `table` or `tokenizer`"
     )
     parser.add_argument("--all", action="store_true", help="every family and size, and the repeated seeds")
-    parser.add_argument("--tokens", type=int, default=Plan.tokens, help="tokens that each model sees")
+    parser.add_argument("--tokens", type=int, help=f"tokens that each model sees (default: {Plan.tokens:,})")
     seeds = "of the initial weights and the text's order; others than the ladders' go to FAMILY-seeds"
     parser.add_argument("--seed", type=int, default=SEED, help=seeds)
-    parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
+    parser.add_argument("--probe", action="store_true", help="probe one size, or all of them, while they are trained")
+    parser.add_argument("--out", type=Path, help="folder of the models, or of the probes' records")
     parser.add_argument("--grid", action="store_true", help="a model of the grid: written to results/, not to models/")
     parser.add_argument("--workers", type=int, default=2, help="models trained at once")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.tokens = args.tokens or (PROBED_TOKENS if args.probe else Plan.tokens)
+    args.out = args.out or root().joinpath(*(("published", "probes") if args.probe else ("models",)))
+    return args
+
+
+def probed(args):
+    """`--probe`: every run in turn, or the one whose size is named."""
+    from training import ladders, probe, train
+
+    if not args.what:
+        return every(ladders.probed(), args, ["--probe"])
+    *family, name = args.what
+    names = list(ladders.sizes_to_probe())
+    if family not in ([], [ladders.PROBED_FAMILY]) or name not in names:
+        words = " ".join(args.what)
+        raise InputError(f"{words!r} is not probed: name a size of {ladders.PROBED_FAMILY}, {', '.join(names)}.")
+    return probe.one(name, train.Plan(args.tokens, seed=args.seed), args.out)
 
 
 def main():
@@ -92,10 +108,12 @@ def main():
     if args.all:
         again = [(*run, args.tokens) for run in ladders.repeated()]
         return every([run for f in ladders.FAMILIES for run in ladder(f)] + again, args)
+    if args.probe:
+        return probed(args)
     if args.what == ["grid"]:
         from training import grid
 
-        every(ladders.grid(), args, of_grid=True)
+        every(ladders.grid(), args, ["--grid"])
         return grid.write()
     if args.what == ["table"]:
         from training import families, table

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 
-from rbplib.settings import results_dir, root
+from rbplib.settings import InputError, results_dir, root
 from rbplib.text import packages as embedded
 from rbplib.text.shingles import shingles
 
@@ -20,7 +22,8 @@ HELDOUT = 250  # documents at the start of the training order that are not train
 
 
 def folder():
-    path = results_dir() / "training"
+    """Where the text, its tokens and checkpoints lie: RBP_TRAINING, or `results/training/`."""
+    path = Path(os.environ.get("RBP_TRAINING") or results_dir() / "training")
     path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -129,6 +132,14 @@ def streams():
         np.savez(path, training=np.concatenate(ids[HELDOUT:]), heldout=np.concatenate(ids[:HELDOUT])[:65537])
     with np.load(path) as held:
         return held["training"], held["heldout"]
+
+
+def training_streams(plan):
+    """`streams()`, long enough for a plan."""
+    stream, heldout = streams()
+    if len(stream) <= plan.tokens:
+        raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
+    return stream, heldout
 
 
 FIRST_STEPS, FIRST_TOKENS = 60, 411_648  # what a checkout holds of the stream, for tests

@@ -108,6 +108,23 @@ BUDGETS = {f"{n}m": n * MILLION for n in (1, 2, 4, 8, 16)}
 TOKENS = BUDGETS["4m"]  # of the ladders
 
 
+# Probed on their way through training: four sizes with three seeds, and one larger with one.
+PROBED_FAMILY, PROBED_TOKENS = GRID_FAMILY, BUDGETS["16m"]
+PROBED, PROBED_ONCE = (Size(5, 104, 2), TOP, Size(4, 64, 2), Size(4, 40, 1)), Size(8, 224, 4)
+
+
+def sizes_to_probe():
+    """Name -> Size, in the order in which they are trained."""
+    return named(PROBED_FAMILY, (*PROBED, PROBED_ONCE))
+
+
+def probed():
+    """(family, size, seed, tokens) of every probed training."""
+    *names, last = sizes_to_probe()
+    runs = [(PROBED_FAMILY, name, seed, PROBED_TOKENS) for seed in (SEED, *OTHER_SEEDS) for name in names]
+    return [*runs, (PROBED_FAMILY, last, SEED, PROBED_TOKENS)]
+
+
 def place(family, name, seed=SEED):
     """Folder of a model below `models/`, as (family, model): other seeds live in a family of their own."""
     return (family, name) if seed == SEED else (f"{family}-seeds", f"{name}-{seed}")

@@ -216,11 +216,11 @@ def train(
     """Train and return (model in bf16, record). Resumes from `checkpoint` (a path) and writes to it each minute.
 
     device, graph: on a GPU, see `stepper`. until: time at which it is left as it is, in its checkpoint. look: called
-    with (model, step) after every `every` steps.
+    with (model, step) before the first step and after every `every` steps; the rows it returns are the record's "looks".
     """
     torch.set_num_threads(1)
     model, master = prepare(family, size, plan, device)
-    step, curve, spent, order = 0, [], 0.0, plan.order()
+    step, curve, spent, order, looks = 0, [], 0.0, plan.order(), []
     if checkpoint and checkpoint.is_file():
         try:
             saved = torch.load(checkpoint, weights_only=True, map_location=device)
@@ -229,7 +229,7 @@ def train(
             say(f"{checkpoint} is damaged ({type(error).__name__}): training begins anew")
         if saved["plan"] == str(plan):
             master.load(saved["state"])
-            step, curve, spent = saved["step"], saved["curve"], saved["spent"]
+            step, curve, spent, looks = saved["step"], saved["curve"], saved["spent"], saved.get("looks", [])
     if device != "cpu":
         order = torch.from_numpy(order).to(device)
     began = written = time.time()
@@ -243,6 +243,8 @@ def train(
             raise
         not_recorded = {"not_recorded": " ".join(f"{type(error).__name__}: {error}".split())[:200]}
         one = stepper(model, master, some)
+    if look and step == 0:
+        looks += look(model, 0)
     while step < stop and time.time() < until:
         losses.append(one(windows(stream, order[step * plan.batch : (step + 1) * plan.batch]), plan.factor(step)))
         step += 1
@@ -250,10 +252,10 @@ def train(
             curve.append([step, round(_mean(losses, family, step), 4)])
             losses = []
             if look:
-                look(model, step)
+                looks += look(model, step)
             if checkpoint and time.time() - written > 60:
                 written = time.time()
-                _save(checkpoint, plan, master, step, curve, spent + written - began)
+                _save(checkpoint, plan, master, step, curve, spent + written - began, looks)
                 say(f"{family} {size.width}x{size.layers} step {step}/{plan.steps} loss {curve[-1][1]}")
     _mean(losses, family, step)
     spent += time.time() - began
@@ -278,8 +280,10 @@ def train(
         "curve": curve,
         **not_recorded,
     }
+    if look:
+        record["looks"] = looks
     if checkpoint:
-        _save(checkpoint, plan, master, step, curve, spent)
+        _save(checkpoint, plan, master, step, curve, spent, looks)
     return model, record
 
 
@@ -303,8 +307,8 @@ def hardware(device="cpu"):
     return f"1 core of {name}, bf16"
 
 
-def _save(path, plan, master, step, curve, spent):
-    held = {"plan": str(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent}
+def _save(path, plan, master, step, curve, spent, looks):
+    held = {"plan": str(plan), "state": master.state(), "step": step, "curve": curve, "spent": spent, "looks": looks}
     torch.save(held, whole := io.BytesIO())  # torch's own words for a full disk are of its archive
     part = path.with_suffix(".part")
     try:
