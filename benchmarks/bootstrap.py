@@ -30,7 +30,7 @@ def counts(documents, models, ks):
 
 
 def ours(hits, totals, S, resamples, method="percentile"):
-    from rbplib.laws.bootstrap import paired_bootstrap
+    from rbplib.bootstrap import paired_bootstrap
 
     start = time.perf_counter()
     result = paired_bootstrap(hits, totals, S, resamples, seed=1, method=method)

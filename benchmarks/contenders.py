@@ -56,7 +56,7 @@ def full_logits(model, ids):
 
 
 def rbplib(model, ids):
-    from rbplib.ranks.engine import sequence_ranks
+    from rbplib.ranks import sequence_ranks
 
     return sequence_ranks(model, ids, device=model.device)
 

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 from benchmarks.ranks import RESULTS, machine
-from rbplib.ranks import tiles
-from rbplib.ranks.engine import head_ranks
+from rbplib import tiles
+from rbplib.ranks import head_ranks
 
 VOCAB, ROWS = 50_304, 2048
 

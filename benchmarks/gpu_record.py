@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-from rbplib.settings import InputError, atomic_path, write_text
+from rbplib.families import InputError, atomic_path, write_text
 from training.children import INCOMPLETE
 
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}

@@ -12,9 +12,9 @@ from unittest import mock
 
 import torch
 
-from rbplib.models.heads import Head
-from rbplib.ranks import tiles
-from rbplib.ranks.engine import head_ranks
+from rbplib import tiles
+from rbplib.heads import Head
+from rbplib.ranks import head_ranks
 
 MUCH = 1 << 34  # bytes: the number of rows alone cuts the tile
 

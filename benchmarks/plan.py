@@ -16,8 +16,8 @@ import time
 
 from benchmarks.ranks import write_result
 from benchmarks.report import fill
-from rbplib.ranks.stored import read_ranks
-from rbplib.settings import known
+from rbplib.families import known
+from rbplib.stored import read_ranks
 
 KINDS = ("seconds", "memory_bytes", "disk_bytes", "tokens")
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.contenders import make_ids, make_model
 from benchmarks.ranks import RESULTS, machine
-from rbplib.ranks.engine import head_ranks, sequence_ranks, token_ranks
+from rbplib.ranks import head_ranks, sequence_ranks, token_ranks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -87,7 +87,7 @@ def embedded(path):
     """A trained model of the repository, on windows of its README and licence."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from rbplib.models.files import tokenizer_place
+    from rbplib.model_files import tokenizer_place
 
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     tokens = AutoTokenizer.from_pretrained(tokenizer_place(Path(path)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.contenders import CONTENDERS, GIVES
 from benchmarks.gpu_record import FAILED, KINDS, ended, recorded
 from benchmarks.ranks import RESULTS, load, summary
-from rbplib.settings import InputError
+from rbplib.families import InputError
 
 GOALS = {  # times faster than a contender that this library set out to be; and peak memory, MB above the model
     ("14m", 4): {"full logits": 1.0, "lm-evaluation-harness": 2, "the paper's algorithm": 10, "minicons": 25},

@@ -145,7 +145,7 @@ PROBED = (RUNGS[5], TOP, RUNGS[4], RUNGS[3], LARGEST)
 
 
 def place(family, name, seed=SEED):
-    """Folder of a model below `models/`: (family, model). Other seeds have a family of their own."""
+    """(family, model): folder below `models/`. Other seeds have a family of their own."""
     if seed == SEED:
         return family, name
     return f"{family}-seeds", f"{name}-{seed}"

@@ -7,12 +7,13 @@ import os
 import platform
 import time
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import training.attention  # noqa: F401  registers the attention used below
-from rbplib.settings import write_error
+from rbplib.families import write_error
 from training import data, ladders, scan
 from training.loss import head_loss
 
@@ -264,7 +265,7 @@ def hardware():
     """Name of the processor."""
     name = platform.processor() or platform.machine()
     try:
-        lines = open("/proc/cpuinfo").read().splitlines()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
@@ -302,9 +303,7 @@ def write_checkpoint(path, plan, master, progress):
 
 def save_model(model, record, folder):
     """Weights, configuration, record, and the tokenizer where none is above, as on the hub."""
-    from tokenizers import Tokenizer
-
-    from rbplib.models.files import tokenizer_place
+    from rbplib.model_files import tokenizer_place
     from training.tokenizer import save_tokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -318,8 +317,7 @@ def save_model(model, record, folder):
     (folder / "model.safetensors").chmod(0o644)
     # `models/` holds one tokenizer for all.
     if tokenizer_place(folder) is None:
-        tokenizer = Tokenizer.from_file(str(data.tokenizer_file()))
-        save_tokenizer(tokenizer, folder, ladders.CONTEXT)
+        save_tokenizer(data.load_tokenizer(), folder, ladders.CONTEXT)
     # The curve has a line of its own for each entry.
     text = json.dumps(record, indent=1).replace("\n   ", " ").replace("\n  ]", "]")
     (folder / "training.json").write_text(text + "\n")

@@ -14,17 +14,17 @@ from benchmarks.contenders import body_only
 from benchmarks.counting import Waits
 from benchmarks.gpu import device_waits
 from benchmarks.heads import whole_rows
-from rbplib.laws.curve import rbp_curve
-from rbplib.laws.estimators import ESTIMATORS
-from rbplib.models import load as loading
-from rbplib.models.files import hub_model
-from rbplib.ranks import engine
-from rbplib.ranks import measure as measuring
-from rbplib.ranks.engine import sequence_ranks, token_ranks
-from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns
-from rbplib.settings import InputError, Model
-from rbplib.text.corpora import Documents, texts_digest
-from rbplib.text.windows import encode, make_windows
+from rbplib import measuring as measuring
+from rbplib import models as loading
+from rbplib import ranks as engine
+from rbplib.curve import rbp_curve
+from rbplib.estimators import ESTIMATORS
+from rbplib.families import InputError, Model
+from rbplib.model_files import hub_model
+from rbplib.ranks import sequence_ranks, token_ranks
+from rbplib.stored import COLUMNS, RankTable, checked_columns
+from rbplib.texts import Documents, texts_digest
+from rbplib.windows import encode, make_windows
 from tests.gpu.devices import everywhere, large
 from tests.models.test_heads import ARCHITECTURES, tiny, window
 from tests.smallmodels import save_model
@@ -59,7 +59,7 @@ def test_every_kind_of_head_gives_the_ranks_of_the_models_own_logits(device, nam
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_models_are_ranked_in_float32(device, dtype):
     """Against the float64 scores of the same hidden states: the product alone is between them."""
-    from rbplib.models.heads import final_hidden
+    from rbplib.heads import final_hidden
 
     model, (ids, _) = tiny(*ARCHITECTURES["plain"], dtype=dtype).to(device), window()
     ids = ids.to(device)

@@ -9,9 +9,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.counting import inside
-from rbplib.models.heads import Head
-from rbplib.ranks import engine, tiles
-from rbplib.ranks.engine import Ranks, head_ranks, token_ranks
+from rbplib import ranks as engine
+from rbplib import tiles
+from rbplib.heads import Head
+from rbplib.ranks import Ranks, head_ranks, token_ranks
 from tests.gpu.devices import everywhere, large
 
 INF = float("inf")

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from benchmarks import counting, gpu, gpu_record, gpu_session, heads, report
-from rbplib.ranks import engine
-from rbplib.ranks.engine import head_ranks
-from rbplib.ranks.exchange import read_counts
-from rbplib.settings import InputError
+from rbplib import ranks as engine
+from rbplib.exchange import read_counts
+from rbplib.families import InputError
+from rbplib.ranks import head_ranks
 from tests.gpu.devices import alive
 from training import budget, carried
 from training import large as ladder
@@ -393,7 +393,7 @@ def test_what_is_carried_is_small_and_holds_what_the_steps_read(tmp_path, monkey
     assert gpu_session.main(["--pack", str(tmp_path / "a.tar")]) == 0
     with tarfile.open(tmp_path / "a.tar") as archive:
         names = archive.getnames()
-    wanted = {"results/training/carried.npz", "rbplib/ranks/tiles.py", "training/first_tokens.npz", "Makefile"}
+    wanted = {"results/training/carried.npz", "rbplib/tiles.py", "training/first_tokens.npz", "Makefile"}
     wanted |= {"tests/gpu/test_gpu_ranks.py", "models/nano-pythia/1.9k/model.safetensors", "families/pythia.yml"}
     assert wanted <= set(names) and not [n for n in names if "__pycache__" in n or "benchmarks/results" in n]
     assert (tmp_path / "a.tar").stat().st_size < 20e6  # the token ids take up to 35 MB more
