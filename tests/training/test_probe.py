@@ -1,4 +1,4 @@
-"""Probes of a model in training: what they count, by brute force; and that they change no training."""
+"""Probes of a model in training: counts held to brute force; the training stays the same."""
 
 import numpy as np
 import pytest
@@ -28,10 +28,10 @@ def test_copyable_tokens_are_those_whose_bigram_stood_before():
 
 def test_a_second_reading_can_be_copied_and_a_first_one_of_random_ids_cannot(heldout):
     kinds = probe.strings(heldout)
-    assert {tuple(ids.shape) for ids in kinds.values()} == {(probe.STRINGS, probe.STRING)}
+    assert {tuple(ids.shape) for ids in kinds.values()} == {(probe.STRINGS, probe.LENGTH)}
     assert all((ids > 0).all() and (ids < ladders.VOCABULARY).all() for ids in kinds.values())
     entries = probe.copyable(torch.cat([kinds["random"]] * 2, 1))
-    assert not entries[:, : probe.STRING].any() and entries[:, probe.STRING :].all()
+    assert not entries[:, : probe.LENGTH].any() and entries[:, probe.LENGTH :].all()
     text = heldout.tolist()
     assert all(str(row)[1:-1] in str(text) for row in kinds["excerpt"].tolist())
 
@@ -74,8 +74,8 @@ def test_rows_are_those_of_the_whole_logits(heldout):
             logits.transpose(1, 2), twice[:, 1:], reduction="none"
         )
         first, second = (
-            losses[:, : probe.STRING - 1].mean().item(),
-            losses[:, probe.STRING :].mean().item(),
+            losses[:, : probe.LENGTH - 1].mean().item(),
+            losses[:, probe.LENGTH :].mean().item(),
         )
         assert rows["copying", kind, ""][0] == pytest.approx(second - first, abs=1e-5)
 
@@ -114,7 +114,7 @@ def test_one_run_writes_its_file_once(heldout, tmp_path, monkeypatch, capsys):
     (tmp_path / "work").mkdir()
     np.savez(tmp_path / "work" / "tokens.npz", training=heldout, heldout=heldout)
     monkeypatch.setattr(probe.ladders, "sizes_to_probe", lambda: {"1.9k": SIZE})
-    probe.one("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
+    probe.run("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
     (file,) = (tmp_path / "out").iterdir()
     assert file.name == "nano-pythia-1.9k-7.csv" and file.read_text().splitlines()[1].startswith(
         "1908,7,0,"
@@ -122,7 +122,7 @@ def test_one_run_writes_its_file_once(heldout, tmp_path, monkeypatch, capsys):
     record = data.folder() / "probes" / "1.9k-4096-7" / "training.json"
     assert record.is_file()
     record.unlink()
-    probe.one("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
+    probe.run("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
     assert not record.is_file() and "remove it" in capsys.readouterr().out
 
 
