@@ -1,11 +1,14 @@
 """Probes of a model in training: counts held to brute force; the training stays the same."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from training import data, ladders, probe, train  # noqa: E402
+from training import data, grid, ladders, probe, train  # noqa: E402
 
 SIZE = ladders.Size(1, 12, 1)
 
@@ -131,3 +134,31 @@ def test_what_is_probed():
     assert len(runs) == len(set(runs)) == 13
     assert [run[1:3] for run in runs[:4]] == [("656k", 42), ("1.9M", 42), ("200k", 42), ("79k", 42)]
     assert runs[-1] == ("nano-pythia", "4.8M", 42, 16_384_000)
+
+
+RECORDS = sorted((Path(__file__).parents[2] / "published" / "probes").glob("*.csv"))
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_a_committed_record_is_whole(file):
+    """Every probe is there, and the last says what the training record of the grid says."""
+    frame = pd.read_csv(file)
+    assert list(frame.columns) == list(probe.COLUMNS) and len(frame) == 41 * 17
+    assert set(frame.tokens) == {step * 409_600 for step in range(41)}
+    _, _, name, seed = file.stem.split("-")
+    ((size, run),) = {*zip(frame["size"], frame.seed, strict=True)}
+    assert str(run) == seed and (ladders.PROBED_FAMILY, name, run) in [
+        job[:3] for job in ladders.probed()
+    ]
+    # A model that has learned nothing loses ln 4,096; hits are whole and grow with k.
+    losses = frame[frame.probe == "loss"].set_index(["tokens", "part"])
+    assert losses.loc[0].value.tolist() == pytest.approx([np.log(4096)] * 2, abs=0.1)
+    hits = frame[frame.probe == "hits"].pivot(index=["tokens", "part"], columns="k", values="value")
+    assert (hits % 1 == 0).all(None) and (hits.diff(axis=1).iloc[:, 1:] >= 0).all(None)
+    assert (hits[100] <= losses.total).all() and losses.groupby("part").total.nunique().eq(1).all()
+    # The grid trained the same model: its loss held out, in 16-bit arithmetic and with separators.
+    last = losses.loc[16_384_000]
+    mean = (last.value * last.total).sum() / last.total.sum()
+    for family, record in grid.records():
+        if (family, record["nonembedding_params"], run) == ("nano-pythia-16m", size, 42):
+            assert mean == pytest.approx(record["heldout_loss"], abs=0.02)
