@@ -145,7 +145,6 @@ def together(place, rounds=4):
 
 
 def bits(place, tries=40, seed=0):
-<<<<<<< HEAD
     """A flipped bit in any file that a run keeps: it is refused in one sentence, or nothing reads it."""
     count, draw, (expected, _) = Count("bits"), random.Random(seed), whole(place)
     results, unread = place / "whole", 0
@@ -157,37 +156,6 @@ def bits(place, tries=40, seed=0):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :])
         if left(results) == expected:
             unread += 1  # a byte of Parquet's own that no reader looks at
-=======
-    """A flipped bit in a table, its record or a page: it is found, and the next run mends it."""
-    import nbformat
-    from conftest import ROOT as CHECKOUT
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-    from workflow.notebooks import run_notebook
-
-    from workflow.html import check_pages
-
-    count, draw, unread = Count("bits"), random.Random(seed), 0
-    whole, _ = whole_tables(place)
-    results = place / "flipped"
-    ended(measuring(results))
-    (place / "notebooks").mkdir()
-    cells = [new_markdown_cell("# T"), new_code_cell("n: int = 1", metadata={"tags": ["parameters"]})]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(new_notebook(cells=[*cells, new_code_cell("n")], metadata=kernel), place / "notebooks/01_t.ipynb")
-    os.environ["RBP_RESULTS"] = str(results)
-    page = run_notebook("01_t")
-    assert check_pages() == (1, []) and CHECKOUT
-    for i in range(tries):
-        what = ("table", "record", "page")[i % 3]
-        if what in ("table", "record"):
-            path = draw.choice([results / name for name in whole])
-            before = flipped(path, draw, (0.02, 0.4) if what == "table" else (0.6, 0.98))
-            first = tables(results)
-            fine = first == whole  # a bit that nobody reads, as of a name of the library that wrote the file
-            unread += fine
-            judged(count, f"{what} {path.name}", results, whole, fine or str(path.relative_to(results)) not in first)
-            path.write_bytes(before)
->>>>>>> int
         else:
             code, words = run(place, results)
             fine = code == 2 and words.startswith("rbp: ") and path.name in words

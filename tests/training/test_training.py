@@ -356,14 +356,9 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
 
 @pytest.mark.slow
 def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
-<<<<<<< HEAD
     """The smallest on the fewest tokens: counts of the same weights are equal, others within 2%."""
-    from rbplib.curve import family_curve
-    from rbplib.measuring import measured
-=======
-    """The smallest on the fewest tokens: the same counts where the weights are the same, else an RBP within 2%."""
     from paper.curves import family_curve
->>>>>>> int
+    from rbplib.measuring import measured
 
     if not (data.folder() / "tokens.npz").is_file():
         pytest.skip("the training text is not built here, which takes minutes")
