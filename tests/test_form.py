@@ -16,13 +16,13 @@ PENDING = {  # imports against the arrows that are still to go; nothing may be a
 }
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
     "rbplib": 36_700,
-    "paper": 62_000,
+    "paper": 61_400,
     "workflow": 5_200,
     "corpora": 2_300,
     "book": 12_900,
     "training": 11_100,
     "benchmarks": 23_100,
-    "tests": 148_000,
+    "tests": 145_700,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)
