@@ -351,7 +351,7 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
         here = [record_here(ranks_path(record, results), record) for record in records]
         counted |= {record["corpus"]: record["read_tokens"] for record in here if record}
         row = plan_model(family.model(model), dtype)
-        rows.append(row | {"tables_here": len(here) - here.count(None), "tables_to_measure": here.count(None)})
+        rows.append(row | {"tables_to_measure": here.count(None)})
     texts = []
     for corpus in corpora:
         tokens, source = counted.get(corpus.name), "a table"
