@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtrit
 
-from paper import gpt2, ladders, lognormal, published
+from paper import gpt2, lognormal, published
 from paper.forecasts import held_out_forecasts, published_losses, tried
 from paper.lognormal import predicted_ratio
 from paper.show.law_tables import form_frame
@@ -24,7 +24,9 @@ def reversed_slope(figure):
 
 def word_pair(family):
     """The exponent of -log acc over that of log ppl, both losses of the last words of LAMBADA, with its interval."""
-    ratio, around = ladders.exponent_ratio(*(ladders.published_law(family, of).law for of in ("log ppl", "-log acc")))
+    ratio, around = published.exponent_ratio(
+        *(published.published_law(family, of).law for of in ("log ppl", "-log acc"))
+    )
     return SimpleNamespace(family=family, ratio=ratio, around=around)
 
 
@@ -38,7 +40,7 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     half = stdtrit(len(S) - 2, 0.975) * abs(slope) * np.sqrt((1 / r2 - 1) / (len(S) - 2))
     names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
     _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0  # both sides rounded; on one support as well
-    along = ladders.training_laws("pythia")
+    along = published.training_laws("pythia")
     first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
     (p1, exact_p1), (H, exact_H) = [lognormal.formulas_and_sums(*gpt2.PRINTED)[name] for name in ("-log p_1", "H")]
     lam, beta = lognormal.natural(*gpt2.PRINTED)
@@ -57,9 +59,9 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
         line(np.log(loss[T > LATE]), np.log(T[T > LATE])) for T, loss, _ in published.size_paths("pythia").values()
     ]
     figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
-    by_size = [ladders.published_law(name) for name in published.families() if "shots" not in name]
+    by_size = [published.published_law(name) for name in published.families() if "shots" not in name]
     forms = form_frame(by_size)  # a line says too little of a larger model under whose loss there is a floor: below 0
-    for name, text in (("fixed", ladders.FIXED), ("grows", ladders.GROWS)):
+    for name, text in (("fixed", published.FIXED), ("grows", published.GROWS)):
         forms[name] = forms["line, 1 out"].where(forms["text"] == text)
     return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
         "word_pairs": [*map(word_pair, published.families("log ppl"))],

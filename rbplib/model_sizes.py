@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rbplib import hub
-from rbplib.families import PACKAGE, WINDOW, InputError, load_family, results_dir, root, write_text
-from rbplib.network import first_line
+from rbplib.families import PACKAGE, WINDOW, InputError, first_line, load_family, results_dir, root, write_text
 from rbplib.quantised import gguf_of, header, readable
 
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")  # names it goes by

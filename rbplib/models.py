@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from rbplib.devices import choose_device, choose_dtype, device_name, must_spread
-from rbplib.families import InputError
-from rbplib.inputs import digest
+from rbplib.families import InputError, digest
 from rbplib.model_files import model_folder, tokenizer_place
 from rbplib.model_sizes import as_config, count, read_json
 from rbplib.network import chain, class_names, first_line

@@ -7,13 +7,12 @@ asks and how it is answered, so that a busy server ends after TRIES and every wa
 import errno
 import logging
 import sys
-import textwrap
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
 
-from rbplib.families import InputError
+from rbplib.families import InputError, first_line
 
 TRIES = 5  # of one request, by the library or by us
 WAIT = 1.0  # seconds before the second try of a whole call, doubled each time
@@ -179,9 +178,3 @@ def sentence(error, repo_id, kind="model", revision=None):
     said = next(said for said, known in TOLD.items() if borne & {*known})
     it, why = f"{kind} {repo_id!r}", first_line(error)
     return InputError(said.format(it=it, revision=revision, code=status(error), host=NEWS[0], why=why))
-
-
-def first_line(error):
-    """First line of an error's message, a very long one cut between words."""
-    lines = str(error).strip().splitlines()
-    return textwrap.shorten(lines[0] if lines else type(error).__name__, 400, placeholder=" ...")

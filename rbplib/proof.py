@@ -4,8 +4,7 @@ import re
 
 import torch
 
-from rbplib.families import InputError
-from rbplib.network import first_line
+from rbplib.families import InputError, first_line
 
 LENGTH = 8  # tokens of the input on which causality is proven: few, so that one token's part in a leak is large
 MOVE = 1e-3  # of the scores' spread that rounding may move them by; half precision: its own unit of rounding

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from rbplib.families import InputError
-from rbplib.network import first_line
+from rbplib.families import InputError, first_line
 
 
 @contextmanager

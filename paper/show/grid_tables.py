@@ -8,7 +8,7 @@ import pandas as pd
 from paper import tokens as joint
 from paper.curves import repeated
 from paper.forecasts import tally
-from paper.ladders import exponent_ratio
+from paper.published import exponent_ratio
 from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
 from paper.tokens import BOTH, grid, grid_ends, held_out_joint, last_steps

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper import evidence, ladders, published_cases
+from paper import evidence, published_cases
 from paper.curves import Curve
 from paper.families import Effect
-from paper.ladders import PublishedLaw
 from paper.laws import Law, fit
+from paper.published import PublishedLaw
 from paper.runs import RunGap
 from paper.show import claims, grid_tables, prose, recorded, rules
 from paper.show.law_tables import form_frame
@@ -646,7 +646,7 @@ def test_where_published_ladders_bend_by_hand(published):
 
 
 def test_training_question_needs_no_measurement():
-    laws = [point.law for point in ladders.training_laws("pythia")]
+    laws = [point.law for point in published.training_laws("pythia")]
     assert any(law.r2 > 0.9 for law in laws) and laws[-1].alpha > laws[0].alpha
 
 

@@ -13,12 +13,10 @@ from hubserver import HubServer
 from smallmodels import add_to_config, save_model
 
 from rbplib import hub as fetch
-from rbplib.families import Corpus, InputError
+from rbplib.families import InputError
 from rbplib.model_files import hub_model
 from rbplib.models import load_model
 from rbplib.table import read_table
-from rbplib.text_rows import draw
-from rbplib.texts import load_documents
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared")
@@ -277,125 +275,6 @@ def test_context_without_a_word_of_it(hub, small, tmp_path):
     hub.add("models", ID, small)
     (tmp_path / "mine.yml").write_text(f"models:\n  - id: {ID}\n  - id: {small}\n  - id: owner/none\n")
     assert window_length(load_family(tmp_path / "mine.yml")) == 64
-
-
-# datasets
-
-
-@pytest.fixture
-def rows(tmp_path):
-    """The same 500 rows as Parquet with small row groups, and as JSON lines."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    texts = [f"row {i} " + "é<b> " * (i * 37 % 400) for i in range(500)]
-    folder = tmp_path / "set"
-    (folder / "en").mkdir(parents=True)
-    table = pa.table({"id": list(range(500)), "text": texts})
-    for part in range(2):
-        piece = table.slice(part * 250, 250)
-        pq.write_table(piece, folder / "en" / f"train-0000{part}-of-00002.parquet", row_group_size=25)
-    (folder / "all.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts), encoding="utf-8")
-    (folder / "README.md").write_text("# a set")
-    return folder, texts
-
-
-def corpus(**changes):
-    entry = {"name": "set", "source": "hub", "id": "owner/set", "config": "en", "split": "train", "documents": 40}
-    return Corpus(**{**entry, **changes})
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-def test_sample_is_that_of_a_seeded_shuffle(hub, rows, streaming):
-    import datasets
-
-    folder, texts = rows
-    hub.add("datasets", "owner/set", folder)
-    found = load_documents(corpus(streaming=streaming))
-    shuffled = datasets.Dataset.from_dict({"text": texts}).shuffle(seed=42)
-    assert list(found.texts) == shuffled["text"][:40] and "" not in found.texts
-    hub.stop()
-    assert load_documents(corpus(streaming=streaming)).digest == found.digest  # kept: no network is needed
-
-
-def test_streaming_reads_a_part(hub, tmp_path):
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rng = np.random.default_rng(0)
-    columns = {name: [rng.bytes(4000).hex() for _ in range(400)] for name in ("text", "title")}
-    (tmp_path / "set").mkdir()
-    pq.write_table(pa.table(columns), tmp_path / "set" / "train-0.parquet", row_group_size=10)
-    hub.add("datasets", "owner/set", tmp_path / "set")
-    load_documents(corpus(streaming=True, config=None, documents=4))
-    assert hub.sent < 0.15 * (tmp_path / "set" / "train-0.parquet").stat().st_size
-    assert hub.log and all(status == 206 for method, path, status in hub.log if method == "GET" and "/stored/" in path)
-
-
-def test_json_lines_are_fetched_whole(hub, rows, tmp_path, monkeypatch):
-    """Rows of JSON lines have no places known beforehand: the sample of a seeded shuffle needs the whole file."""
-    folder, texts = rows
-    (folder / "all.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[:80]), encoding="utf-8")
-    hub.add("datasets", "owner/set", folder)
-    asked = corpus(streaming=True, data_files="all.jsonl", documents=40)
-    found = load_documents(asked)
-    assert len(found.texts) == len(set(found.texts)) == 40 and set(found.texts) <= set(texts)
-    assert list(found.texts) == [texts[i] for i in draw(80, 40, 42)]
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "others"))
-    assert load_documents(asked).digest == found.digest
-    every = load_documents(corpus(streaming=True, data_files="all.jsonl", documents=1000))
-    assert len(every.texts) == 80
-
-
-def test_first_rows_fetch_no_file_they_do_not_need(hub, rows):
-    folder, texts = rows
-    hub.add("datasets", "owner/set", folder)
-    found = load_documents(corpus(first=100))
-    assert list(found.texts) == [texts[i] for i in draw(100, 40, 42)]
-    assert hub.asked("train-00000-of-00002.parquet") and not hub.asked("train-00001-of-00002.parquet")
-
-
-def test_streaming_survives_faults(hub, rows):
-    folder, _ = rows
-    hub.add("datasets", "owner/set", folder)
-    hub.cut[".parquet"] = 2
-    hub.busy[".parquet"] = 2
-    assert len(load_documents(corpus(streaming=True)).texts) == 40
-
-
-@pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_compressed_rows_filtered(hub, tmp_path, ending):
-    import pyarrow as pa
-
-    lines = [{"text": "x" * i, "meta": {"set": "A" if i % 3 else "B"}} for i in range(90)]
-    data = "".join(json.dumps(row) + "\n" for row in lines).encode()
-    (tmp_path / "set").mkdir()
-    with pa.output_stream(str(tmp_path / "set" / f"test.jsonl{ending}"), compression="detect") as f:
-        f.write(data)
-    hub.add("datasets", "owner/set", tmp_path / "set")
-    asked = corpus(data_files="test.jsonl*", where={"meta.set": "B"}, min_characters=31, documents=100)
-    assert sorted(map(len, load_documents(asked).texts)) == list(range(33, 90, 3))
-    grouped = corpus(data_files="test.jsonl*", where={"meta.set": "B"}, group="{meta.set}")
-    assert load_documents(asked).units == () and set(load_documents(grouped).units) == {"B"}
-    assert load_documents(grouped).units == load_documents(grouped).units  # the kept sample holds them
-    first = load_documents(corpus(data_files="test.jsonl*", first=10))
-    assert sorted(map(len, first.texts)) == list(range(10)) and first.texts.count("") == 1
-
-
-def test_datasets_that_cannot_be_had(hub, rows):
-    folder, _ = rows
-    hub.add("datasets", "owner/set", folder)
-    hub.gated["owner/set"] = 403
-    assert "log in" in refused("is gated", load_documents, corpus())
-    assert "log in" in refused("is gated", load_documents, corpus(streaming=True))
-    hub.gated.clear()
-    refused("dataset 'owner/other' does not exist", load_documents, corpus(id="owner/other"))
-    refused("no files for split 'test'", load_documents, corpus(split="test"))
-    refused("has no file 'en/x.parquet'", load_documents, corpus(data_files="en/x.parquet"))
-    refused("has no field 'txt': did you mean 'text'", load_documents, corpus(template="{txt}"))
-    hub.stop()
-    refused("cannot be reached", load_documents, corpus(data_files="all.jsonl"))
 
 
 # as a user
