@@ -15,14 +15,14 @@ PENDING = {  # imports against the arrows that are still to go; nothing may be a
     ("paper/show/reference.py", "workflow"),
 }
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
-    "rbplib": 39_000,
-    "paper": 62_000,
+    "rbplib": 36_500,
+    "paper": 61_400,
     "workflow": 5_200,
     "corpora": 2_250,
     "book": 13_000,
     "training": 16_500,
     "benchmarks": 23_200,
-    "tests": 154_000,
+    "tests": 145_100,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)
