@@ -20,7 +20,7 @@ from benchmarks.ranks import write_result
 
 def planted(args):
     """Ranks int64 (n,) from the rounded lognormal on 1..V."""
-    from paper.rank_laws import CANDIDATES
+    from paper.distributions import CANDIDATES
 
     natural = (1 - args.mu / args.sigma**2, 0.5 / args.sigma**2)
     mass = np.exp(CANDIDATES["lognormal_rounded"].log_mass(np.arange(1.0, args.vocab + 1), natural))
@@ -29,8 +29,7 @@ def planted(args):
 
 def ours(ranks, args, candidate="lognormal_rounded"):
     """Time with the counting of ranks in it, and again from the histogram alone."""
-    from paper.histogram import rank_histogram
-    from paper.rank_fit import fit_rank_law
+    from paper.distributions import fit_rank_law, rank_histogram
 
     fit_rank_law(rank_histogram(ranks[:1000], args.vocab), candidate)  # pivots of this vocabulary are made once
     start = time.perf_counter()
@@ -72,9 +71,7 @@ def measured(name, args):
 
 def every_candidate(ranks, args):
     """Median time of three fits from the histogram, and the nats per token lost to the planted distribution."""
-    from paper.histogram import rank_histogram
-    from paper.rank_fit import fit_rank_law
-    from paper.rank_laws import CANDIDATES
+    from paper.distributions import CANDIDATES, fit_rank_law, rank_histogram
 
     histogram, rows = rank_histogram(ranks, args.vocab), []
     for candidate in CANDIDATES:

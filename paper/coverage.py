@@ -8,10 +8,10 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
+from paper.forecasts import extrapolate
+from paper.laws import fit
 from paper.steps import slope_weights, y_se
-from rbplib.bootstrap import bca_interval, line, percentile_interval
-from rbplib.extrapolation import extrapolate
-from rbplib.law import fit
+from rbplib.bootstrap import line, percentile_interval, quantiles
 from rbplib.losses import logarithm, minus_log
 
 THESE, ANY = "alpha of these models", "alpha of any training"
@@ -74,7 +74,7 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
     found = {(THESE, name): (*pair, these) for name, pair in ends.items()}
     planted = {"sources": ends["sources"], "sources and trainings": law.ci_trainings, "models": law.ci_models}
     found |= {(ANY, name): (*pair, alpha) for name, pair in planted.items()}
-    for name, band in (("sources", law.token_band), ("documents", documents.token_band)):
+    for name, band in (("sources", law.band), ("documents", documents.band)):
         found[RBP, name] = (*(np.full(2, np.nan) if band is None else band[:, -1]), used[-1] if len(used) else np.nan)
     if len(loss.models) > 3:
         held = extrapolate(loss, level=level)
@@ -90,6 +90,29 @@ def _resampled(part, law, n_resamples, seed):
     corrected = bca_interval(paired[:, None], np.array([law.alpha]), left[:, None], law.level)[:, 0]
     ends = percentile_interval(paired, law.level), corrected, percentile_interval(alone, law.level)
     return dict(zip(RESAMPLED, ends, strict=True))
+
+
+def bca_interval(samples, point, jackknife, level=0.95):
+    """Bias-corrected and accelerated interval (Efron 1987) of each column.
+
+    Args:
+        samples: float64 (B, K), resampled values. point: float64 (K,), value on the documents themselves.
+        jackknife: float64 (D, K), value with one document left out.
+    Returns:
+        float64 (2, K); NaN where the correction has no value.
+    """
+    normal = NormalDist()
+    below = (np.nanmean(samples < point, axis=0) + np.nanmean(samples <= point, axis=0)) / 2
+    gap = jackknife.mean(axis=0) - jackknife
+    spread = (gap**2).sum(axis=0)
+    acceleration = np.divide((gap**3).sum(axis=0), 6 * spread**1.5, out=np.full(len(point), np.nan), where=spread > 0)
+    ends = np.full((2, len(point)), np.nan)
+    for column in np.flatnonzero((below > 0) & (below < 1) & np.isfinite(acceleration)):
+        bias, push = normal.inv_cdf(below[column]), acceleration[column]
+        shifted = [bias + normal.inv_cdf(tail) for tail in ((1 - level) / 2, (1 + level) / 2)]
+        shares = [normal.cdf(bias + shift / (1 - push * shift)) for shift in shifted]
+        ends[:, column] = quantiles(samples[:, column], shares)
+    return ends
 
 
 def token_interval(loss, alpha, level):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from paper.laws import fit
 from rbplib.bootstrap import sum_by_source
-from rbplib.law import fit
 from rbplib.losses import Loss, check_models
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(41)

@@ -7,20 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 
 from corpora.make import TRAINED
-from paper.contest import FOLDS, contains, scored_sources, table_contest
+from paper.curves import NAMES, family_losses, rbp_curve, with_repeats
+from paper.distributions import FOLDS, PAPER, contains, scored_sources, table_contest
 from paper.families import bend_weights, contrasts, exponent_difference, pooled
-from paper.lognormal_fit import predicted_ratios
-from paper.rank_laws import PAPER
+from paper.forecasts import held_out_forecasts, tried
+from paper.laws import fit_laws
+from paper.lognormal import predicted_ratios
 from paper.runs import hit_dependence, longest_run, run_gap, run_laws
 from paper.show.law_tables import loss_at
 from paper.show.loss_tables import entropy_cases, loss_exponents, with_trainings
 from paper.show.rank_tables import lognormal_frame
 from paper.show.tables import corpus_title
-from rbplib.curve import rbp_curve, with_repeats
 from rbplib.families import InputError, load_corpus, load_family
-from rbplib.forecasting import held_out_forecasts, tried
-from rbplib.law import fit_laws
-from rbplib.losses import NAMES, family_losses
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from paper.laws import NONE, pooled_df, spread_of_trainings
 from paper.steps import slope_weights, step_weights
 from rbplib.bootstrap import percentile_interval
-from rbplib.losses import check_models, spread_of_trainings
-from rbplib.noise import NONE, pooled_df
+from rbplib.losses import check_models
 
 
 @dataclass(frozen=True)

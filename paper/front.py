@@ -5,12 +5,12 @@
 
 from matplotlib import pyplot as plt
 
+from paper.curves import rbp_curve
+from paper.laws import fit_law
 from paper.show import figures, style
 from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
-from rbplib.curve import rbp_curve
 from rbplib.families import root, write_text
-from rbplib.law import fit_law
 
 
 def law_figure(path):

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtrc, fdtri, stdtrit
 
+from paper.laws import Law, fit
 from paper.published import QUANTITIES, families, lambada, lambada_steps, open_lm_losses, published_loss, read
 from paper.steps import size_spread, slope_weights
 from rbplib.families import InputError, nearest
-from rbplib.law import Law, fit
-from rbplib.losses import minus_log
 
 FIXED, GROWS, OTHER, UNKNOWN = "one amount", "grows with size", "otherwise", "not in the source"  # of training text
 
@@ -40,7 +39,7 @@ class PublishedLaw:
         """
         share = np.exp(-np.exp(self.law.y))
         shared = np.minimum.outer(share, share) - np.outer(share, share)
-        answers = self.law.scored_tokens - 1 if self.law.loss.of is minus_log else np.nan
+        answers = self.law.scored_tokens - 1 if self.law.loss.hits else np.nan
         parts = np.outer(self.moves, self.moves) * shared / answers
         together = parts - np.diag(np.diag(parts))
         sums = {"independent": 0, "nested": together.sum(), "at most": together.clip(0).sum()}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from rbplib.families import InputError
-from rbplib.losses import Loss, mean, measured_on
+from rbplib.losses import Loss, measured_on
 from rbplib.windows import encode
 
 
@@ -48,7 +48,7 @@ def byte_losses(tables, other, texts, tokenizers):
         np.maximum.at(ends[of], rows.document, rows.position + 1)
     both = [np.intersect1d(a[:m], b[:n]) for (_, a), (_, b), m, n in zip(*sides, *ends, strict=True)]  # where both end
     span = np.array([shared[[0, -1]] if len(shared) else (0, 0) for shared in both])  # (D, 2)
-    known = {**measured_on(models), "totals": span[:, 1] - span[:, 0], "of": mean}
+    known = {**measured_on(models), "totals": span[:, 1] - span[:, 0], "hits": False}
     if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
         raise InputError(f"{known['models'][-1]} is no larger than the ladder, or has no byte in common: give another.")
     sums = np.zeros((3, len(texts), len(models)))

@@ -8,7 +8,7 @@ import pandas as pd
 
 from paper.steps import y_se
 from rbplib.families import InputError, held, load_family, nearest
-from rbplib.losses import Loss, mean, minus_log
+from rbplib.losses import Loss, minus_log
 
 SCORED = {"LAMBADA": 5153, "HumanEval": 164}  # passages and problems: what a reported share is out of
 QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of right answers, and nats
@@ -65,7 +65,7 @@ def open_lm_losses(quantity):
 def nats(S, loss, models, family, corpus):
     """A Loss known by its values alone, in nats, float (M,)."""
     known = {"family": family, "corpus": corpus, "models": tuple(models)}
-    return Loss(np.array([loss], float), np.ones(1, int), np.array(S, float), mean, name="loss", **known)
+    return Loss(np.array([loss], float), np.ones(1, int), np.array(S, float), hits=False, name="loss", **known)
 
 
 @lru_cache(maxsize=2)
@@ -137,7 +137,7 @@ def published_loss(family, quantity="-log acc", step=None):
         sums=rows[column].to_numpy(float)[None] * total,
         totals=np.array([total]),
         S=rows["S"].to_numpy(float),
-        of=mean if column in NATS else minus_log,
+        hits=column not in NATS,
         k=None if column in NATS else 1,
         name=quantity,
         family=family,

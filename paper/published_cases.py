@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtrit
 
-from paper import appendix, gpt2, ladders, lognormal, published
-from paper.lognormal_fit import predicted_ratio
+from paper import gpt2, ladders, lognormal, published
+from paper.forecasts import held_out_forecasts, published_losses, tried
+from paper.lognormal import predicted_ratio
 from paper.show.law_tables import form_frame
 from rbplib.bootstrap import line
-from rbplib.forecasting import held_out_forecasts, published_losses, tried
 
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
@@ -40,14 +40,14 @@ def published_numbers(n_tokens=gpt2.N_TOKENS):
     _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0  # both sides rounded; on one support as well
     along = ladders.training_laws("pythia")
     first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
-    exact = appendix.approximation_frame().iloc[0]
+    (p1, exact_p1), (H, exact_H) = [lognormal.formulas_and_sums(*gpt2.PRINTED)[name] for name in ("-log p_1", "H")]
     lam, beta = lognormal.natural(*gpt2.PRINTED)
     local = lognormal.local_exponents(lam, beta)
     kinds = {
         "refit": {"slope": slope, "r2": r2, "around": (slope - half, slope + half)},
         "appendix": {
-            "error_20": 100 * (exact["Eqs. 16, 20"] / exact["-log p_1, exact"] - 1),
-            "error_21": 100 * (exact["Eq. 21"] / exact["H, exact"] - 1),
+            "error_20": float(100 * (p1 / exact_p1 - 1)),
+            "error_21": float(100 * (H / exact_H - 1)),
             "local_ratio": float(local.neg_log_p1 / local.entropy),
             "cut_ratio": predicted_ratio(1 + lam, beta, gpt2.VOCABULARY),
         },

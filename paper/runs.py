@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
+from paper.curves import sequence_success
+from paper.laws import fit
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.curve import longest_run, sequence_success
-from rbplib.law import fit
-from rbplib.losses import Loss, measured_on
+from rbplib.losses import Loss, longest_run, measured_on
 from rbplib.table import by_size
 
 
@@ -27,9 +27,14 @@ def run_losses(tables, k, lengths, repeats=None):
     same = repeats and k <= int(repeats[0].record["vocab_size"])
     fit_in = [N for N in lengths if same and N <= longest_run(repeats[0])]
     again = run_losses(repeats, k, fit_in) if fit_in else {}
-    shared = {"k": k, **measured_on(tables)}
+    shared = measured_on(tables) | {"k": k}
     return {
-        N: Loss(np.ascontiguousarray(hits), total, name=f"-log p_{{{N},{k}}}", repeats=again.get(N), **shared)
+        N: Loss(
+            np.ascontiguousarray(hits),
+            name=f"-log p_{{{N},{k}}}",
+            repeats=again.get(N),
+            **shared | {"totals": total},
+        )
         for N, hits, total in zip(lengths, np.stack(success, axis=1).transpose(2, 0, 1), windows.T, strict=True)
     }
 

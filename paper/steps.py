@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from paper.laws import fit, pooled_df
 from rbplib.bootstrap import line, percentile_interval
-from rbplib.law import fit
-from rbplib.noise import explanation, pooled_df
+from rbplib.noise import explanation
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ import pandas as pd
 from scipy.optimize import leastsq
 from scipy.special import stdtrit
 
+from paper.curves import Curve, own_repeats, rbp_curve
+from paper.forecasts import beside
+from paper.laws import fit as fit_line
 from paper.steps import step_weights
 from rbplib import forecasting
-from rbplib.curve import Curve, own_repeats, rbp_curve, same_tokens
 from rbplib.families import InputError, load_family
 from rbplib.inputs import check_choice
-from rbplib.law import fit as fit_line
-from rbplib.losses import logarithm
+from rbplib.losses import logarithm, same_tokens
 from rbplib.table import family_tables
 
 NEAR_ZERO = 1e-3  # an exponent below it, or a term below this share of every loss, counts as 0
@@ -610,7 +611,7 @@ def joint_losses(family, beside, corpus, k, tokens, protocol="paper", results=No
 
 
 def held_out_joint(points, left, about=None):
-    """Forecasts of points left out from the rest, as `forecast.held_out_forecasts` has them,
+    """Forecasts of points left out from the rest, as `forecasts.held_out_forecasts` has them,
     without a line.
 
     points: (S, D, loss), float64 (n,) each. about: {column: value} of every row.
@@ -632,7 +633,7 @@ def held_out_joint(points, left, about=None):
             "left": kind,
             "S": ahead.S,
             "D": ahead.D,
-            **ahead.beside(points[2][wanted]),
+            **beside(ahead, points[2][wanted]),
         }
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts[1:] or parts, ignore_index=True)

@@ -226,38 +226,52 @@ def measure(**options):
 # --- Laws
 
 
-FITTED = ("alpha", "log_c", "r2", "ci_tokens", "ci_trainings", "ci_models", "lack_of_fit_p", "trained_lack_of_fit_p")
-FITTED += ("explained_by", "n_models", "scored_tokens", "status")
-
-
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
 def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
     """Fit the law to measured tables."""
-    from rbplib.curve import family_curve
-    from rbplib.law import fit_law
-    from rbplib.losses import check_models
+    from dataclasses import replace
 
-    curve = family_curve(family, corpus, [k], protocol, results=results, partial=partial)
-    check_models(curve.loss(k))
-    law, bend = (fit_law(curve, k, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
-    row = {"family": law.family, "corpus": law.corpus, "k": law.k}
-    row |= {name: jsonable(getattr(law, name)) for name in FITTED}
-    row |= {"ci_documents": jsonable(law.over_documents.ci_tokens), "sources": law.n_sources}
-    row["curvature"] = jsonable(bend.parameters["curvature"])
-    row["ci_curvature"] = jsonable(bend.token_intervals["curvature"])
-    texts = {name: show(value) for name, value in row.items() if not isinstance(value, str | int)}
+    from rbplib.law import fit
+    from rbplib.losses import check_models, measured_tables, rbp_loss
+    from rbplib.noise import explanation
+
+    tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
+    loss = replace(rbp_loss(tables, k, repeats=repeats), missing=missing)
+    check_models(loss)
+    law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
+    documents = law  # as if no two documents had a source in common
+    if loss.n_sources < loss.n_documents:
+        documents = fit(loss.over_documents(), n_bootstrap=n_bootstrap, seed=seed)
+    numbers = {
+        "alpha": law.alpha,
+        "log_c": law.log_c,
+        "r2": law.r2,
+        "ci_tokens": law.intervals["text"]["alpha"],
+        "ci_trainings": law.intervals["trainings"]["alpha"],
+        "ci_models": law.intervals["models"]["alpha"],
+        "ci_documents": documents.intervals["text"]["alpha"],
+        "lack_of_fit_p": law.p["sources"],
+        "trained_lack_of_fit_p": law.p["trainings"],
+        "curvature": bend.parameters["curvature"],
+        "ci_curvature": bend.intervals["text"]["curvature"],
+    }
+    numbers = {name: jsonable(value) for name, value in numbers.items()}
+    texts = {name: show(value) for name, value in numbers.items()}
+    explained = explanation((documents.p["sources"], law.p["sources"], law.p["trainings"]), law.level)
+    row = {"family": loss.family, "corpus": loss.corpus, "k": k, **numbers}
+    row |= {"explained_by": explained, "n_models": len(law.used), "scored_tokens": int(loss.total)}
+    row |= {"sources": loss.n_sources, "status": law.status, "missing": list(missing)}
     lines = [
-        f"{law.family} on {law.corpus}, k = {k}: alpha {texts['alpha']}, R2 {texts['r2']}",
+        f"{loss.family} on {loss.corpus}, k = {k}: alpha {texts['alpha']}, R2 {texts['r2']}",
         f"  95% intervals: other text {texts['ci_tokens']}, as if documents were independent {texts['ci_documents']}",
         f"  other text and trainings {texts['ci_trainings']}, other sizes {texts['ci_models']}",
-        f"  lack of fit p {texts['lack_of_fit_p']}, with trainings {texts['trained_lack_of_fit_p']}: "
-        f"{law.explained_by}",
+        f"  lack of fit p {texts['lack_of_fit_p']}, with trainings {texts['trained_lack_of_fit_p']}: {explained}",
         f"  curvature {texts['curvature']} {texts['ci_curvature']}",
-        f"  {law.n_models} models, {law.n_sources:,} sources, {law.scored_tokens:,} tokens, status: {law.status}",
+        f"  {len(law.used)} models, {loss.n_sources:,} sources, {loss.total:,.0f} tokens, status: {law.status}",
     ]
-    if curve.missing:
-        lines.append(f"  not measured, and left out: {', '.join(curve.missing)}")
-    tell(as_json, row | {"missing": list(curve.missing)}, lines)
+    if missing:
+        lines.append(f"  not measured, and left out: {', '.join(missing)}")
+    tell(as_json, row, lines)
 
 
 @command(

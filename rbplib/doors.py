@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from rbplib.curve import KS, k_grid
 from rbplib.families import (
     REPO_ID,
     Corpus,
@@ -34,6 +33,7 @@ from rbplib.families import (
 from rbplib.table import DEFINITIONS, Documents, asked, family_tables, tables_here
 
 FORMAT = {"format": "rbp counts", "version": 1}
+KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 RUN_KS = (1, 10, 100)  # k of the runs of hits that pages show
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 FOLDERS = re.compile(r"(/|~|[A-Za-z]:\\).*[/\\]", re.DOTALL)  # those of a path of this machine
@@ -221,6 +221,12 @@ def export_family(
     exported = exported or date.today().isoformat()
     write_counts(out, {"models": models, "family": about, "by": by, "exported": exported}, entries)
     return out
+
+
+def k_grid(vocab_size, per_decade=8):
+    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
+    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
+    return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
 
 
 def exported_ks(V):

@@ -1,150 +1,175 @@
-"""Four ways to put a law through the losses of a family, each for one set of losses or thousands of resamples at once.
+"""Four ways to put a law through the losses of a family.
 
-The loss L is -log RBP_k or the cross-entropy, the law is log L = log_c - alpha log S, and each estimator is four
-functions on arrays whose last axis is the models: `solve` (parameters from losses), `curve` (log L from parameters),
-`jacobian` (of that curve) and `weights` (of the models). NumPy only; `law.py` turns them into records with intervals.
+The law is log L = log_c - alpha log S; L is -log RBP_k or the cross-entropy. Each way is a small
+class whose functions take arrays with the models on the last axis, so that one call fits thousands
+of resamples. `law.fit` turns them into a record with intervals.
 """
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from rbplib.bootstrap import CELLS_PER_CHUNK, line
+from rbplib.bootstrap import BLOCK, line
 from rbplib.losses import logarithm
 
-EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; an end of this range is a bound
-IRLS_STEPS = 30
+EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; its ends are bounds
+ZOOMS = 5  # times that the search narrows around its best exponent
+STEPS = 30  # of Fisher scoring, at most
 
 
-@dataclass(frozen=True)
-class Estimator:
-    name: str
-    parameters: tuple[str, ...]  # the first two are always alpha and log_c
-    solve: Callable  # (loss (..., M), x (M,), total (...,)) -> (..., P)
-    curve: Callable  # (params (..., P), x (M,), centre) -> (..., M)
-    jacobian: Callable  # (params (P,), x (M,), centre) -> (M, P)
-    weights: Callable = lambda params, x, total: np.ones(len(x))  # -> (M,); every model weighs alike
+class Line:
+    """Least squares of log L on log S: the paper's estimator."""
+
+    parameters = ("alpha", "log_c")
+
+    def solve(self, loss, x, total=None):
+        """Parameters (..., P) of losses (..., M) at x = log S (M,), out of total (...) tokens."""
+        slope, intercept, _ = line(logarithm(loss), x)
+        return np.stack([-slope, intercept], axis=-1)
+
+    def curve(self, params, x, centre=None):
+        """log L at x (n,) of parameters (..., P), float64 (..., n). centre: mean x of the fit."""
+        return params[..., 1:2] - params[..., :1] * x
+
+    def jacobian(self, params, x, centre=None):
+        """Derivatives of `curve` by the parameters (P,), float64 (n, P)."""
+        return np.column_stack([-x, np.ones_like(x)])
+
+    def weights(self, params, x, total):
+        """How much each model tells, float64 (M,)."""
+        return np.ones_like(x)
 
 
-def _solve_line(loss, x, total=None):
-    """Least squares of log L on log S; NaN where a loss is 0 or infinite."""
-    slope, level, _ = line(logarithm(loss), x)
-    return np.stack([-slope, level], axis=-1)
+class Binomial(Line):
+    """Maximum likelihood of misses ~ Binomial(total, 1 - exp(-C S^-alpha)), by Fisher scoring.
 
-
-def _curve_line(params, x, centre=None):
-    return params[..., 1:2] - params[..., 0:1] * x
-
-
-def _jacobian_line(params, x, centre=None):
-    return np.column_stack([-x, np.ones_like(x)])
-
-
-def _solve_quadratic(loss, x, total=None):
-    """Least squares of log L on log S and its square about the mean log S, so alpha is the exponent there."""
-    return logarithm(loss) @ np.linalg.pinv(_jacobian_quadratic(None, x, x.mean())).T
-
-
-def _jacobian_quadratic(params, x, centre):
-    return np.column_stack([_jacobian_line(params, x), (x - centre) ** 2])
-
-
-def _solve_floor(loss, x, total=None):
-    """L = floor + C S^-alpha by relative least squares, floor >= 0.
-
-    For one alpha the best floor and C are a closed form (two unknowns, linear), so the search runs over alpha alone:
-    a grid, then zooms around its best value. Resamples are searched many at once; every search ends.
+    A binomial regression with a complementary log-log link. A model without a miss counts here,
+    where a logarithm would lose it. NaN where it does not settle.
     """
-    with np.errstate(divide="ignore"):
-        u = np.where((loss > 0) & np.isfinite(loss), 1 / loss, np.nan)  # (..., M)
-    chunks = np.array_split(u.reshape(-1, len(x)), 1 + u.size * len(EXPONENTS) // CELLS_PER_CHUNK)
-    return np.concatenate([_search_floor(chunk, x) for chunk in chunks]).reshape(*u.shape[:-1], 3)
+
+    def solve(self, loss, x, total):
+        observed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
+        total = np.asarray(total, float)[..., None]
+        # Start at a straight line through shares moved off 0 and 1.
+        inside = np.clip(observed, 0.5 / total, 1 - 0.5 / total)
+        start = super().solve(-np.log1p(-inside), x)
+        z = x - x.mean()
+        slope = -start[..., :1]
+        level = start[..., 1:] - start[..., :1] * x.mean()
+        for _ in range(STEPS):
+            # Weights of the models and their scores at the present line.
+            eta = np.clip(level + slope * z, -40, 3.5)
+            expected = -np.expm1(-np.exp(eta))
+            rate = np.exp(eta - np.exp(eta))  # d expected / d eta
+            variance = np.maximum(expected * (1 - expected), 1e-300)
+            weight = total * rate**2 / variance
+            score = weight * (observed - expected) / np.maximum(rate, 1e-300)
+            # Two linear equations give the step, which is kept short.
+            w0 = weight.sum(axis=-1, keepdims=True)
+            w1 = (weight * z).sum(axis=-1, keepdims=True)
+            w2 = (weight * z**2).sum(axis=-1, keepdims=True)
+            g0 = score.sum(axis=-1, keepdims=True)
+            g1 = (score * z).sum(axis=-1, keepdims=True)
+            determinant = w0 * w2 - w1**2
+            turn = np.clip((w0 * g1 - w1 * g0) / determinant, -1, 1)
+            rise = np.clip((w2 * g0 - w1 * g1) / determinant, -2, 2)
+            slope = slope + turn
+            level = level + rise
+            moved = np.maximum(np.abs(turn), np.abs(rise))[..., 0]
+            if np.nanmax(moved, initial=0.0) < 1e-10:
+                break
+        params = np.concatenate([-slope, level - slope * x.mean()], axis=-1)
+        params[~(moved < 1e-6)] = np.nan
+        return params
+
+    def weights(self, params, x, total):
+        """Fisher information of each count about its log rate."""
+        rate = np.exp(self.curve(params, x))
+        return total * rate**2 * np.exp(-rate) / -np.expm1(-rate)
 
 
-def _search_floor(u, x):
-    """`_solve_floor` of inverse losses, float64 (B, M): parameters, float64 (B, 3)."""
-    z, width = x - x.mean(), np.log(EXPONENTS[1] / EXPONENTS[0])
-    grid = np.broadcast_to(EXPONENTS, (len(u), len(EXPONENTS)))  # (B, G)
-    for _ in range(6):
-        floor, scale, misfit = _floor_and_scale(u, grid, z)
-        best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)[:, None]
-        alpha, floor, scale = (np.take_along_axis(a, best, axis=1) for a in (grid, floor, scale))
-        zoom = alpha * np.exp(np.linspace(-width, width, 17))
-        grid, width = np.clip(zoom, EXPONENTS[0], EXPONENTS[-1]), width / 8
-    found = np.concatenate([alpha, np.log(scale) + alpha * x.mean(), floor], axis=1)
-    return np.where(np.isnan(u).any(axis=1)[:, None], np.nan, found)
+class Floor(Line):
+    """L = floor + C S^-alpha by relative least squares, with floor >= 0.
 
-
-def _floor_and_scale(u, grid, z):
-    """Best floor >= 0 and C > 0 for each alpha of a grid, and the sum of squared relative residuals: all (B, G)."""
-    power = np.exp(-grid[:1, :, None] * z) if np.ptp(grid, axis=0).max() == 0 else np.exp(-grid[:, :, None] * z)
-    uu, one_u = (u * u).sum(axis=1)[:, None], u.sum(axis=1)[:, None]  # (B, 1)
-    v = u[:, None, :] * power  # (B, G, M)
-    uv, vv, one_v = (v * u[:, None, :]).sum(axis=2), (v * v).sum(axis=2), v.sum(axis=2)
-    determinant = uu * vv - uv**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        floor = (vv * one_u - uv * one_v) / determinant
-    floor = np.where(np.isfinite(floor), np.maximum(floor, 0.0), 0.0)
-    scale = np.maximum((one_v - floor * uv) / vv, 1e-300)
-    misfit = u.shape[1] - 2 * (floor * one_u + scale * one_v) + floor**2 * uu + 2 * floor * scale * uv + scale**2 * vv
-    return floor, scale, misfit
-
-
-def _curve_floor(params, x, centre=None):
-    return np.log(params[..., 2:3] + np.exp(_curve_line(params, x)))
-
-
-def _jacobian_floor(params, x, centre=None):
-    total = np.exp(_curve_floor(params, x))
-    share = np.exp(_curve_line(params, x)) / total
-    return np.column_stack([-x * share, share, 1 / total])
-
-
-def _solve_binomial(loss, x, total):
-    """Maximum likelihood of misses ~ Binomial(total, 1 - exp(-C S^-alpha)): a complementary log-log link.
-
-    Fisher scoring. A model without a miss counts here, where a logarithm would lose it. NaN where it does not settle.
+    For one alpha the best floor and C solve two linear equations, so the search runs over alpha
+    alone: a grid, then zooms around its best value. Every search ends.
     """
-    observed = -np.expm1(-np.asarray(loss, dtype=np.float64))  # share of misses, (..., M)
-    total = np.asarray(total, dtype=np.float64)[..., None]
-    safe = np.clip(observed, 0.5 / total, 1 - 0.5 / total)
-    start = _solve_line(-np.log1p(-safe), x)
-    z = x - x.mean()
-    slope, level = -start[..., 0:1], start[..., 1:2] - start[..., 0:1] * x.mean()
-    for _ in range(IRLS_STEPS):
-        eta = np.clip(level + slope * z, -40, 3.5)
-        expected = -np.expm1(-np.exp(eta))
-        rate = np.exp(eta - np.exp(eta))  # d expected / d eta
-        weight = total * rate**2 / np.maximum(expected * (1 - expected), 1e-300)
-        step = weight * (observed - expected) / np.maximum(rate, 1e-300)
-        w0, w1, w2 = (np.sum(weight * z**p, axis=-1, keepdims=True) for p in (0, 1, 2))
-        g0, g1 = step.sum(axis=-1, keepdims=True), (step * z).sum(axis=-1, keepdims=True)
-        determinant = w0 * w2 - w1**2
-        change = np.clip((w0 * g1 - w1 * g0) / determinant, -1, 1)
-        rise = np.clip((w2 * g0 - w1 * g1) / determinant, -2, 2)
-        slope, level = slope + change, level + rise
-        moved = np.maximum(np.abs(change), np.abs(rise))[..., 0]
-        if np.nanmax(moved, initial=0.0) < 1e-10:
-            break
-    params = np.concatenate([-slope, level - slope * x.mean()], axis=-1)
-    params[~(moved < 1e-6)] = np.nan
-    return params
+
+    parameters = ("alpha", "log_c", "floor")
+
+    def solve(self, loss, x, total=None):
+        with np.errstate(divide="ignore"):
+            known = (loss > 0) & np.isfinite(loss)
+            inverse = np.where(known, 1 / loss, np.nan)
+        rows = inverse.reshape(-1, len(x))
+        blocks = np.array_split(rows, 1 + rows.size * len(EXPONENTS) // BLOCK)
+        params = [self.search(block, x) for block in blocks]
+        return np.concatenate(params).reshape(*inverse.shape[:-1], 3)
+
+    def search(self, u, x):
+        """Parameters (B, 3) of inverse losses (B, M)."""
+        z = x - x.mean()
+        width = np.log(EXPONENTS[1] / EXPONENTS[0])
+        grid = EXPONENTS[None]  # (1 or B, G): the first grid is the same for all
+        for _ in range(1 + ZOOMS):
+            floor, scale, misfit = self.floor_and_scale(u, grid, z)
+            # Take the best of the grid for each row.
+            best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)[:, None]
+            alpha = np.take_along_axis(np.broadcast_to(grid, misfit.shape), best, axis=1)
+            floor = np.take_along_axis(floor, best, axis=1)
+            scale = np.take_along_axis(scale, best, axis=1)
+            # Zoom: a finer grid about it.
+            grid = alpha * np.exp(np.linspace(-width, width, 17))
+            grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
+            width = width / 8
+        log_c = np.log(scale) + alpha * x.mean()
+        params = np.concatenate([alpha, log_c, floor], axis=1)
+        return np.where(np.isnan(u).any(axis=1)[:, None], np.nan, params)
+
+    def floor_and_scale(self, u, grid, z):
+        """Best floor and C for each alpha of a grid, and the sum of squares: float64 (B, G)."""
+        v = u[:, None, :] * np.exp(-grid[:, :, None] * z)  # (B, G, M)
+        # Sums over the models, of the two equations.
+        u_v = (v * u[:, None, :]).sum(axis=2)
+        v_v = (v * v).sum(axis=2)
+        one_v = v.sum(axis=2)
+        u_u = (u * u).sum(axis=1)[:, None]
+        one_u = u.sum(axis=1)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)
+        # A floor lies at 0 or above, C above 0.
+        floor = np.where(np.isfinite(floor), np.maximum(floor, 0.0), 0.0)
+        scale = np.maximum((one_v - floor * u_v) / v_v, 1e-300)
+        linear = floor * one_u + scale * one_v
+        misfit = u.shape[1] - 2 * linear + floor**2 * u_u
+        return floor, scale, misfit + 2 * floor * scale * u_v + scale**2 * v_v
+
+    def curve(self, params, x, centre=None):
+        return np.log(params[..., 2:3] + np.exp(super().curve(params, x)))
+
+    def jacobian(self, params, x, centre=None):
+        total = np.exp(self.curve(params, x))
+        share = np.exp(super().curve(params, x)) / total
+        return np.column_stack([-x * share, share, 1 / total])
 
 
-def _information(params, x, total):
-    """Of each binomial count about its log rate."""
-    rate = np.exp(_curve_line(params, x))
-    return total * rate**2 * np.exp(-rate) / -np.expm1(-rate)
+class Quadratic(Line):
+    """Least squares of log L on log S and its square about the middle; alpha is as there."""
+
+    parameters = ("alpha", "log_c", "curvature")
+
+    def solve(self, loss, x, total=None):
+        design = self.jacobian(None, x, x.mean())
+        return logarithm(loss) @ np.linalg.pinv(design).T
+
+    def curve(self, params, x, centre):
+        return params @ self.jacobian(None, x, centre).T
+
+    def jacobian(self, params, x, centre):
+        return np.column_stack([-x, np.ones_like(x), (x - centre) ** 2])
 
 
-_LINE = {"parameters": ("alpha", "log_c"), "curve": _curve_line, "jacobian": _jacobian_line}
-_FLOOR = {"parameters": ("alpha", "log_c", "floor"), "curve": _curve_floor, "jacobian": _jacobian_floor}
-_BEND = {"parameters": ("alpha", "log_c", "curvature"), "jacobian": _jacobian_quadratic}
-_BEND["curve"] = lambda params, x, centre: params @ _jacobian_quadratic(params, x, centre).T
 ESTIMATORS = {
-    "least_squares": Estimator(name="least_squares", solve=_solve_line, **_LINE),
-    "binomial": Estimator(name="binomial", solve=_solve_binomial, weights=_information, **_LINE),
-    "irreducible": Estimator(name="irreducible", solve=_solve_floor, **_FLOOR),
-    "quadratic": Estimator(name="quadratic", solve=_solve_quadratic, **_BEND),
+    "least_squares": Line(),
+    "binomial": Binomial(),
+    "irreducible": Floor(),
+    "quadratic": Quadratic(),
 }

@@ -1,22 +1,18 @@
 """What a law is fitted to: a `Loss`, a ratio of sums over documents, one per model.
 
--log RBP_k, cross-entropy, the entropy of the ranks, -log p_{N,k}, published accuracies and simulated families are all
-this one record, so that one fit and one bootstrap serve them. The paper's appendix calls the entropy of the rank
-distribution cross-entropy. They are different numbers, CE = H(R) - I(R; X) + E KL, and `family_losses` measures both
-(label eq-ce-identity, book/derivations/entropy).
+-log RBP_k, cross-entropy, -log p_N of N hits in a row, published accuracies and simulated families
+are all this one record, so that one fit and one bootstrap serve them. Integer sums of each document
+come first and the ratio last, so that shards and resamples add up exactly.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, sum_by_source, sum_chunks
-from rbplib.families import InputError
-from rbplib.table import by_size
-
-NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
+from rbplib.bootstrap import MIN_DOCUMENTS, resampled_sums, sum_by_source
+from rbplib.families import InputError, load_family
+from rbplib.table import asked, by_size, family_tables, tables_here
 
 
 def minus_log(share):
@@ -27,14 +23,17 @@ def minus_log(share):
     return loss
 
 
-def mean(ratio):
-    """Of nats: the mean is the loss."""
-    return ratio
+def logarithm(loss):
+    """log of a loss, NaN where it is 0 or infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.log(loss)
+    finite = np.isfinite(y)
+    return y if finite.all() else np.where(finite, y, np.nan)
 
 
 @dataclass(frozen=True)
 class Values:
-    """Losses on resampled sources, or with one source left out: loss float64 (B, ..., M), totals (B,)."""
+    """Losses float64 (B, M) on resampled sources, or with one left out, out of totals (B,)."""
 
     loss: np.ndarray
     totals: np.ndarray
@@ -46,20 +45,23 @@ class Values:
 
 @dataclass(frozen=True)
 class Loss:
-    """Losses `of(sums / totals)` of the models of one family on one corpus, smallest model first.
+    """Losses of the models of one family on one corpus, smallest model first.
 
-    sums: int64 or float64 (D, M), hits or nats of each document; a stack of losses has (D, ..., M).
-    totals: int64 (D,), what the sums are out of: scored tokens or windows.
-    S: float64 (M,), non-embedding parameters. of: `minus_log` of a share of hits, or `mean` nats.
-    k: the rank that counted as a hit, None where nothing was counted. missing: models that were not measured.
-    source: int64 (D,), documents of one number were drawn as one and are resampled as one; None: each on its own.
-    repeats: the same Loss of models several of which have one size, from other seeds; None where there are none.
+    Attributes:
+        sums: int64 or float64 (D, M), hits or nats of each document.
+        totals: int64 (D,), what the sums are out of: scored tokens, or windows.
+        S: float64 (M,), non-embedding parameters.
+        hits: whether sums count hits; the loss is then -log of their share, else their mean.
+        k: the rank that counted as a hit, None where nothing was counted.
+        missing: names of models that were not measured.
+        source: int64 (D,); documents of one number were drawn as one. None: each on its own.
+        repeats: the same loss of models several of which have one size, from other seeds.
     """
 
     sums: np.ndarray
     totals: np.ndarray
     S: np.ndarray
-    of: Callable = minus_log
+    hits: bool = True
     k: int | None = None
     name: str = ""
     family: str = ""
@@ -71,11 +73,36 @@ class Loss:
     source: np.ndarray | None = None
     repeats: "Loss | None" = None
 
+    def nats(self, ratio):
+        """The loss, from sums over totals."""
+        return minus_log(ratio) if self.hits else ratio
+
     @property
     def total(self):
         return float(self.totals.sum())
 
     @cached_property
+    def values(self):
+        """Loss of each model in nats, float64 (M,)."""
+        return self.nats(self.sums.sum(0) / self.totals.sum())
+
+    @cached_property
+    def y(self):
+        """log of the loss, float64 (M,), linear in log S under the law; NaN without a value."""
+        return logarithm(self.values)
+
+    @cached_property
+    def equal(self):
+        """Whether all models with a value have the same one, which says nothing of size."""
+        y = self.y[np.isfinite(self.y)]
+        return len(y) > 1 and bool(np.ptp(y) < 1e-12)
+
+    @property
+    def misses(self):
+        """What was counted and is no hit, int64 (M,), or None for nats."""
+        return self.totals.sum() - self.sums.sum(0) if self.hits else None
+
+    @property
     def used(self):
         """Documents with something scored, bool (D,); the others cannot be drawn."""
         return self.totals > 0
@@ -86,128 +113,127 @@ class Loss:
         return int(self.used.sum())
 
     @cached_property
-    def n_sources(self):
-        """Sources with something scored: what a resample draws."""
-        return self.n_documents if self.source is None else len(np.unique(self.source[self.used]))
-
-    @cached_property
-    def values(self):
-        """Loss of each model in nats, float64 (..., M)."""
-        return self.of(self.sums.sum(0) / self.totals.sum())
-
-    @cached_property
-    def y(self):
-        """Logarithm of the loss, float64 (..., M): what is linear in log S under the law; NaN where it has no value."""
-        return logarithm(self.values)
-
-    @cached_property
-    def equal(self):
-        """Whether the models that have a value all have the same one: few counts can; it says nothing of size."""
-        y = self.y[np.isfinite(self.y)]
-        return len(y) > 1 and bool(np.ptp(y) < 1e-12)
+    def by_source(self):
+        """(sums (U, M), totals (U,)) of the sources that hold something scored."""
+        used, source = self.used, self.source
+        source = None if source is None else source[used]
+        return sum_by_source(self.sums[used], source), sum_by_source(self.totals[used], source)
 
     @property
-    def misses(self):
-        """What was counted and is no hit, int64 (..., M), or None for nats."""
-        return None if self.of is mean else self.totals.sum() - self.sums.sum(0)
+    def n_sources(self):
+        """Sources with something scored: what a resample draws."""
+        return len(self.by_source[1])
 
     def keep(self, models):
         """The same loss for some of its models, by index."""
         if np.array_equal(models, np.arange(len(self.S))):
             return self  # with what is known of it already
         names = tuple(self.models[i] for i in models)
-        return replace(self, sums=self.sums[..., models], S=self.S[models], models=names)
-
-    @property
-    def one_a_size(self):
-        """The same loss with models of one size as one, of their mean sums, named by the first; they become repeats."""
-        sizes, first, which, times = np.unique(self.S, return_index=True, return_inverse=True, return_counts=True)
-        if len(sizes) == len(self.S):
-            return self
-        sums, names = self.sums @ (np.eye(len(sizes)) / times)[which], tuple(self.models[i] for i in first)
-        return replace(self, sums=sums, S=sizes, models=names, repeats=self.repeats or self)
+        return replace(self, sums=self.sums[:, models], S=self.S[models], models=names)
 
     def over_documents(self):
-        """The same loss with each document on its own, as if none had a source in common, and no repeats."""
+        """The same loss as if no two documents had a source in common, without repeats."""
         return replace(self, source=None, repeats=None)
 
-    def training_noise(self):
-        """(sd, degrees of freedom) of y between trainings of one size, the text's part taken off; or (NaN, 0)."""
-        found, text, df = self.training_variance
-        return float(np.sqrt(max(found - text, 0.0))) if df else np.nan, df
+    def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
+        """`Values` over resampled sources, or None with fewer than `least` of them. seed: int."""
+        if n_resamples < 1 or self.n_sources < least:
+            return None
+        sums, totals = self.by_source
+        drawn = resampled_sums(np.column_stack([totals, sums]), n_resamples, seed)
+        return Values(self.nats(drawn[:, 1:] / drawn[:, :1]), drawn[:, 0])
+
+    def jackknife(self):
+        """`Values` with one source left out."""
+        sums, totals = (of.sum(0) - of for of in self.by_source)
+        return Values(self.nats(sums / totals[:, None]), totals.astype(float))
 
     @property
     def training_variance(self):
-        """(variance of y between trainings of one size, the text's part in it by the jackknife, degrees of freedom)."""
-        return (np.nan, np.nan, 0) if self.repeats is None else self.repeats.variance_of_a_size
+        """(variance of y between trainings of one size, the text's part in it, df), of `repeats`;
+        (NaN, NaN, 0) where it is not known."""
+        return self.repeats.variance_of_a_size if self.repeats else (np.nan, np.nan, 0)
+
+    def training_noise(self):
+        """(sd of y between trainings of one size, the text's part taken off, df); or (NaN, 0)."""
+        variance, text, df = self.training_variance
+        return float(np.sqrt(max(variance - text, 0.0))) if df else np.nan, df
 
     @cached_property
     def variance_of_a_size(self):
-        """`training_variance` of the losses that have these as their repeats."""
-        (sd, df), fine = spread_of_trainings(self.y, self.S), np.isfinite(self.y)
+        """`training_variance` of a loss that has this one as its repeats."""
+        known = np.isfinite(self.y)
+        y, sizes = self.y[known], self.S[known]
+        same = sizes[:, None] == sizes
+        mean_of_size = same / same.sum(axis=0)
+        df = len(sizes) - len(np.unique(sizes))
         if not df:
             return np.nan, np.nan, 0
-        sizes, left = self.S[fine], self.jackknife().y[:, fine]  # (R,), (U, R)
-        same = sizes[:, None] == sizes
-        text = (len(left) - 1) * (left - left @ (same / same.sum(axis=0))).var(axis=0).sum() / df
-        return sd**2, float(text) if np.isfinite(text) else 0.0, df  # one source holds all misses: nothing is taken off
-
-    @cached_property
-    def drawn(self):
-        """(sums, totals) of the sources: what a resample draws whole. Shapes as the documents' own."""
-        used, source = self.used, self.source
-        source = None if source is None else source[used]
-        return sum_by_source(self.sums[used], source), sum_by_source(self.totals[used], source)
-
-    def chunks(self, n_resamples, seed):
-        """Yield Values over resampled sources, the same ones for every model, block by block. seed: int."""
-        sums, totals = self.drawn
-        for block in sum_chunks(np.column_stack([totals, sums.reshape(len(sums), -1)]), n_resamples, seed):
-            yield self._values(block[:, 1:].reshape(-1, *self.sums.shape[1:]), block[:, 0])
-
-    def _values(self, sums, totals):
-        return Values(self.of(sums / totals.reshape(-1, *[1] * (sums.ndim - 1))), totals)
-
-    def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
-        """`chunks` as one Values, or None with fewer than `least` sources to draw from."""
-        if n_resamples < 1 or self.n_sources < least:
-            return None
-        parts = list(self.chunks(n_resamples, seed))
-        return Values(np.concatenate([p.loss for p in parts]), np.concatenate([p.totals for p in parts]))
-
-    def jackknife(self):
-        """Values with one source left out."""
-        return self._values(*((a.sum(0) - a).astype(float) for a in self.drawn))
-
-
-def spread_of_trainings(y, sizes):
-    """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes; (NaN, 0) if none is twice."""
-    groups = [g for g in (y[(sizes == size) & np.isfinite(y)] for size in np.unique(sizes)) if len(g) > 1]
-    spare = sum(len(g) - 1 for g in groups)
-    squares = sum(((g - g.mean()) ** 2).sum() for g in groups)
-    return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
-
-
-def logarithm(loss):
-    """log of a loss, NaN where it is 0 or infinite."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        y = np.log(loss)
-    fine = np.isfinite(y)
-    return y if fine.all() else np.where(fine, y, np.nan)
+        variance = ((y - y @ mean_of_size) ** 2).sum() / df
+        # The jackknife over sources tells what the choice of text makes of it.
+        left_out = self.jackknife().y[:, known]  # (U, R)
+        away = left_out - left_out @ mean_of_size
+        text = (len(left_out) - 1) * away.var(axis=0).sum() / df
+        # Where one source holds all misses, nothing is taken off.
+        return float(variance), float(text) if np.isfinite(text) else 0.0, df
 
 
 def check_models(loss, sizes=3):
-    """InputError for a model given twice, or for fewer than so many sizes."""
-    if (have := len(np.unique(loss.S))) < sizes:
-        raise InputError(f"{loss.family} has {have} model size(s) on {loss.corpus}: a fit needs three.")
-    if twice := [name for name in loss.models if loss.models.count(name) > 1]:
-        raise InputError(f"{loss.family} holds the model {twice[0]!r} twice on {loss.corpus}: name it once.")
+    """InputError for fewer than so many sizes, or a model that is there twice."""
+    there, models = len(np.unique(loss.S)), loss.models
+    if there < sizes:
+        where = f"{loss.family} has {there} model size(s) on {loss.corpus}"
+        raise InputError(f"{where}: a fit needs three.")
+    for name in models:
+        if models.count(name) > 1:
+            raise InputError(f"the model {name!r} is there twice on {loss.corpus}: name it once.")
+
+
+def plain_loss(S, hits, totals, loss):
+    """Loss of plain numbers, smallest model first; see `law.fit`, which takes them.
+
+    Raises InputError: they are no numbers, or do not fit together.
+    """
+    counted = hits is not None
+    if counted == (loss is not None) or counted != (totals is not None):
+        raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
+    try:
+        S = np.array(S, float)
+        sums = np.atleast_2d(np.array(hits if counted else loss, float))
+        totals = np.atleast_1d(np.array(totals if counted else 1, float))
+    except (TypeError, ValueError):
+        raise InputError("S, hits, totals and loss are numbers, or lists of them.") from None
+    if sums.shape != totals.shape + S.shape:
+        shapes = f"{S.shape} sizes, {sums.shape} values and {totals.shape} totals"
+        raise InputError(f"{shapes} do not fit together: give one value a model.")
+    most = totals[:, None] if counted else np.finfo(float).max
+    if not ((sums >= 0) & (sums <= most)).all():
+        raise InputError("a value is below 0, above its total, or no number: give counts, or nats.")
+    if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
+        raise InputError("give two sizes or more above 0, in non-embedding parameters.")
+    order = np.argsort(S, kind="stable")
+    names = tuple(f"model {i + 1}" for i in order)
+    about = {"name": "loss", "family": "a family", "corpus": "a text", "models": names}
+    return Loss(sums[:, order], totals, S[order], hits=counted, **about)
+
+
+def measured_tables(family, corpus, protocol="paper", results=None, partial=False):
+    """(tables, those of the repeats that the family names, models without one).
+
+    Arguments and InputError as of `table.family_tables`.
+    """
+    tables, missing = family_tables(family, corpus, protocol, results, partial)
+    names, repeats = load_family(family).repeats, ()
+    if names:
+        repeats, _ = tables_here(*asked(names, None, [corpus], protocol), protocol, results)
+    return tables, repeats, tuple(missing)
 
 
 def measured_on(tables):
-    """What the rank tables of one family on one corpus share, as a Loss and a Curve name it."""
+    """What rank tables of one family on one corpus share, by the names of a Loss's fields."""
     record = tables[0].record
     return {
+        "totals": tables[0].totals.astype(np.int64),
         "family": str(record.get("family")),
         "corpus": str(record.get("corpus")),
         "protocol": str(record.get("protocol", "paper")),
@@ -217,33 +243,105 @@ def measured_on(tables):
     }
 
 
-def family_losses(tables, repeats=None):
-    """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
+def same_tokens(tables):
+    """Refuse tables of other (document, position, token) rows: pairing would be false."""
+    first = tables[0]
+    for table in tables[1:]:
+        if (table.text, table.documents) != (first.text, first.documents):
+            raise InputError(
+                f"{table.record.get('model')} and {first.record.get('model')} were not measured on "
+                f"the same tokens of {first.record.get('corpus')}: measure them again with one "
+                "tokenizer, window and sample."
+            )
 
-    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
-    its derivative is exact, so intervals are right to the order that a bootstrap gives.
+
+def check_inside(name, value, most, what):
+    """InputError unless a value is a whole number from 1 to the most."""
+    if value not in range(1, most + 1):
+        raise InputError(f"{name} = {value} is outside 1 to {most}, the {what}: choose a whole number inside.")
+
+
+def paired(tables, k=1):
+    """Rank tables, or one, smallest model first.
+
+    Raises InputError: none, other tokens, no token, or a k outside the vocabulary.
+    """
+    tables = by_size([tables] if hasattr(tables, "record") else tables)
+    if not tables:
+        raise InputError("no rank table was given: run `rbp measure` for the family first.")
+    same_tokens(tables)
+    check_inside("k", k, vocabulary(tables), "vocabulary size")
+    if len(tables[0]) == 0:
+        corpus = tables[0].record.get("corpus")
+        raise InputError(f"no token of {corpus} was scored: its documents are empty or too short.")
+    return tables
+
+
+def vocabulary(tables):
+    """Smallest vocabulary of the tables' models: the largest k that can be counted."""
+    return min(int(table.record["vocab_size"]) for table in tables)
+
+
+def rbp_loss(tables, k=1, definition="greater+ties", repeats=()):
+    """-log RBP_k (paper Eq. 4): of the share of scored tokens whose rank is k or better, in nats.
 
     Args:
-        tables: RankTables of one family and corpus, same tokens.
-        repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
+        tables: RankTables of the models of one family on one corpus, in any order.
+        k: int from 1 to the vocabulary size. definition: of a rank, see `RankTable.rank`.
+        repeats: RankTables of models several of which have one size, from other seeds.
+    Returns:
+        Loss of whole-number sums.
+    Raises:
+        InputError: no table, other tokens, or a k outside the vocabulary.
+    Cost: one pass over each table.
     """
-    tables, sums = by_size(tables), []
-    for table in tables:
-        entropy, log_rank = table.rank_sums()
-        sums.append((table.nll, entropy, table.hits([1])[:, 0], log_rank))
-    shared = {"totals": tables[0].totals, **measured_on(tables)}
-    columns = dict(zip((*NAMES, "E ln R"), np.moveaxis(sums, 0, -1), strict=True))  # (D, M) each
-    losses = {name: Loss(sums=column, of=mean, name=name, **shared) for name, column in columns.items()}
-    hits = losses["-log RBP_1"].sums.astype(np.int64)
-    losses["-log RBP_1"] = replace(losses["-log RBP_1"], sums=hits, of=minus_log, k=1)
-    again = family_losses(repeats) if repeats else {}
-    return {name: replace(loss, repeats=again.get(name)) for name, loss in losses.items()}
+    tables = paired(tables, k)
+    hits = [table.hits([k], definition)[:, 0] for table in tables]
+    again = repeats and k <= vocabulary(repeats)
+    return Loss(
+        sums=np.stack(hits, axis=1),
+        k=int(k),
+        name=f"-log RBP_{k}",
+        definition=definition,
+        repeats=rbp_loss(repeats, k, definition) if again else None,
+        **measured_on(tables),
+    )
 
 
-def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):
-    """(first loss less the second, its interval): float64 (M,) and (2, M), both over the same resampled sources."""
-    drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
-    ends = np.full((2, len(first.S)), np.nan)
-    if drawn[0] is not None:
-        ends = percentile_interval(drawn[0].loss - drawn[1].loss, level)
-    return first.values - second.values, ends
+def cross_entropy(tables, repeats=()):
+    """Mean -log p of the scored tokens in nats, as a Loss; arguments as of `rbp_loss`."""
+    tables = paired(tables)
+    return Loss(
+        sums=np.stack([table.nll for table in tables], axis=1),
+        hits=False,
+        name="cross-entropy",
+        repeats=cross_entropy(repeats) if repeats else None,
+        **measured_on(tables),
+    )
+
+
+def run_loss(tables, k, N, repeats=()):
+    """-log p_N (paper Eq. 7): windows of N scored tokens in a row that are all hits, over all.
+
+    Windows never bridge a gap or a document. Arguments as of `rbp_loss`.
+
+    Raises:
+        InputError: as there; N below 1, or longer than every run of scored tokens.
+    """
+    tables = paired(tables, k)
+    check_inside("N", N, longest_run(tables[0]), "longest run of scored tokens")
+    hits = [table.inside(table.runs(k), N) for table in tables]
+    windows = tables[0].inside(tables[0].scored, N)
+    again = repeats and k <= vocabulary(repeats) and N <= longest_run(repeats[0])
+    return Loss(
+        sums=np.stack(hits, axis=1),
+        k=int(k),
+        name=f"-log p_{{{N},{k}}}",
+        repeats=run_loss(repeats, k, N) if again else None,
+        **{**measured_on(tables), "totals": windows},
+    )
+
+
+def longest_run(table):
+    """Most scored tokens in a row without a gap: the largest N that can be counted."""
+    return int(table.scored[1].max(initial=0))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rbplib.curve import Curve
-from rbplib.losses import Loss, mean
+from paper.curves import Curve
+from rbplib.losses import Loss
 
 
 def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0):
@@ -40,13 +40,37 @@ def planted_loss(y, training_sd=0.0, source_sd=0.2, sources=60, documents=3, aga
         loss = np.exp(y + rng.normal(0, training_sd, len(y)))
         names, totals = tuple(f"m{i}" for i in range(len(y))), np.full(len(source), 100)
         named = {"family": "planted", "corpus": "synthetic", "models": names, "source": source}
-        return Loss(sums=100 * hard * loss, totals=totals, S=S, of=mean, **named)
+        return Loss(sums=100 * hard * loss, totals=totals, S=S, hits=False, **named)
 
     loss = trained(y, S, hard)
     if not again:
         return loss
     many = np.tile(np.arange(len(y)), again)
     return replace(loss, repeats=trained(y[many], S[many], np.repeat(hard.mean(axis=1)[:, None], len(many), axis=1)))
+
+
+S = np.geomspace(1e4, 1e8, 7)
+
+
+def exact(y, S=S, **more):
+    """A Loss whose log is y, of one document."""
+    known = {"name": "loss", "family": "f", "corpus": "c", "models": tuple(f"m{i}" for i in range(len(y)))}
+    return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **known, **more)
+
+
+def straight(rng, sd=0.02):
+    return exact(1 - 0.1 * np.log(S) + rng.normal(0, sd, len(S)))
+
+
+def bent(rng, sd=0.005):
+    """A floor of half the smallest model's loss."""
+    return exact(np.log(0.5 + 0.5 * (S / S[0]) ** -0.25) + rng.normal(0, sd, len(S)))
+
+
+def broken(rng, sd=0.01):
+    """Half the exponent in the last two steps, as ladders that are trained too short at their top."""
+    steps = -np.repeat([0.1, 0.05], [4, 2]) * np.diff(np.log(S))
+    return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, sd, len(S)))
 
 
 def planted_grid(a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1, training_sd=0.0, seed=0):

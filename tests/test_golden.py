@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from paper.curves import beside, family_losses, rbp_curve
+from paper.laws import fit
 from paper.runs import run_losses
-from rbplib.curve import beside, rbp_curve
 from rbplib.estimators import ESTIMATORS
 from rbplib.forecasting import forecast
-from rbplib.law import fit
-from rbplib.losses import family_losses
 from rbplib.table import COLUMNS, RankTable
 
 PAGE = "tests/golden"  # as book/reference.csv names these numbers
@@ -62,7 +61,7 @@ def numbers():
             for of, interval in intervals.items():
                 rows[case, f"alpha, {of}"] = (law.alpha, *interval)
             for parameter in list(law.parameters)[1:]:
-                interval = law.token_intervals[parameter]
+                interval = law.intervals["text"][parameter]
                 rows[case, parameter] = (law.parameters[parameter], *interval)
             # how well it fits
             rows[case, "r2"] = (law.r2,)
@@ -70,11 +69,11 @@ def numbers():
             rows[case, "p, text"] = (law.lack_of_fit_p,)
             rows[case, "p, trainings"] = (law.trained_lack_of_fit_p,)
             rows[case, "worst residual"] = (law.worst_residual,)
-            if law.token_band is not None:
-                rows[case, "y of the largest"] = (law.y[-1], *law.token_band[:, -1])
+            if law.band is not None:
+                rows[case, "y of the largest"] = (law.y[-1], *law.band[:, -1])
         # a size that nobody trained
         ahead = forecast(loss, [5e6])
-        rows[name, "forecast of log loss at 5e6"] = (ahead.y[0], *ahead.interval[:, 0])
+        rows[name, "forecast of log loss at 5e6"] = (ahead.y[0], *ahead.y_interval[:, 0])
     return rows
 
 

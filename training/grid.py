@@ -6,7 +6,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from rbplib.curve import k_grid
+from paper.curves import k_grid
 from rbplib.doors import export_family, import_counts
 from rbplib.families import load_family, root, write_text
 from rbplib.measuring import measured

@@ -35,7 +35,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from rbplib.curve import k_grid
+from paper.curves import k_grid
 from rbplib.doors import RUN_KS, counted, read_counts, write_counts
 from rbplib.families import InputError, atomic_path, write_text
 from rbplib.inputs import one_at_a_time, stopped_by

@@ -39,7 +39,6 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
     "corpus": "corpus|corpora",
     "source": "sources?(?! (?:code|folder|file))",
-    "Vuong": "Vuong(?:'s test)?",
     "residual sd": "residual (?:sd|scatter)",
     "ICC": "ICC",
     "KL": "KL",

@@ -130,7 +130,7 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     """
     x = law.S * 10**shift
     if ends is None:
-        ends = (None, None) if law.token_band is None else np.exp(law.token_band)
+        ends = (None, None) if law.band is None else np.exp(law.band)
         if law.training_band is not None:
             draw_bars(ax, x, *np.exp(law.training_band), style.get("color", "C0"))
     draw_points(ax, x, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
@@ -174,8 +174,8 @@ def draw_intervals(ax, labels, values, intervals, names):
 def draw_three(ax, labels, laws, parameter="alpha"):
     """`draw_intervals` of one parameter of laws: other text; and trainings, where known; other sizes."""
     laws = list(laws)
-    names = max((list(w.intervals(parameter)) for w in laws), key=len)
-    ends = [[w.intervals(parameter).get(name, (np.nan, np.nan)) for w in laws] for name in names]
+    names = max((list(w.sides(parameter)) for w in laws), key=len)
+    ends = [[w.sides(parameter).get(name, (np.nan, np.nan)) for w in laws] for name in names]
     return draw_intervals(ax, labels, [w.parameters[parameter] for w in laws], ends, names)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 
 from paper import tokens as joint
+from paper.curves import repeated
+from paper.forecasts import tally
 from paper.ladders import exponent_ratio
 from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
 from paper.tokens import BOTH, grid, grid_ends, held_out_joint, last_steps
 from rbplib.bootstrap import percentile_interval
-from rbplib.curve import repeated
 from rbplib.families import load_family
-from rbplib.forecasting import tally
 
 CROSS_ENTROPY = "cross-entropy"
 GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # families that are here as counts, see published/ranks

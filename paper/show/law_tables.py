@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from paper.families import bend_weights, contrasts, pooled
+from paper.forecasts import extrapolate
+from paper.laws import fit, fit_laws
 from paper.show.prose import number
 from paper.show.tables import corpus_title, ends, law_columns
 from paper.steps import fewer_sources, step_weights
 from rbplib.bootstrap import MIN_DOCUMENTS
-from rbplib.extrapolation import extrapolate
-from rbplib.law import fit, fit_laws
 
 BEYOND = "k beyond vocabulary"
 SHARES = (0.25, 0.5, 1.0)  # of the sources

@@ -8,10 +8,9 @@ import pandas as pd
 
 from paper.families import exponent_difference
 from paper.ladders import exponent_ratio
+from paper.laws import fit, spread_of_trainings
 from paper.show.tables import ends
 from paper.steps import size_spread
-from rbplib.law import fit
-from rbplib.losses import spread_of_trainings
 from rbplib.noise import half_width, own_seeds
 
 

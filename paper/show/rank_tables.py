@@ -3,11 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from paper.contest import contains, vuong
-from paper.histogram import table_histogram
-from paper.lognormal_fit import mu_over_sigma, pivot_exponent
-from paper.rank_fit import condition, fit_rank_law
-from paper.rank_laws import PAPER
+from paper.distributions import PAPER, condition, contains, fit_rank_law, table_histogram
+from paper.lognormal import mu_over_sigma, pivot_exponent
 from paper.show.prose import interval, number
 
 
@@ -47,23 +44,6 @@ def zipf_words(result, fits):
         return "here it is Zipf's law."
     ends = sorted(1000 * np.sign(lead) * result.lead(PAPER, "zipf"))
     return f"{number(abs(lead))} {interval(ends)} {'ahead of' if lead > 0 else 'behind'} Zipf."
-
-
-def vuong_frame(table, fits, pairs):
-    """Vuong's statistic of pairs of candidates on the tokens of a table, clustered by source and not, if not nested."""
-    tests = [(a, b, vuong(fits[a], fits[b], table)) for a, b in pairs]
-    return pd.DataFrame(
-        {
-            "first": fits[a].title,
-            "second": fits[b].title,
-            "contains the other": v.nested,
-            "nats per token in favour of the first": v.mean,
-            "z, clustered": v.z,
-            "z, as if independent": v.z_iid,
-            "design effect": v.deff,
-        }
-        for a, b, v in tests
-    )
 
 
 def lognormal_frame(tables, candidate="lognormal_rounded"):

@@ -5,14 +5,14 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from paper.curves import rbp_curve
+from paper.forecasts import extrapolate
+from paper.laws import fit_law, untested
 from paper.show.plain import corpus_title as corpus_title
 from paper.show.prose import Values, number
 from paper.tokens import compared
-from rbplib.curve import rbp_curve
 from rbplib.estimators import ESTIMATORS
-from rbplib.extrapolation import extrapolate
-from rbplib.law import fit_law
-from rbplib.noise import EXPLAINED, NOT_TESTED, untested
+from rbplib.noise import EXPLAINED, NOT_TESTED
 from rbplib.table import DEFINITIONS
 
 EXACT = "float32"  # the precision that the others are compared with
@@ -149,7 +149,7 @@ def apart_words(laws, parameter):
     """In how many laws a parameter is told from zero, and on which side, by each of its intervals."""
     found = {}
     for law in laws:
-        for name, (low, high) in law.intervals(parameter).items():
+        for name, (low, high) in law.sides(parameter).items():
             found.setdefault(name, []).extend([(low > 0) - int(high < 0)] if np.isfinite([low, high]).all() else [])
     told = {name: (f.count(1), f.count(-1), len(f)) for name, f in found.items() if f}
     said = "; ".join(f"over *{of}* above 0 in {up} of {n} cases, below in {low}" for of, (up, low, n) in told.items())
@@ -166,7 +166,7 @@ def worst_words(laws):
 
 
 def held_out_table(frame):
-    """`forecast.held_out_forecasts` of one family as a page shows it."""
+    """`forecasts.held_out_forecasts` of one family as a page shows it."""
     names = {"models": "models fitted", "of": "left out", "horizon": "decades beyond", "low": "interval: low"}
     names |= {"high": "interval: high", "line_error": "line: error", "line_inside": "line: inside"}
     yes = {name: np.where(frame[name], "yes", "no") for name in ("inside", "line_inside")}

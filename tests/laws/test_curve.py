@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbplib.curve import rbp_curve, sequence_success
+from paper.curves import rbp_curve, sequence_success
 from rbplib.families import InputError
 from rbplib.table import COLUMNS, RankTable
 

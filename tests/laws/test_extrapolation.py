@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted_curve
 
-from rbplib.extrapolation import extrapolate
+from paper.forecasts import extrapolate
 from rbplib.families import InputError
 
 

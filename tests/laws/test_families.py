@@ -8,6 +8,7 @@ import pytest
 from planted import planted_curve
 from scipy import stats
 
+from paper.curves import Curve
 from paper.families import (
     bend_weights,
     components,
@@ -18,9 +19,8 @@ from paper.families import (
     pooled,
     slope_weights,
 )
+from paper.laws import fit, fit_law
 from paper.show.law_tables import BEYOND, bend_frame, exponent_table, loss_at, step_frame, without_ends
-from rbplib.curve import Curve
-from rbplib.law import fit, fit_law
 
 
 def family(name, corpus, seed, **options):

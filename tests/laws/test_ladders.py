@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from paper import ladders, published
-from rbplib.law import fit
-from rbplib.losses import Loss, mean
+from paper.laws import fit
+from rbplib.losses import Loss
 
 
 def lines(levels, slopes, S, scatter=0.0, seed=0):
@@ -18,7 +18,7 @@ def lines(levels, slopes, S, scatter=0.0, seed=0):
     y = [level - slope * x + scatter * rng.normal(size=len(S)) for level, slope in zip(levels, slopes, strict=True)]
     names = tuple(map(str, range(len(S))))
     return [
-        Loss(sums=np.exp(v)[None], totals=np.ones(1, int), S=S, of=mean, family=f"f{i}", models=names)
+        Loss(sums=np.exp(v)[None], totals=np.ones(1, int), S=S, hits=False, family=f"f{i}", models=names)
         for i, v in enumerate(y)
     ]
 
@@ -93,7 +93,7 @@ def test_ratio_of_exponents_covers_a_planted_one():
     for _ in range(300):
         shared, own = rng.normal(size=(2, 6)) * 0.03
         laws = [
-            fit(Loss(sums=np.exp(y)[None], totals=np.ones(1, int), S=S, of=mean, models=names), n_bootstrap=0)
+            fit(Loss(sums=np.exp(y)[None], totals=np.ones(1, int), S=S, hits=False, models=names), n_bootstrap=0)
             for y in (-0.25 * x + shared, -0.2 * x + 0.8 * shared + 0.3 * own)
         ]
         ratio, (low, high) = ladders.exponent_ratio(*laws)

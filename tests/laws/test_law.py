@@ -1,19 +1,18 @@
 """Laws: planted exponents come back, doubt is said, and other people's code agrees."""
 
-import subprocess
-import sys
 import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import planted_curve
+from planted import planted_curve, planted_loss
+from scipy import stats
 
-from paper.families import exponent_difference
+import rbplib as rbp
 from rbplib.estimators import ESTIMATORS, EXPONENTS
-from rbplib.families import InputError
-from rbplib.law import fit, fit_law, fit_laws
-from rbplib.losses import mean
+from rbplib.noise import exceeding, generalised_squares, own_seeds
+
+X = np.log(np.geomspace(1e4, 1e6, 6))
 
 
 @pytest.fixture(scope="module")
@@ -21,212 +20,239 @@ def curve():
     return planted_curve(alpha=0.1, documents=300, tokens=400)
 
 
+@pytest.fixture(scope="module")
+def loss(curve):
+    return curve.loss(1)
+
+
 @pytest.mark.parametrize("estimator", ["least_squares", "binomial", "quadratic"])
-def test_planted_exponent_comes_back(curve, estimator):
-    law = fit_law(curve, 10, estimator, n_bootstrap=1000)
-    assert law.alpha == pytest.approx(0.1, abs=0.004)
-    assert law.ci_tokens[0] < law.alpha < law.ci_tokens[1]
-    assert law.ci_models[0] < 0.1 < law.ci_models[1]
-    assert law.status == "ok" and law.r2 > 0.99 and law.n_models == 7
-    assert law.lack_of_fit_p > 0.001
+def test_a_planted_exponent_comes_back(curve, estimator):
+    law = rbp.fit(curve.loss(10), estimator, n_bootstrap=1000)
+    assert law.alpha == pytest.approx(0.1, abs=0.004) and law.status == "ok" and law.r2 > 0.99
+    for of in ("text", "models"):
+        low, high = law.intervals[of]["alpha"]
+        assert low < law.alpha < high
+    assert low < 0.1 < high and law.p["sources"] > 0.001
 
 
-def test_least_squares_is_numpy_polyfit(curve):
-    law = fit_law(curve, 1, n_bootstrap=0)
-    y = np.log(-np.log(curve.hits[:, :, 0].sum(0) / curve.totals.sum()))
-    slope, intercept = np.polyfit(np.log(curve.S), y, 1)
-    assert law.alpha == pytest.approx(-slope, rel=1e-10)
-    assert law.log_c == pytest.approx(intercept, rel=1e-10)
-    assert law.r2 == pytest.approx(np.corrcoef(np.log(curve.S), y)[0, 1] ** 2, rel=1e-10)
-
-
-def test_model_interval_is_that_of_statsmodels(curve):
+def test_the_law_and_its_interval_over_models_are_those_of_statsmodels(loss):
     sm = pytest.importorskip("statsmodels.api")
-    law = fit_law(curve, 1, n_bootstrap=0)
-    reference = sm.OLS(law.y, sm.add_constant(np.log(law.S))).fit()
-    assert law.ci_models == pytest.approx(tuple(sorted(-reference.conf_int()[1])), rel=1e-8)
-    quadratic = fit_law(curve, 1, "quadratic", n_bootstrap=0)
-    z = np.log(law.S) - np.log(law.S).mean()
-    reference = sm.OLS(law.y, np.column_stack([np.ones(7), z, z**2])).fit()
-    assert quadratic.parameters["alpha"] == pytest.approx(-reference.params[1], rel=1e-8)  # at the mean of log S
-    assert quadratic.parameters["curvature"] == pytest.approx(reference.params[2], rel=1e-8)
-    assert quadratic.model_intervals["curvature"] == pytest.approx(tuple(reference.conf_int()[2]), rel=1e-8)
+    law, bend = (rbp.fit(loss, kind, n_bootstrap=0) for kind in ("least_squares", "quadratic"))
+    x = np.log(loss.S)
+    theirs = sm.OLS(law.y, sm.add_constant(x)).fit()
+    assert [law.log_c, -law.alpha, law.r2] == pytest.approx([*theirs.params, theirs.rsquared])
+    assert law.intervals["models"]["alpha"] == pytest.approx(sorted(-theirs.conf_int()[1]), rel=1e-8)
+    z = x - x.mean()
+    theirs = sm.OLS(law.y, np.column_stack([-z, np.ones(7), z**2])).fit()
+    assert [bend.alpha, bend.parameters["curvature"]] == pytest.approx(theirs.params[[0, 2]], rel=1e-8)
+    assert bend.intervals["models"]["curvature"] == pytest.approx(theirs.conf_int()[2], rel=1e-8)
 
 
-def test_binomial_is_the_glm_of_statsmodels(curve):
+def test_the_binomial_law_is_the_glm_of_statsmodels(curve):
     sm = pytest.importorskip("statsmodels.api")
-    law = fit_law(curve, 100, "binomial", n_bootstrap=0)
-    misses = curve.misses[:, 2]
+    loss = curve.loss(100)
+    law = rbp.fit(loss, "binomial", n_bootstrap=0)
+    counts = np.column_stack([loss.misses, loss.sums.sum(0)])
     family = sm.families.Binomial(link=sm.families.links.CLogLog())
-    counts = np.column_stack([misses, curve.totals.sum() - misses])
-    glm = sm.GLM(counts, sm.add_constant(np.log(curve.S)), family=family).fit(tol=1e-12)
-    assert law.alpha == pytest.approx(-glm.params[1], rel=1e-7)
-    assert law.log_c == pytest.approx(glm.params[0], rel=1e-7)
+    glm = sm.GLM(counts, sm.add_constant(np.log(loss.S)), family=family).fit(tol=1e-12)
+    assert [law.log_c, -law.alpha] == pytest.approx(glm.params, rel=1e-7)
 
 
-def test_binomial_keeps_a_model_without_misses():
-    curve = planted_curve(documents=60, tokens=100, ks=(4096,), top=0.1, alpha=0.5, seed=3)
-    curve.hits[:, -1, 0] = curve.totals
-    binomial, line = fit_law(curve, 4096, "binomial", n_bootstrap=200), fit_law(curve, 4096, n_bootstrap=200)
-    assert binomial.n_models == 7 and np.isfinite(binomial.alpha)
-    assert line.n_models == 6 and line.left_out == ("m6",) and line.status == "saturated"
+def test_the_interval_over_text_is_that_of_a_plain_fit_to_each_resample(loss):
+    law, drawn = rbp.fit(loss, n_bootstrap=400, seed=3), loss.resampled(400, 3).y
+    slopes = np.polyfit(np.log(loss.S), drawn.T, 1)[0]
+    assert law.intervals["text"]["alpha"] == pytest.approx(np.quantile(-slopes, [0.025, 0.975]), rel=1e-8)
+    assert law.band == pytest.approx(np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
-def test_floor_comes_back_and_its_absence_is_a_bound():
-    S = np.geomspace(1e5, 1e9, 9)
-    floor = ESTIMATORS["irreducible"]
-    found = floor.solve(0.3 + 40 * S**-0.4, np.log(S))
-    assert found == pytest.approx([0.4, np.log(40), 0.3], rel=1e-3)
-    many = floor.solve(np.stack([0.3 + 40 * S**-0.4, 2 * S**-0.1]), np.log(S))
-    assert many[0] == pytest.approx(found, rel=1e-6)
-    assert many[1, 0] == pytest.approx(0.1, rel=2e-3)
-    law = fit_law(planted_curve(alpha=0.3, documents=400, tokens=400, top=2.0, seed=5), 1, "irreducible", 0)
-    assert law.parameters["floor"] >= 0
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_jacobian_is_that_of_its_curve(name):
+    kind, rng = ESTIMATORS[name], np.random.default_rng(2)
+    params = np.array([0.1, 0.3, 0.05])[: len(kind.parameters)]
+    params *= rng.uniform(0.5, 1.5, len(params))
+    for i, step in enumerate(1e-6 * np.eye(len(params))):
+        up, down = (kind.curve(params + s, X, X.mean()) for s in (step, -step))
+        slope = (up - down) / 2e-6
+        assert kind.jacobian(params, X, X.mean())[:, i] == pytest.approx(slope, rel=1e-5, abs=1e-8)
 
 
-def test_curved_data_fail_the_lack_of_fit_test():
-    curve = planted_curve(documents=400, tokens=400, clustering=0.1)
-    x = np.log(curve.S / curve.S[0])
-    rng = np.random.default_rng(1)
-    miss = -np.expm1(-np.exp(-0.1 * x + 0.01 * (x - x.mean()) ** 2))
-    curve.hits[:, :, 0] = curve.totals[:, None] - rng.binomial(curve.totals[:, None], miss)
-    law = fit_law(curve, 1, n_bootstrap=1000)
-    assert law.lack_of_fit_p < 1e-6 and law.excess_sd > 2 * law.noise_sd
-    low, high = fit_law(curve, 1, "quadratic", n_bootstrap=1000).token_intervals["curvature"]
+def test_the_weight_of_a_binomial_count_is_its_fisher_information():
+    params, total = np.array([0.15, 1.2]), 3000.0
+    eta = params[1] - params[0] * X
+    miss, up, down = (-np.expm1(-np.exp(eta + step)) for step in (0, 1e-6, -1e-6))
+    information = total * ((up - down) / 2e-6) ** 2 / (miss * (1 - miss))
+    assert ESTIMATORS["binomial"].weights(params, X, total) == pytest.approx(information, rel=1e-6)
+
+
+def test_a_planted_floor_comes_back_alone_and_among_many_in_little_memory():
+    x, rng = np.log(2000 * 3.0 ** np.arange(10)), np.random.default_rng(0)
+    solve = ESTIMATORS["irreducible"].solve
+    exact = 0.3 + 5 * np.exp(-0.312346 * x)
+    lacking = np.where(np.arange(10) == 2, np.nan, exact)
+    params = solve(np.stack([exact, 2 * np.exp(-0.1 * x), lacking]), x)
+    assert params[0] == pytest.approx([0.312346, np.log(5), 0.3], rel=1e-4)
+    assert params[1, 0] == pytest.approx(0.1, rel=2e-3) and np.isnan(params[2]).all()
+    noisy = exact * np.exp(0.02 * rng.normal(size=(10_000, 10)))
+    tracemalloc.start()
+    params = solve(noisy, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * noisy.size * len(EXPONENTS) / 2
+    for i in (0, 617, 9_999):
+        np.testing.assert_array_equal(params[i], solve(noisy[i], x))
+
+
+def trained_on_own_text():
+    """A loss whose repeats each meet the text in their own way, as models do."""
+    loss = planted_loss(-0.1 * X, training_sd=0.02, source_sd=0.3)
+    own = np.random.default_rng(6).normal(1, 0.2, (60, 18))[loss.source]
+    return replace(loss, repeats=replace(loss.repeats, sums=loss.repeats.sums * own))
+
+
+def test_the_texts_part_in_the_scatter_of_trainings_is_the_jackknifes():
+    loss = trained_on_own_text()
+    variance, text, df = loss.training_variance
+    again, U = loss.repeats, 60
+    left_out = []  # log losses without one source
+    for source in range(U):
+        kept = again.source != source
+        left_out.append(np.log(again.sums[kept].sum(0) / again.totals[kept].sum()))
+    spread = variances = 0.0
+    for size in np.unique(again.S):
+        of_size = np.array(left_out)[:, again.S == size]
+        away = of_size - of_size.mean(axis=1, keepdims=True)
+        spread += (U - 1) * away.var(axis=0).sum()
+        variances += again.y[again.S == size].var(ddof=1)
+    assert df == 12 and text == pytest.approx(spread / df, rel=1e-9)
+    assert variance == pytest.approx(variances / 6, rel=1e-9)
+
+
+def test_the_lack_of_fit_is_hotellings_and_with_trainings_the_texts_noise_counts_once():
+    loss, spare, n = trained_on_own_text(), 4, 60
+    law, drawn = rbp.fit(loss, n_bootstrap=400), loss.resampled(400, 42).y
+    jacobian, residuals = np.column_stack([-X, X**0]), law.y - law.fitted
+    covariance = np.cov(drawn, rowvar=False)
+    q = generalised_squares(jacobian, residuals, covariance)
+    hotelling = stats.f.sf(q * (n - spare) / (spare * (n - 1)), spare, n - spare)
+    assert law.p["sources"] == pytest.approx(hotelling, rel=1e-9)
+    # what sources make of the residuals, and the part of it that is in the trainings' scatter
+    variance, shared, df = loss.training_variance
+    noise = np.trace((np.eye(6) - jacobian @ np.linalg.pinv(jacobian)) @ covariance) / spare
+    assert law.noise_variance == pytest.approx(noise) and 0.2 * noise < shared < noise
+    both = covariance * (noise - shared) / noise + variance * np.eye(6)
+    q = generalised_squares(jacobian, residuals, both) / spare
+    p = exceeding(q, spare, noise - shared, n - 1, variance, df, own_seeds(loss, df))
+    assert law.p["trainings"] == pytest.approx(p, rel=1e-9)
+
+
+def test_squares_against_a_covariance_are_those_of_generalised_least_squares():
+    sm = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(4)
+    draws = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))
+    residuals, covariance, jacobian = rng.normal(size=6), np.cov(draws.T), np.column_stack([-X, X**0])
+    whitened = sm.GLS(residuals, jacobian, sigma=covariance).fit().wresid
+    assert generalised_squares(jacobian, residuals, covariance) == pytest.approx(whitened @ whitened, rel=1e-7)
+
+
+def test_trainings_are_held_against_an_f_distribution_or_their_own_by_simulation():
+    for f, count, df in ((1.5, 3, 6), (4.0, 1, 12), (0.7, 5, 9)):
+        assert exceeding(f, count, 0.0, 50, 2.0, df) == pytest.approx(stats.f.sf(f, count, df), rel=1e-12)
+    # one of three trainings a size in contrast, the scatter estimated from all three
+    trained = np.random.default_rng(3).normal(size=(400_000, 6, 3))
+    contrast = trained[:, :, 0] @ (np.array([1, 1, 1, -1, -1, -1]) / np.sqrt(6))
+    scatter = trained.var(axis=2, ddof=1).mean(axis=1)
+    share = np.mean(contrast**2 > 2 * scatter)
+    assert exceeding(2.0, 1, 0.0, 50, 1.0, 12, 3) == pytest.approx(share, rel=0.05)
+    assert np.isnan(exceeding(1.0, 4, 0.0, 10, 0.0, 6))
+
+
+def test_curved_data_fail_the_lack_of_fit_test(loss):
+    x, rng = np.log(loss.S / loss.S[0]), np.random.default_rng(1)
+    share = np.exp(-np.exp(-0.1 * x + 0.01 * (x - x.mean()) ** 2))
+    curved = replace(loss, sums=rng.binomial(loss.totals[:, None], share))
+    assert rbp.fit(curved, n_bootstrap=1000).p["sources"] < 1e-6
+    low, high = rbp.fit(curved, "quadratic", n_bootstrap=1000).intervals["text"]["curvature"]
     assert low < 0.01 < high
 
 
-def test_documents_that_vary_in_fewer_ways_than_there_are_models_cannot_test_the_fit():
-    """One document holds every miss, so that all models move together: rounding alone would decide the test."""
-    curve = planted_curve(documents=40, models=5)
-    misses = np.zeros_like(curve.hits[:, :, 0])
-    misses[0] = [50, 40, 33, 27, 22]
-    law = fit(replace(curve.loss(1), sums=curve.totals[:, None] - misses), n_bootstrap=400)
-    assert np.isnan(law.lack_of_fit) and np.isnan(law.lack_of_fit_p) and np.isfinite(law.alpha)
-
-
 def test_lack_of_fit_has_its_size():
-    p = [fit_law(planted_curve(documents=120, tokens=200, seed=s), 1, n_bootstrap=400).lack_of_fit_p for s in range(60)]
-    assert np.mean(np.array(p) < 0.05) < 0.17  # 5% expected; 17% is four standard errors of 60 runs above
-    assert np.mean(np.array(p) < 0.5) > 0.25
+    losses = [planted_curve(documents=120, tokens=200, ks=(1,), seed=s).loss(1) for s in range(60)]
+    p = np.array([rbp.fit(loss, n_bootstrap=400).p["sources"] for loss in losses])
+    assert np.mean(p < 0.05) < 0.17  # 5% expected; 17% is four standard errors of 60 runs above
+    assert np.mean(p < 0.5) > 0.25
 
 
-def test_cross_entropy_law(curve):
-    law = fit(curve.cross_entropy_loss(), n_bootstrap=500)
-    assert law.k is None and law.misses is None and law.alpha == pytest.approx(0.06, abs=0.003)
-    assert np.exp(law.y) == pytest.approx(curve.cross_entropy)
+def hits(loss, of):
+    """The loss with other hits: of(totals (D, 1), sums (D, M))."""
+    return replace(loss, sums=of(loss.totals[:, None] + 0 * loss.sums, loss.sums.copy()))
 
 
-def test_shared_resamples_change_nothing(curve):
-    together = fit_laws(curve, [1, 100], ("least_squares", "binomial"), n_bootstrap=300, seed=7)
-    alone = fit_law(curve, 100, "binomial", n_bootstrap=300, seed=7)
-    assert together[3].ci_tokens == pytest.approx(alone.ci_tokens, rel=1e-12)
-    assert [(law.k, law.estimator) for law in together][1] == (1, "binomial")
+def one_miss_holder(totals, sums):
+    """One document holds every miss, so that all models move together."""
+    totals[0] -= 10 * np.arange(9, 2, -1)
+    return totals
 
 
-def test_every_kind_of_loss_goes_through_the_one_fit(curve):
-    """Hits, nats and a published share: the same numbers whatever the loss is called."""
-    hits = curve.loss(10)
-    nats = replace(hits, sums=-np.log(hits.sums.sum(0) / hits.total) * hits.totals[:, None], of=mean, k=None)
-    one, other = fit(hits, n_bootstrap=0), fit(nats, n_bootstrap=0)
-    assert (one.alpha, one.log_c, *one.ci_models) == pytest.approx((other.alpha, other.log_c, *other.ci_models))
-    assert other.misses is None and one.misses == curve.misses[-1, 1]
+DOUBTS = {
+    "saturated": lambda totals, sums: totals,
+    "no hits": lambda totals, sums: 0 * sums,
+    "wrong sign": lambda totals, sums: sums[:, ::-1],
+    "equal losses": lambda totals, sums: sums[:, :1] + 0 * sums,
+    "few hits": lambda totals, sums: np.arange(len(sums))[:, None] < 30 + np.arange(7),
+    "few misses": lambda totals, sums: totals - (np.arange(len(sums))[:, None] < 99 - np.arange(7)),
+}
 
 
-def test_difference_of_exponents_is_that_of_the_fits_on_the_same_resamples(curve):
-    first, second = curve.loss(1), curve.cross_entropy_loss()
-    gap, (low, high) = exponent_difference(first, second, n_bootstrap=400, seed=3)
-    assert gap == pytest.approx(fit(second, n_bootstrap=0).alpha - fit(first, n_bootstrap=0).alpha, rel=1e-9)
-    slopes = [[np.polyfit(np.log(curve.S), y, 1)[0] for y in loss.resampled(400, 3).y] for loss in (first, second)]
-    assert (low, high) == pytest.approx(tuple(np.quantile(np.subtract(*slopes), [0.025, 0.975])), rel=1e-8)
+@pytest.mark.parametrize("status", DOUBTS)
+def test_doubt_is_said_beside_the_fit(loss, status):
+    for estimator in ("least_squares", "binomial"):
+        assert status in rbp.fit(hits(loss, DOUBTS[status]), estimator, n_bootstrap=50).notes, estimator
 
 
-@pytest.mark.parametrize("models", [["m0"], ["m0", "m1"]])
-@pytest.mark.parametrize("estimator", ["least_squares", "binomial", "irreducible", "quadratic"])
-def test_too_few_models_are_a_status_and_no_exponent(curve, models, estimator):
-    law = fit_law(curve.keep(models), 1, estimator, n_bootstrap=50)
-    assert law.status == "too few models" and np.isnan([law.alpha, law.r2, *law.ci_tokens, *law.ci_models]).all()
+def test_few_documents_or_sources_are_said_not_resampled(loss):
+    few = replace(loss, sums=loss.sums[:8], totals=loss.totals[:8])
+    shared = replace(loss, source=np.arange(300) % 12)
+    for case, status in ((few, "too few documents"), (shared, "too few sources")):
+        law = rbp.fit(case, n_bootstrap=200)
+        assert law.status == status and law.band is None and np.isnan(law.p["sources"])
+        assert np.isnan(law.intervals["text"]["alpha"]).all()
+        assert np.isfinite(law.intervals["models"]["alpha"]).all()
 
 
-def test_a_model_twice_is_refused(curve):
-    with pytest.raises(InputError, match="twice"):
-        fit_law(curve.keep(["m0", "m1", "m2", "m2"]), 1)
+def test_what_rounding_would_decide_is_not_tested(loss):
+    law = rbp.fit(hits(loss, one_miss_holder), n_bootstrap=400)
+    assert np.isnan(law.p["sources"]) and np.isfinite(law.alpha)
+    assert "no interval of other text" in law.notes
 
 
-def test_equal_sizes_are_points_of_their_own(curve):
-    law = fit_law(replace(curve, S=np.concatenate([curve.S[:6], curve.S[5:6]])), 1, n_bootstrap=0)
-    assert law.n_models == 7 and np.isfinite(law.alpha)
-    two = fit_law(replace(curve, S=np.array([1e5, 1e6] * 3 + [1e6])), 1, n_bootstrap=50)
-    assert two.status == "too few models" and np.isnan(two.alpha)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("S", [[1e6], [1e6, 1e7], [1e6, 1e6, 1e7, 1e7]])
+def test_fewer_than_three_sizes_are_a_status_and_no_exponent(loss, S, estimator):
+    few = replace(loss.keep(np.arange(len(S))), S=np.array(S))
+    law = rbp.fit(few, estimator, n_bootstrap=50)
+    assert law.status == "too few models"
+    assert np.isnan([law.alpha, law.r2, *law.intervals["text"]["alpha"], *law.intervals["models"]["alpha"]]).all()
 
 
-def test_a_missing_model_shifts_nothing(curve):
-    gap = replace(curve.keep(["m0", "m1", "m3", "m4", "m5", "m6"]), missing=("m2",))
-    law, whole = fit_law(gap, 1, n_bootstrap=0), fit_law(curve, 1, n_bootstrap=0)
-    assert law.left_out == ("m2",) and "m2" not in law.models
-    assert law.S == pytest.approx(np.delete(whole.S, 2)) and law.y == pytest.approx(np.delete(whole.y, 2))
+def test_a_model_without_a_value_is_left_out_and_shifts_nothing(loss):
+    sums = loss.sums.copy()
+    sums[:, 2] = loss.totals
+    law = rbp.fit(replace(loss, sums=sums), n_bootstrap=0)
+    assert law.used == (0, 1, 3, 4, 5, 6) and "m2" not in law.models and law.status == "saturated"
+    assert law.y == pytest.approx(np.delete(loss.y, 2)) and law.S == pytest.approx(np.delete(loss.S, 2))
 
 
-def test_k_not_counted_and_unknown_estimator_are_told(curve):
-    with pytest.raises(InputError, match="k = 7"):
-        fit_law(curve, 7)
-    with pytest.raises(InputError, match="least_squares"):
-        fit_law(curve, 1, "least_square")
+def test_maximum_likelihood_uses_a_model_without_a_miss():
+    loss = planted_curve(documents=60, tokens=100, ks=(1,), top=0.1, alpha=0.5, seed=3).loss(1)
+    loss.sums[:, -1] = loss.totals
+    law, binomial = (rbp.fit(loss, kind, n_bootstrap=0) for kind in ("least_squares", "binomial"))
+    assert len(law.used) == 6 and len(binomial.used) == 7 and binomial.alpha == pytest.approx(0.5, abs=0.1)
 
 
-def test_everything_hit_is_a_result_not_a_crash(curve):
-    full = replace(curve, hits=np.broadcast_to(curve.totals[:, None, None], curve.hits.shape).copy())
-    for name in ("least_squares", "binomial", "irreducible", "quadratic"):
-        law = fit_law(full, 1, name, n_bootstrap=50)
-        assert not law.ok and law.misses == 0
-    empty = replace(curve, hits=np.zeros_like(curve.hits))
-    assert "no hits" in fit_law(empty, 1, n_bootstrap=50).notes
-
-
-def test_doubt_is_said_beside_the_fit(curve):
-    worse = replace(curve, hits=curve.hits[:, ::-1].copy())
-    law = fit_law(worse, 1, n_bootstrap=100)
-    assert law.status == "wrong sign" and law.alpha < 0
-    few = fit_law(planted_curve(documents=30, tokens=60, top=0.2, ks=(4096,)), 4096, n_bootstrap=200)
-    assert few.status == "few misses"
-
-
-def test_too_few_documents_are_said_not_bootstrapped():
-    law = fit_law(planted_curve(documents=8), 1, n_bootstrap=1000)
-    assert law.status == "too few documents" and np.isnan(law.ci_tokens).all() and law.n_bootstrap == 0
-    assert np.isfinite(law.ci_models).all()
-
-
-def test_laws_are_light_to_import():
-    heavy = "statsmodels torch pandas scipy.stats matplotlib"
-    script = f"import sys, rbplib.law; print([m for m in {heavy.split()} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
-
-
-def test_few_sources_leave_the_interval_over_documents():
-    curve = planted_curve(documents=90, tokens=200)
-    law = fit(replace(curve.loss(1), source=np.arange(90) % 12), n_bootstrap=300)
-    assert law.status == "too few sources" and np.isnan(law.ci_tokens).all()
-    low, high = law.over_documents.ci_tokens
-    assert low < law.alpha < high
-
-
-def test_the_law_with_a_floor_is_searched_a_few_resamples_at_a_time():
-    """Each resample's fit is the same to the bit alone and among many, and many take little memory at once."""
-    x, rng = np.log(2000 * 3.0 ** np.arange(10)), np.random.default_rng(0)
-    loss = (0.3 + 5 * np.exp(-0.2 * x)) * np.exp(0.02 * rng.normal(size=(10_000, len(x))))
-    solve = ESTIMATORS["irreducible"].solve
-    tracemalloc.start()
-    found = solve(loss, x)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * len(loss) * len(x) * len(EXPONENTS) / 2  # less than half of all resamples on the whole grid
-    for i in (0, 617, 9_999):
-        np.testing.assert_array_equal(found[i], solve(loss[i], x))
-
-
-def test_the_search_for_a_floor_narrows_to_it_and_takes_no_lacking_loss():
-    x = np.log(np.geomspace(1e3, 1e7, 8))
-    loss = 0.3 + 2 * np.exp(-0.312346 * x)
-    found = ESTIMATORS["irreducible"].solve(np.stack([loss, np.where(np.arange(8) == 2, np.nan, loss)]), x)
-    assert found[0] == pytest.approx([0.312346, np.log(2), 0.3], rel=1e-4) and np.isnan(found[1]).all()
+def test_a_model_twice_and_an_unknown_estimator_are_told(loss):
+    with pytest.raises(rbp.InputError, match="twice"):
+        rbp.fit(loss.keep([0, 1, 2, 2]))
+    with pytest.raises(rbp.InputError, match="least_squares"):
+        rbp.fit(loss, "least_square")
+    with pytest.raises(rbp.InputError, match="one pair"):
+        rbp.fit(loss, S=loss.S, hits=loss.sums, totals=loss.totals)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from paper.forecasts import extrapolate
 from paper.per_byte import byte_losses, token_ends
-from rbplib.extrapolation import extrapolate
 from rbplib.families import InputError
 from rbplib.table import COLUMNS, RankTable
 from tests.smallmodels import tokenizer

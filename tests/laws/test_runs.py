@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from paper.curves import rbp_curve
+from paper.laws import fit
 from paper.runs import hit_dependence, longest_run, rise_width, run_gap, run_losses
 from paper.show.law_tables import gap_frame
-from rbplib.curve import rbp_curve
 from rbplib.families import InputError
-from rbplib.law import fit
 from rbplib.table import COLUMNS, RankTable
 
 

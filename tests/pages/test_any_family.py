@@ -152,9 +152,9 @@ def test_a_model_of_others_that_was_not_measured_is_not_compared(real_pages):
 
 
 def test_a_model_of_others_is_compared_in_bits_per_byte(real_pages):
+    from paper.forecasts import extrapolate
     from paper.per_byte import byte_losses
     from paper.show.prose import number
-    from rbplib.extrapolation import extrapolate
     from rbplib.table import family_tables
     from rbplib.texts import load_documents
     from tests.smallmodels import tokenizer

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from ranktables import CORPORA, VOCABULARY, write_family
 
+from paper.curves import rbp_curve
+from paper.laws import fit_law
 from paper.runs import hit_dependence, run_losses
-from rbplib.curve import rbp_curve
-from rbplib.law import fit_law
 from rbplib.table import family_tables
 
 LABS = Path(__file__).resolve().parents[2] / "book" / "labs"

@@ -12,11 +12,11 @@ from planted import planted_curve, planted_loss
 from ranktables import VOCABULARY, write_family
 
 from paper.examples import greedy
+from paper.laws import fit
 from paper.show import figures, moving, prose, tables
 from paper.show.law_tables import crossing_words, narrower_words
 from paper.steps import local_exponents, noise_floor
 from rbplib.families import InputError, root
-from rbplib.law import fit
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 
@@ -125,7 +125,7 @@ def test_the_second_bars_stand_only_where_trainings_are_known():
 
 def test_the_second_band_of_points_holds_both_noises():
     law = fit(planted_loss(-0.1 * X, 0.02, again=30), n_bootstrap=500)
-    wide, narrow = (np.diff(band, axis=0)[0] for band in (law.training_band, law.token_band))
+    wide, narrow = (np.diff(band, axis=0)[0] for band in (law.training_band, law.band))
     assert wide == pytest.approx(np.hypot(narrow, 2 * 1.97 * law.training_sd), rel=0.02)
 
 

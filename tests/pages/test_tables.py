@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from paper.curves import Curve
+from paper.forecasts import extrapolate
 from paper.show import tables
-from rbplib.curve import Curve
-from rbplib.extrapolation import extrapolate
 
 
 def executed(place, name, family="nano-pythia"):

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from paper import tokens as joint
-from paper.rank_fit import RankDistribution
+from paper.distributions import RankDistribution
 from paper.show import claims, reference
 from paper.show.law_tables import BEYOND
 from paper.show.rules import all_claims
@@ -382,7 +382,7 @@ def test_words_are_found_as_if_each_were_tried_at_every_place(monkeypatch):
     each = sorted([*each, *((w, other) for other, w in OTHER_WORDS.items())], key=lambda pair: -len(pair[0]))
     plainly = re.compile(rf"(?<![\w-])(?:{'|'.join(f'({form})' for _, form in each)})(?![\w-])")
     texts = [GLOSSARY, *(f"{w}, {w}s; x {w.upper()} -{w} ({w}): {w}" for w in (*TERMS, *OTHER_WORDS))]
-    texts += ["families corpora Vuong's test: few misses, residual scatter runs of hits misses exponent at the pivot"]
+    texts += ["families corpora ICC: few misses, residual scatter runs of hits misses exponent at the pivot"]
     pattern, words = forms(TERMS)
     found = [[(m.span(), words[m.lastindex - 1]) for m in pattern.finditer(text)] for text in texts]
     assert found == [[(m.span(), each[m.lastindex - 1][0]) for m in plainly.finditer(text)] for text in texts]

@@ -11,9 +11,9 @@ import pytest
 import vl_convert
 from scipy.special import log_softmax
 
+from paper.laws import fit
 from paper.runs import rise_width
 from paper.show import moving
-from rbplib.law import fit
 from tests.pagerunner import caught
 from tests.planted import planted_curve
 

@@ -326,7 +326,7 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
 @pytest.mark.slow
 def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     """The smallest on the fewest tokens: the same counts where the weights are the same, else an RBP within 2%."""
-    from rbplib.curve import family_curve
+    from paper.curves import family_curve
 
     if not (data.folder() / "tokens.npz").is_file():
         pytest.skip("the training text is not built here, which takes minutes: `python -m training grid` does")

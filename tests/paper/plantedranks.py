@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paper.rank_laws import CANDIDATES
+from paper.distributions import CANDIDATES
 
 V = 5000
 PLANTED = {

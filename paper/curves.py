@@ -1,18 +1,22 @@
-"""Rank tables to curves: integer hits per document first, ratios last.
+"""Rank tables to curves: what pages count at many k at once, and the losses that they compare.
 
 RBP_k = Pr(R <= k) (paper Eq. 4) is a ratio of sums over documents, so shards and bootstrap resamples add up exactly.
+The paper's appendix calls the entropy of the rank distribution cross-entropy. They are different numbers,
+CE = H(R) - I(R; X) + E KL, and `family_losses` measures both (label eq-ce-identity, book/derivations/entropy).
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rbplib.bootstrap import percentile_interval
+from rbplib.doors import KS, k_grid
 from rbplib.families import InputError, load_family
-from rbplib.losses import Loss, mean, measured_on
+from rbplib.losses import Loss, longest_run, measured_on, paired, rbp_loss, vocabulary
 from rbplib.measuring import measured
 from rbplib.table import asked, by_size, family_tables, tables_here
 
-KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Curve:
 
     def cross_entropy_loss(self):
         """Cross-entropy of every model, as what a law is fitted to."""
-        return self._loss(sums=self.nll, of=mean, name="cross-entropy")
+        return self._loss(sums=self.nll, hits=False, name="cross-entropy")
 
     def _loss(self, **own):
         names = ("totals", "S", "source", "family", "corpus", "protocol", "definition", "models", "missing")
@@ -91,12 +95,6 @@ class Curve:
         if self.repeats is not None:
             again = self.repeats.loss(own["k"]) if "k" in own else self.repeats.cross_entropy_loss()
         return Loss(**own, **{name: getattr(self, name) for name in names}, repeats=again)
-
-
-def k_grid(vocab_size, per_decade=8):
-    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
-    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
-    return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
 
 
 def check_ks(ks, vocab_size, where=""):
@@ -110,17 +108,6 @@ def check_ks(ks, vocab_size, where=""):
     return ks.astype(np.int64)
 
 
-def same_tokens(tables):
-    """Refuse tables that do not hold the same (document, position, token) rows: pairing would be false."""
-    first = tables[0]
-    for t in tables[1:]:
-        if (t.text, t.documents) != (first.text, first.documents):
-            raise InputError(
-                f"{t.record.get('model')} and {first.record.get('model')} were not measured on the same tokens of "
-                f"{first.record.get('corpus')}: measure them again with one tokenizer, window and sample."
-            )
-
-
 def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     """Curve of one family on one corpus from its rank tables.
 
@@ -131,16 +118,11 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     Raises:
         InputError: no table, a k outside the vocabulary, different tokens, or a model given twice.
     """
-    tables = by_size([tables] if hasattr(tables, "record") else tables)
-    if not tables:
-        raise InputError("no rank table was given: run `rbp measure` for the family first.")
-    shared, vocab = measured_on(tables), min(int(t.record["vocab_size"]) for t in tables)
+    tables = paired(tables)
+    shared, vocab = measured_on(tables), vocabulary(tables)
     if twice := sorted({n for n in shared["models"] if shared["models"].count(n) > 1}):
         raise InputError(f"the model {twice[0]!r} was given twice: give each model's table once.")
     ks = check_ks(ks, vocab, f" of {shared['family']}")
-    same_tokens(tables)
-    if len(tables[0]) == 0:
-        raise InputError(f"no token of {shared['corpus']} was scored: its documents are empty or too short.")
     hits = np.empty((tables[0].documents, len(tables), len(ks)), np.int64)
     for m, table in enumerate(tables):
         hits[:, m] = table.hits(ks, definition)
@@ -148,7 +130,6 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
         vocab_size=vocab,
         ks=ks,
         hits=hits,
-        totals=tables[0].totals.astype(np.int64),
         nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,
         missing=tuple(missing),
@@ -162,10 +143,7 @@ def rbp_curves(tables, ks=KS):
     Args:
         ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
     """
-    return {
-        corpus: rbp_curve(found, list(ks) or k_grid(min(int(t.record["vocab_size"]) for t in found)))
-        for corpus, found in tables.items()
-    }
+    return {corpus: rbp_curve(found, list(ks) or k_grid(vocabulary(found))) for corpus, found in tables.items()}
 
 
 def repeated(family, corpora=None, protocol="paper"):
@@ -222,7 +200,7 @@ def sequence_success(table, k, N):
         InputError: N below 1, or longer than every run of scored tokens.
     Cost: one pass over the table, then one over its runs per N.
     """
-    check_ks([k], int(table.record["vocab_size"]))
+    check_ks([k], vocabulary([table]))
     lengths = np.atleast_1d(np.asarray(N))
     if not np.issubdtype(lengths.dtype, np.integer) or (lengths < 1).any():
         raise InputError(f"N must be a whole number of at least 1, got {N}.")
@@ -234,6 +212,34 @@ def sequence_success(table, k, N):
     return (success, windows) if np.ndim(N) else (success[:, 0], windows[:, 0])
 
 
-def longest_run(table):
-    """Most scored tokens in a row without a gap in positions: the largest N that can be counted."""
-    return int(table.scored[1].max(initial=0))
+def family_losses(tables, repeats=None):
+    """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
+
+    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
+    its derivative is exact, so intervals are right to the order that a bootstrap gives.
+
+    Args:
+        tables: RankTables of one family and corpus, same tokens.
+        repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
+    """
+    tables, sums = by_size(tables), []
+    for table in tables:
+        entropy, log_rank = table.rank_sums()
+        sums.append((table.nll, entropy, log_rank))
+    again, shared = family_losses(repeats) if repeats else {}, measured_on(tables)
+    columns = np.moveaxis(sums, 0, -1)  # (losses, D, M)
+    entropies = {
+        name: Loss(sums=column, hits=False, name=name, repeats=again.get(name), **shared)
+        for name, column in zip((*NAMES[:2], "E ln R"), columns, strict=True)
+    }
+    top = replace(rbp_loss(tables, 1), repeats=again.get(NAMES[2]))
+    return {name: entropies.get(name, top) for name in (*NAMES, "E ln R")}
+
+
+def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):
+    """(first loss less the second, its interval): float64 (M,) and (2, M), both over the same resampled sources."""
+    drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
+    ends = np.full((2, len(first.S)), np.nan)
+    if drawn[0] is not None:
+        ends = percentile_interval(drawn[0].loss - drawn[1].loss, level)
+    return first.values - second.values, ends

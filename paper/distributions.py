@@ -1,0 +1,691 @@
+"""Which distribution do ranks follow? Maximum likelihood on 1..V, and a contest on held-out text.
+
+A candidate is one function: the log mass of rank k up to a constant. All are normalised by the same
+sum over 1..V, so likelihoods are comparable. Those continuous in origin are cut into cells the same
+way, rank k holding (k-1, k] ("ceiling"), except where the name says `rounded`: (k-1/2, k+1/2].
+Derived in book/derivations/rank_laws.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize, special
+
+from rbplib.bootstrap import resampled_sums
+from rbplib.families import InputError, check_choice
+
+PAPER = "lognormal"  # the paper's own, Eq. 10, on the support 1..V
+IN_MU_SIGMA = ("lognormal", "lognormal_rounded")  # whose (s, beta) are written as (mu, sigma)
+DECADE = 0.1  # width in decades of the bins in which ranks are shown and misfits taken
+RIDGE = 0.99  # correlation of two estimates above which they slide on a ridge
+CONVERGED = 1e-15  # nats per token by which a step still changes the likelihood
+TINY = 1e-300
+FOLDS = 5  # of sources, each held out once
+SAME = 0.1  # nats over all tokens below which two fitted laws are one
+
+# sums over 1..V: ranks up to EXACT one by one, then blocks a factor BLOCK wide with NODES nodes
+EXACT, NODES, BLOCK = 48, 8, np.sqrt(2.0)
+# Gauss-Legendre rules exact to rounding on the cell (1/2, 3/2], and on cells of ranks above NARROW
+WIDE, SLIM, NARROW = np.polynomial.legendre.leggauss(12), np.polynomial.legendre.leggauss(3), 64
+
+
+# --- the candidates
+
+
+class Range(NamedTuple):
+    """Where a parameter is looked for: evenly, or evenly in its logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate distribution. `formula(k, *parameters)` is its log mass up to a constant."""
+
+    name: str
+    title: str
+    formula: Callable
+    ranges: dict  # {parameter: Range}
+    starts: tuple[tuple[float, ...], ...]
+
+    def log_mass(self, k, params):
+        """Log mass up to a constant, float64 (n,), at ranks k (n,) for a parameter vector."""
+        return self.formula(k, *params)
+
+
+CANDIDATES = {}
+S = Range(0.0, 8.0)
+CUTOFF = Range(3.0, 1e7, log=True)  # a cutoff beyond 1e7 ranks is none at all
+CUT = {"s": Range(-1.0, 8.0), "tau": CUTOFF}
+CURVED = {"s": Range(-8.0, 20.0), "beta": Range(0.0, 4.0)}
+FRECHET = {"C": Range(1e-3, 50.0, log=True), "nu": Range(0.02, 8.0, log=True)}
+OFFSET, SHAPE = Range(-0.999, 500.0), Range(1e-3, 1e3, log=True)
+ATOM = Range(-12.0, 25.0)  # log weight of rank 1 beside the tail from rank 2 on
+
+
+def candidate(title, *starts, **ranges):
+    """Enter the function below into CANDIDATES by name; ranges in the order of its parameters."""
+
+    def enter(formula):
+        name = formula.__name__
+        CANDIDATES[name] = Candidate(name, title, formula, ranges, starts)
+        return formula
+
+    return enter
+
+
+@candidate("Zipf", (1.4,), s=S)
+def zipf(k, s):
+    return -s * np.log(k)
+
+
+@candidate("Zipf with cutoff", (1.2, 3e3), (0.8, 200.0), **CUT)
+def zipf_cutoff(k, s, tau):
+    return -s * np.log(k) - k / tau
+
+
+@candidate("Zipf-Mandelbrot", (1.3, -0.4), (1.6, 2.0), s=Range(0.0, 12.0), q=OFFSET)
+def zipf_mandelbrot(k, s, q):
+    return -s * np.log(k + q)
+
+
+@candidate(
+    "Zipf-Mandelbrot with cutoff",
+    (1.2, -0.5, 5e3),
+    (1.0, 0.5, 500.0),
+    s=Range(-1.0, 12.0),
+    q=OFFSET,
+    tau=CUTOFF,
+)
+def zipf_mandelbrot_cutoff(k, s, q, tau):
+    return -s * np.log(k + q) - k / tau
+
+
+@candidate(
+    "lognormal density at k, either curvature",
+    (1.4, 0.0),
+    (1.0, 0.05),
+    s=CURVED["s"],
+    beta=Range(-2.0, 4.0),
+)
+def log_quadratic(k, s, beta):
+    t = np.log(k)
+    return -s * t - beta * t**2
+
+
+@candidate("lognormal density at k (paper Eq. 10)", (1.3, 0.01), (1.0, 0.05), **CURVED)
+def lognormal(k, s, beta):
+    return log_quadratic(k, s, beta)
+
+
+@candidate("lognormal, rounded", (1.3, 0.01), (1.0, 0.05), **CURVED)
+def lognormal_rounded(k, s, beta):
+    """By Gauss-Legendre over the cell: stable also as beta goes to 0, a rounded Pareto."""
+    out = np.empty(len(k))
+    for near, (nodes, weights) in ((k <= NARROW, WIDE), (k > NARROW, SLIM)):
+        terms = log_quadratic(k[near, None] + nodes / 2, s, beta)
+        top = terms.max(axis=1, keepdims=True)
+        out[near] = top[:, 0] + np.log(np.exp(terms - top) @ (weights / 2))
+    return out
+
+
+@candidate("Pareto, rounded", (1.4,), s=S)
+def pareto_rounded(k, s):
+    return lognormal_rounded(k, s, 0.0)
+
+
+@candidate(
+    "lognormal, ceiling",
+    (0.7, 3.5),
+    (2.0, 2.0),
+    mu=Range(-60.0, 12.0),
+    sigma=Range(0.2, 30.0, log=True),
+)
+def lognormal_ceiling(k, mu, sigma):
+    """log[Phi(upper) - Phi(lower)] of the cell's edges, exact in both tails; lower may be -inf."""
+    with np.errstate(divide="ignore"):
+        upper, lower = (np.log(k) - mu) / sigma, (np.log(k - 1) - mu) / sigma
+        flip = lower > 0
+        top = special.log_ndtr(np.where(flip, -lower, upper))
+        rest = special.log_ndtr(np.where(flip, -upper, lower))
+        return top + np.log(-np.expm1(np.minimum(rest - top, -TINY)))
+
+
+@candidate(
+    "Weibull (stretched exponential)",
+    (5.0, 0.3),
+    (30.0, 0.5),
+    tau=Range(1e-6, 1e6, log=True),
+    c=Range(0.02, 3.0, log=True),
+)
+def weibull(k, tau, c):
+    before, after = ((k - 1) / tau) ** c, (k / tau) ** c
+    return -before + np.log(-np.expm1(np.minimum(before - after, -TINY)))
+
+
+@candidate("Fréchet", (0.9, 0.5), **FRECHET)
+def frechet(k, C, nu):
+    with np.errstate(divide="ignore"):  # minus log F gained over the cell is infinite at k = 1
+        gain = C * k**-nu * np.expm1(-nu * np.log1p(-1 / k))
+    return -C * k**-nu + np.log(-np.expm1(-np.maximum(gain, TINY)))
+
+
+@candidate("Fréchet with cutoff", (0.9, 0.4, 5e3), (0.9, 0.4, 500.0), **FRECHET, tau=CUTOFF)
+def frechet_cutoff(k, C, nu, tau):
+    return frechet(k, C, nu) - k / tau
+
+
+@candidate("Yule-Simon", (0.4,), rho=Range(1e-3, 8.0, log=True))
+def yule(k, rho):
+    return special.betaln(k, rho + 1)
+
+
+@candidate("Waring", (0.4, -0.4), (1.0, 2.0), rho=Range(1e-3, 50.0, log=True), a=Range(-0.999, 2e3))
+def waring(k, rho, a):
+    return special.betaln(k + a, rho + 1)
+
+
+@candidate(
+    "beta-negative-binomial",
+    (0.8, 0.4, 0.8),
+    (0.5, 1.0, 3.0),
+    r=SHAPE,
+    a=SHAPE,
+    b=Range(1e-3, 1e4, log=True),
+)
+def beta_negative_binomial(k, r, a, b):
+    x = k - 1
+    return special.betaln(a + r, b + x) - special.betaln(r, x + 1) - np.log(r + x)
+
+
+@candidate(
+    "point mass at 1, Zipf tail with cutoff",
+    (0.0, 1.1, 5e3),
+    (0.5, 0.9, 500.0),
+    atom=ATOM,
+    **CUT,
+)
+def atom_zipf_cutoff(k, atom, s, tau):
+    return np.where(k == 1, atom, zipf_cutoff(np.maximum(k, 2.0), s, tau))
+
+
+@candidate(
+    "point mass at 1, lognormal tail",
+    (0.0, 1.1, 0.01),
+    (0.0, 0.7, 0.05),
+    atom=ATOM,
+    **CURVED,
+)
+def atom_lognormal(k, atom, s, beta):
+    return np.where(k == 1, atom, lognormal(np.maximum(k, 2.0), s, beta))
+
+
+@candidate(
+    "two lognormals, ceiling",
+    (0.6, -1.0, 2.0, 4.0, 2.2),
+    (0.85, 0.0, 2.5, 6.0, 1.5),
+    (0.4, -1.0, 1.0, 2.5, 2.8),
+    weight=Range(1e-4, 0.9999),
+    mu1=Range(-30.0, 8.0),
+    sigma1=Range(0.2, 20.0, log=True),
+    mu2=Range(-10.0, 12.0),
+    sigma2=Range(0.2, 10.0, log=True),
+)
+def two_lognormals(k, weight, mu1, sigma1, mu2, sigma2):
+    first = np.log(weight) + lognormal_ceiling(k, mu1, sigma1)
+    return np.logaddexp(first, np.log1p(-weight) + lognormal_ceiling(k, mu2, sigma2))
+
+
+# --- histograms of ranks
+
+
+@dataclass(frozen=True)
+class RankHistogram:
+    """Counts of ranks in bins low..high (inclusive), int64 (B,) each; count float64 (B,), to V.
+
+    Raises:
+        InputError: no counts, fewer than two ranks, or ranks beyond V.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    count: np.ndarray
+    vocab_size: int
+
+    def __post_init__(self):
+        if self.total <= 0:
+            raise InputError("the rank histogram is empty: no scored token was counted.")
+        if self.vocab_size < 2:
+            raise InputError("a distribution of ranks needs a vocabulary of at least two tokens.")
+        low, high = self.low.min(), self.high.max()
+        if low < 1 or high > self.vocab_size:
+            outside = f"outside 1 to {self.vocab_size}, the vocabulary"
+            raise InputError(f"ranks of {low} to {high}, {outside}.")
+
+    @property
+    def total(self):
+        return float(self.count.sum())
+
+    @property
+    def single(self):
+        """Whether every bin is one rank."""
+        return bool((self.low == self.high).all())
+
+    def wide(self):
+        """(low, high, share of tokens) in bins a tenth of a decade wide; wide bins stay."""
+        share = self.count / self.total
+        if not self.single:
+            return self.low, self.high, share
+        edges = 10 ** np.arange(0, np.log10(self.vocab_size), DECADE)
+        low = np.unique(np.round(edges).astype(np.int64))
+        high = np.append(low[1:] - 1, self.vocab_size)
+        return low, high, np.bincount(np.searchsorted(high, self.low), share, minlength=len(low))
+
+
+def rank_histogram(ranks, vocab_size, tokens=None):
+    """Histogram of ranks, integers (n,) in 1..V, each of one token or of some number (n,).
+
+    Raises:
+        InputError: no ranks, ranks that are not whole, or ranks outside the vocabulary.
+    """
+    ranks = np.asarray(ranks)
+    if ranks.size and not np.issubdtype(ranks.dtype, np.integer):
+        raise InputError("ranks must be whole: use the 'greater+ties' or 'greater+1' definition.")
+    least = ranks.min(initial=1)
+    counts = np.bincount(ranks - least, tokens).astype(float)  # also of what is out of range
+    seen = np.flatnonzero(counts)
+    return RankHistogram(seen + least, seen + least, counts[seen], vocab_size)
+
+
+def table_histogram(table):
+    """Histogram of the ranks of a RankTable."""
+    greater, ties, tokens = table.pairs
+    return rank_histogram(greater + ties, int(table.record["vocab_size"]), tokens)
+
+
+def as_histogram(counts):
+    """A RankHistogram as it is, or one of counts (V,) with counts[k-1] tokens of rank k."""
+    if isinstance(counts, RankHistogram):
+        return counts
+    counts = np.asarray(counts, dtype=float)
+    if counts.ndim != 1 or (counts < 0).any() or not np.isfinite(counts).all():
+        raise InputError("a rank histogram must hold one count of at least 0 for each rank.")
+    seen = np.flatnonzero(counts)
+    return RankHistogram(seen + 1, seen + 1, counts[seen], len(counts))
+
+
+# --- the likelihood, by short sums over pivots in place of V ranks
+
+
+def project(counts, blocks):
+    """Weights (P,) whose sum with g(pivots) is the sum of counts[k-1] g(k), counts (V,)."""
+    return np.concatenate([counts[ranks] @ matrix for ranks, matrix in blocks])
+
+
+@lru_cache(maxsize=8)
+def pivots(V):
+    """Where a smooth function of 1..V has to be known: (k float64 (P,), weights (P,), blocks).
+
+    A block is a slice of the ranks with the matrix (ranks, its pivots) that interpolates there: in
+    a block a smooth function of ln k is its own polynomial through NODES points. Error below 1e-9
+    of the sum for every candidate (tested). Label eq-pivots. Cost: NODES numbers per rank, once per
+    V.
+    """
+    last = min(V, EXACT)
+    k, blocks = [np.arange(1.0, last + 1)], [(slice(last), np.eye(last))]
+    chebyshev = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
+    while last < V:
+        # the next block, and its nodes in ln k
+        first, last = last, min(V, int((last + 1) * BLOCK))
+        last = V if V - last < 8 else last
+        left, right = np.log(first + 1), np.log(last)
+        x = (left + right) / 2 + max((right - left) / 2, 1e-3) * chebyshev
+
+        # Lagrange's polynomials of the nodes at every rank of the block
+        t = np.log(np.arange(first + 1.0, last + 1))[:, None]
+        matrix = np.empty((last - first, NODES))
+        for j in range(NODES):
+            others = np.delete(x, j)
+            matrix[:, j] = np.prod((t - others) / (x[j] - others), axis=1)
+        blocks.append((slice(first, last), matrix))
+        k.append(np.exp(x))
+    return np.concatenate(k), project(np.ones(V), blocks), blocks
+
+
+class Likelihood:
+    """Negative log likelihood per token of a candidate on a RankHistogram, summed over the pivots.
+
+    theta (p,) are the parameters as they are searched for, between `low` and `high`: logarithms
+    where `log` says so. `share` of tokens is float64 (P,) at the pivots where ranks are single;
+    else it is that of the bins, (B,), and `bins` (B, P) gives their mass from that at the pivots.
+    """
+
+    def __init__(self, histogram, candidate):
+        V, self.candidate, self.bins = histogram.vocab_size, candidate, None
+        self.k, self.weights, blocks = pivots(V)
+        ranks = np.arange(1, V + 1)
+        if histogram.single:
+            counts = np.zeros(V)
+            counts[histogram.low - 1] = histogram.count
+            self.share = project(counts, blocks) / histogram.total
+        else:
+            self.share, rows = histogram.count / histogram.total, []
+            for low, high in zip(histogram.low, histogram.high, strict=True):
+                rows.append(project(((low <= ranks) & (ranks <= high)).astype(float), blocks))
+            self.bins = np.stack(rows)
+        low, high, log = np.transpose(list(candidate.ranges.values()))
+        self.log = log > 0
+        self.low, self.high = self.to_search(low), self.to_search(high)
+
+    def to_search(self, params):
+        return np.log(params, where=self.log, out=np.array(params, float))
+
+    def to_params(self, theta):
+        return np.exp(theta, where=self.log, out=np.array(theta, float))
+
+    def log_mass(self, theta):
+        """Normalised log mass at the pivots, and the probability that each stands for: (P,)."""
+        log_mass = self.candidate.log_mass(self.k, self.to_params(theta))
+        log_mass = log_mass - log_mass.max()
+        weighted = self.weights * np.exp(log_mass)
+        total = weighted.sum()
+        return log_mass - np.log(total), weighted / total
+
+    def value(self, theta):
+        return self._value(self.log_mass(theta)[0])
+
+    def _value(self, log_mass):
+        return -self.share @ (log_mass if self.bins is None else np.log(self._cells(log_mass)))
+
+    def _cells(self, log_mass):
+        return np.maximum(self.bins @ np.exp(log_mass), TINY)
+
+    def expand(self, theta):
+        """(value, gradient (p,), Fisher information of single ranks (p, p)); inside the bounds."""
+        # slopes of the log mass, by central differences
+        columns = []
+        for j, h in enumerate(1e-5 * np.maximum(1.0, np.abs(theta))):
+            up, down = theta.copy(), theta.copy()
+            up[j], down[j] = min(theta[j] + h, self.high[j]), max(theta[j] - h, self.low[j])
+            rise = self.candidate.log_mass(self.k, self.to_params(up))
+            rise = rise - self.candidate.log_mass(self.k, self.to_params(down))
+            columns.append(rise / (up[j] - down[j]))
+        slopes = np.stack(columns, axis=1)
+
+        # normalised, and of the bins where ranks are in bins
+        log_mass, p = self.log_mass(theta)
+        centred = slopes - p @ slopes
+        information = (centred * p[:, None]).T @ centred
+        if self.bins is not None:
+            mass = self.bins @ (np.exp(log_mass)[:, None] * centred)
+            centred = mass / self._cells(log_mass)[:, None]
+        return self._value(log_mass), -(self.share @ centred), information
+
+
+# --- fits
+
+
+@dataclass(frozen=True)
+class RankDistribution:
+    """One candidate fitted. Likelihoods in nats per token.
+
+    What is called conventional is in the parameters that the literature uses: (mu, sigma) for the
+    lognormals that are fitted in (s, beta), the fitted ones for all others.
+    """
+
+    candidate: Candidate
+    n_tokens: float
+    values: np.ndarray  # float64 (p,)
+    bound: np.ndarray  # bool (p,), whether a value stands at the edge of its range
+    converged: bool
+    nll: float  # -log likelihood per token
+    kl: float  # of observed from fitted shares, nats per token, in bins of a tenth of a decade
+    max_drbp: float  # max over k of |fitted RBP_k - observed RBP_k|
+    information: np.ndarray  # float64 (p, p), Fisher's, per token; scales by their logarithm
+    pmf: np.ndarray  # float64 (V,)
+
+    @property
+    def name(self):
+        return self.candidate.name
+
+    @property
+    def title(self):
+        return self.candidate.title
+
+    @property
+    def parameters(self):
+        return dict(zip(self.candidate.ranges, map(float, self.values), strict=True))
+
+    @property
+    def aic(self):
+        """Per token, 2 nll + 2 p / n."""
+        return 2 * self.nll + 2 * len(self.values) / self.n_tokens
+
+    @property
+    def conventional(self):
+        """{"mu", "sigma"} of a lognormal in (s, beta), infinite at beta = 0; empty for others."""
+        if self.name not in IN_MU_SIGMA:
+            return {}
+        s, beta = self.values
+        with np.errstate(divide="ignore"):
+            return {"mu": float((1 - s) / (2 * beta)), "sigma": float(np.sqrt(0.5 / beta))}
+
+    @property
+    def conventional_information(self):
+        """Fisher information in the conventional parameters (label eq-jacobian); NaN if
+        infinite.
+        """
+        if not self.conventional:
+            return self.information
+        mu, sigma = self.conventional.values()
+        if not np.isfinite(mu + sigma):
+            return np.full_like(self.information, np.nan)
+        J = np.array([[-1 / sigma**2, 2 * mu / sigma**3], [0.0, -1 / sigma**3]])
+        return J.T @ self.information @ J
+
+    @property
+    def correlation(self):
+        """Largest |correlation| between two conventional estimates; 1 where they are infinite."""
+        if not np.isfinite(self.conventional_information).all():
+            return 1.0
+        covariance = np.linalg.pinv(self.conventional_information, rcond=1e-16)
+        sd = np.sqrt(np.maximum(np.diag(covariance), TINY))
+        apart = np.abs(covariance / np.outer(sd, sd)) - np.eye(len(sd))
+        return float(min(1.0, apart.max()))
+
+    @property
+    def ridge(self):
+        """Whether the conventional parameters slide along a ridge."""
+        return bool(self.correlation > RIDGE or (self.conventional and self.bound.any()))
+
+    @property
+    def status(self):
+        if not self.converged:
+            return "not converged"
+        if self.ridge:
+            return "ridge"
+        return "bound" if self.bound.any() else "ok"
+
+    def rbp(self, k):
+        """Fitted RBP_k."""
+        return self.pmf.cumsum()[np.asarray(k) - 1]
+
+    def log_score(self, ranks):
+        """log p of each rank, float64 (n,), nats."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.pmf)[np.asarray(ranks) - 1]
+
+
+def condition(information):
+    """Condition number of a Fisher information scaled to a unit diagonal: units do not matter."""
+    if not np.isfinite(information).all():
+        return float("inf")
+    size = np.sqrt(np.maximum(np.diag(information), TINY))
+    return float(np.linalg.cond(information / np.outer(size, size)))
+
+
+def fit_rank_law(histogram, candidate="zipf_mandelbrot_cutoff", start=None):
+    """Maximum-likelihood fit of one candidate distribution of ranks on the truncated support 1..V.
+
+    Args:
+        histogram: RankHistogram, or counts float or int (V,) with counts[k-1] tokens of rank k.
+        candidate: a name in CANDIDATES.
+        start: optional parameter vector to start from, in place of the candidate's own.
+    Returns:
+        RankDistribution.
+    Raises:
+        InputError: an unknown candidate, no counts, or ranks beyond V.
+    Cost: a few hundred pivots per step; about 0.02 s at V = 50,257.
+
+    >>> counts = 1e6 * np.arange(1, 101) ** -1.5
+    >>> round(fit_rank_law(counts, "zipf").parameters["s"], 6)
+    1.5
+    """
+    check_choice(candidate, tuple(CANDIDATES), "distribution of ranks")
+    histogram = as_histogram(histogram)
+    objective = Likelihood(histogram, CANDIDATES[candidate])
+    low, high = objective.low, objective.high
+
+    def slope(theta):
+        return objective.expand(theta)[:2]
+
+    options = {"ftol": CONVERGED, "maxiter": 500}
+    how = {"method": "SLSQP", "bounds": optimize.Bounds(low, high), "options": options}
+    ends = []
+    for params in objective.candidate.starts if start is None else (start,):
+        theta = np.clip(objective.to_search(params), low, high)
+        ends.append(optimize.minimize(slope, theta, jac=True, **how))
+    best = min(ends, key=lambda search: search.fun)
+    return _record(histogram, objective, best.x, best.success)
+
+
+def _record(histogram, objective, theta, converged):
+    """The RankDistribution at theta; what it reports is computed on all V ranks."""
+    candidate, params = objective.candidate, objective.to_params(theta)
+    k = np.arange(1.0, histogram.vocab_size + 1)
+    log_pmf = special.log_softmax(candidate.log_mass(k, params))
+    pmf = np.exp(log_pmf)
+    cdf = np.concatenate([[0.0], pmf.cumsum()])
+
+    # the misfit of shares and of RBP at both ends of every bin
+    share = histogram.count / histogram.total
+    below, above, observed = cdf[histogram.low - 1], cdf[histogram.high], share.cumsum()
+    log_cells = np.log(np.maximum(above - below, TINY))
+    if histogram.single:
+        log_cells = log_pmf[histogram.low - 1]
+    misses = np.abs([above - observed, below - observed + share])
+
+    # divergence in wide bins: single ranks would add their own noise to it
+    low, high, wide = histogram.wide()
+    fitted = np.maximum(cdf[high] - cdf[low - 1], TINY)[wide > 0]
+    wide = wide[wide > 0]
+    edge = 1e-9 * np.maximum(1.0, np.abs(theta))
+    return RankDistribution(
+        candidate=candidate,
+        n_tokens=histogram.total,
+        values=params,
+        bound=(theta <= objective.low + edge) | (theta >= objective.high - edge),
+        converged=converged,
+        nll=float(-share @ log_cells),
+        kl=float(wide @ np.log(wide / fitted)),
+        max_drbp=float(misses.max()),
+        information=objective.expand(theta)[2],
+        pmf=pmf,
+    )
+
+
+# --- the contest
+
+
+def scored_sources(table):
+    """Number of sources of a RankTable that hold a scored token."""
+    return len(np.unique(table.by_source[0]))
+
+
+def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
+    """Score every candidate on sources of a RankTable that it was not fitted to.
+
+    Sources, not tokens, are dealt into FOLDS folds: tokens of one source are alike, and a token's
+    own source must not help to predict it. Where documents share no source, each is its own.
+
+    Returns:
+        fits: {candidate: RankDistribution} on all tokens.
+        scores: float64 (D, F), held-out log scores, nats, summed over each source with a token.
+        tokens: int64 (D,).
+    Raises:
+        InputError: fewer sources than folds.
+    """
+    (source, ranks, tokens), V = table.by_source, int(table.record["vocab_size"])
+    names, source = np.unique(source, return_inverse=True)
+    D = len(names)
+    if D < FOLDS:
+        message = f"documents of {D} source(s) cannot be dealt into {FOLDS} folds"
+        raise InputError(f"{message}: use more text.")
+    fold = np.random.default_rng(seed).permutation(D) % FOLDS
+    whole = table_histogram(table)
+    fits = {name: fit_rank_law(whole, name) for name in candidates}
+    scores = np.zeros((D, len(candidates)))
+    for i in range(FOLDS):
+        test = fold[source] == i
+        train = rank_histogram(ranks[~test], V, tokens[~test])
+        for j, name in enumerate(candidates):
+            fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
+            score = tokens[test] * fit.log_score(ranks[test])
+            scores[:, j] += np.bincount(source[test], score, minlength=D)
+    return fits, scores, np.bincount(source, tokens).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Candidates against the best. `loss`: nats per token above it, its interval over sources."""
+
+    candidates: tuple[str, ...]  # best first
+    nll: np.ndarray  # held out, nats per token
+    loss: np.ndarray
+    interval: np.ndarray  # float64 (2, F)
+    drawn: np.ndarray  # float64 (B, F), `loss` of the same resampled sources
+
+    @property
+    def best(self):
+        return self.candidates[0]
+
+    def place(self, candidate):
+        """Where a candidate comes, 0 for the best."""
+        return self.candidates.index(candidate)
+
+    def lead(self, first, second):
+        """95% interval, over paired sources, of the nats per token by which the first leads."""
+        ahead = self.drawn[:, self.place(second)] - self.drawn[:, self.place(first)]
+        return np.quantile(ahead, [0.025, 0.975])
+
+
+def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
+    """(Contest, {candidate: RankDistribution}): held-out differences, and fits to all tokens.
+
+    The 95% intervals come from resampled sources of the RankTable, the same for all candidates.
+    """
+    fits, scores, tokens = cross_validate(table, candidates, seed)
+    nll = -scores.sum(0) / tokens.sum()
+    order = np.argsort(nll)
+    scores, nll = scores[:, order], nll[order]
+    columns = np.column_stack([tokens.astype(float), scores[:, :1] - scores])
+    sums = resampled_sums(columns, n_bootstrap, seed)
+    drawn = sums[:, 1:] / sums[:, :1]
+    ends = np.quantile(drawn, [0.025, 0.975], axis=0)
+    names = tuple(candidates[i] for i in order)
+    return Contest(names, nll, nll - nll[0], ends, drawn), fits
+
+
+def contains(whole, part):
+    """Whether one fit's candidate can imitate the other's fitted law to SAME nats over all tokens.
+
+    It can where it has that law as a special case, inside, at an edge of its parameters or in the
+    limit.
+    """
+    again = fit_rank_law(part.n_tokens * part.pmf, whole.name)
+    return bool(part.n_tokens * (again.nll - special.entr(part.pmf).sum()) < SAME)

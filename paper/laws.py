@@ -1,0 +1,186 @@
+"""Laws as pages ask for them: those of the library, with what tables, figures and claims say of one."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rbplib import law as library
+from rbplib.bootstrap import MIN_DOCUMENTS
+from rbplib.noise import explanation, training_quantile
+
+NONE = (np.nan, np.nan)
+
+
+@dataclass(frozen=True)
+class Law(library.Law):
+    """A law of the library with what tables, figures and claims say of it."""
+
+    n_bootstrap: int = 0
+    seed: int = 42
+
+    @property
+    def family(self):
+        return self.loss.family
+
+    @property
+    def corpus(self):
+        return self.loss.corpus
+
+    @property
+    def k(self):
+        return self.loss.k
+
+    @property
+    def n_documents(self):
+        return self.loss.n_documents
+
+    @property
+    def n_sources(self):
+        return self.loss.n_sources
+
+    @property
+    def scored_tokens(self):
+        return int(self.loss.total)
+
+    @property
+    def misses(self):
+        """Tokens ranked above k by the largest model, None for nats."""
+        return None if self.loss.misses is None else int(self.loss.misses[-1])
+
+    @property
+    def ok(self):
+        return not self.notes
+
+    @property
+    def n_models(self):
+        return len(self.used)
+
+    @property
+    def left_out(self):
+        """Models measured but without a value to fit, or not measured at all."""
+        without = (m for i, m in enumerate(self.loss.models) if i not in self.used)
+        return (*without, *self.loss.missing)
+
+    @property
+    def ci_tokens(self):
+        return self.intervals["text"]["alpha"]
+
+    @property
+    def ci_trainings(self):
+        return self.intervals["trainings"]["alpha"]
+
+    @property
+    def ci_models(self):
+        return self.intervals["models"]["alpha"]
+
+    def sides(self, parameter="alpha"):
+        """{what varies, in words: (low, high)} of one parameter; what trainings add only where it is known."""
+        words = {"other text": "text", "other text and trainings": "trainings", "other sizes": "models"}
+        if not self.training_df:
+            del words["other text and trainings"]
+        return {name: self.intervals[of][parameter] for name, of in words.items()}
+
+    @property
+    def worst_residual(self):
+        """Largest distance of a model from the law, as a share of its loss: 0.02 is 2%."""
+        away = np.abs(np.expm1(self.y - self.fitted))
+        return float(np.nanmax(away)) if np.isfinite(away).any() else np.nan
+
+    @property
+    def noise_sd(self):
+        """What the sources alone would make of residual_sd."""
+        return float(np.sqrt(self.noise_variance))
+
+    @property
+    def excess_sd(self):
+        """Scatter of the models beyond that noise."""
+        return float(np.sqrt(max(self.residual_sd**2 - self.noise_variance, 0.0)))
+
+    @property
+    def training_sd(self):
+        """Of y between trainings of one size, the text's part taken off."""
+        return self.loss.training_noise()[0]
+
+    @property
+    def training_df(self):
+        return self.loss.training_noise()[1]
+
+    @property
+    def training_band(self):
+        """The band with the scatter between trainings added, float64 (2, M); None where one is not known."""
+        if self.band is None or not self.training_df:
+            return None
+        wider = training_quantile(self.training_df, self.level) * self.training_sd
+        return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.band - self.y, wider)
+
+    @property
+    def lack_of_fit_p(self):
+        return self.p["sources"]
+
+    @property
+    def trained_lack_of_fit_p(self):
+        return self.p["trainings"]
+
+    @property
+    def noise_p(self):
+        """p of the lack of fit against the widest noise that is known: sources, and trainings where they are."""
+        return self.lack_of_fit_p if np.isnan(self.trained_lack_of_fit_p) else self.trained_lack_of_fit_p
+
+    @cached_property
+    def over_documents(self):
+        """The same law with documents resampled in place of sources; itself where each document is its own source."""
+        if self.n_sources == self.n_documents:
+            return self
+        return fit(self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level)
+
+    @property
+    def explained_by(self):
+        """What is enough to explain how the models leave the law, tested at 1 - level: one of EXPLAINED."""
+        tests = (self.over_documents.lack_of_fit_p, self.lack_of_fit_p, self.trained_lack_of_fit_p)
+        return explanation(tests, self.level)
+
+
+def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95):
+    """The library's `fit` of a Loss, as a Law that pages show."""
+    law = library.fit(loss, estimator, n_bootstrap, seed, level)
+    return Law(**vars(law), n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0, seed=seed)
+
+
+def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, **options):
+    """`fit` of -log RBP_k at one k of a curve; options as there."""
+    return fit(curve.loss(k), estimator, n_bootstrap, seed, **options)
+
+
+def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, seed=42, **options):
+    """`fit_law` for several k and estimators of one curve: list of Law, k by k."""
+    ks = [int(k) for k in (curve.ks if ks is None else ks)]
+    return [fit_law(curve, k, name, n_bootstrap, seed, **options) for k in ks for name in estimators]
+
+
+def spread_of_trainings(y, sizes):
+    """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes; (NaN, 0) if none is twice."""
+    groups = [g for g in (y[(sizes == size) & np.isfinite(y)] for size in np.unique(sizes)) if len(g) > 1]
+    spare = sum(len(g) - 1 for g in groups)
+    squares = sum(((g - g.mean()) ** 2).sum() for g in groups)
+    return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
+
+
+def pooled_df(first, first_df, second, second_df):
+    """Degrees of freedom of the sum of two estimated variances (Welch and Satterthwaite)."""
+    weights = first**2 / first_df + second**2 / second_df
+    return np.divide((first + second) ** 2, weights, out=np.full(np.shape(weights), np.nan), where=weights > 0)
+
+
+def untested(case):
+    """Why a Law, a NoiseFloor or LocalExponents is NOT_TESTED, in words."""
+    if hasattr(case, "r2_band"):  # a noise floor, of text with sources enough
+        return "no line takes in every model"
+    sources, models = (case.bend_df[0] + 1, 0) if hasattr(case, "bend_df") else (case.n_sources, case.n_models)
+    if sources < max(MIN_DOCUMENTS, models + 1):
+        return "too few sources"
+    if np.isnan(case.alpha).any():
+        return "no line could be fitted"
+    if np.isnan(getattr(case, "noise_sd", 0.0)):
+        return "some model has no value in most resamples"
+    return "resampled sources move some models alike, or one not at all"

@@ -1,0 +1,210 @@
+"""Distributions of ranks: textbook forms, planted truth, other optimisers, ridge, contest."""
+
+import numpy as np
+import pytest
+from plantedranks import PLANTED, V, planted_pmf
+from scipy import optimize, special, stats
+
+from paper import distributions
+from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
+from rbplib.families import InputError
+from rbplib.table import COLUMNS, RankTable
+
+K = np.arange(1.0, 300)
+N = stats.norm
+TEXTBOOK = {  # P(rank = k) up to a constant, by SciPy
+    "lognormal_ceiling": (
+        (0.8, 2.2),
+        N.cdf((np.log(K) - 0.8) / 2.2) - np.r_[0, N.cdf((np.log(K[:-1]) - 0.8) / 2.2)],
+    ),
+    "lognormal_rounded": (
+        (1 - 0.5 / 1.7**2, 0.5 / 1.7**2),
+        N.cdf((np.log(K + 0.5) - 0.5) / 1.7) - N.cdf((np.log(K - 0.5) - 0.5) / 1.7),
+    ),
+    "weibull": ((6.0, 0.4), np.diff(stats.weibull_min(0.4, scale=6.0).cdf(np.r_[0, K]))),
+    "frechet": ((0.9, 0.5), np.diff(np.r_[0, np.exp(-0.9 * K**-0.5)])),
+    "yule": ((0.6,), stats.yulesimon(0.6).pmf(K)),
+    "beta_negative_binomial": ((3.0, 0.9, 1.5), stats.betanbinom(3, 0.9, 1.5).pmf(K - 1)),
+}
+
+
+@pytest.mark.parametrize("name", TEXTBOOK)
+def test_a_candidate_is_its_textbook_form(name):
+    params, textbook = TEXTBOOK[name]
+    mass = np.exp(CANDIDATES[name].log_mass(K, params))
+    assert mass / mass[0] == pytest.approx(textbook / textbook[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_planted_parameters_return(name):
+    fit = fit_rank_law(1e7 * planted_pmf(name, PLANTED[name]), name)
+    assert fit.kl < 1e-9 and fit.max_drbp < 1e-5 and fit.status in ("ok", "ridge")
+    assert fit.values == pytest.approx(PLANTED[name], rel=3e-3, abs=3e-3)
+
+
+@pytest.mark.parametrize("size", [2, 48, 49, 70, 4096, 50257])
+def test_pivots_sum_like_ranks(size):
+    k = np.arange(1.0, size + 1)
+    nodes, weights, blocks = distributions.pivots(size)
+    for name, params in PLANTED.items():
+        short = weights @ np.exp(CANDIDATES[name].log_mass(nodes, params))
+        assert short == pytest.approx(np.exp(CANDIDATES[name].log_mass(k, params)).sum(), rel=1e-9)
+    counts = np.random.default_rng(1).multinomial(10_000, np.full(size, 1 / size))
+    projected = distributions.project(counts, blocks)
+    assert projected @ np.log(nodes) == pytest.approx(counts @ np.log(k))
+
+
+def test_an_independent_optimiser_ends_at_the_same_fit():
+    rng, name, k = np.random.default_rng(5), "zipf_mandelbrot_cutoff", np.arange(1.0, V + 1)
+    counts = rng.multinomial(50_000, planted_pmf(name, PLANTED[name]))
+
+    def nll(params):
+        s, q, log_tau = params
+        log_mass = -s * np.log(k + max(q, -0.999)) - k / np.exp(log_tau)
+        return special.logsumexp(log_mass) - counts @ log_mass / counts.sum()
+
+    options = {"xatol": 1e-7, "fatol": 1e-13}
+    best = optimize.minimize(nll, (1.2, -0.4, 7.0), method="Nelder-Mead", options=options)
+    fit = fit_rank_law(counts, name)
+    assert fit.nll <= best.fun + 1e-9 and fit.values[0] == pytest.approx(best.x[0], abs=1e-3)
+    one = optimize.minimize_scalar(lambda s: nll((s, 0.0, 60.0)), bounds=(0.5, 3), method="bounded")
+    assert fit_rank_law(counts, "zipf").values[0] == pytest.approx(one.x, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["zipf_mandelbrot_cutoff", "lognormal", "weibull"])
+def test_standard_errors_match_the_scatter_of_refits(name):
+    rng, n = np.random.default_rng(11), 100_000
+    pmf, ranges = planted_pmf(name, PLANTED[name]), CANDIDATES[name].ranges.values()
+    fits = [fit_rank_law(rng.multinomial(n, pmf), name) for _ in range(60)]
+    values = np.array([fit.values for fit in fits])
+    unit = np.where([r.log for r in ranges], values.mean(axis=0), 1.0)  # scales by their logs
+    se = np.sqrt(np.diag(np.linalg.inv(fits[0].information)) / n) * np.abs(unit)
+    spread = values.std(axis=0, ddof=1)
+    assert se == pytest.approx(spread, rel=0.35)
+    assert np.abs((values.mean(axis=0) - PLANTED[name]) / spread).max() < 4 / np.sqrt(60)
+
+
+def test_binned_counts_use_the_mass_of_bins():
+    pmf = planted_pmf("frechet_cutoff", PLANTED["frechet_cutoff"])
+    low = np.unique(np.round(10 ** np.arange(0, np.log10(V), 0.1)).astype(int))
+    high = np.append(low[1:] - 1, V)
+    shares = np.array([pmf[a - 1 : b].sum() for a, b in zip(low, high, strict=True)])
+    histogram = RankHistogram(low, high, 1e6 * shares, V)
+    fit = fit_rank_law(histogram, "frechet_cutoff")
+    assert fit.values == pytest.approx(PLANTED["frechet_cutoff"], rel=1e-3)
+    likelihood = Likelihood(histogram, fit.candidate)
+    direct = -shares @ np.log(shares)
+    at_truth = likelihood.value(likelihood.to_search(PLANTED["frechet_cutoff"]))
+    assert at_truth == pytest.approx(direct, rel=1e-8)
+
+
+def test_a_lognormal_inside_its_range_is_also_mu_and_sigma():
+    mu, sigma = 1.5, 1.2
+    pmf = planted_pmf("lognormal", (1 - mu / sigma**2, 0.5 / sigma**2))
+    fit = fit_rank_law(1e6 * pmf, "lognormal")
+    assert list(fit.conventional.values()) == pytest.approx([mu, sigma], abs=1e-4)
+    assert not fit.ridge and fit.status == "ok"
+
+    def log_p(mu, sigma):
+        params = (1 - mu / sigma**2, 0.5 / sigma**2)
+        return special.log_softmax(fit.candidate.log_mass(np.arange(1.0, V + 1), params))
+
+    # Fisher's information is the covariance of the scores, here by differences in mu and sigma
+    at, scores = np.array(list(fit.conventional.values())), []
+    for step in 1e-5 * np.eye(2):
+        scores.append((log_p(*(at + step)) - log_p(*(at - step))) / 2e-5)
+    information = (np.array(scores) * fit.pmf) @ np.transpose(scores)
+    assert fit.conventional_information == pytest.approx(information, rel=1e-6)
+    r = information[0, 1] / np.sqrt(information[0, 0] * information[1, 1])
+    condition = (1 + abs(r)) / (1 - abs(r))  # of two parameters, whatever their units
+    assert distributions.condition(fit.conventional_information) == pytest.approx(condition)
+    units = np.diag([1.0, 1000.0])
+    assert distributions.condition(units @ information @ units) == pytest.approx(condition)
+
+
+def test_ridge_is_marked():
+    on_edge = fit_rank_law(1e6 * planted_pmf("zipf", (1.4,)), "lognormal")
+    assert on_edge.status == "ridge" and np.isinf(on_edge.conventional["sigma"])
+    far = fit_rank_law(1e8 * planted_pmf("lognormal", (1.392, 0.003)), "lognormal")
+    assert far.ridge and far.correlation > 0.99
+
+
+@pytest.mark.parametrize("counts", [[5, 0], [0, 0, 7], [1, 1], [9, 4, 1] + [0] * 4000, [1] * 300])
+def test_degenerate_histograms_finish(counts):
+    for name in CANDIDATES:
+        fit = fit_rank_law(counts, name)
+        assert np.isfinite(fit.nll) and np.isclose(fit.pmf.sum(), 1), name
+
+
+@pytest.mark.parametrize(
+    "counts, message",
+    [([0] * 9, "empty"), ([1, -1], "at least 0"), ([5], "two tokens"), ([[1, 2]], "each rank")],
+)
+def test_counts_that_are_no_histogram_are_refused(counts, message):
+    with pytest.raises(InputError, match=message):
+        fit_rank_law(counts, "zipf")
+
+
+@pytest.mark.parametrize(
+    "ranks, message",
+    [(np.array([], int), "no scored token"), ([0, 3], "outside 1 to 10"), ([1.5, 3], "whole")],
+)
+def test_ranks_that_are_none_are_refused(ranks, message):
+    with pytest.raises(InputError, match=message):
+        distributions.rank_histogram(ranks, 10)
+
+
+def test_wide_bins_hold_every_rank_once():
+    ranks = np.random.default_rng(3).choice(V, 20_000, p=planted_pmf("zipf", (1.2,))) + 1
+    low, high, share = distributions.rank_histogram(ranks, V).wide()
+    assert low[0] == 1 and high[-1] == V and np.array_equal(low[1:], high[:-1] + 1)
+    inside = (ranks >= low[:, None]) & (ranks <= high[:, None])
+    assert share == pytest.approx(inside.mean(axis=1))
+
+
+def rank_table(documents, tokens, seed):
+    """A RankTable of documents of differing difficulty: a cutoff law, its exponent by document."""
+    rng, k, ranks = np.random.default_rng(seed), np.arange(1.0, V + 1), []
+    for s in rng.normal(1.3, 0.15, documents):
+        mass = k**-s * np.exp(-k / 900)
+        ranks.append(rng.choice(V, size=tokens, p=mass / mass.sum()) + 1)
+    rank, document = np.concatenate(ranks), np.repeat(np.arange(documents) * 3, tokens)
+    one = np.ones_like(rank)
+    columns = (document, one, rank, rank, one, -one.astype(float))
+    record = {"vocab_size": V, "documents": 3 * documents}
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
+
+
+def test_the_contest_holds_out_sources_and_finds_the_planted_law():
+    table, names = rank_table(60, 400, seed=2), ("zipf", "zipf_cutoff", "yule")
+    _, scores, tokens = distributions.cross_validate(table, names, seed=1)
+    assert tokens.sum() == len(table.document) and scores.shape == (60, 3)
+    result, fits = distributions.table_contest(table, names, n_bootstrap=2000, seed=1)
+    assert result.best == "zipf_cutoff" and result.loss[0] == 0 and result.place("zipf_cutoff") == 0
+    assert (result.interval[0, 1:] < result.loss[1:]).all()
+    assert (result.loss[1:] < result.interval[1, 1:]).all()
+    assert result.nll[0] == pytest.approx(-scores[:, 1].sum() / tokens.sum())
+    assert result.nll[0] > fits["zipf_cutoff"].nll  # held out costs something
+    assert result.lead("yule", "zipf") == pytest.approx(-result.lead("zipf", "yule")[::-1])
+    with pytest.raises(InputError, match="folds"):
+        distributions.cross_validate(rank_table(4, 10, seed=0), ("zipf",))
+
+
+HOLDS = [  # candidate and one that contains it: inside, at an edge, in a limit, in a mixture
+    ("zipf", "zipf_mandelbrot", True),
+    ("zipf", "lognormal", True),
+    ("pareto_rounded", "lognormal_rounded", True),
+    ("waring", "beta_negative_binomial", True),
+    ("lognormal_ceiling", "two_lognormals", True),
+    ("lognormal", "zipf_mandelbrot", True),  # too heavy a tail: its best fit is a power law
+    ("zipf_mandelbrot", "zipf", False),
+    ("zipf", "frechet", False),
+]
+
+
+@pytest.mark.parametrize("part, whole, holds", HOLDS)
+def test_a_candidate_that_contains_another_is_told(part, whole, holds):
+    k = np.arange(1.0, V + 1)
+    head, tail = np.exp(-k / 800) * k**-1.3, k**-0.8
+    counts = 1.3e5 * (0.7 * head / head.sum() + 0.3 * tail / tail.sum())
+    assert distributions.contains(fit_rank_law(counts, whole), fit_rank_law(counts, part)) == holds
