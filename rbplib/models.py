@@ -108,10 +108,13 @@ def model_folder(model, trust_remote_code=False, weights=True):
     Without weights only its configuration and tokenizer are fetched, and no digest is computed.
     """
     if model.local:
-        record = {"model_id": model.id, "revision": None}
+        place, record = Path(model.local), {"model_id": model.id, "revision": None}
+        if place.is_dir() and not (place / "config.json").is_file():
+            message = "give a folder as `save_pretrained` writes it, or the path of a .gguf file"
+            raise InputError(f"{place} holds no config.json: {message}.")
         if weights:
-            record["model_digest"] = folder_digest(model.local)
-        return Path(model.local), record
+            record["model_digest"] = folder_digest(place)
+        return place, record
     from huggingface_hub import snapshot_download
 
     def fetch(*patterns):
@@ -181,7 +184,6 @@ def load_weights(place, model_id, dtype, device, trust_remote_code=False):
 
     accelerate places what is spread over several devices.
     """
-    import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 

@@ -319,7 +319,7 @@ def save_model(model, record, folder):
     """Weights, configuration, training record, and the tokenizer where none is above: as a model of the hub looks."""
     from tokenizers import Tokenizer
 
-    from rbplib.model_files import tokenizer_place
+    from rbplib.models import tokenizer_place
     from training.tokenizer import save_tokenizer
 
     folder.mkdir(parents=True, exist_ok=True)

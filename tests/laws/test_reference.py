@@ -5,7 +5,7 @@ import pytest
 
 from paper.published import reference_points
 from rbplib.families import InputError, load_family
-from rbplib.model_sizes import family_sizes
+from rbplib.models import family_sizes
 
 
 def test_gpt2_on_wikipedia():

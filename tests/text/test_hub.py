@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from hubserver import HubServer
-from smallmodels import add_to_config, save_model
+from smallmodels import add_to_config, hub_model, save_model
 
 from rbplib import hub as fetch
 from rbplib.families import Corpus, InputError
-from rbplib.model_files import hub_model
 from rbplib.models import load_model
 from rbplib.table import read_table
 from rbplib.text_rows import draw
@@ -272,7 +271,7 @@ def test_dtypes(small):
 
 def test_context_without_a_word_of_it(hub, small, tmp_path):
     from rbplib.families import load_family
-    from rbplib.model_sizes import window_length
+    from rbplib.models import window_length
 
     hub.add("models", ID, small)
     (tmp_path / "mine.yml").write_text(f"models:\n  - id: {ID}\n  - id: {small}\n  - id: owner/none\n")

@@ -14,13 +14,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hubserver import point_to
-from smallmodels import add_to_config, save_model
+from smallmodels import add_to_config, hub_model, save_model
 
 from rbplib import network
 from rbplib.cli import main
 from rbplib.families import InputError, load_family
 from rbplib.measuring import measure
-from rbplib.model_files import hub_model
 from rbplib.models import load_model
 from rbplib.table import read_table
 from rbplib.text_rows import draw
