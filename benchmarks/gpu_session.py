@@ -49,8 +49,7 @@ from benchmarks.gpu_record import (
     set_aside,
     told_of,
 )
-from rbplib.families import InputError, atomic_path, root
-from rbplib.inputs import one_at_a_time
+from rbplib.families import InputError, atomic_path, one_at_a_time, root
 from training.carried import carried_file, check_text, check_times
 from training.children import with_parent
 

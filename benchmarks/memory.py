@@ -44,7 +44,7 @@ def write_family(place, tokens, models):
     entries = "".join(f"  - {{id: none/m{s}, dtype: float32, nonembedding_params: {s}}}\n" for s in sizes)
     for name, text in (
         ("families/synthetic", f"title: Synthetic\nembedded: true\ncontext: 512\nmodels:\n{entries}"),
-        ("corpora/prose", "title: Prose\nsource: embedded\nkind: prose\ndigest: prose\n"),
+        ("corpora/prose", "title: Prose\npath: none.jsonl\nkind: prose\ndigest: prose\n"),
     ):
         (place / name).parent.mkdir()
         (place / f"{name}.yml").write_text(text)

@@ -3,6 +3,9 @@
 Packages are read as files, never imported. No package gives both evaluation and training text of a kind:
 documentation, code and examples are drawn from EVALUATION; licences and descriptions, of which nothing is trained on,
 from both tables. A training document that repeats an evaluation document is dropped by `training.data`.
+
+`python -m corpora.make` writes the evaluation text of each corpus that names a `kind` to that corpus' path,
+as JSON lines of "text" and "source"; from then on it is a file like any other.
 """
 
 import ast
@@ -10,7 +13,9 @@ import functools
 import hashlib
 import heapq
 import inspect
+import json
 import re
+import sys
 import textwrap
 import warnings
 from contextlib import suppress
@@ -20,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from corpora.shingles import Kept
-from rbplib.families import InputError, check_choice, held
+from rbplib.families import InputError, check_choice, held, known, load_corpus, one_at_a_time, root, write_text
 
 PINS = held("corpora", "packages")  # the tables, at the versions whose text is on record: all that the lock holds
 EVALUATION, TRAINING = (
@@ -213,9 +218,12 @@ def balanced(drawn):
     return best or len(drawn)
 
 
-def installed(kind):
-    """{package: its version here} of the packages a kind of evaluation text is drawn from."""
-    return {name: version(name) for name in evaluation_packages(kind)}
+def state(corpus):
+    """What decides the text of a corpus: what it asks for, the packages' versions and the code that draws it."""
+    installed = {package: version(package) for package in evaluation_packages(corpus.kind)}
+    files = [Path(__file__), Path(__file__).with_name("shingles.py"), *sorted(PINS.iterdir())]
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    return {"documents": corpus.documents, "seed": corpus.seed, "packages": installed, "code": code}
 
 
 @functools.cache
@@ -223,14 +231,43 @@ def version(package):
     return distribution(package).version
 
 
+def make_text(corpus):
+    """Write the text of an embedded corpus where it is not there, or was drawn from other packages; returns its path.
+
+    A JSON file beside it says what it was made of. Raises InputError: a package is missing, or the kind unknown.
+    """
+    check_choice(corpus.kind, KINDS, "embedded text of kind")
+    path, now = root() / corpus.path, state(corpus)
+    record = path.with_suffix(".made.json")
+    with one_at_a_time(path):
+        if path.is_file() and record.is_file() and json.loads(record.read_text(encoding="utf-8")) == now:
+            return path
+        for change in changed_packages(corpus.kind):
+            print(f"rbp: corpus {corpus.name!r} is drawn from another {change}", file=sys.stderr)
+        drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
+        lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
+        record.unlink(missing_ok=True)  # of the text that goes
+        write_text(path, "".join(lines))
+        write_text(record, json.dumps(now, indent=1))
+    return path
+
+
 def changed_packages(kind):
     """Evaluation packages whose installed version is not the one on record, as 'name installed (recorded)'."""
-    recorded, here = evaluation_packages(kind), installed(kind)
-    return [f"{n} {v} (on record: {recorded[n]})" for n, v in here.items() if v.split("+")[0] != recorded[n]]
+    recorded = evaluation_packages(kind).items()
+    here = {package: version(package).split("+")[0] for package, _ in recorded}
+    return [f"{package} {here[package]} (on record: {old})" for package, old in recorded if here[package] != old]
 
 
-def state(kind):
-    """What decides the text of a kind besides the request: the packages' versions and the code that draws it."""
-    files = [*(Path(__file__).with_name(f"{name}.py") for name in ("make", "shingles")), *sorted(PINS.iterdir())]
-    code = b"".join(path.read_bytes() for path in files)
-    return [installed(kind), hashlib.sha256(code).hexdigest()]
+def main(names):
+    """Make the text of some corpora, by name or path of their YAML; of all embedded ones where none are named."""
+    for corpus in map(load_corpus, names) if names else known("corpus"):
+        if corpus.kind:
+            print(make_text(corpus))
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except InputError as error:
+        sys.exit(f"rbp: {error}")

@@ -22,8 +22,7 @@ from paper.forecasts import beside
 from paper.laws import fit as fit_line
 from paper.steps import step_weights
 from rbplib import forecasting
-from rbplib.families import InputError, load_family
-from rbplib.inputs import check_choice
+from rbplib.families import InputError, check_choice, load_family
 from rbplib.losses import logarithm, same_tokens
 from rbplib.table import family_tables
 

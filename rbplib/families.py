@@ -1,45 +1,39 @@
-"""Where things are, what families and corpora there are, and how bad input is told."""
+"""Families, models and corpora as YAML files say them; where files are, how they are written, how bad input is told."""
 
+import difflib
+import functools
+import hashlib
+import json
 import os
 import re
-from dataclasses import dataclass, field
-from hashlib import sha256
+import reprlib
+import sys
+import uuid
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from rbplib.inputs import InputError, check_choice, check_name, complain, given, nearest, read_yaml
-from rbplib.inputs import atomic_path as atomic_path
-from rbplib.inputs import write_error as write_error
-from rbplib.inputs import write_text as write_text
+import filelock
+import yaml
 
-REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME or NAME on the hub
-DTYPES = ("auto", "float32", "bfloat16", "float16", "Q8_0", "Q4_1", "Q4_0")  # the last: float32 of llama.cpp's blocks
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or folder name
+REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME, NAME
+DTYPES = ("auto", "float32", "bfloat16", "float16", "Q8_0", "Q4_1", "Q4_0")  # the last: llama.cpp's blocks
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
-TEXT_SUFFIXES = (".txt", ".md", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")  # also .gz, .zst; any case
 WINDOW = 512  # tokens, the paper's truncation
 PACKAGE = Path(__file__).resolve().parent
+MOST_YAML, MOST_ALIASES = 1 << 20, 20  # bytes of a file and `*names` in it, which could each stand for many
 
 
-def root(writing=False):
-    """The folder of `families/` and `corpora/`: RBP_ROOT, the current one or a parent, the checkout, or the package;
-    for writing the current one in place of the package."""
-    if env := os.environ.get("RBP_ROOT"):
-        return Path(env).resolve()
-    here = Path.cwd().resolve()
-    places = (here, *here.parents, PACKAGE.parent)
-    found = (p for p in places if (p / "families").is_dir() and (p / "corpora").is_dir())
-    return next(found, here if writing else PACKAGE)
+class InputError(ValueError):
+    """Bad input from a person: one sentence that names what is wrong and the mend."""
+
+    def _render_traceback_(self):  # what IPython shows in a notebook in place of a traceback
+        return [f"rbp: {self}"]
 
 
-def held(*parts):
-    """What the repository itself brings, as book/claims.yml: in the root, else in the checkout or the package."""
-    places = [folder.joinpath(*parts) for folder in (root(), PACKAGE.parent, PACKAGE)]
-    return next((p for p in places if p.exists()), places[0])
-
-
-def results_dir():
-    """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
-    return Path(env).resolve() if (env := os.environ.get("RBP_RESULTS")) else root(writing=True) / "results"
+# --- the records
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class Model:
     dtype: str = "auto"
     context: int | None = None
     nonembedding_params: int | None = None
-    experts: str | None = None  # which of a mixture S counts: "all", or "active", those that one token meets
+    experts: str | None = None  # which of a mixture S counts: "all", or "active", those one token meets
     tokens: int | None = None  # of text seen in training, where that is known
     local: Path | None = None  # set when `id` is a folder on this machine
 
@@ -67,7 +61,7 @@ class Family:
     note: str = ""
     embedded: bool = False
     published: dict = field(default_factory=dict)
-    repeats: str = ""  # a family of models trained again with other seeds: how far trainings of one size differ
+    repeats: str = ""  # a family of models trained again with other seeds, which say how trainings differ
     counts: str = ""  # of an imported family: the counts file beside its own, which stands for models and text
     corpora: list = field(default_factory=list)  # of an imported family: names of those that were counted
     path: Path | None = None
@@ -78,8 +72,9 @@ class Family:
             raise InputError(f"{self.name} is imported: its counts are here, its models and its text are not.")
 
     def model(self, name):
+        """The Model of that name."""
         self.need_models()
-        known = {m.name: m for m in self.models}
+        known = {model.name: model for model in self.models}
         if name not in known:
             raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")
         return known[name]
@@ -91,84 +86,77 @@ class Corpus:
 
     name: str
     title: str = ""
-    source: str = "file"  # "embedded" (text of the installed packages), "hub" (a dataset) or "file" (or folder)
-    id: str | None = None
+    source: str = "file"  # "file" (or folder), or "hub" (a data set)
+    id: str | None = None  # of the hub, as the next four are
     config: str | None = None
     split: str | None = None
     revision: str | None = None
-    data_files: str | None = None
-    where: dict = field(default_factory=dict)
+    data_files: str | None = None  # patterns of its files, where they say more than config and split
+    path: str | None = None  # of a file or folder: as it is, beside the YAML file, or in the root
+    where: dict = field(default_factory=dict)  # {field: value} that a row must have
     template: str = "{text}"  # how a row becomes a document, e.g. "{prompt}\n{canonical_solution}"
-    group: str | None = None  # names the source of a row, e.g. "{author}": rows of one source are resampled as one
+    group: str | None = None  # names a row's source, e.g. "{author}": rows of one are resampled as one
     min_characters: int = 0  # shorter documents are left out before the sample is drawn
     first: int | None = None  # the sample is drawn from the first rows only
     documents: int = 1000
     seed: int = 42
-    tokens: int | None = None  # about how many the sample holds, for plans; results are counted, never taken from here
-    streaming: bool = False
+    shuffle: bool = True  # false: the first documents, in their order
+    tokens: int | None = None  # about how many the sample holds, for plans; results are counted
     default: bool = True  # measured when no corpus is named
-    path: str | None = None
-    kind: str | None = None
-    digest: str | None = None
+    kind: str | None = None  # of embedded text, made by `corpora.make` from the installed packages
+    digest: str | None = None  # of the text on record
     licence: str = ""
     note: str = ""
-    file: Path | None = None
+    file: Path | None = None  # the YAML file
 
 
-def yaml_files(what):
-    """{name: path} of the files of families or corpora in the root and beside results, and of imported families."""
-    places = [results_dir() / "imported", root() / "published" / "ranks"] if what == "family" else []
-    places += [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
-    return {p.stem: p.resolve() for folder in places for p in folder.glob("*.yml")}
+# --- reading them
 
 
-def family_names():
-    return sorted(yaml_files("family"))
+def load_family(name_or_path):
+    """A Family by its name in `families/`, or by the path of a YAML file of the user's. Raises InputError."""
+    if isinstance(name_or_path, Family):
+        return name_or_path
+    common = {"models": object, "dtype": str, "context": int, "experts": str, "tokens": int}
+    return family_of(*read_entry(name_or_path, "family", Family, common))
 
 
-def known(what):
-    """The families or corpora in the root, by name; a file that is none is named on standard error and passed over."""
-    for name in sorted(yaml_files(what)):
-        try:
-            yield {"family": load_family, "corpus": load_corpus}[what](name)
-        except InputError as error:
-            complain(str(error))
+def family_of(entry, path):
+    """The Family that the mapping of a file says."""
+    listed = entry.get("models")
+    if not isinstance(listed, list) or not listed:
+        raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
+    common = {key: entry.pop(key) for key in ("dtype", "context", "experts", "tokens") if key in entry}
+    models = tuple(read_model(model, path, common) for model in listed)
+    names, places = set(), set()
+    for model in models:
+        place = (model.local or model.id, model.revision or "main", model.dtype)
+        if model.name in names or place in places:
+            raise InputError(f"{path} lists the model {model.name!r} twice: remove or rename one.")
+        names.add(model.name)
+        places.add(place)
+    return Family(**{"title": entry["name"], **entry, "models": models, "path": path})
 
 
-def one_each(found, what):
-    """Families or corpora without repeats, in order; two different ones of one name are refused."""
-    kept = {}
-    for one in found:
-        if kept.setdefault(one.name, one) != one:
-            both = f"{argument(kept[one.name])} and {argument(one)}"
-            raise InputError(f"two {what} are named {one.name!r}, {both}: rename a file, or say 'name: ...' in YAML.")
-    return list(kept.values())
-
-
-def argument(one):
-    """A family or corpus as another process finds it: its name, or the whole path of its file."""
-    path = getattr(one, "file", None) or one.path
-    files = yaml_files("corpus" if isinstance(one, Corpus) else "family")
-    named = path is None or Path(path) == files.get(one.name)
-    return one.name if named else str(path)
-
-
-def read_entry(name_or_path, what, record, **others):
-    """(fields, path) of a family or corpus: by its name in the root, or by the path of a YAML file of the user's."""
-    text, files = str(name_or_path), yaml_files(what)
-    path = Path(text).expanduser()
-    if text in files:
-        path = files[text]
-    elif path.suffix not in (".yml", ".yaml"):
-        where = f"{what} {text!r} in {root() / FOLDERS[what]}"
-        raise InputError(f"there is no {where}: {nearest(text, sorted(files))} The path of a file also does.")
-    elif not path.is_file():
-        raise InputError(f"there is no {what} file {text!r}: check the path, or give a name of `rbp {FOLDERS[what]}`.")
-    data = given(read_yaml(path), record, path, f"the {what}", **others)
-    name = check_name(str(data.get("name", path.stem)), f"{path}: {what} name")
-    if path.resolve() != files.get(name, path.resolve()):
-        raise InputError(f"{path} has the name of {files[name]}, {name!r}: give it another one by 'name: ...'.")
-    return data | {"name": name}, path.resolve()
+def read_model(entry, path, common):
+    """One entry of a family file as a Model; a bare string is its id. common: fields of the whole family."""
+    entry = {"id": entry} if isinstance(entry, str) else entry
+    if not isinstance(entry, dict) or not entry.get("id"):
+        raise InputError(f"{path}: each entry of 'models' needs an 'id': a hub id or a folder.")
+    entry = {**common, **checked_entries(entry, Model, path)}
+    ident = entry["id"]
+    places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
+    local = next((place.resolve() for place in places if is_model_place(place)), None)
+    if local is None and (not REPO_ID.match(ident) or ident.endswith(".gguf")):
+        raise InputError(f"{path}: {ident!r} is no folder or .gguf file here, nor a hub id 'owner/name'.")
+    model = Model(**{"name": Path(ident).name.removesuffix(".gguf"), **entry, "local": local})
+    check_name(model.name, f"{path}: model name")
+    check_choice(model.dtype, DTYPES, f"{path}: dtype")
+    check_choice(model.experts, (None, "all", "active"), f"{path}: experts")
+    for key, least in (("context", 2), ("tokens", 1)):
+        if entry.get(key, least) < least:
+            raise InputError(f"{path}: {key} of {model.name} must be at least {least}, got {entry[key]}.")
+    return model
 
 
 def is_model_place(path):
@@ -176,80 +164,267 @@ def is_model_place(path):
     return path.is_file() if path.suffix == ".gguf" else path.is_dir()
 
 
-def read_model(entry, path, common):
-    """One entry of a family file as a Model; a bare string is its id. common: fields that stand in the family."""
-    entry = {"id": entry} if isinstance(entry, str) else entry
-    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str) or not entry["id"].strip():
-        raise InputError(f"{path}: each entry of 'models' needs an 'id' (a hub id or a folder), got {entry!r}.")
-    ident = entry["id"]
-    entry = {"name": Path(ident).name.removesuffix(".gguf"), **common, **given(entry, Model, path, "a model")}
-    places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
-    local = next((p.resolve() for p in places if is_model_place(p)), None)
-    if local is None and (not REPO_ID.match(ident) or ident.endswith(".gguf")):
-        raise InputError(f"{path}: model id {ident!r} is no folder or .gguf file here, nor a hub id: 'owner/name'.")
-    entry["name"] = check_name(str(entry["name"]), f"{path}: model name")
-    check_choice(entry.get("dtype", "auto"), DTYPES, f"{path}: dtype")
-    check_choice(entry.get("experts", "all"), ("all", "active"), f"{path}: experts")
-    for key, least in (("context", 2), ("tokens", 1)):
-        if entry.get(key, least) < least:
-            raise InputError(f"{path}: {key} of {entry['name']} must be at least {least}, got {entry[key]}.")
-    return Model(**entry, local=local)
-
-
-def load_family(name_or_path):
-    """A family by its name in `families/`, or by the path of a YAML file of the user's."""
-    if isinstance(name_or_path, Family):
-        return name_or_path
-    kinds = dict(models=object, dtype=str, context=int, experts=str, tokens=int)
-    return family_of(*read_entry(name_or_path, "family", Family, **kinds))
-
-
-def family_of(data, path):
-    """The Family that the entries of a file say."""
-    entries = data.get("models")
-    if not isinstance(entries, list) or not entries:
-        raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
-    common = {key: data.pop(key) for key in ("dtype", "context", "experts", "tokens") if key in data}
-    models = tuple(read_model(e, path, common) for e in entries)
-    names = [m.name for m in models]
-    if twice := sorted({n for n in names if names.count(n) > 1}):
-        raise InputError(f"{path} names the model {twice[0]!r} twice: remove one, or give them different names.")
-    same = {(m.local or m.id, m.revision or "main", m.dtype): m.name for m in reversed(models)}
-    if twice := sorted(set(names) - set(same.values())):
-        raise InputError(f"{path} lists the model {twice[0]!r} again under another name: remove one of the two.")
-    return Family(**{"title": data["name"], **data, "models": models, "path": path})
-
-
 def load_corpus(name_or_path):
-    """A corpus by its name in `corpora/`, or by the path of a YAML file, of text or a folder of it; "-" is stdin."""
+    """A Corpus by its name in `corpora/`, or by the path of a YAML file, of text or a folder of it; "-" is stdin."""
     if isinstance(name_or_path, Corpus):
         return name_or_path
     if str(name_or_path) == "-":
         return Corpus(name="stdin", title="standard input", path="-")
     path = Path(name_or_path).expanduser()
-    is_text = str(name_or_path) and os.path.lexists(path) and path.suffix not in (".yml", ".yaml")
-    if is_text and str(name_or_path) not in yaml_files("corpus"):
+    named = not str(name_or_path) or str(name_or_path) in yaml_files("corpus")
+    if not named and os.path.lexists(path) and path.suffix not in (".yml", ".yaml"):
         return own_text(path)
-    data, path = read_entry(name_or_path, "corpus", Corpus, digest=object)
-    corpus = Corpus(**{**data, "file": path})
-    check_choice(corpus.source, ("embedded", "hub", "file"), f"{path}: source")
-    if bad := [k for k in ("documents", "first") if data.get(k, 1) < 1]:
-        raise InputError(f"{path}: {bad[0]!r} must be at least 1, got {data[bad[0]]}.")
+    entry, path = read_entry(name_or_path, "corpus", Corpus, {"digest": object})
+    corpus = Corpus(**{**entry, "file": path})
+    check_choice(corpus.source, ("hub", "file"), f"{path}: source")
+    if corpus.documents < 1 or corpus.first is not None and corpus.first < 1:
+        raise InputError(f"{path}: 'documents' and 'first' must be at least 1.")
     if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
         raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {corpus.id!r}.")
     return corpus
 
 
 def own_text(path):
-    """A text file or folder as a corpus; a hash sets its name apart from those in `corpora/` and from lost letters."""
+    """A text file or folder as a Corpus; a hash sets its name apart from those in `corpora/` and from lost letters."""
     stem = path.resolve().stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
     if name in yaml_files("corpus") or not name or not stem.isascii():
-        name = f"{name or 'text'}-{sha256(os.fsencode(stem)).hexdigest()[:6]}"
+        name = f"{name or 'text'}-{hashlib.sha256(os.fsencode(stem)).hexdigest()[:6]}"
     return Corpus(name=name, title=path.name, path=str(path.absolute()))
+
+
+def read_entry(name_or_path, what, record, others):
+    """(entries, path) of a family or corpus: by its name in the root, or by the path of a YAML file of the user's."""
+    text, files = str(name_or_path), yaml_files(what)
+    path = files.get(text, Path(text).expanduser())
+    if path.suffix not in (".yml", ".yaml"):
+        place = root() / FOLDERS[what]
+        raise InputError(f"there is no {what} {text!r} in {place}: {nearest(text, sorted(files))}")
+    entry = checked_entries(read_yaml(path), record, path, others)
+    name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
+    if path.resolve() != files.get(name, path.resolve()):
+        raise InputError(f"{path} has the name of {files[name]}, {name!r}: say another 'name: ...'.")
+    return {**entry, "name": name}, path.resolve()
+
+
+class Reader(yaml.SafeLoader):
+    """YAML in which a key given twice is an error, and names cannot stand for each other without end."""
+
+    aliases = 0
+
+    def compose_node(self, parent, index):
+        self.aliases += self.check_event(yaml.AliasEvent)
+        if self.aliases > MOST_ALIASES:
+            raise yaml.YAMLError(f"it has more than {MOST_ALIASES} aliases")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise yaml.YAMLError(f"the key {twice!r} is there twice")
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path):
+    """The mapping in a YAML file. Raises InputError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MOST_YAML + 1)
+        if len(text) > MOST_YAML:
+            raise ValueError(f"it has more than {MOST_YAML:,} characters")
+        entries = yaml.load(text, Reader)
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} is not readable YAML ({reason}): correct it, its path or permissions.") from None
+    if not isinstance(entries, dict):
+        raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
+    return entries
+
+
+def checked_entries(entries, record, path, others=None):
+    """The entries of a mapping that have a value; each is a field of `record`, or of `others`, and of its type."""
+    kinds = {entry.name: entry.type for entry in fields(record)}
+    kinds.update({"name": object}, **(others or {}))
+    for key, value in entries.items():
+        if key not in kinds:
+            raise InputError(f"{path} has an unknown key {key!r}: {nearest(key, kinds)}")
+        kind = kinds[key]
+        strange = isinstance(value, bool) and kind not in (bool, object)  # a bool is an int to Python
+        if value is not None and (strange or not isinstance(value, kind)):
+            kind = getattr(kind, "__name__", kind)
+            raise InputError(f"{path}: {key!r} must be of type {kind}, not {reprlib.repr(value)}.")
+    return {key: value for key, value in entries.items() if value is not None}
+
+
+def check_name(name, what):
+    """Refuse a name that could leave its folder once it becomes a path."""
+    if not isinstance(name, str) or not NAME.match(name) or ".." in name:
+        raise InputError(f"{what} {name!r} must be of letters, digits, '.', '_' and '-', without '..'.")
+    return name
+
+
+def check_choice(value, choices, what):
+    """Refuse what is not one of the choices."""
+    if value not in choices:
+        raise InputError(f"{what} {value!r} is not known: {nearest(value, choices)}")
+    return value
+
+
+def nearest(name, names):
+    """A hint for an unknown name: the nearest known one, or the list."""
+    names = [str(known) for known in names]
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    apart = "; " if any("," in known for known in names) else ", "
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {apart.join(names)}."
+
+
+def first_line(error):
+    """The first line of a library's message, cut where it is very long."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:400]
+
+
+# --- which there are, and where
+
+
+def root(writing=False):
+    """The folder of `families/` and `corpora/`: RBP_ROOT, the current one or a parent, the checkout, or the package;
+    for writing the current one in place of the package."""
+    if env := os.environ.get("RBP_ROOT"):
+        return Path(env).resolve()
+    here = Path.cwd().resolve()
+    for place in (here, *here.parents, PACKAGE.parent):
+        if (place / "families").is_dir() and (place / "corpora").is_dir():
+            return place
+    return here if writing else PACKAGE
+
+
+def held(*parts):
+    """What the repository itself brings, as book/claims.yml: in the root, else in the checkout or the package."""
+    places = [folder.joinpath(*parts) for folder in (root(), PACKAGE.parent, PACKAGE)]
+    return next((place for place in places if place.exists()), places[0])
+
+
+def results_dir():
+    """Folder of everything a run makes: RBP_RESULTS, or `results/` in the root."""
+    env = os.environ.get("RBP_RESULTS")
+    return Path(env).resolve() if env else root(writing=True) / "results"
+
+
+def yaml_files(what):
+    """{name: path} of the files of families or corpora in the root and beside results, and of imported families."""
+    places = [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
+    if what == "family":
+        places = [results_dir() / "imported", root() / "published" / "ranks", *places]
+    return {path.stem: path.resolve() for place in places for path in place.glob("*.yml")}
+
+
+def family_names():
+    """Names of all families, sorted."""
+    return sorted(yaml_files("family"))
+
+
+def known(what):
+    """The families or corpora in the root, by name; a file that is none is named on standard error and passed over."""
+    for name in sorted(yaml_files(what)):
+        try:
+            yield load_family(name) if what == "family" else load_corpus(name)
+        except InputError as error:
+            complain(str(error))
+
+
+def one_each(records, what):
+    """Families or corpora without repeats, in order; two different ones of one name are refused."""
+    named = {}
+    for record in records:
+        if named.setdefault(record.name, record) != record:
+            both = f"{argument(named[record.name])} and {argument(record)}"
+            raise InputError(f"two {what} are named {record.name!r}, {both}: rename a file, or say 'name: ...'.")
+    return list(named.values())
+
+
+def argument(record):
+    """A family or corpus as another process finds it: its name, or the whole path of its file."""
+    what = "corpus" if isinstance(record, Corpus) else "family"
+    path = getattr(record, "file", None) or record.path
+    named = path is None or Path(path) == yaml_files(what).get(record.name)
+    return record.name if named else str(path)
 
 
 def default_corpora(family):
     """Names of corpora when none are given: an imported one's own, embedded ones, or the paper's."""
-    source = "embedded" if family.embedded else "hub"
-    return list(family.corpora) or [c.name for c in known("corpus") if c.default and c.source == source]
+    if family.corpora:
+        return list(family.corpora)
+    corpora = [corpus for corpus in known("corpus") if corpus.default]
+    return [c.name for c in corpora if (c.kind if family.embedded else c.source == "hub")]
+
+
+# --- writing
+
+
+@contextmanager
+def atomic_path(path):
+    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise write_error(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def write_error(path, error):
+    """The InputError of a file that could not be written."""
+    reason = error.strerror or error
+    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
+
+
+def write_text(path, text):
+    """Write a small text file whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def one_at_a_time(path, wait=True):
+    """Make `path`, which may not be there yet, in one process at a time; yields whether it is this one.
+
+    The system frees the lock of a process that ends, however it ends. wait: for another process, which is told on
+    standard error. Raises InputError: the folder cannot be written.
+    """
+    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"), mode=0o664, is_singleton=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(filelock.Timeout):
+            lock.acquire(timeout=0)
+        if wait and not lock.is_locked:
+            print(f"rbp: another process is at work on {path}: waiting.", file=sys.stderr, flush=True)
+            lock.acquire()
+    except OSError as error:
+        raise write_error(path, error) from None
+    mine = lock.is_locked
+    try:
+        yield mine
+    finally:
+        if mine and lock.lock_counter == 1:
+            Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it looks for a new one
+        if mine:
+            lock.release()
+
+
+@functools.cache
+def complain(sentence):
+    """Print a sentence on standard error, once."""
+    print(f"rbp: {sentence}", file=sys.stderr)
+
+
+def digest(value):
+    """SHA-256 of what JSON holds, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -5,21 +5,19 @@ the same command goes on from there and gives the same bytes. Processes that mea
 """
 
 import platform
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 
-import filelock
 import numpy as np
 from tqdm import tqdm
 
 import rbplib
-from rbplib.families import InputError, write_error
+from rbplib.families import InputError, one_at_a_time
 from rbplib.models import sizes_of, window_length
 from rbplib.table import (
     COLUMNS,
@@ -126,30 +124,11 @@ def is_missing(task, replace):
 
 @contextmanager
 def alone(folder):
-    """Be the one process that measures into a model's folder; what a killed one left there is removed.
-
-    The system's lock ends with its process, however that ends; its file is removed while it is held.
-    """
-    lock = filelock.FileLock(folder / ".lock")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with suppress(filelock.Timeout):
-            lock.acquire(timeout=3)
-        if not lock.is_locked:
-            print(
-                f"rbp: another process measures into {folder}: waiting until it ends.",
-                file=sys.stderr,
-            )
-            lock.acquire()
-    except OSError as error:
-        raise write_error(folder, error) from None
-    try:
+    """Be the one process that measures into a model's folder; what a killed one left there is removed."""
+    with one_at_a_time(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink()
         yield
-    finally:
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
 
 
 def measure_model(

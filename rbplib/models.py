@@ -12,15 +12,13 @@ import hashlib
 import json
 import os
 import re
-import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from rbplib.families import DTYPES, WINDOW, InputError, load_family, root
-from rbplib.inputs import check_choice, digest
+from rbplib.families import DTYPES, WINDOW, InputError, check_choice, digest, first_line, load_family, root
 
 TOKENIZER_FILES = (
     "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
@@ -42,8 +40,8 @@ def telling(message):
     except InputError:
         raise
     except Exception as error:  # readers of a dozen formats raise as many kinds of error
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{message}: {textwrap.shorten(reason, 300, placeholder=' ...')}") from None
+        reason = first_line(" ".join(str(error).split()) or type(error).__name__)
+        raise InputError(f"{message}: {reason}") from None
 
 
 # --- Loading

@@ -29,12 +29,12 @@ from rbplib.families import (
     check_choice,
     check_name,
     default_corpora,
+    digest,
     load_corpus,
     load_family,
     one_each,
     results_dir,
 )
-from rbplib.inputs import digest
 from rbplib.models import folder_digest, window_length
 from rbplib.texts import text_known
 

@@ -1,31 +1,54 @@
-"""A corpus's sample: its documents in order, where they came from, and a digest that names exactly this text.
+"""A corpus: its documents in order, the source of each, and a digest of all of them.
 
-Three sources (the packages installed here, the hub, files of the user's) give the same record, so nothing after this
-module knows where text came from. Text of the first two is drawn once and kept under results/corpora/, so that every
-model of a family reads the same and a second run needs no network.
+    a file, a folder of files, or a data set of the hub -> rows, mappings of fields
+    `where`, `min_characters` and `first` leave rows out -> rows that may be drawn
+    shuffled by `seed`, the first `documents` of them    -> the sample
+    `template` and `group` of the corpus                 -> a document and its source of each row
+
+The sample is that of `Dataset.shuffle(seed)`, as the paper's authors draw it. Data sets of the hub are read by
+`datasets`; files of one's own by json, csv and pyarrow, since `datasets` makes dates and numbers of text
+that looks like some.
 """
 
-import fnmatch
+import csv
 import hashlib
+import io
 import json
 import os
+import re
+import string
+import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
-from corpora import make as packages
-from rbplib import hub
-from rbplib.families import Corpus, InputError, atomic_path, load_corpus, nearest, results_dir, root, write_text
-from rbplib.inputs import digest, one_at_a_time
-from rbplib.text_files import KNOWN, ParquetRows, open_rows, text_files, text_suffix
-from rbplib.text_rows import sample_rows, template_fields
+import numpy as np
 
-REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "min_characters", "first")
-REQUEST += ("documents", "seed", "streaming")  # everything that decides the sample of a hub corpus
+from rbplib.families import (
+    PACKAGE,
+    InputError,
+    argument,
+    atomic_path,
+    first_line,
+    load_corpus,
+    nearest,
+    results_dir,
+    root,
+)
+
+PROSE = (".txt", ".md")  # cut into pieces
+JSON = (".jsonl", ".ndjson", ".json")
+TABLES = {".csv": ",", ".tsv": "\t"}
+KNOWN = (*PROSE, *JSON, *TABLES, ".parquet")  # also .gz and .zst, but for the last; in any case
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+PIECE = 2_000  # characters of a document that is cut out of longer prose
+FIELD = 1 << 30  # characters that a field of a table may have
+# what decides the sample of a hub's corpus
+REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "group")
+REQUEST += ("min_characters", "first", "documents", "seed", "shuffle")
 
 
 @dataclass(frozen=True)
@@ -33,182 +56,381 @@ class Documents:
     """The sample of one corpus.
 
     texts: the documents in the sample's order, empty ones included (they are counted, never scored).
-    digest: SHA-256 over all of them. source: commit and files, for the provenance record. units: what each document is
-    from (a package, a file, a book), drawn as one by the bootstrap; empty where every document stands for itself.
+    digest: SHA-256 over all of them. source: {"file"}, or {"id", "revision"} of the hub, for the record of a table.
+    units: what each document is from (a package, a file, a book), drawn as one by the bootstrap; empty where every
+    document stands for itself.
     """
 
-    texts: Sequence[str] = field(compare=False)
+    texts: tuple[str, ...] = field(compare=False)
     digest: str
     source: dict = field(default_factory=dict)
     units: tuple[str, ...] = ()
 
 
 def load_documents(corpus):
-    """The Documents of a settings.Corpus, a name in `corpora/`, or the path of a YAML, a text file or a folder.
+    """The Documents of a Corpus, a name in `corpora/`, or the path of a YAML, a text file or a folder.
 
-    Raises InputError: the source cannot be had or read, lacks a field of the template, or holds no document.
-    Cost: a hub sample is fetched, and the text of packages gathered, once.
+    Raises InputError: the source cannot be had or read, lacks a field of the template, or holds no text.
+    Cost: a sample of the hub is fetched once, and kept under results/corpora/.
     """
     corpus = load_corpus(corpus)
-    if corpus.source == "file":
-        path = find_path(corpus)
-        inside = path if path.is_dir() else path.parent
-        sources = {p.relative_to(inside).as_posix(): lambda p=p: open_rows(p, str(p)) for p in text_files(path)}
-        held = sample_rows(sources, corpus) | {"source": {"file": path.name}}
-        held["digest"] = texts_digest(held["texts"])
-    else:
-        held = kept_sample(corpus)
-        held["texts"] = tuple(held["texts"])
-    if not held["texts"]:
-        raise InputError(f"corpus {corpus.name!r} holds no document: check its source, split, filter and template.")
-    if not any(text.strip() for text in held["texts"]):
-        raise InputError(f"corpus {corpus.name!r} holds no text: check its source, split and fields.")
-    if corpus.digest not in (None, held["digest"]):
-        changed = packages.changed_packages(corpus.kind) if corpus.source == "embedded" else []
-        why = f" ({'; '.join(changed)})" if changed else ""
-        said = f"the text of corpus {corpus.name!r} differs from the one on record{why}: its numbers will differ too."
-        warnings.warn(said, stacklevel=2)
-    return Documents(**{**held, "units": tuple(held.get("units", ()))})
+    documents = hub_sample(corpus) if corpus.source == "hub" else file_sample(corpus)
+    if corpus.digest not in (None, documents.digest):
+        message = f"the text of corpus {corpus.name!r} differs from the one on record"
+        warnings.warn(f"{message}: its numbers will differ too.", stacklevel=2)
+    return documents
+
+
+# --- the sample of some rows
+
+
+def draw_sample(rows, corpus, source, files=None):
+    """The Documents that a corpus asks for of a sequence of rows.
+
+    files: for each row the file that it was cut from with others, "" for a row that stands for itself.
+    """
+    # which rows may be drawn
+    numbers = range(len(rows))
+    if corpus.where or corpus.min_characters:
+        numbers = [number for number, row in enumerate(rows) if fits(row, corpus)]
+    numbers = numbers[: corpus.first]
+
+    # which of them are, in order
+    order = range(len(numbers))
+    if corpus.shuffle:
+        order = np.random.default_rng(corpus.seed).permutation(len(numbers)).tolist()
+    drawn = [numbers[i] for i in order[: corpus.documents]]
+
+    # what they say, and where each is from
+    texts, units = [], []
+    for number in drawn:
+        row = rows[number]
+        texts.append(render(corpus.template, row, corpus))
+        unit = render(corpus.group, row, corpus) if corpus.group else files and files[number]
+        units.append(unit or f"row {len(units)}")
+    if not corpus.group and not any(files or ()):
+        units = []
+
+    if not any(text.strip() for text in texts):
+        message = f"corpus {corpus.name!r} holds no text"
+        raise InputError(f"{message}: check its source, split, filter and template.")
+    try:
+        return Documents(tuple(texts), texts_digest(texts), source, tuple(units))
+    except UnicodeEncodeError as error:
+        message = f"a document of corpus {corpus.name!r} holds half a character"
+        raise InputError(f"{message} ({error}): write the whole one.") from None
+
+
+def fits(row, corpus):
+    """Whether a row has the values that a corpus asks for, and is long enough."""
+    for name, value in corpus.where.items():
+        if str(lookup(row, name, corpus)) != str(value):  # a table's numbers are read as text
+            return False
+    return len(render(corpus.template, row, corpus)) >= corpus.min_characters
+
+
+def render(template, row, corpus):
+    """A row as a document: fields put into the template, missing values as nothing.
+
+    >>> from rbplib.families import Corpus
+    >>> render("{title}: {body.text}", {"title": "a", "body": {"text": "b"}}, Corpus("notes"))
+    'a: b'
+    """
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise InputError(f"template {template!r} is not well formed ({error}).") from None
+    if not any(name for _, name, _, _ in parts):
+        raise InputError(f"template {template!r} names no field: write one like {{text}}.")
+    text = ""
+    for literal, name, form, conversion in parts:
+        if form or conversion:
+            raise InputError(f"template {template!r} has a format: use plain names, as in {{text}}.")
+        value = None if name is None else lookup(row, name, corpus)
+        if isinstance(value, list | dict | bytes):
+            kind = type(value).__name__
+            raise InputError(f"field {name!r} of corpus {corpus.name!r} holds a {kind}, not text.")
+        text += literal + ("" if value is None else str(value))
+    return text
+
+
+def lookup(row, name, corpus):
+    """The value of a field; a dot reaches into a nested one, unless it is part of a name."""
+    for part in [name] if name in row else name.split("."):
+        if not isinstance(row, dict) or part not in row:
+            hint = nearest(part, row) if isinstance(row, dict) else ""
+            message = f"the rows of corpus {corpus.name!r} have no field {name!r}: {hint}"
+            raise InputError(f"{message} Its `template` says which fields make a document.")
+        row = row[part]
+    return row
 
 
 def texts_digest(texts):
     """SHA-256 over the documents in order, each preceded by its length in bytes."""
-    h = hashlib.sha256()
+    digest = hashlib.sha256()
     for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        h.update(b"%d\n" % len(data))
-        h.update(data)
-    return h.hexdigest()
+        data = text.encode()
+        digest.update(b"%d\n" % len(data) + data)
+    return digest.hexdigest()
 
 
-def find_path(corpus: Corpus):
-    """Where a corpus's file is: as given, beside its YAML file, or in the root."""
+# --- a data set of the hub
+
+
+def hub_sample(corpus):
+    """The Documents of a corpus of the hub: those kept under results/corpora/, else drawn now and kept."""
+    path = sample_path(corpus)
+    documents = read_sample(path)
+    if documents is None:
+        documents = draw_sample(*hub_rows(corpus))
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps(asdict(documents)), encoding="utf-8")
+    return documents
+
+
+def hub_rows(corpus):
+    """(rows, corpus, {"id", "revision"}) of a corpus of the hub, as `datasets` reads it.
+
+    Rows lie in a file of the library's cache; only where the corpus asks for the first ones does it fetch no more than
+    these. Raises InputError with the library's own reason.
+    """
+    import datasets
+
+    split = corpus.split or "train"
+    options = {"name": corpus.config}
+    if corpus.data_files:  # in place of what the data set itself says
+        options = {"data_files": {split: corpus.data_files.split()}}
+    try:
+        builder = datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
+        if corpus.first is None:
+            builder.download_and_prepare(verification_mode="no_checks")
+            rows = builder.as_dataset(split)
+        else:
+            stream = builder.as_streaming_dataset(split)
+            rows = list(islice((row for row in stream if fits(row, corpus)), corpus.first))
+    except InputError:
+        raise
+    except Exception as error:
+        asked = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
+        asked = ", ".join(filter(None, asked))
+        message = f"data set {corpus.id!r} ({asked}) could not be had from the hub"
+        raise InputError(f"{message}: {first_line(error.__cause__ or error)}") from None
+    return rows, corpus, {"id": corpus.id, "revision": builder.hash}
+
+
+def definition(corpus):
+    """What decides the sample of a corpus of the hub, as JSON holds it."""
+    request = {name: value for name, value in asdict(corpus).items() if name in REQUEST}
+    return json.loads(json.dumps(request, default=str))  # YAML knows dates
+
+
+def sample_path(corpus):
+    """results/corpora/NAME-KEY.json; the key is a hash of everything that decides the sample."""
+    request = json.dumps(definition(corpus), sort_keys=True)
+    key = hashlib.sha256(request.encode()).hexdigest()[:16]
+    return results_dir() / "corpora" / f"{corpus.name}-{key}.json"
+
+
+def read_sample(path):
+    """The Documents kept at a path, or None where there are none or they are damaged."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        texts, units = tuple(kept["texts"]), tuple(kept.get("units", ()))
+        documents = Documents(texts, kept["digest"], kept.get("source", {}), units)
+        return documents if texts_digest(texts) == documents.digest else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+# --- what a table's record says of its text
+
+
+def text_known(corpus, sample=None):
+    """What a rank table's record says of a corpus' text, as far as it is known without a network.
+
+    Returns:
+        {"sample": how it is drawn, "corpus_digest", "units": what its documents are from}; the last two only where the
+        text is here. sample: Documents to read in place of the corpus' own.
+    """
+    request = definition(corpus)
+    if corpus.source != "hub":  # its digest says what was drawn
+        request = {"group": None if corpus.kind else corpus.group}
+    known = {"sample": {"source": "embedded" if corpus.kind else corpus.source, **request}}
+    sample = sample or sample_here(corpus)
+    if sample is not None:
+        return {**known, "corpus_digest": sample.digest, "units": list(sample.units)}
+    return {**known, "corpus_digest": corpus.digest} if corpus.kind else known
+
+
+def sample_here(corpus):
+    """The Documents of a corpus that need no network, or None where there are none."""
+    if corpus.source == "hub":
+        return read_sample(sample_path(corpus))
+    if corpus.kind and corpus.digest and not find_path(corpus).is_file():
+        return None  # text that `corpora.make` promises
+    return load_documents(corpus)
+
+
+# --- files of one's own
+
+
+def file_sample(corpus):
+    """The Documents of a corpus of files."""
+    path = find_path(corpus)
+    if corpus.kind and not path.is_file():
+        make_text(corpus)
+    paths = text_files(path)
+    rows, files = [], []
+    for file in paths:
+        new = file_rows(file)
+        rows += new
+        pieces = len(paths) > 1 and text_kind(file)[0] in PROSE
+        files += [file.relative_to(path).as_posix() if pieces else ""] * len(new)
+    return draw_sample(rows, corpus, {"file": path.name}, files)
+
+
+def find_path(corpus):
+    """Where a corpus' file or folder is: as given, beside its YAML, or in the root; embedded text in the root."""
     if corpus.path == "-":
         return standard_input()
     if not corpus.path:
-        raise InputError(f"corpus {corpus.name!r} has no 'path': name a folder, or a file that ends in one of {KNOWN}.")
-    folders = ["", corpus.file.parent, root()] if corpus.file else ["", root()]
-    for place in (folder / Path(corpus.path).expanduser() for folder in map(Path, folders)):
-        if os.path.lexists(place):
-            return place.resolve() if os.path.exists(place) else place
-    raise InputError(f"corpus {corpus.name!r}: there is no file or folder {corpus.path!r}: check the path.")
+        raise InputError(f"corpus {corpus.name!r} has no 'path': name a file or a folder of text.")
+    if corpus.kind:
+        return root() / corpus.path
+    beside = corpus.file.parent if corpus.file else Path()
+    places = [folder / Path(corpus.path).expanduser() for folder in (Path(), beside, root())]
+    return next((place.resolve() for place in places if place.exists()), places[0])
+
+
+def make_text(corpus):
+    """Have `corpora.make` of a checkout write the text of an embedded corpus."""
+    command = [sys.executable, "-m", "corpora.make", argument(corpus)]
+    env = {**os.environ, "RBP_ROOT": str(root())}
+    done = subprocess.run(command, cwd=PACKAGE.parent, env=env, capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr.splitlines() or [""])[-1].removeprefix("rbp: ")
+        message = f"the text of corpus {corpus.name!r} is not here"
+        raise InputError(f"{message}: run `python -m corpora.make` in a checkout ({reason})")
 
 
 @cache
 def standard_input():
-    """Path of what standard input holds: read once, and kept under results/corpora/ by its content."""
-    if sys.stdin is None or sys.stdin.isatty() or not (data := sys.stdin.buffer.read()):
-        raise InputError("standard input holds no text: pipe some into `rbp`, as in `cat notes.txt | rbp ...`.")
-    kind = "txt"
-    with suppress(ValueError, RecursionError):
-        kind = "jsonl" if isinstance(json.loads(data.lstrip().partition(b"\n")[0]), dict | list | str) else kind
-    path = results_dir() / "corpora" / f"stdin-{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
+    """The path of what standard input holds: read once, and kept under results/corpora/ by its content."""
+    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    if not data:
+        raise InputError("standard input holds no text: pipe some, as in `cat notes.txt | rbp ...`.")
+    kind = "jsonl" if data.lstrip().startswith(b"{") else "txt"
+    name = f"stdin-{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
+    path = results_dir() / "corpora" / name
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
     return path
 
 
-def kept_sample(corpus):
-    """{"texts", "digest", "units" where known, of a hub corpus "source"}: the one kept, else a new one."""
-    path = sample_path(corpus)
-    if held := read_sample(path):
-        return held
-    with one_at_a_time(path):  # models measured at once do not all fetch the same text
-        if held := read_sample(path):
-            return held
-        if corpus.source == "hub":
-            held = draw_sample(corpus)
-        else:
-            drawn = packages.evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
-            held = {"texts": [text for _, text in drawn], "units": [source for source, _ in drawn]}
-        held["digest"] = texts_digest(held["texts"])
-        write_text(path, json.dumps(held | {"rest": rest_digest(held)}))
-    return held
+def text_files(path):
+    """The file at a path, or the text files of a folder in the order of their paths, hidden ones left out."""
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if is_text_of(path, file))
+    if not files:
+        raise InputError(f"{path} holds no text file: put one there that ends in {', '.join(KNOWN)}.")
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"there is no file or folder {file}: check the path; a pipe is read by '-'.")
+        if not text_kind(file)[0]:
+            raise InputError(f"{file} has no ending that says how to read it: {', '.join(KNOWN)}.")
+    return files
 
 
-def sample_path(corpus):
-    """results/corpora/NAME-KEY.json; the key is a hash of everything that decides the sample."""
-    if corpus.source == "hub":
-        request, name = definition(corpus), corpus.name
-    else:
-        request, name = [corpus.kind, corpus.documents, corpus.seed, packages.state(corpus.kind)], corpus.kind
-    return results_dir() / "corpora" / f"{name}-{digest(request)[:16]}.json"
+def is_text_of(folder, file):
+    """Whether a file in a folder is one of its texts: of a known ending, and not hidden."""
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return not hidden and not file.is_dir() and bool(text_kind(file)[0])
 
 
-def definition(corpus):
-    """What decides the sample of a hub's corpus, as JSON holds it."""
-    asked = {k: v for k, v in asdict(corpus).items() if k in REQUEST or (k == "group" and v)}
-    return json.loads(json.dumps(asked, default=str))  # YAML knows dates
+def text_kind(path):
+    """(one of KNOWN, how it is compressed) by a file's name: ("", None) for another ending.
 
-
-def text_known(corpus, sample=None):
-    """What a rank table's record says of a corpus's text, as far as it is known here: "sample", what it is drawn by;
-    "corpus_digest"; "units", what its documents are from. A file of one's own is read for that.
-
-    sample: Documents to read in place of the corpus's own.
+    >>> text_kind("notes.JSONL.gz"), text_kind("notes.docx")
+    (('.jsonl', 'gzip'), ('', None))
     """
-    how = definition(corpus) if corpus.source == "hub" else {"group": corpus.group}
-    found = {"sample": {"source": corpus.source} | how}
-    if not sample and corpus.source == "embedded" and corpus.digest and not read_sample(sample_path(corpus)):
-        if not packages.changed_packages(corpus.kind):
-            return found | {"corpus_digest": corpus.digest}
-    if (sample := sample or sample_here(corpus)) is None:
-        return found
-    return found | {"corpus_digest": sample.digest, "units": list(sample.units)}
+    endings = ["", *(ending.lower() for ending in Path(path).suffixes)]
+    packed = PACKED.get(endings[-1])
+    kind = endings[-2] if packed else endings[-1]
+    return (kind, packed) if kind in KNOWN else ("", None)
 
 
-def read_sample(path):
-    """A kept sample, or None where there is none or it is damaged."""
+def file_rows(path):
+    """Rows of one file: of a table or Parquet, objects of JSON, or pieces of prose. Raises InputError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind, packed = text_kind(path)
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        rest = held.pop("rest", None)  # of what the digest of the texts does not cover
-        whole = held["digest"] == texts_digest(held["texts"]) and rest in (None, rest_digest(held))
-        return held if whole and Documents(**held) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        if kind == ".parquet":
+            return pq.read_table(path).to_pylist()
+        with pa.input_stream(str(path), compression=packed) as stream:
+            text = stream.read().decode("utf-8-sig")
+        if "\0" in text:
+            raise ValueError("it holds a NUL byte, as UTF-16 does")
+        if kind in TABLES:
+            return table_rows(text, TABLES[kind])
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if kind in PROSE:
+            return [{"text": piece} for piece in pieces(text)]
+        return json_rows(text, kind == ".json" and text.lstrip().startswith("["))
+    except (ValueError, OSError, RecursionError, csv.Error, pa.ArrowException) as error:
+        mend = "mend it, or save it anew as UTF-8"
+        raise InputError(f"{path} cannot be read as {kind} ({first_line(error)}): {mend}.") from None
 
 
-def rest_digest(held):
-    return texts_digest([json.dumps(held | {"texts": None}, sort_keys=True)])
+def table_rows(text, delimiter):
+    """Rows of a table whose first line names its columns; a single column is the text, whatever its name."""
+    csv.field_size_limit(FIELD)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    names, *lines = [line for line in lines if line] or [[]]
+    if len(names) == 1 and re.search("[;,\t]", names[0]):
+        raise ValueError(f"its columns are not parted by {delimiter!r}")
+    if len(set(names)) < len(names):
+        raise ValueError("two columns have one name")
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(names):
+            raise ValueError(f"row {number} has {len(line)} fields, the first line {len(names)}")
+    if len(names) == 1:
+        names = ["text"]
+    return [dict(zip(names, line, strict=True)) for line in lines]
 
 
-def sample_here(corpus):
-    """The Documents of a corpus that need no network, or None."""
-    return None if corpus.source == "hub" and not read_sample(sample_path(corpus)) else load_documents(corpus)
+def json_rows(text, whole):
+    """Rows of JSON: an object or a text in quotes on each line, or a whole array of them."""
+    rows = json.loads(text) if whole else []
+    for number, line in enumerate([] if whole else text.split("\n"), 1):  # nothing else ends a line
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, str | dict):
+            raise ValueError(f"row {number} is neither object nor text but {str(row)[:40]}")
+    return [{"text": row} if isinstance(row, str) else row for row in rows]
 
 
-def draw_sample(corpus):
-    """Fetch what the sample of a hub corpus needs and draw it."""
-    for template in filter(None, (corpus.template, corpus.group)):
-        template_fields(template)
-    repo = hub.open_repo(corpus.id, corpus.revision, "dataset")
-    files = data_files(repo, corpus)
-    if corpus.streaming and all(n.endswith(".parquet") for n in files):
-        with hub.telling(repo):
-            sample = sample_rows({n: lambda n=n: ParquetRows(hub.open_remote(repo, n), n) for n in files}, corpus)
-    else:
-        folder = hub.fetch(repo, *files) if corpus.first is None else None  # the first rows may be all in one file
-        sources = {n: lambda n=n: open_rows((folder or hub.fetch(repo, n)) / n, n) for n in files}
-        sample = sample_rows(sources, corpus)
-    source = {"id": repo.id, "revision": repo.revision, "files": files}
-    return sample | {"texts": list(sample["texts"]), "source": source}
+def pieces(text):
+    """Prose cut at blank lines into pieces of at least PIECE characters, or at line ends in very long paragraphs.
 
-
-def data_files(repo, corpus):
-    """Files of a Repo's split, in order: by the corpus's patterns, else by the set's own layout."""
-    known = [f for f in repo.files if text_suffix(f) and not f.endswith(("README.md", ".json"))]
-    if corpus.data_files:
-        found = [f for pattern in corpus.data_files.split() for f in sorted(fnmatch.filter(repo.files, pattern))]
-        if not found:
-            hint = nearest(corpus.data_files, known[:8]) if known else "it holds none that can be read."
-            raise InputError(f"dataset {repo.id!r} has no file {corpus.data_files!r}: {hint}")
-        return found
-    split, config = corpus.split or "train", corpus.config
-    for folder in (f"{config}/", "") if config else ("", "data/"):
-        for pattern in (f"{folder}{split}-*", f"{folder}{split}.*", f"{folder}{split}/*", f"{folder}data/{split}-*"):
-            if found := sorted(fnmatch.filter(known, pattern)):
-                return found
-    raise InputError(
-        f"dataset {repo.id!r} has no files for split {split!r}{f' of {config!r}' if config else ''}: "
-        f"name them in 'data_files' (there are {', '.join(known[:4]) or 'none that can be read'})."
-    )
+    A bootstrap resamples sources, so one long text must become many; a piece still fills a window of 512 tokens.
+    """
+    cut, parts, size = [], [], 0
+    for paragraph in text.split("\n\n"):
+        units = [paragraph]
+        if len(paragraph) > 4 * PIECE:
+            units = paragraph.splitlines(keepends=True)
+        for unit in units:
+            if size >= PIECE:
+                cut.append("".join(parts).strip("\n"))
+                parts, size = [], 0
+            parts.append(unit)
+            size += len(unit)
+        parts.append("\n\n")
+    rest = "".join(parts).strip("\n")
+    return [*cut, rest] if rest.strip() or not cut else cut

@@ -73,7 +73,7 @@ def small_root(place):
         (place / "families" / f"{name}.yml").write_text(yaml.safe_dump(family, sort_keys=False))
     for path in (ROOT / "corpora").glob("*.yml"):
         corpus = yaml.safe_load(path.read_text())
-        if corpus.get("source") == "embedded":
+        if corpus.get("kind"):
             corpus.pop("digest", None)
             corpus["documents"] = DOCUMENTS
             (place / "corpora" / path.name).write_text(yaml.safe_dump(corpus, sort_keys=False))

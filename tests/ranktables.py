@@ -27,7 +27,7 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
     )
     for number, (corpus, title) in enumerate(CORPORA.items()):
         (root / "corpora" / f"{corpus}.yml").write_text(
-            f"title: {title}\nsource: embedded\nkind: {corpus}\ndigest: {corpus}\n"  # no such text is installed
+            f"title: {title}\npath: none.jsonl\nkind: {corpus}\ndigest: {corpus}\n"  # no such text is installed
         )
         rng = np.random.default_rng(number)
         lengths = rng.integers(40, 200, documents)

@@ -255,30 +255,27 @@ def flipped(path, draw, part=(0, 1)):
 
 
 def bits(place, tries=40, seed=0):
-    """A flipped bit in a table, its record, a kept text or a page: it is found, and the next run mends it."""
+    """A flipped bit in a table, its record or a page: it is found, and the next run mends it."""
     import nbformat
     from conftest import ROOT as CHECKOUT
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
     from workflow.notebooks import run_notebook
 
-    from rbplib.families import load_corpus
-    from rbplib.texts import kept_sample, read_sample, sample_path
     from workflow.html import check_pages
 
     count, draw, unread = Count("bits"), random.Random(seed), 0
     whole, _ = whole_tables(place)
     results = place / "flipped"
     ended(measuring(results))
-    (place / "corpora" / "kept.yml").write_text("source: embedded\nkind: licences\ndocuments: 20\n")
     (place / "notebooks").mkdir()
     cells = [new_markdown_cell("# T"), new_code_cell("n: int = 1", metadata={"tags": ["parameters"]})]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(new_notebook(cells=[*cells, new_code_cell("n")], metadata=kernel), place / "notebooks/01_t.ipynb")
-    os.environ["RBP_RESULTS"], kept = str(results), load_corpus("kept")
-    held, page = kept_sample(kept), run_notebook("01_t")
+    os.environ["RBP_RESULTS"] = str(results)
+    page = run_notebook("01_t")
     assert check_pages() == (1, []) and CHECKOUT
     for i in range(tries):
-        what = ("table", "record", "text", "page")[i % 4]
+        what = ("table", "record", "page")[i % 3]
         if what in ("table", "record"):
             path = draw.choice([results / name for name in whole])
             before = flipped(path, draw, (0.02, 0.4) if what == "table" else (0.6, 0.98))
@@ -287,13 +284,6 @@ def bits(place, tries=40, seed=0):
             unread += fine
             judged(count, f"{what} {path.name}", results, whole, fine or str(path.relative_to(results)) not in first)
             path.write_bytes(before)
-        elif what == "text":
-            before = flipped(
-                sample_path(kept), draw, draw.choice([(0, 1), (0.9, 1)])
-            )  # names of sources are at its end
-            found = read_sample(sample_path(kept)) != held and read_sample(sample_path(kept)) is None
-            count.take(found and kept_sample(kept) == held, what)
-            sample_path(kept).write_bytes(before)
         else:
             before = flipped(page, draw)
             count.take(

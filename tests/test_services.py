@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rbplib.inputs import Reader
+from rbplib.families import Reader
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

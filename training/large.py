@@ -21,6 +21,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,8 +38,7 @@ import torch
 
 from paper.curves import k_grid
 from rbplib.doors import RUN_KS, counted, read_counts, write_counts
-from rbplib.families import InputError, atomic_path, write_text
-from rbplib.inputs import one_at_a_time, stopped_by
+from rbplib.families import InputError, atomic_path, one_at_a_time, write_text
 from rbplib.measuring import measure_windows
 from rbplib.table import RankTable, checked_columns, columns_digest
 from training import data, ladders, train
@@ -464,7 +464,9 @@ def end_at_once(number, frame):
 
 
 if __name__ == "__main__":
-    stopped_by(end_at_once)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, end_at_once)
     try:
         sys.exit(main())
     except InputError as error:

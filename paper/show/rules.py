@@ -8,7 +8,7 @@ from string import Formatter
 import numpy as np
 
 from paper.show.numbers import number
-from rbplib.families import InputError, given, held, nearest, read_yaml
+from rbplib.families import InputError, checked_entries, held, nearest, read_yaml
 
 CASES = 3  # fewer cases than this decide nothing, where a claim does not say otherwise
 NUMBERS = {  # of a rule, in words
@@ -118,7 +118,7 @@ def read_claim(name, entry, path):
     """One entry of the file at `path` as a Claim, checked: fields, conditions and the places in its sentences."""
     if not isinstance(entry, dict):
         raise InputError(f"{path}: {name!r} holds no fields: the head of the file lists them.")
-    entry = given(entry, Claim, path, f"the claim {name!r}")
+    entry = checked_entries(entry, Claim, f"{path}, claim {name!r},")
     if lacking := [f.name for f in fields(Claim) if f.default is MISSING and f.name not in (*entry, "name")]:
         raise InputError(f"{path}: the claim {name!r} lacks {lacking[0]!r}.")
     for number_name, conditions in {**entry.get("among", {}), **entry.get("holds", {})}.items():

@@ -330,7 +330,7 @@ def test_a_ladder_of_several_processes_is_that_of_one(tmp_path, monkeypatch):
 HELD = """
 import sys, time
 from pathlib import Path
-from rbplib.inputs import one_at_a_time
+from rbplib.families import one_at_a_time
 with one_at_a_time(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -1,22 +1,25 @@
-"""Embedded corpora: what a document is, how they are drawn, repeats, digests, and packages apart from training."""
+"""Embedded text: what a document is, how documents are drawn, repeats, digests, and packages apart from training."""
 
 import functools
 import json
 import re
+import shutil
+import subprocess
+import sys
 import warnings
 from collections import Counter, defaultdict
+from pathlib import Path
 
-import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from corpora import make as embedded
-from corpora.make import TRAINING
-from corpora.shingles import SHINGLE, WORD, shingles
-from rbplib import families as settings
-from rbplib import texts as corpora
+from corpora import make
+from corpora.shingles import SHINGLE, shingles
+from rbplib.families import InputError, load_corpus, load_family
+from rbplib.texts import load_documents, texts_digest
 from training import data
 
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''"""Prose of the module.
 
 >>> 1 + 1
@@ -38,34 +41,31 @@ class A:
 '''
 
 
-def test_python_documents():
-    found = list(embedded.python_documents(SOURCE))
-    assert ("docs", "Prose of the module.\n\nMore prose.") in found
-    assert ("doctests", ">>> 1 + 1\n2") in found
-    code = [text for kind, text in found if kind == "code"]
+def test_documents_of_a_python_file():
+    documents = list(make.python_documents(SOURCE))
+    assert ("docs", "Prose of the module.\n\nMore prose.") in documents and ("doctests", ">>> 1 + 1\n2") in documents
+    code = [text for kind, text in documents if kind == "code"]
     assert code[0] == "def f(self, x):\n    # a comment\n    return 2 * x"
     assert code[1].startswith("@property\ndef g(self):") and len(code) == 2  # nothing nested
-    assert list(embedded.python_documents("def broken(:")) == []
+    assert list(make.python_documents("def broken(:")) == []
 
 
 def test_text_is_the_same_under_every_python():
     """3.13 counts a form feed before a line as text where older ones count it as space; newer syntax is for none."""
     spaced = 'def f():\n    """One.\n\n    \f  two\n      \xa0three\n    """\n'
-    assert ("docs", "One.\n\ntwo\nthree") in list(embedded.python_documents(spaced))
-    assert list(embedded.python_documents("def f[T](x: T) -> T:\n    return x\n")) == []
+    assert ("docs", "One.\n\ntwo\nthree") in list(make.python_documents(spaced))
+    assert list(make.python_documents("def f[T](x: T) -> T:\n    return x\n")) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(make.python_documents('def f():\n    return "\\d"\n'))
 
 
-def test_examples_keep_their_indentation():
-    prose, examples = embedded.split_examples("Use it so:\n    >>> for i in x:\n    ...     i\n    0\n\nEnd.")
-    assert prose == "Use it so:\n\nEnd."
-    assert examples == ">>> for i in x:\n...     i\n0"
-
-
-def test_passages_hold_all_text():
+def test_examples_keep_their_indentation_and_passages_all_text():
+    prose, examples = make.split_examples("Use it so:\n    >>> for i in x:\n    ...     i\n    0\n\nEnd.")
+    assert prose == "Use it so:\n\nEnd." and examples == ">>> for i in x:\n...     i\n0"
     text = "\n\n".join(f"clause {i} " + "word " * 40 for i in range(20))
-    cut = embedded.passages(text)
-    assert "\n\n".join(cut).split() == text.split()
-    assert all(len(p) >= embedded.PASSAGE for p in cut[:-1])
+    cut = make.passages(text)
+    assert "\n\n".join(cut).split() == text.split() and all(len(p) >= make.PASSAGE for p in cut[:-1])
 
 
 def test_shingles_equal_a_plain_count():
@@ -76,151 +76,126 @@ def test_shingles_equal_a_plain_count():
     assert len(shingles("")) == 1
 
 
-def test_a_file_is_read_where_warnings_are_errors():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert list(embedded.python_documents('def f():\n    return "\\d"\n'))
-
-
 @functools.cache
 def drawn(kind):
-    """(Corpus, its documents as lists of sources and of texts)."""
-    corpus = settings.load_corpus(kind)
-    sources, texts = zip(*embedded.evaluation_documents(kind, corpus.documents, corpus.seed), strict=True)
+    """(Corpus, sources, texts) of a kind, drawn now from the packages."""
+    corpus = load_corpus(kind)
+    sources, texts = zip(*make.evaluation_documents(kind, corpus.documents, corpus.seed), strict=True)
     return corpus, sources, texts
 
 
-@functools.cache
-def scored(kind):
-    """Scored tokens of each source, by hand: of each document the first 256 tokens less the first one."""
-    _, sources, texts = drawn(kind)
-    tokenizer, given = Tokenizer.from_file(str(settings.root() / "models/tokenizer/tokenizer.json")), Counter()
-    for source, text in zip(sources, texts, strict=True):
-        given[source] += min(len(tokenizer.encode(text).ids), 256) - 1
-    return given
-
-
-kinds = pytest.mark.parametrize("kind", embedded.KINDS)
+kinds = pytest.mark.parametrize("kind", make.KINDS)
 
 
 @kinds
-def test_corpus_is_the_one_on_record(kind):
+def test_the_text_is_the_one_on_record(kind):
     corpus, sources, texts = drawn(kind)
-    assert corpora.texts_digest(texts) == corpus.digest, embedded.changed_packages(kind)
-    assert len(texts) == len(set(texts)) == corpus.documents
-    assert min(map(len, texts)) >= embedded.LEAST[kind]
-    packages = {source.partition(":")[0] for source in sources}
-    assert packages <= set(embedded.evaluation_packages(kind)) - set(embedded.BUILT.get(kind, ()))
+    assert texts_digest(texts) == corpus.digest, make.changed_packages(kind)
+    assert len(texts) == len(set(texts)) == corpus.documents and min(map(len, texts)) >= make.LEAST[kind]
+    documents = load_documents(kind)  # of the file, which is made where it is not there
+    assert documents.texts == texts and documents.units == sources
 
 
 @kinds
 def test_no_source_gives_more_than_a_few_percent(kind):
-    given = scored(kind)
-    assert max(given.values()) <= 0.04 * given.total()
-    if kind in ("docs", "code"):
-        assert len(given) >= 60
+    """Counted in the tokens that are scored: of each document the first 256 less the first one."""
+    tokenizer, tokens = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")), Counter()
+    _, sources, texts = drawn(kind)
+    for source, text in zip(sources, texts, strict=True):
+        tokens[source] += min(len(tokenizer.encode(text).ids), 256) - 1
+    assert max(tokens.values()) <= 0.04 * tokens.total()
     if kind in ("docs", "code", "descriptions"):
-        assert given.total() >= 120_000 and max(given.values()) < 0.015 * given.total()
+        assert tokens.total() >= 120_000 and max(tokens.values()) < 0.015 * tokens.total() and len(tokens) >= 60
 
 
 @kinds
 def test_no_two_documents_of_a_corpus_repeat_each_other(kind):
     """Counted over runs of words as they stand, not over their hashes."""
-    _, _, texts = drawn(kind)
     where, shared, sizes = defaultdict(list), Counter(), []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(drawn(kind)[2]):
         words = re.findall(r"\w+", text.lower())
         runs = {tuple(words[i : i + 8]) for i in range(max(len(words) - 7, 1))}
         sizes.append(len(runs))
         for run in runs:
             shared.update((other, number) for other in where[run])
             where[run].append(number)
-    assert len(sizes) == len(texts) > 50
     assert max((n / min(sizes[a], sizes[b]) for (a, b), n in shared.items()), default=0) <= 0.25
 
 
 def test_the_source_with_the_least_text_comes_next(monkeypatch):
     """Sources give alike as long as they last, and none beyond its share of the whole."""
-    words = iter(range(10**6))
-    texts = {name: [" ".join(f"w{next(words)}" for _ in range(60)) for _ in range(n)] for name, n in SIZES.items()}
-    monkeypatch.setattr(embedded, "evaluation_sources", lambda kind: texts)
-    given = Counter(source for source, _ in embedded.evaluation_documents("docs", 48, 1))
-    assert set(given) == set(SIZES) and set(given.values()) == {1, 2}
-    every = Counter(source for source, _ in embedded.evaluation_documents("docs", 10**6, 1))
+    words, sizes = iter(range(10**6)), {"few": 2, **{f"many{i}": 40 for i in range(29)}}
+    texts = {name: [" ".join(f"w{next(words)}" for _ in range(60)) for _ in range(n)] for name, n in sizes.items()}
+    monkeypatch.setattr(make, "evaluation_sources", lambda kind: texts)
+    some = Counter(source for source, _ in make.evaluation_documents("docs", 48, 1))
+    assert set(some) == set(sizes) and set(some.values()) == {1, 2}
+    every = Counter(source for source, _ in make.evaluation_documents("docs", 10**6, 1))
     assert max(every.values()) <= 0.045 * every.total() and every["few"] == 2
     texts["a copy"] = list(texts["few"])
-    again = [text for _, text in embedded.evaluation_documents("docs", 10**6, 1)]
+    again = [text for _, text in make.evaluation_documents("docs", 10**6, 1)]
     assert len(again) == len(set(again))
 
 
-SIZES = {"few": 2, **{f"many{i}": 40 for i in range(29)}}
+def test_training_and_evaluation_packages_are_apart():
+    training = {package.lower() for package in make.TRAINING}
+    for kind in make.TRAINED:
+        assert not training & {package.lower() for package in make.evaluation_packages(kind)}
+    assert set(make.TRAINED) == set(data.SHARE)  # nothing was trained on licences or descriptions
 
 
-def test_packages_are_disjoint():
-    training = {p.lower() for p in TRAINING}
-    for kind in embedded.TRAINED:
-        assert not training & {p.lower() for p in embedded.evaluation_packages(kind)}
-    assert set(embedded.TRAINED) == set(data.SHARE)  # nothing was trained on licences or descriptions
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A root with one small embedded corpus whose text is not made yet."""
+    for folder in ("families", "corpora"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "corpora/few.yml").write_text(
+        "path: text/few.jsonl\nkind: licences\ngroup: '{source}'\nshuffle: false\ndocuments: 30\nseed: 1\n"
+    )
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    return tmp_path
 
 
-def test_digest_of_cache_and_sources_agree(tmp_path, monkeypatch):
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
-    asked = settings.Corpus(name="few", source="embedded", kind="licences", documents=50, seed=1)
-    first = corpora.load_documents(asked)
-    (path,) = (tmp_path / "corpora").glob("licences-*.json")
-    units, texts = zip(*embedded.evaluation_documents("licences", 50, 1), strict=True)
-    assert first.units == units and len(set(units)) > 20
-    assert corpora.load_documents(asked).texts == first.texts == texts
-    held = json.loads(path.read_text())
-    held["texts"][0] += "changed"
-    path.write_text(json.dumps(held))  # a cache that does not match its digest is not used
-    assert corpora.load_documents(asked).texts == texts
-    path.write_text("{")
-    assert corpora.load_documents(asked).texts == texts
-    assert corpora.texts_digest(texts) == first.digest
+def test_text_that_is_not_here_is_made_once(root, monkeypatch):
+    documents = load_documents("few")
+    sources, texts = zip(*make.evaluation_documents("licences", 30, 1), strict=True)
+    assert documents.texts == texts and documents.units == sources
+    assert sorted(path.name for path in (root / "text").iterdir()) == ["few.jsonl", "few.made.json"]
+    record = json.loads((root / "text/few.made.json").read_text())
+    assert record["packages"] == {p: make.version(p) for p in make.evaluation_packages("licences")}
+    before = (root / "text/few.jsonl").stat().st_mtime_ns
+    assert make.make_text(load_corpus("few")).stat().st_mtime_ns == before
+    monkeypatch.setitem(make.EVALUATION, "networkx", "1.0")  # the text of another installation
+    monkeypatch.setattr(make, "version", lambda package: "1.0")
+    assert make.make_text(load_corpus("few")).stat().st_mtime_ns > before
 
 
-def test_other_text_warns(tmp_path, monkeypatch):
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
-    monkeypatch.setitem(embedded.EVALUATION, "networkx", "1.0")
-    text = (settings.root() / "corpora" / "licences.yml").read_text()
-    digest = settings.load_corpus("licences").digest
-    path = tmp_path / "others.yml"
-    path.write_text(text.replace(digest, "0" * 64))
-    with pytest.warns(UserWarning, match="differs from the one on record.*networkx .*on record: 1.0"):
-        corpora.load_documents(str(path))
+def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch):
+    monkeypatch.setitem(make.EVALUATION, "no-such-package", "1")
+    with pytest.raises(InputError, match="no-such-package"):
+        make.evaluation_documents("docs", 10, 1)
+    path = root / "corpora/few.yml"
+    path.write_text(path.read_text().replace("licences", "poems"))
+    with pytest.raises(InputError, match="corpora.make.*poems"):
+        load_documents("few")
+    done = subprocess.run([sys.executable, "-m", "corpora.make"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "poems" in done.stderr
 
 
-def test_missing_package_is_one_sentence(monkeypatch):
-    monkeypatch.setitem(embedded.EVALUATION, "no-such-package", "1")
-    with pytest.raises(settings.InputError, match="no-such-package.*install"):
-        embedded.evaluation_documents("docs", 10, 1)
-
-
-def test_unknown_kind():
-    with pytest.raises(settings.InputError, match="poems"):
-        embedded.evaluation_documents("poems", 10, 1)
-
-
-def test_rolling_hash_has_no_collisions_to_speak_of():
-    texts = drawn("licences")[2]
-    runs = set()
-    codes = [shingles(t) for t in texts]
-    for t in texts:
-        words = WORD.findall(t.lower())
-        runs |= {tuple(words[i : i + SHINGLE]) for i in range(max(len(words) - SHINGLE + 1, 1))}
-    assert len(np.unique(np.concatenate(codes))) == len(runs)
+def test_another_text_than_the_one_on_record_is_told(root):
+    shutil.copy(ROOT / "corpora/licences.yml", root / "corpora/few.yml")
+    (root / "results/text").mkdir(parents=True)
+    (root / "results/text/licences.jsonl").write_text('{"text": "others", "source": "here"}\n')
+    with pytest.warns(UserWarning, match="differs from the one on record"):
+        load_documents("few")
 
 
 def test_every_embedded_model_reads_text_as_it_was_trained():
     """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the loader must not."""
-    from tokenizers import Tokenizer
-
-    from rbplib.families import family_names, load_family, root
+    from rbplib.families import family_names
     from rbplib.models import load_tokenizer
 
     text = 'def f(x1234):\n    return x  # don\'t\n\n\n\tif "a":  pass\n'
-    trained = Tokenizer.from_file(str(root() / "models" / "tokenizer" / "tokenizer.json")).encode(text).ids
+    trained = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")).encode(text).ids
     models = [m for name in family_names() if load_family(name).embedded for m in load_family(name).models]
     assert models
     for model in models:

@@ -1,0 +1,87 @@
+"""One process at a time: locks that end with their owner, files whole or not at all."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rbplib.families import InputError, atomic_path, one_at_a_time, write_text
+
+ROOT = Path(__file__).resolve().parents[1]
+HOLD = """
+import sys, time
+from pathlib import Path
+from rbplib.families import one_at_a_time
+with one_at_a_time(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def holder(path, seconds=60):
+    """A process that has the lock of `path`."""
+    command = [sys.executable, "-c", HOLD, str(path), str(seconds)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_second_process_says_so_waits_and_goes_on(tmp_path, capsys):
+    path = tmp_path / "table"
+    process = holder(path, 2)
+    with one_at_a_time(path, wait=False) as mine:
+        assert not mine
+    with one_at_a_time(path) as mine:
+        assert mine and process.wait(5) == 0
+    assert str(path) in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_processes_take_turns(tmp_path):
+    """Each adds one to a number that it has read before; one that came between would be lost."""
+    code = """
+import sys, time
+from pathlib import Path
+from rbplib.families import one_at_a_time
+path = Path(sys.argv[1])
+for _ in range(20):
+    with one_at_a_time(path):
+        number = int(path.read_text())
+        time.sleep(0.001)
+        path.write_text(str(number + 1))
+"""
+    path = tmp_path / "number"
+    path.write_text("0")
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=ROOT, stderr=-3) for _ in range(4)]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    assert path.read_text() == "80"
+
+
+def test_a_killed_holders_lock_is_free(tmp_path):
+    process = holder(tmp_path / "table")
+    process.kill()
+    process.wait()
+    with one_at_a_time(tmp_path / "table", wait=False) as mine:
+        assert mine
+
+
+def test_one_thread_may_take_it_again_and_a_folder_in_the_way_is_one_sentence(tmp_path):
+    with one_at_a_time(tmp_path / "x"):
+        with one_at_a_time(tmp_path / "x", wait=False) as mine:
+            assert mine
+        assert (tmp_path / ".x.lock").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file"), one_at_a_time(tmp_path / "file" / "x"):
+        pass
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    write_text(tmp_path / "new/a.txt", "first")
+    with pytest.raises(KeyError), atomic_path(tmp_path / "new/a.txt") as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.txt"]
+    assert (tmp_path / "new/a.txt").read_text() == "first"
+    with pytest.raises(InputError, match="a.txt"):
+        write_text(tmp_path / "new/a.txt/b", "in the way")

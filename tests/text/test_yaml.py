@@ -1,0 +1,167 @@
+"""YAML of families and corpora: what is accepted, and one sentence that names the file or the name for what is not."""
+
+from itertools import pairwise
+
+import pytest
+
+from rbplib import families
+from rbplib.families import InputError, argument, known, load_corpus, load_family, one_each
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    for folder in ("families", "corpora", "models/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    monkeypatch.delenv("RBP_RESULTS", raising=False)
+    (tmp_path / "families/tiny.yml").write_text("models:\n  - models/a\n  - {id: owner/b, dtype: float32}\n")
+    (tmp_path / "corpora/prose.yml").write_text("source: hub\nid: owner/text\ndocuments: 10\n")
+    return tmp_path
+
+
+def test_some_lines_make_a_family(root):
+    family = load_family("tiny")
+    assert [model.name for model in family.models] == ["a", "b"]
+    assert family.models[0].local == root / "models/a" and family.models[1].local is None
+    text = "name: mine\ntokens: 4096\nmodels:\n  - owner/x\n  - {id: owner/y, tokens: 9}\n"
+    text += "  - {name: z, id: owner/y, revision: step1}\n  - {name: w, id: owner/y, dtype: bfloat16}\n"
+    (root / "own.yml").write_text(text)
+    family = load_family(root / "own.yml")
+    assert family.name == "mine" and [m.tokens for m in family.models] == [4096, 9, 4096, 4096]
+
+
+BOMB = "a: &a [x, x]\n"
+for one, two in pairwise("abcdefghi"):  # each stands for nine of the one before
+    BOMB += f"{two}: &{two} [{', '.join([f'*{one}'] * 9)}]\n"
+BAD_FAMILIES = [
+    "models:\n  - a/b\nmodel: 3\n",
+    "models:\n  - {id: a/b, dtpye: float32}\n",
+    "models:\n  - {id: a/b, dtype: float23}\n",
+    "models: []\n",
+    "models:\n  - a/b\n  - c/b\n",
+    "models:\n  - {name: x}\n",
+    "models:\n  - {id: 7}\n",
+    "models:\n  - ../../no-such-folder\n",
+    "models:\n  - {id: a/b, name: ../x}\n",
+    "models:\n  - {id: a/b, name: 2020-01-01}\n",
+    "name: ../x\nmodels: [a/b]\n",
+    "name: tiny\nmodels: [a/b]\n",
+    "models:\n  - {id: a/b, context: 1}\n",
+    "models:\n  - {id: a/b, tokens: 0}\n",
+    "models:\n  - {id: a/b, experts: some}\n",
+    "tokens: many\nmodels: [a/b]\n",
+    "tokens: true\nmodels: [a/b]\n",
+    "models: [\n",
+    "- a\n",
+    "models: [a/b]\ntitle: x\nmodels: [c/d]\n",
+    "title: 2020-13-45\nmodels: [a/b]\n",
+    "title: " + "[" * 5000 + "\nmodels: [a/b]\n",
+    "title: " + "x" * (1 << 20) + "\nmodels: [a/b]\n",
+    BOMB + "title: *i\nmodels: [a/b]\n",
+    "models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b}\n",
+    "models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b, revision: main}\n",
+    "models:\n  - {name: x, id: models/a}\n  - {name: y, id: ./models/a}\n",
+]
+BAD_CORPORA = [
+    "source: hubb\nid: a/b\n",
+    "source: embedded\nkind: docs\n",
+    "source: hub\n",
+    "source: hub\nid: a/../b\n",
+    "source: hub\nid: a/b\ndocuments: 0\n",
+    "source: hub\nid: a/b\nfirst: 0\n",
+    "source: hub\nid: a/b\ndocuments: many\n",
+    "source: hub\nid: a/b\nsplits: test\n",
+    "path: a.txt\nwhere: [a]\n",
+    "path: a.txt\nfile: a\n",
+    "name: prose\npath: a.txt\n",
+    "\xff",
+]
+
+
+@pytest.mark.parametrize(
+    "kind, text",
+    [*(("families", text) for text in BAD_FAMILIES), *(("corpora", text) for text in BAD_CORPORA)],
+    ids=lambda value: value[:50],
+)
+def test_a_bad_file_is_one_sentence_that_names_it(root, kind, text):
+    path = root / kind / "bad.yml"
+    path.write_text(text, encoding="latin1")
+    with pytest.raises(InputError) as caught:
+        load_family("bad") if kind == "families" else load_corpus("bad")
+    said = str(caught.value)
+    assert "\n" not in said and "bad.yml" in said and len(said) < 500
+
+
+@pytest.mark.parametrize(
+    "call, hint",
+    [
+        (lambda: load_family("tniy"), "'tiny'"),
+        (lambda: load_corpus("porse"), "'prose'"),
+        (lambda: load_corpus(""), "prose"),
+        (lambda: load_family("absent.yml"), "absent.yml"),
+        (lambda: load_family("tiny").model("aa"), "'a'"),
+    ],
+)
+def test_unknown_names_suggest_the_nearest(root, monkeypatch, call, hint):
+    monkeypatch.chdir(root)
+    with pytest.raises(InputError, match=hint):
+        call()
+
+
+def test_a_file_that_is_none_is_named_once_and_the_others_are_there(root, capsys):
+    for folder in ("families", "corpora"):
+        (root / folder / "bad.yml").write_text("models: [")
+    for _ in range(2):
+        assert [family.name for family in known("family")] == ["tiny"]
+        assert [corpus.name for corpus in known("corpus")] == ["prose"]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all(line.startswith("rbp: ") and "bad.yml" in line for line in lines)
+
+
+def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
+    monkeypatch.chdir(root)
+    (root / "mine.yml").write_text("models: [a/b]\n")
+    (root / "text.yml").write_text("path: a.txt\n")
+    (root / "a.txt").write_text("words")
+    names = [argument(load_family(name)) for name in ("tiny", "families/tiny.yml", "mine.yml")]
+    assert names == ["tiny", "tiny", str(root / "mine.yml")]
+    names = [argument(load_corpus(name)) for name in ("prose", "corpora/prose.yml", "text.yml", "a.txt")]
+    assert names == ["prose", "prose", str(root / "text.yml"), str(root / "a.txt")]
+
+
+def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
+    names = {}
+    for name in ("my text.txt", "prose.txt", "日記.txt", "..txt", "models"):
+        if name != "models":
+            (root / name).write_text("hello")
+        names[name] = load_corpus(root / name).name
+    assert names["my text.txt"] == "my-text" and names["models"] == "models"
+    assert len(set(names.values())) == 5 and "prose" not in names.values()
+    assert all(families.NAME.match(name) for name in names.values())
+
+
+def test_two_of_one_name_are_refused(root):
+    (root / "else").mkdir()
+    (root / "else/notes.txt").write_text("a")
+    (root / "notes.txt").write_text("b")
+    corpora = [load_corpus(root / "notes.txt"), load_corpus(root / "else/notes.txt")]
+    assert one_each([corpora[0], corpora[0]], "corpora") == corpora[:1]
+    with pytest.raises(InputError, match="notes"):
+        one_each(corpora, "corpora")
+
+
+def test_default_corpora(root):
+    (root / "corpora/docs.yml").write_text("path: docs.jsonl\nkind: docs\n")
+    (root / "corpora/code.yml").write_text("path: code.jsonl\nkind: code\ndefault: false\n")
+    (root / "families/own.yml").write_text("embedded: true\nmodels: [a/b]\n")
+    assert families.default_corpora(load_family("tiny")) == ["prose"]
+    assert families.default_corpora(load_family("own")) == ["docs"]
+
+
+def test_the_papers_corpora_are_four(monkeypatch):
+    monkeypatch.delenv("RBP_ROOT", raising=False)
+    corpora = {
+        name: load_corpus(name) for name in ("wikipedia", "humaneval", "hotpotqa", "auslegal", "c4", "pile-github")
+    }
+    assert all((c.source, c.documents, c.seed) == ("hub", 1000, 42) for c in corpora.values())
+    assert [name for name, c in corpora.items() if c.default] == ["wikipedia", "humaneval", "hotpotqa", "auslegal"]
