@@ -1,24 +1,35 @@
-"""Results that others published, read from `published/`, whose README.md explains the columns; `ladders` fits them."""
+"""Results that others published, read from `published/`, whose README.md explains the columns, and
+the laws on them.
+"""
 
+from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from scipy.special import chdtrc, fdtri, stdtrit
 
-from paper.steps import y_se
+from paper.laws import Law, fit
+from paper.steps import size_spread, slope_weights, y_se
 from rbplib.families import InputError, held, load_family, nearest
 from rbplib.losses import Loss, minus_log
 
-SCORED = {"LAMBADA": 5153, "HumanEval": 164}  # passages and problems: what a reported share is out of
-QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of right answers, and nats
+SCORED = {"LAMBADA": 5153, "HumanEval": 164}  # passages and problems that a share is out of
+QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of answers, and nats
     "-log acc": ("LAMBADA", "acc"),
     "log ppl": ("LAMBADA", "log_ppl"),
     "cross-entropy": ("LAMBADA", "cross_entropy"),
-    **{f"-log pass@{k}": ("HumanEval", f"pass_{k}") for k in (1, 10, 100)},
+    "-log pass@1": ("HumanEval", "pass_1"),
+    "-log pass@10": ("HumanEval", "pass_10"),
+    "-log pass@100": ("HumanEval", "pass_100"),
 }
 NATS = ("log_ppl", "cross_entropy")
 OPEN_LM = "mlfoundations/scaling (MIT)"  # the source of `open_lm`
+FIXED, GROWS = "one amount", "grows with size"  # of training text
+OTHER, UNKNOWN = "otherwise", "not in the source"
+
+
+# --- the tables
 
 
 def read(name):
@@ -33,17 +44,26 @@ def read(name):
 
 
 def open_lm(quantity, least=0.02):
-    """One quantity of the open_lm models: data frame corpus, S, D, multiple (of 20 tokens a parameter), loss; by name.
+    """One quantity of the open_lm models by name: data frame corpus, S, D, multiple, loss.
 
-    quantity: a column of the table, loss_... (nats per token) or acc_... (-log of a share, nats). Shares below `least`
-    and of 1 are left out. InputError: another quantity.
+    multiple: of 20 tokens a parameter. quantity: a column of the table, loss_... (nats per token)
+    or acc_... (-log of a share, nats). Shares below `least` and of 1 are left out. InputError:
+    another quantity.
     """
     rows = read("openlm_scaling").set_index("name")
-    if quantity not in (known := [c for c in rows if c.startswith(("loss_", "acc_"))]):
+    known = [column for column in rows if column.startswith(("loss_", "acc_"))]
+    if quantity not in known:
         raise InputError(f"open_lm has no {quantity!r}: {nearest(quantity, known)}")
-    share = rows[quantity].where(rows[quantity].between(least, 1, inclusive="left"))
-    rows["loss"] = rows[quantity] if quantity.startswith("loss_") else -np.log(share)
-    names = {"training_data": "corpus", "nonembedding_params": "S", "tokens": "D", "tokens_per_20_params": "multiple"}
+    rows["loss"] = rows[quantity]
+    if quantity.startswith("acc_"):
+        share = rows[quantity].where(rows[quantity].between(least, 1, inclusive="left"))
+        rows["loss"] = -np.log(share)
+    names = {
+        "training_data": "corpus",
+        "nonembedding_params": "S",
+        "tokens": "D",
+        "tokens_per_20_params": "multiple",
+    }
     return rows.rename(columns=names)[[*names.values(), "loss"]].dropna()
 
 
@@ -53,66 +73,84 @@ def open_lm_family(corpus, multiple):
 
 
 def open_lm_losses(quantity):
-    """[(Loss, its rows as of `lambada`)] of one quantity of `open_lm` by size, for each text and multiple."""
-    about = {"params_basis": "configuration", "source": OPEN_LM, "loss_text": quantity.partition("_")[2]}
-    rows = open_lm(quantity).assign(**about).rename(columns={"D": "tokens"}).sort_values("S", kind="stable")
-    return [
-        (nats(part["S"], part["loss"], part.index, open_lm_family(*place), about["loss_text"]), part)
-        for place, part in rows.groupby(["corpus", "multiple"])
-    ]
+    """[Loss] of one quantity of `open_lm` by size, for each text and multiple."""
+    rows, text = open_lm(quantity).sort_values("S", kind="stable"), quantity.partition("_")[2]
+    losses = []
+    for place, part in rows.groupby(["corpus", "multiple"]):
+        losses.append(nats(part["S"], part["loss"], part.index, open_lm_family(*place), text))
+    return losses
 
 
 def nats(S, loss, models, family, corpus):
     """A Loss known by its values alone, in nats, float (M,)."""
-    known = {"family": family, "corpus": corpus, "models": tuple(models)}
-    return Loss(np.array([loss], float), np.ones(1, int), np.array(S, float), hits=False, name="loss", **known)
+    return Loss(
+        sums=np.array([loss], float),
+        totals=np.ones(1, int),
+        S=np.array(S, float),
+        hits=False,
+        name="loss",
+        family=family,
+        corpus=corpus,
+        models=tuple(models),
+    )
 
 
 @lru_cache(maxsize=2)
 def _results(folder):
-    """All results by size, one row per model, step and number of shots, from the tables in a folder."""
-    whole, by_size, coded = (read(name) for name in ("lambada", "lambada_by_size", "humaneval_by_size"))
+    """All results by size, one row per model, step and number of shots, from a folder's tables."""
+    whole = read("lambada").assign(digits=np.inf)
+
+    # with examples in front it is a family of its own; a loss has none, and is printed again
+    by_size = read("lambada_by_size")
     shots = by_size["shots"].map({0: ""}).fillna(", " + by_size["shots"].astype(str) + " shots")
-    once = by_size["loss"].where(by_size["shots"] == 0)  # it has no examples in front of it, and is printed again
-    by_size = by_size.assign(family=by_size["family"] + shots, cross_entropy=once)
-    grid = open_lm("acc_lambada_openai").rename(columns={"S": "nonembedding_params", "D": "tokens"}).reset_index()
+    by_size["family"] += shots
+    by_size["cross_entropy"] = by_size["loss"].where(by_size["shots"] == 0)
+
+    grid = open_lm("acc_lambada_openai").rename(columns={"D": "tokens"}).reset_index()
     grid["family"] = list(map(open_lm_family, grid["corpus"], grid["multiple"]))
-    grid = grid.assign(acc=np.exp(-grid["loss"]), model=grid["name"], digits=8, source=OPEN_LM)
-    coded = coded.rename(columns={"params": "nonembedding_params"}).assign(benchmark="HumanEval")
-    rows = pd.concat([whole.assign(digits=np.inf), by_size, grid, coded]).rename(columns={"nonembedding_params": "S"})
-    rows = rows.fillna({"benchmark": "LAMBADA", "architecture": "transformer", "params_basis": "configuration"})
-    rows = rows.assign(log_ppl=np.log(rows["ppl"]), loss=minus_log(rows["acc"].to_numpy()))
+    grid["acc"] = np.exp(-grid["loss"])
+    grid = grid.assign(model=grid["name"], digits=8, source=OPEN_LM)
+    coded = read("humaneval_by_size").rename(columns={"params": "S"}).assign(benchmark="HumanEval")
+
+    tables = [table.rename(columns={"nonembedding_params": "S"}) for table in (whole, by_size)]
+    rows = pd.concat([*tables, grid, coded])
+    usual = {"benchmark": "LAMBADA", "architecture": "transformer", "params_basis": "configuration"}
+    rows = rows.fillna(usual)
+    rows["log_ppl"], rows["loss"] = np.log(rows["ppl"]), minus_log(rows["acc"].to_numpy())
     with np.errstate(divide="ignore", invalid="ignore"):
         rows["y_se"] = y_se(1 - rows["acc"].to_numpy(), SCORED["LAMBADA"] - 1)
     return rows.sort_values("S", kind="stable", ignore_index=True)
 
 
 def families(quantity="-log acc"):
-    """Names of the families of which three finished models or more have this quantity, in alphabetical order."""
+    """Families of which three finished models or more have this quantity, in alphabetical order."""
     benchmark, column = QUANTITIES[quantity]
     rows = _results(held("published"))
-    counts = rows[(rows["benchmark"] == benchmark) & rows[column].notna()].groupby("family")["S"].nunique()
+    rows = rows[(rows["benchmark"] == benchmark) & rows[column].notna()]
+    counts = rows.groupby("family")["S"].nunique()
     return list(counts.index[counts >= 3])
 
 
 def lambada_steps(family):
-    """Training steps at which a family was evaluated, ascending; empty where only finished models were."""
+    """Training steps at which a family was evaluated, ascending; empty: finished models alone."""
     return sorted({int(step) for step in _of(family)["step"].dropna()})
 
 
 def lambada(family, step=None):
-    """LAMBADA results of a family, smallest model first; `step=None`: the finished models, or the last step.
+    """LAMBADA results of a family, smallest model first; `step=None`: the finished models.
 
     Returns:
-        data frame: model, S, tokens (seen in training, NaN where not stated), acc (share of passages with the last word
-        right), log_ppl (nats of that word), cross_entropy (nats per token of the text in `loss_text`), digits, source,
-        loss (-log acc, infinite where none was right), y_se (standard error of its logarithm from so many passages).
+        data frame: model, S, tokens (seen in training, NaN where not stated), acc (share of
+        passages with the last word right), log_ppl (nats of that word), cross_entropy (nats per
+        token of the text in `loss_text`), digits, source, loss (-log acc, infinite where none was
+        right), y_se (standard error of its logarithm from so many passages).
     Raises:
         InputError: an unknown family, or a step that was not evaluated.
     """
     rows, steps = _of(family), lambada_steps(family)
     if step is not None and step not in steps:
-        raise InputError(f"{family} was not evaluated at step {step}: choose one of {steps or 'none but the last'}.")
+        choice = steps or "none but the last"
+        raise InputError(f"{family} was not evaluated at step {step}: choose one of {choice}.")
     if steps:
         rows = rows[rows["step"] == (steps[-1] if step is None else step)]
     return rows.reset_index(drop=True)
@@ -121,19 +159,25 @@ def lambada(family, step=None):
 def _of(family, benchmark="LAMBADA"):
     rows = _results(held("published"))
     rows = rows[rows["benchmark"] == benchmark]
-    if family not in (known := sorted(set(rows["family"]))):
-        raise InputError(f"no published {benchmark} results of {family!r}: {nearest(family, known)}")
+    known = sorted(set(rows["family"]))
+    if family not in known:
+        hint = nearest(family, known)
+        raise InputError(f"no published {benchmark} results of {family!r}: {hint}")
     return rows[rows["family"] == family]
 
 
 def published_loss(family, quantity="-log acc", step=None):
-    """(Loss, rows as of `lambada`) of one of QUANTITIES of a family by size. InputError: one of these is unknown."""
+    """(Loss, rows as of `lambada`) of one of QUANTITIES of a family by size.
+
+    InputError: one of these is unknown.
+    """
     if quantity not in QUANTITIES:
-        raise InputError(f"no such published quantity, {quantity!r}: {nearest(quantity, QUANTITIES)}")
+        hint = nearest(quantity, QUANTITIES)
+        raise InputError(f"no such published quantity, {quantity!r}: {hint}")
     benchmark, column = QUANTITIES[quantity]
     rows = lambada(family, step) if benchmark == "LAMBADA" else _of(family, benchmark)
     rows, total = rows[rows[column].notna()], SCORED[benchmark]
-    return Loss(
+    loss = Loss(
         sums=rows[column].to_numpy(float)[None] * total,
         totals=np.array([total]),
         S=rows["S"].to_numpy(float),
@@ -143,49 +187,268 @@ def published_loss(family, quantity="-log acc", step=None):
         family=family,
         corpus=benchmark,
         models=tuple(rows["model"]),
-    ), rows
+    )
+    return loss, rows
 
 
 def gpt2_reference(quantity):
-    """(k or S, value, uncertainty) of one quantity of the authors' GPT-2 figures, float64 (n,) each.
+    """(k or S, value, uncertainty) of one quantity of the authors' GPT-2 figures, float64 (n,)
+    each.
 
     The first array is S for `neg_log_rbp` and k for the rest; NaN where the table has none.
     """
     rows = read("gpt2_wikipedia_reference")
-    quantities = sorted(set(rows["quantity"]))
-    if quantity not in quantities:
-        raise InputError(f"no such quantity in the GPT-2 figures, {quantity!r}: {nearest(quantity, quantities)}")
+    known = sorted(set(rows["quantity"]))
+    if quantity not in known:
+        hint = nearest(quantity, known)
+        raise InputError(f"no such quantity in the GPT-2 figures, {quantity!r}: {hint}")
     key = "nonembedding_params" if quantity == "neg_log_rbp" else "k"
-    return tuple(rows.loc[rows["quantity"] == quantity, [key, "value", "uncertainty"]].to_numpy(float).T)
+    columns = rows.loc[rows["quantity"] == quantity, [key, "value", "uncertainty"]]
+    return tuple(columns.to_numpy(float).T)
 
 
 def gpt2_histogram():
-    """(low, high, mass) of the digitised GPT-2 rank histogram: int64 (43,), int64 (43,), float64 (43,)."""
+    """(low, high, mass) of the digitised GPT-2 rank histogram: int64, int64, float64 (43,)."""
     rows = read("gpt2_rank_histogram")
     return tuple(rows[name].to_numpy() for name in ("rank_low", "rank_high", "mass"))
 
 
 def size_paths(family):
-    """{model: (tokens, loss, standard error of its logarithm)} along training, steps with none right left out."""
-    every = _of(family).query("0 < acc < 1")
-    return {m: tuple(rows[["tokens", "loss", "y_se"]].to_numpy().T) for m, rows in every.groupby("model", sort=False)}
+    """{model: (tokens, loss, se of its logarithm)} along training, steps with none right left
+    out.
+    """
+    paths = {}
+    for model, rows in _of(family).query("0 < acc < 1").groupby("model", sort=False):
+        paths[model] = tuple(rows[["tokens", "loss", "y_se"]].to_numpy().T)
+    return paths
+
+
+@dataclass(frozen=True)
+class ReferencePoints:
+    """Published points: S, loss and uncertainty (nats), float64 (M,), and whose they are."""
+
+    S: np.ndarray
+    loss: np.ndarray
+    uncertainty: np.ndarray
+    label: str
 
 
 def reference_points(family, corpus, k=1):
-    """Published points of a family on a corpus: namespace of S, loss and uncertainty (nats), float64 (M,), and a label.
+    """Published points of a family on a corpus: ReferencePoints, or None where there are none.
 
-    A family file names them, `published: {CORPUS: TABLE}`. None where there are none.
+    A family file names them, `published: {CORPUS: TABLE}`.
 
     Args:
-        family: a settings.Family, a name or a YAML path. corpus: its name. k: rank that counts as a success.
+        family: a Family, a name or a YAML path. corpus: its name. k: rank that counts as a success.
     Raises:
         InputError: the family file names a table that is not carried.
     """
     family = load_family(family)
     table = family.published.get(corpus)
     if table not in (None, "gpt2_wikipedia_reference"):
-        raise InputError(f"family {family.name!r} names the published table {table!r}, which is not carried here.")
+        message = f"family {family.name!r} names the published table {table!r}"
+        raise InputError(f"{message}, which is not carried here.")
     if table is None or k != 1:  # the authors show single models at k = 1 only
         return None
-    S, loss, uncertainty = gpt2_reference("neg_log_rbp")
-    return SimpleNamespace(S=S, loss=loss, uncertainty=uncertainty, label="authors' repository")
+    return ReferencePoints(*gpt2_reference("neg_log_rbp"), "authors' repository")
+
+
+# --- laws on these results
+
+
+@dataclass(frozen=True)
+class PublishedLaw:
+    """The law on one quantity of one family, and what the number of answers and digits makes of
+    it.
+    """
+
+    law: Law
+    quantity: str
+    rows: pd.DataFrame  # of the models used, see `lambada`
+    step: int | None = None
+
+    @property
+    def moves(self):
+        """Change of alpha for a change of each model's share of right answers, float64 (M,)."""
+        return -slope_weights(self.law.S) * np.exp(np.exp(self.law.y) - self.law.y)
+
+    @property
+    def sampling(self):
+        """{how right answers fall together: se of alpha from the choice of passages}; NaN for nats.
+
+        A share tells how often a model was right, not where two were right together. Passages are
+        hard or easy for all models alike, so two of them have at least as many right answers in
+        common as independent ones, and at most all of the weaker one's ("nested"). "at most": what
+        no such mixture can exceed, each pair at its worse end.
+        """
+        share = np.exp(-np.exp(self.law.y))
+        shared = np.minimum.outer(share, share) - np.outer(share, share)
+        answers = self.law.scored_tokens - 1 if self.law.loss.hits else np.nan
+        parts = np.outer(self.moves, self.moves) * shared / answers
+        together, alone = parts - np.diag(np.diag(parts)), np.trace(parts)
+        return {
+            "independent": float(np.sqrt(alone)),
+            "nested": float(np.sqrt(alone + together.sum())),
+            "at most": float(np.sqrt(alone + together.clip(0).sum())),
+        }
+
+    @property
+    def rounding(self):
+        """The most that rounding to the printed digits moves alpha; NaN for nats, or if not
+        stated.
+        """
+        off = 0.5 * 10.0 ** -self.rows["digits"].to_numpy(float)
+        return float(np.abs(self.moves) @ off) if self.quantity == "-log acc" else np.nan
+
+    @property
+    def lack_of_fit_p(self):
+        """Residuals of -log acc against the errors of independent answers, chi-squared on M - 2."""
+        squares = (self.law.y - self.law.fitted) ** 2
+        variance = np.mean(self.rows["y_se"] ** 2)
+        return float(chdtrc(self.law.n_models - 2, squares.sum() / variance))
+
+    @property
+    def text(self):
+        """How much text the models of growing size saw: FIXED, GROWS, OTHER or UNKNOWN."""
+        tokens = np.log(self.rows["tokens"].to_numpy(float))
+        if np.isnan(tokens).any():
+            return UNKNOWN
+        if np.ptp(tokens) < 0.5:  # within a factor of 1.65 they are the same
+            return FIXED
+        return GROWS if (np.diff(tokens) > 0).all() else OTHER
+
+    @property
+    def record(self):
+        """The fit as a row of a table, and as programs read it."""
+        of, sources = [self.law.corpus], list(self.rows["source"].unique())
+        if self.quantity == "cross-entropy":
+            of = self.rows["loss_text"].unique()
+        if len(sources) > 3:
+            sources = [sources[0], f"and {len(sources) - 1} like it"]
+        return {
+            "family": self.law.family,
+            "quantity": self.quantity,
+            "of": ", ".join(of),
+            "n": self.law.n_models,
+            "S": [float(self.law.S.min()), float(self.law.S.max())],
+            "S is": "; ".join(self.rows["params_basis"].unique()),
+            "text": self.text,
+            "alpha": self.law.alpha,
+            "interval": self.law.ci_models,
+            "r2": self.law.r2,
+            "se of answers": self.sampling["independent"],
+            "source": "; ".join(sources),
+        }
+
+
+def published_law(family, quantity="-log acc", step=None):
+    """The law on a `published_loss`. InputError: as there, or fewer than three finite losses."""
+    loss, rows = published_loss(family, quantity, step)
+    law = fit(loss, n_bootstrap=0)
+    if law.n_models < 3:
+        message = f"{family} at step {step} leaves fewer than three models"
+        raise InputError(f"{message} with a finite loss.")
+    return PublishedLaw(law, quantity, rows.iloc[list(law.used)], step)
+
+
+def published_laws():
+    """Every law by size that the tables hold: list of PublishedLaw, families in alphabetical
+    order.
+    """
+    names = {quantity: families(quantity) for quantity in QUANTITIES}
+    laws = []
+    for family in sorted(set().union(*names.values())):
+        laws += [published_law(family, q) for q in QUANTITIES if family in names[q]]
+    return laws
+
+
+def training_laws(family):
+    """The law at every published step of a family at which every model has a finite loss."""
+    laws = []
+    for step in lambada_steps(family):
+        if lambada(family, step)["acc"].between(0, 1, inclusive="neither").all():
+            laws.append(published_law(family, step=step))
+    return laws
+
+
+def exponent_ratio(first, second, level=0.95):
+    """(exponent of the second law over that of the first, its interval), by Fieller's theorem.
+
+    The interval holds each ratio r at which the residuals of y_2 - r y_1, whose two parts move
+    together, allow a slope of 0 (Student t on M - 2); NaN ends: other models, or the first exponent
+    may be 0.
+    """
+    ratio = second.alpha / first.alpha
+    if first.models != second.models or first.n_models < 4:
+        return ratio, (np.nan, np.nan)
+    residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.n_models - 2
+    t = stdtrit(spare, (1 + level) / 2)
+    half = t**2 * residuals @ residuals.T / spare / size_spread(first.S)
+
+    # the ends are the roots of a r^2 - 2 b r + c
+    a = first.alpha**2 - half[0, 0]
+    b = first.alpha * second.alpha - half[0, 1]
+    c = second.alpha**2 - half[1, 1]
+    if a <= 0:
+        return ratio, (np.nan, np.nan)
+    return ratio, tuple(np.sort(np.roots([a, -2 * b, c]).real))
+
+
+@dataclass(frozen=True)
+class Ancova:
+    """Analysis of covariance of families' losses; see `ancova`."""
+
+    each: pd.DataFrame  # family, alpha, se with a slope of its own; level under one slope
+    common: float  # the one exponent
+    interval: tuple[float, float]  # of it
+    residual_sd: float  # around lines of their own
+    slopes: tuple[float, float]  # (F, p): one each, against one for all
+    levels: tuple[float, float]
+    spread: tuple[float, ...]  # sd of the exponents beyond their noise, low end, high end
+
+
+def ancova(losses, level=0.95):
+    """Analysis of covariance, log loss ~ log S * family: have families one exponent, and one level?
+
+    losses: Loss of each family, two or more. Levels are log losses less the mean of the families
+    under one slope; the spread is the F test turned round.
+    Returns:
+        Ancova.
+    """
+    from statsmodels.formula.api import ols
+
+    parts = []
+    for loss in losses:
+        parts.append(pd.DataFrame({"family": loss.family, "x": np.log(loss.S), "y": loss.y}))
+    rows = pd.concat(parts)
+    rows["x"] -= rows["x"].mean()
+
+    # a slope and a level each; one slope; one of both
+    own = ols("y ~ 0 + family + family:x", rows).fit()
+    common, one = ols("y ~ 0 + family + x", rows).fit(), ols("y ~ x", rows).fit()
+    f, slopes_p, k = own.compare_f_test(common)
+    g, levels_p, _ = common.compare_f_test(one)
+
+    levels = common.params.drop("x")
+    each = pd.DataFrame({"family": sorted(loss.family for loss in losses)})
+    each["alpha"] = -own.params.filter(like=":x").to_numpy()
+    each["se"] = own.bse.filter(like=":x").to_numpy()
+    each["level"] = (levels - levels.mean()).to_numpy()
+    ends = np.array([1.0, *fdtri(k, own.df_resid, [(1 + level) / 2, (1 - level) / 2])])
+    low, high = common.conf_int(1 - level).loc["x"]
+    return Ancova(
+        each=each,
+        common=-common.params["x"],
+        interval=(-high, -low),
+        residual_sd=np.sqrt(own.mse_resid),
+        slopes=(f, slopes_p),
+        levels=(g, levels_p),
+        spread=tuple(np.sqrt(np.mean(each["se"] ** 2) * np.maximum(f / ends - 1, 0))),
+    )
+
+
+def shared_sizes(losses, slack=1.25):
+    """The same losses for models of sizes that every family reaches, give or take a factor."""
+    low = max(loss.S.min() for loss in losses) / slack
+    high = min(loss.S.max() for loss in losses) * slack
+    return [loss.keep(np.flatnonzero((loss.S > low) & (loss.S < high))) for loss in losses]

@@ -33,10 +33,7 @@ ALIGNED = 0.999  # a correlation of log S and log D from which their parts canno
 STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
 SHARES = (0.1, 0.5, 0.9)  # of the last term there
 SEARCHES = 4  # from the best of these
-DRAWS = 100  # resamples of a forecast at most: each is a fit of every form
 BOTH = "beyond in both at once"  # size and tokens
-WARNING = "; WARNING: beyond both at once, "
-WARNING += "where these intervals hold less often than they say (page 19 counts)"
 
 
 # --- joint forms
@@ -512,44 +509,22 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
 # --- forecasts
 
 
-@dataclass(frozen=True)
-class JointForecast(forecasting.Forecast):
-    """Of y, the log of a loss, at H pairs of size and tokens; laws: {name of AHEAD: JointLaw}."""
-
-    D: np.ndarray  # float64 (H,), training tokens
-
-    @property
-    def by_form(self):
-        return {name: law.predict(self.S, self.D) for name, law in self.laws.items()}
-
-    def place(self, i):
-        """Where the pair of that index lies among those fitted, in words, with a warning where it
-        is far.
-        """
-        text = next(iter(self.laws.values())).D
-        along = forecasting.place(self.D[i], text, "amounts of text", "the most text")
-        message = f"{super().place(i)}; {along}"
-        if self.horizon[i] > 0 and self.D[i] > text.max():
-            message += WARNING
-        return message
-
-
-def joint_forecast(points, S, D, draws=None, least=0.0, level=0.95):
+def joint_forecast(points, S, D, level=0.95):
     """Forecast a loss at sizes and tokens that were not measured.
 
     As of one ladder, an even mixture of forms, Student's t about each. Models of one size, or of
     one amount of text, miss a form together, so its scatter counts as known from no more points
     than there are sizes or amounts, whichever are fewer, less the exponents.
 
-    Args: points: (S, D, loss), float64 (n,) each, positive; trainings of one size on one text count
-        as one. S, D: where to, float64 (H,), or a number for all. draws: losses (R, n) on resampled
-        text, for an interval that holds on other text of the same kind. least: sd of log loss over
-        trainings of one size, where that is known.
+    Args:
+        points: (S, D, loss), float64 (n,) each, positive; trainings of one size on one text count
+            as one.
+        S, D: where to, float64 (H,), or a number for all.
     Returns:
-        JointForecast.
+        Forecast, whose laws are {name of AHEAD: JointLaw}.
     Raises:
         InputError: no form can be fitted to the points.
-    Cost: about 0.1 s; a second for 100 draws.
+    Cost: about 0.1 s.
     """
     S, D = (np.array(side, float) for side in np.broadcast_arrays(np.atleast_1d(S), D))
 
@@ -558,55 +533,22 @@ def joint_forecast(points, S, D, draws=None, least=0.0, level=0.95):
     if len(places) < len(which):
         means = (np.eye(len(places)) / np.bincount(which))[which]
         points = (*np.array(list(places)).T, np.exp(np.log(points[2]) @ means))
-        draws = None if draws is None else np.exp(np.log(draws) @ means)
 
     laws = {name: fit(*points, name) for name in AHEAD if not reason(*points, name)}
     if not laws:
         raise InputError(f"there is no forecast in size and tokens: {reason(*points, 'product')}.")
 
-    # about each form: its scatter, and on other text what resampled text makes of it
+    # each form's median and scatter at a new point
     groups = min(different(points[0]), different(points[1]))
     y, sd, df = [], [], []
     for law in laws.values():
-        again = [] if draws is None else law.refitted(draws[:DRAWS])
-        ahead = [np.log(other.predict(S, D)) for other in again if other]
-        sources = np.std(ahead, axis=0) if ahead else 0.0
         y.append(np.log(law.predict(S, D)))
-        sd.append(np.hypot(max(law.residual_sd, least) * law.widening(S, D), sources))
+        sd.append(law.residual_sd * law.widening(S, D))
         df.append([max(1.0, groups - law.form.exponents.sum())])
     shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
     forms = np.array(y), np.array(sd), np.array(df)
     low, middle, high = forecasting.mixture_quantiles(*forms, shares)
-    return JointForecast(laws, S, middle, np.stack([low, high]), D)
-
-
-def joint_losses(family, beside, corpus, k, tokens, protocol="paper", results=None, partial=False):
-    """What `command.forecasts` takes: ({name: Loss or why there is none}, how to forecast one at
-    sizes).
-
-    Arguments as of `rbp predict` and `grid`. Raises InputError: as there, or tokens or other
-    families are missing.
-    """
-    if not (tokens and beside):
-        message = "a law in tokens needs families that saw other amounts"
-        raise InputError(f"--tokens and --beside go together: {message}.")
-    models = grid([family, *beside], corpus, [k], protocol, results, partial)
-    title = f"{models.curve.family} with {', '.join(beside)}"
-    models = replace(models, curve=replace(models.curve, family=title))
-
-    def ahead(loss, sizes, n_bootstrap=0, seed=42):
-        if isinstance(loss, str):
-            return loss
-        resampled, (sd, df) = loss.resampled(min(n_bootstrap, DRAWS), seed), loss.training_noise()
-        draws = None if resampled is None else resampled.loss
-        try:
-            points = loss.S, models.D, loss.values
-            return joint_forecast(points, sizes, tokens, draws, sd if df else 0.0)
-        except InputError as error:
-            return str(error)
-
-    runs = "runs were not counted for a law in tokens: leave --tokens out"
-    return {"rbp": models.loss(k), "cross_entropy": models.loss(), "run": runs}, ahead
+    return forecasting.Forecast(laws, S, middle, np.stack([low, high]))
 
 
 def held_out_joint(points, left, about=None):
@@ -631,7 +573,7 @@ def held_out_joint(points, left, about=None):
             **(about or {}),
             "left": kind,
             "S": ahead.S,
-            "D": ahead.D,
+            "D": points[1][wanted],
             **beside(ahead, points[2][wanted]),
         }
         parts.append(pd.DataFrame(columns))

@@ -369,7 +369,7 @@ def import_file(path, name):
 # --- In a checkout: programs of the paper, which take the rest of the command line
 
 
-PROGRAMS = {"book": "workflow.book", "verify": "paper.show.reference"}
+PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
 
 def run_program(name, arguments):

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from paper.families import exponent_difference
-from paper.ladders import exponent_ratio
 from paper.laws import fit, spread_of_trainings
+from paper.published import exponent_ratio
 from paper.show.tables import ends
 from paper.steps import size_spread
 from rbplib.noise import half_width, own_seeds

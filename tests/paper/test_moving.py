@@ -93,7 +93,8 @@ def test_dots_are_the_losses_and_zeros_are_words(curve):
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("1e-2", "10⁻²"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")]
+    ("text", "shown"),
+    [("1e-2", "10⁻²"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")],
 )
 def test_powers_are_set_as_on_the_pages(text, shown):
     chart = moving.alt.Chart(moving.alt.InlineData(values=[{"x": 1}])).mark_text()
@@ -126,7 +127,8 @@ def test_temperature_moves_nats_and_no_rank(T):
         assert "true token" not in texts(spec, place=place, T=T)
         rank = (logits[place - 1] >= logits[place - 1, ids[place]]).sum()
         told = numbers(
-            r"rank (\d+) at every T.*: ([\d.]+) nats.*places: ([\d.]+) nats", texts(spec, place=place, T=T, show=True)
+            r"rank (\d+) at every T.*: ([\d.]+) nats.*places: ([\d.]+) nats",
+            texts(spec, place=place, T=T, show=True),
         )
         assert told == pytest.approx([rank, nats[place - 1], nats.mean()], abs=6e-4)
 
