@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paper.coverage import ANY, NEXT, RBP, THESE, coverage, drawn_exponents, judged, token_interval
+from paper.coverage import ANY, NEXT, RBP, THESE, Design, centre, coverage, drawn_exponents, judged, token_interval
 from paper.curves import rbp_curve
-from paper.designs import Design, centre
 from paper.forecasts import extrapolate
 from paper.laws import fit
 from rbplib.bootstrap import line
