@@ -37,6 +37,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from training.carried import carried_file, check_text, check_times
+from training.children import with_parent
+
 from benchmarks.gpu_record import (
     FAILED,
     MOST_BYTES,
@@ -50,8 +53,6 @@ from benchmarks.gpu_record import (
     told_of,
 )
 from rbplib.families import InputError, atomic_path, one_at_a_time, root
-from training.carried import carried_file, check_text, check_times
-from training.children import with_parent
 
 SHARES = {"tests": 4, "benchmark": 6, "ladder": 15}  # minutes of 25
 NOT_WRITTEN = 1  # of the exit status

@@ -1,31 +1,45 @@
-"""What claims and open questions are judged by: records of one family on one corpus each, from rank tables alone."""
-
-from dataclasses import replace
-from itertools import pairwise
-from types import SimpleNamespace
+"""The cases that claims are judged by, as rows: of laws, runs, exponents, contests, forecasts."""
 
 import numpy as np
+import pandas as pd
 
-from corpora.make import TRAINED
-from paper.curves import NAMES, family_losses, rbp_curve, with_repeats
-from paper.distributions import FOLDS, PAPER, contains, scored_sources, table_contest
-from paper.families import bend_weights, contrasts, exponent_difference, pooled
-from paper.forecasts import held_out_forecasts, tried
-from paper.laws import fit_laws
-from paper.lognormal import predicted_ratios
-from paper.runs import hit_dependence, longest_run, run_gap, run_laws
-from paper.show.law_tables import loss_at
-from paper.show.loss_tables import entropy_cases, loss_exponents, with_trainings
-from paper.show.rank_tables import lognormal_frame
-from paper.show.tables import corpus_title
+from paper.curves import rbp_curve, with_repeats
+from paper.distributions import PAPER, contains
+from paper.families import exponent_difference, pooled
+from paper.show.claims import beyond, cases, known_interval
+from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
+from rbplib.noise import EXPLAINED, NOT_TESTED
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
-RUN_K, RUNS = 10, (1, 5, 10, 50, 100)  # k and lengths of the runs of hits
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
-KINDS = "laws new_laws recurrent far far_drops rises runs run_laws pairs contests ladders".split()
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
+TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded families were trained on
+PLACE = ["family", "corpus", "k"]
+LAW = [*PLACE, "alpha", "r2", "ci_tokens", "ci_trainings", "ci_models", "scored_tokens", "status"]
+NOISE = ["explained_by", "noise_p", "worst_residual", "misses"]
+RUN = [*PLACE, "N", "alpha", "r2", "ratio", "at"]
+GAP = ["k", "N", "gap", "times", "interval", "measured", "independent", "dependent", "successes", "places"]
+PAIR = ["family", "corpus", "ratio", "around", "more", "ci_tokens", "ci_trainings", "largest_gap", "last_gap"]
+RISE = ["family", "corpus", "change", "ci_tokens", "ci_trainings"]
+BEND = ["k", "below", "direction", "estimate", "interval", "groups", "sources_sd", "trainings_sd", "noise_p"]
+FORECAST = ["left_out", "share", "held", "error", "worst_error", "too_low"]
+LINE = ["line_share", "line_held", "line_far", "line_low", "reach"]
+CONTEST = [
+    "family",
+    "corpus",
+    "place",
+    "laws",
+    "behind",
+    "behind_interval",
+    "zipf_lead",
+    "interval",
+    "misfit",
+    "best_misfit",
+]
+CONTEST += ["best", "second", "second_behind"]
+LADDER = ["family", "corpus", "ridge", "size_r2", "log_size_r2", "lead_of_log_size", "models"]
 
 
 def far_ks(V):
@@ -34,77 +48,30 @@ def far_ks(V):
 
 
 def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
-    """{(family, corpus): Curve}, each with the models that tell how trainings of one size differ, where they are known.
+    """{(family, corpus): Curve}, with the models that tell how trainings differ, where they are known.
 
     Args:
-        tables: of `ranks.table.measured_families`; families, corpora, protocol: as given to it.
+        tables: of `measured_families`; families, corpora, protocol: as given to it.
         ks: the ranks to count, as a function of the size of a vocabulary.
     """
-    named, found = {load_family(f).name: f for f in families}, {}
+    files, found = {load_family(f).name: f for f in families}, {}
     for family in dict.fromkeys(family for family, _ in tables):
-        own = {corpus: t for (name, corpus), t in tables.items() if name == family}
-        curves = {corpus: rbp_curve(t, ks(min(int(x.record["vocab_size"]) for x in t))) for corpus, t in own.items()}
-        known = with_repeats(curves, named.get(family, family), corpora, protocol)
-        found |= {(family, corpus): curve for corpus, curve in known.items()}
+        curves = {}
+        for (name, corpus), rows in tables.items():
+            if name == family:
+                curves[corpus] = rbp_curve(rows, ks(min(int(t.record["vocab_size"]) for t in rows)))
+        curves = with_repeats(curves, files.get(family, family), corpora, protocol)
+        found |= {(family, corpus): curve for corpus, curve in curves.items()}
     return found
 
 
 def claimed_ks(V):
-    """The ranks that claims are about in a vocabulary of that size, those of `far` included."""
+    """The ranks that claims are about in a vocabulary of that size, those of `far_ks` included."""
     return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {*far_ks(V)})
 
 
-def gather(tables, curves, n_bootstrap=10_000, seed=42, progress=iter):
-    """Fit everything once: list of `case`, family by family; families of fewer than three models are left out.
-
-    Args:
-        tables: {(family, corpus): rank tables}, see `ranks.table.measured_families`.
-        curves: `all_curves` of these at `claimed_ks`. progress: wraps the list of cases, tqdm for a bar.
-    """
-    every = [place for place, found in tables.items() if len(found) >= 3]
-    return [case(tables[place], curves[place], n_bootstrap, seed) for place in progress(every)]
-
-
-def case(tables, curve, n_bootstrap, seed):
-    """One family on one corpus: its place as pages name it, its curve, a list for each of KINDS, and more for tables.
-
-    dependence: of the hits of the largest model at RUN_K. predicted: the smallest and largest ratio of exponents that
-    the fitted lognormals predict. ridge: models whose lognormal lies on the ridge. bends: {k: list of Contrast}.
-    """
-    V, largest = curve.vocab_size, tables[-1]
-    drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
-    far = far_ks(V)
-    laws, losses = fit_laws(curve, **drawn), family_losses(tables)
-    for name, own in zip(NAMES, (curve.cross_entropy_loss(), None, curve.loss(1)), strict=True):
-        losses[name] = replace(losses[name], repeats=own and own.repeats)
-    broken = [law for law in laws if law.k in far]
-    fit_in = [k for k in (1, 10, 100) if k <= V], [N for N in RUNS if N <= longest_run(tables[0])]
-    lognormals = lognormal_frame(tables)
-    dependence = hit_dependence(largest, min(RUN_K, V))
-    gap = losses["cross-entropy"].values - losses["rank entropy"].values
-    return SimpleNamespace(
-        place={"family": curve.family, "corpus": corpus_title(curve.corpus)},
-        curve=curve,
-        laws=laws,
-        new_laws=laws if trained_kind(curve.family, curve.corpus) is False else [],
-        recurrent=laws if any(word in curve.family for word in RECURRENT) else [],
-        far=broken,
-        far_drops=[SimpleNamespace(k=b.k, r2_drop=a.r2 - b.r2) for a, b in pairwise(broken)],
-        rises=[risen(curve.loss(1), curve.loss(100), **drawn)] if V >= 100 else [],
-        runs=[run_gap(largest, dependence.k, N, dependence, **drawn) for N in RUNS if N <= longest_run(largest)],
-        run_laws=run_cases(run_laws(tables, *fit_in, n_bootstrap=0)),
-        pairs=[exponent_pair(loss_exponents(losses, **drawn), gap)],
-        contests=[contested(*table_contest(largest, **drawn))] if scored_sources(largest) >= FOLDS else [],
-        ladders=[ladder(lognormals)],
-        bends={k: contrasts([curve], bend_weights, loss_at(k), **drawn) for k in BENDS if not k or k in curve.ks},
-        dependence=dependence,
-        predicted=predicted_ratios(tables),
-        ridge=int((lognormals["status"] == "ridge").sum()),
-    )
-
-
 def trained_kind(family, corpus):
-    """Was a family trained on text of this corpus's kind, from other packages? None where that is not known."""
+    """Was a family trained on text of this corpus's kind? None where that is not known."""
     try:
         kind = load_corpus(corpus).kind if load_family(family).embedded else None
     except InputError:  # known by the path of a file alone
@@ -112,82 +79,188 @@ def trained_kind(family, corpus):
     return kind in TRAINED if kind else None
 
 
-def by_kind(found):
-    """{kind: cases} of a list of `case`; the bends of one k are one case, pooled over families and corpora."""
-    cases = {kind: [one for c in found for one in getattr(c, kind)] for kind in KINDS}
-    parts = {k: [one for c in found for one in c.bends.get(k, [])] for k in BENDS}
-    ladders = [loss for c in found for k in BENDS if not k or k in c.curve.ks for loss in loss_at(k)(c.curve)]
-    cases["forecasts"] = tried(held_out_forecasts(ladders))
-    cases["one_curve"] = entropy_cases([c.curve for c in found], (1, 10, 100))
-    return cases | {"bends": [bend for k, part in parts.items() for bend in bent(part, k)]}
+def law_rows(laws, noise=False):
+    """A row per Law, with `surely`; noise: also what explains how its models leave the line (cost: a fit)."""
+    columns = [*LAW, *NOISE] if noise else LAW
+    rows = [{name: getattr(law, name) for name in columns} for law in laws]
+    return surely(cases(rows, columns))
 
 
-def bent(found, k):
-    """The one case of all bends at one k, from their Contrasts; none where there are none."""
-    below = f"{sum(one.value < 0 for one in found)} of {len(found)}"
-    return [SimpleNamespace(k=k, below=below, **vars(pooled(found)))] if found else []
+def surely(rows):
+    """Rows of laws with what claims ask beside their fields.
 
-
-def run_cases(laws):
-    """Laws of N > 1 hits in a row of one family on one corpus, from {(k, N): Law} of `runs.run_laws`, for the claims.
-
-    ratio: exponent over that of N = 1. at: N and k in words. All of them NaN where counts are too few for a sound fit.
+    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: the end of it
+    nearer to 0, or of that over other sizes where there is none; none where 0 is in it. not_rejected,
+    text_not_rejected: no noise known, and no choice of text, rejects the line at 5%.
     """
-    cases = []
+    known = known_interval(rows)
+    told = [np.isfinite(ends).all() for ends in known]
+    sure = beyond(known.where(told, rows["ci_models"]))
+    rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
+    if "explained_by" not in rows:
+        return rows
+    by = rows["explained_by"]
+    enough = (by != EXPLAINED[3]).astype("boolean")
+    enough = enough.mask(by.isin([EXPLAINED[4], NOT_TESTED]))
+    text = by.isin(EXPLAINED[:2]).astype("boolean").mask(by == NOT_TESTED)
+    return rows.assign(not_rejected=enough, text_not_rejected=text)
+
+
+def run_rows(laws):
+    """Rows of the laws of N > 1 hits in a row, from {(k, N): Law} of `runs.run_laws`.
+
+    ratio: exponent over that of N = 1. at: N and k in words. No number where counts are too few.
+    """
+    rows = []
     for (k, N), law in laws.items():
-        case = SimpleNamespace(family=law.family, corpus=law.corpus, k=k, N=N)
-        case.r2 = case.alpha = case.ratio = case.at = np.nan
+        row = {"family": law.family, "corpus": law.corpus, "k": k, "N": N}
         if law.status in SOUND:
-            case.r2, case.alpha, case.at = law.r2, law.alpha, f"N = {N} at k = {k}"
-            case.ratio = law.alpha / laws[k, 1].alpha if laws[k, 1].status in SOUND else np.nan
-        cases += [case] * (N > 1)
-    return cases
+            row |= {"r2": law.r2, "alpha": law.alpha, "at": f"N = {N} at k = {k}"}
+            if laws[k, 1].status in SOUND:
+                row["ratio"] = law.alpha / laws[k, 1].alpha
+        if N > 1:
+            rows.append(row)
+    return cases(rows, RUN)
 
 
-def risen(first, second, n_bootstrap=10_000, seed=42):
-    """The exponent of the second Loss less that of the first with its intervals, as the claims judge it."""
+def gap_rows(gaps, **place):
+    """Rows of `runs.RunGap`; place: family, corpus and what else they share."""
+    rows = [{name: getattr(gap, name) for name in GAP} | place for gap in gaps]
+    rows = cases(rows, [*place, *GAP])
+    around = [tuple(np.power(10.0, ends)) for ends in rows["interval"]]
+    return rows.assign(times_around=around, beyond_noise=beyond(rows["interval"]))
+
+
+def rise_row(first, second, n_bootstrap=10_000, seed=42):
+    """The exponent of the second Loss less that of the first, with its intervals."""
     change, text = exponent_difference(first, second, n_bootstrap, seed)
-    return SimpleNamespace(change=change, ci_tokens=text, ci_trainings=with_trainings(first, second, change, text))
+    trainings = with_trainings(first, second, change, text)
+    place = {"family": first.family, "corpus": first.corpus}
+    return place | {"change": change, "ci_tokens": text, "ci_trainings": trainings}
 
 
-def exponent_pair(frame, gap, **place):
-    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more: of the last than of the first.
+def rise_rows(rows):
+    """Rows of `rise_row`, with those of `differences`."""
+    return differences(cases(rows, RISE))
 
-    frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats. place: family and corpus.
+
+def pair_row(frame, gap=np.nan, **place):
+    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more: the last less the first.
+
+    frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
     """
-    alpha, sides = tuple(frame["alpha"]), {"ci_tokens": "difference", "ci_trainings": "difference, and trainings"}
-    around = {name: (-frame.loc[0, f"{of}: high"], -frame.loc[0, f"{of}: low"]) for name, of in sides.items()}
-    around["around"] = tuple(frame.loc[0, ["ratio over other sizes: low", "ratio over other sizes: high"]])
-    found = place | around | {"alpha": alpha, "ratio": frame.loc[0, "ratio"], "largest_gap": np.abs(gap).max()}
-    return SimpleNamespace(**found, gap=gap, more=alpha[-1] - alpha[0])
+    first, last, gap = frame.iloc[0], frame.iloc[-1], np.atleast_1d(gap)
+    return place | {
+        "ratio": first["ratio"],
+        "around": (first["ratio over other sizes: low"], first["ratio over other sizes: high"]),
+        "more": last["alpha"] - first["alpha"],
+        "ci_tokens": (-first["difference: high"], -first["difference: low"]),
+        "ci_trainings": (-first["difference, and trainings: high"], -first["difference, and trainings: low"]),
+        "largest_gap": np.abs(gap).max(),
+        "last_gap": gap[-1],
+    }
 
 
-def contested(result, fits):
+def pair_rows(rows):
+    """Rows of `pair_row` with those of `differences`, and whether the ratio's interval lies above 1."""
+    rows = differences(cases(rows, PAIR))
+    return rows.assign(above_one=above_one(rows["around"]))
+
+
+def differences(rows):
+    """Rows of differences with their interval over what noise is known, and what lies beyond it."""
+    known = known_interval(rows)
+    return rows.assign(ci_known=known, beyond_noise=beyond(known))
+
+
+def above_one(intervals):
+    """Whether each interval of a column of ratios lies above 1, Float64; none where there is none."""
+    low, high = np.array([*intervals], float).reshape(-1, 2).T
+    above = np.where(np.isfinite(low + high), low > 1, np.nan)
+    return pd.Series(above, intervals.index).astype("Float64")
+
+
+def contest_row(result, fits):
     """The paper's lognormal in the contest of laws on one rank table; no lead where it is Zipf's law."""
     place, same = result.place(PAPER), contains(fits["zipf"], fits[PAPER])
-    return SimpleNamespace(
-        result=result,
-        place=place + 1,
-        laws=len(fits),
-        behind=result.loss[place],
-        zipf_lead=0.0 if same else result.loss[result.place("zipf")] - result.loss[place],
-        interval=np.zeros(2) if same else result.lead(PAPER, "zipf"),
-        misfit=fits[PAPER].max_drbp,
-        best_misfit=fits[result.best].max_drbp,
-        titles=[fits[name].title for name in result.candidates],
-        best=fits[result.best].title,
-    )
+    return {
+        "place": place + 1,
+        "laws": len(fits),
+        "behind": result.loss[place],
+        "behind_interval": tuple(result.interval[:, place]),
+        "zipf_lead": 0.0 if same else result.loss[result.place("zipf")] - result.loss[place],
+        "interval": (0.0, 0.0) if same else tuple(result.lead(PAPER, "zipf")),
+        "misfit": fits[PAPER].max_drbp,
+        "best_misfit": fits[result.best].max_drbp,
+        "best": fits[result.best].title,
+        "second": fits[result.candidates[1]].title,
+        "second_behind": result.loss[1],
+    }
 
 
-def ladder(frame):
-    """How straight mu/sigma runs along size and its logarithm over the models off the ridge, from a lognormal_frame.
+def contest_rows(rows):
+    """Rows of `contest_row`, with what of the lead over Zipf's law lies beyond the choice of text."""
+    rows = cases(rows, CONTEST)
+    return rows.assign(beyond_noise=beyond(rows["interval"]))
+
+
+def ladder_row(frame):
+    """How straight mu/sigma runs along size and its logarithm, over models off the ridge of a lognormal_frame.
 
     From four sizes: R² of noise alone is above 0.9 in 20% of cases on three, in 5% on four.
     """
     fine = frame[np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")]
-    sizes = (fine["S"], np.log(fine["S"])) if fine["S"].nunique() > 3 and fine["mu/sigma"].nunique() > 1 else ()
-    size_r2, log_size_r2 = [np.corrcoef(x, fine["mu/sigma"])[0, 1] ** 2 for x in sizes] or (np.nan, np.nan)
-    told = len(fine) if sizes else np.nan
-    return SimpleNamespace(
-        size_r2=size_r2, log_size_r2=log_size_r2, lead_of_log_size=log_size_r2 - size_r2, models=told
-    )
+    row = {"ridge": int((frame["status"] == "ridge").sum())}
+    if fine["S"].nunique() > 3 and fine["mu/sigma"].nunique() > 1:
+        row["size_r2"] = np.corrcoef(fine["S"], fine["mu/sigma"])[0, 1] ** 2
+        row["log_size_r2"] = np.corrcoef(np.log(fine["S"]), fine["mu/sigma"])[0, 1] ** 2
+        row["lead_of_log_size"] = row["log_size_r2"] - row["size_r2"]
+        row["models"] = len(fine)
+    return row
+
+
+def bend_rows(contrasts):
+    """One row for each k of {k: list of Contrast}, pooled over families, where there is any.
+
+    direction: what noise and the spread of families leave of the mean; none where noise may be all.
+    """
+    rows = []
+    for k, parts in contrasts.items():
+        if parts:
+            below = f"{sum(part.value < 0 for part in parts)} of {len(parts)}"
+            mean = pooled(parts)
+            direct = direction(mean.interval, mean.noise_p)
+            rows.append({"k": k, "below": below, "direction": direct, **vars(mean)})
+    return cases(rows, BEND)
+
+
+def direction(interval, noise_p):
+    """The end nearer to 0 of an interval that leaves 0 out, of what noise does not explain at 5%; else NaN."""
+    low, high = interval
+    if noise_p >= 0.05 or low <= 0 <= high:
+        return np.nan
+    return low if low > 0 else high
+
+
+def forecast_rows(records, columns=(*FORECAST, *LINE)):
+    """The one row of models left out, of `tried` or `tally`, with what `covers` says of its intervals."""
+    rows = cases([vars(record) for record in records], list(columns))
+    for name, share in (("covers", "share"), ("line_covers", "line_share")):
+        if share in rows:
+            enough = [covers(*case) for case in zip(rows[share], rows["left_out"], strict=True)]
+            enough = pd.Series(enough, rows.index, dtype="Float64")
+            few = enough.isna().astype("Float64")
+            rows = rows.assign(**{name: enough, f"{name}_wide": enough - 1, f"{name}_few": few})
+    return rows
+
+
+def covers(share, n):
+    """Do as many of n 95% intervals hold as they say: 1, 2 if too many, 0 if too few; else NaN."""
+    from scipy.stats import binom
+
+    inside = round(share * n)
+    # one-sided tests at 5%: not fewer than 95%, and more than 90%, or more than 95%
+    if binom.cdf(inside, n, 0.95) < 0.05:
+        return 0.0
+    more = [binom.sf(inside - 1, n, of) < 0.05 for of in (0.9, 0.95)]
+    return float(sum(more)) or np.nan

@@ -1,77 +1,112 @@
-"""What claims are judged by that others measured: the authors' figures, published ladders and trainings."""
-
-from types import SimpleNamespace
+"""The cases that claims are judged by and others measured: the authors' figures, published ladders."""
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtrit
 
 from paper import gpt2, lognormal, published
-from paper.forecasts import held_out_forecasts, published_losses, tried
+from paper.evidence import LAW, above_one, surely
 from paper.lognormal import predicted_ratio
+from paper.show.claims import cases
 from paper.show.law_tables import form_frame
 from rbplib.bootstrap import line
 
 LATE = 2e10  # training tokens from which a published path is fitted: the start of training is no power law
 
 
-def reversed_slope(figure):
-    """Both things that noise must explain in a figure of the authors' whose line rises: the scatter and the slope."""
-    tests = {"the scatter": figure.lack_of_fit_p, "the slope": 2 * ndtr(-abs(figure.standard_errors))}
-    shared = {"k": figure.k, "standard_errors": figure.standard_errors}
-    return [SimpleNamespace(of=of, noise_p=float(p), **shared) for of, p in tests.items() if figure.alpha < 0]
+def word_pairs():
+    """The exponent of -log acc over that of log ppl, of the last words of LAMBADA, a row per family."""
+    rows = []
+    for family in published.families("log ppl"):
+        laws = [published.published_law(family, of).law for of in ("log ppl", "-log acc")]
+        ratio, around = published.exponent_ratio(*laws)
+        rows.append({"family": family, "ratio": ratio, "around": around})
+    rows = cases(rows)
+    return rows.assign(above_one=above_one(rows["around"]))
 
 
-def word_pair(family):
-    """The exponent of -log acc over that of log ppl, both losses of the last words of LAMBADA, with its interval."""
-    ratio, around = published.exponent_ratio(
-        *(published.published_law(family, of).law for of in ("log ppl", "-log acc"))
-    )
-    return SimpleNamespace(family=family, ratio=ratio, around=around)
+def by_size():
+    """The published ladders of LAMBADA, without examples in the prompt."""
+    return [published.published_law(name) for name in published.families() if "shots" not in name]
 
 
-def published_numbers(n_tokens=gpt2.N_TOKENS):
-    """{kind: cases} of what the authors and others published; nothing of it was measured here.
+def without_attention(published_laws):
+    """Rows of the laws of families without attention."""
+    attention = "transformer|attention"
+    laws = [p.law for p in published_laws if not p.rows["architecture"].str.contains(attention).any()]
+    columns = [name for name in LAW if name != "k"]
+    return surely(cases([{name: getattr(law, name) for name in columns} for law in laws], columns))
+
+
+def leans(published_laws):
+    """Errors of a line at the largest model, left out: fixed, grows, and lean, above 0 as the claim says.
+
+    A line says too little of a larger model under whose loss there is a floor: an error below 0.
+    """
+    forms = form_frame(published_laws)
+    error = forms["line, 1 out"]
+    fixed, grows = (error.where(forms["text"] == text) for text in (published.FIXED, published.GROWS))
+    forms = forms.assign(fixed=fixed, grows=grows, lean=grows.fillna(-fixed))
+    return cases(forms[["family", "fixed", "grows", "lean"]].to_dict("records"))
+
+
+def along_training():
+    """R² and exponent in tokens of each size of Pythia, and the exponents in size at the ends."""
+    steps = published.training_laws("pythia")
+    first, last = next(p for p in steps if p.law.r2 > 0.9), steps[-1]
+    ends = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
+    rows = []
+    for T, loss, _ in published.size_paths("pythia").values():
+        late = T > LATE
+        slope, _, r2 = line(np.log(loss[late]), np.log(T[late]))
+        rows.append({"r2": float(r2), "in_tokens": float(-slope), **ends})
+    return cases(rows)
+
+
+def figures(n_tokens=gpt2.N_TOKENS):
+    """Slopes of the authors' GPT-2 figures and p of the scatter about them.
 
     n_tokens: behind the authors' GPT-2 histogram.
     """
+    names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
+    frame = pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names)
+    return cases(frame[["k", "alpha", *names.values()]].to_dict("records"))
+
+
+def reversals(figures):
+    """Both things that noise must explain where a figure's line rises: the scatter and the slope."""
+    rows = []
+    for figure in figures[figures["alpha"] < 0].to_dict("records"):
+        slope_p = float(2 * ndtr(-abs(figure["standard_errors"])))
+        rows += [figure | {"noise_p": p} for p in (figure["lack_of_fit_p"], slope_p)]
+    return cases(rows, ["k", "standard_errors", "noise_p"])
+
+
+def histogram_ratios():
+    """What is left of the printed likelihood ratio: both sides rounded, and on one support as well."""
+    _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0
+    both = {"rounded": rounded, "cut": cut}
+    return cases([{"lead_kept": ratio / gpt2.PRINTED_RATIO, **both} for ratio in both.values()])
+
+
+def refit():
+    """The line through the points of the authors' figure, with Student's t of the other sizes."""
     S, loss, _ = published.gpt2_reference("neg_log_rbp")
     slope, _, r2 = line(np.log(loss), np.log(S))
     half = stdtrit(len(S) - 2, 0.975) * abs(slope) * np.sqrt((1 / r2 - 1) / (len(S) - 2))
-    names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
-    _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0  # both sides rounded; on one support as well
-    along = published.training_laws("pythia")
-    first, last = next(p for p in along if p.law.r2 > 0.9), along[-1]
-    (p1, exact_p1), (H, exact_H) = [lognormal.formulas_and_sums(*gpt2.PRINTED)[name] for name in ("-log p_1", "H")]
+    return cases([{"slope": float(slope), "r2": float(r2), "around": (slope - half, slope + half)}])
+
+
+def approximations():
+    """Errors of Eqs. 20 and 21 in percent, and ratios of local exponents, at the printed GPT-2 pair."""
+    formulas = lognormal.formulas_and_sums(*gpt2.PRINTED)
+    (p1, exact_p1), (entropy, exact_entropy) = formulas["-log p_1"], formulas["H"]
     lam, beta = lognormal.natural(*gpt2.PRINTED)
     local = lognormal.local_exponents(lam, beta)
-    kinds = {
-        "refit": {"slope": slope, "r2": r2, "around": (slope - half, slope + half)},
-        "appendix": {
-            "error_20": float(100 * (p1 / exact_p1 - 1)),
-            "error_21": float(100 * (H / exact_H - 1)),
-            "local_ratio": float(local.neg_log_p1 / local.entropy),
-            "cut_ratio": predicted_ratio(1 + lam, beta, gpt2.VOCABULARY),
-        },
+    row = {
+        "error_20": float(100 * (p1 / exact_p1 - 1)),
+        "error_21": float(100 * (entropy / exact_entropy - 1)),
+        "local_ratio": float(local.neg_log_p1 / local.entropy),
+        "cut_ratio": predicted_ratio(1 + lam, beta, gpt2.VOCABULARY),
     }
-    in_size = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
-    paths = [
-        line(np.log(loss[T > LATE]), np.log(T[T > LATE])) for T, loss, _ in published.size_paths("pythia").values()
-    ]
-    figures = list(pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names).itertuples())
-    by_size = [published.published_law(name) for name in published.families() if "shots" not in name]
-    forms = form_frame(by_size)  # a line says too little of a larger model under whose loss there is a floor: below 0
-    for name, text in (("fixed", published.FIXED), ("grows", published.GROWS)):
-        forms[name] = forms["line, 1 out"].where(forms["text"] == text)
-    return {kind: [SimpleNamespace(**numbers)] for kind, numbers in kinds.items()} | {
-        "word_pairs": [*map(word_pair, published.families("log ppl"))],
-        "others": [p.law for p in by_size if not p.rows["architecture"].str.contains("transformer|attention").any()],
-        "leans": list(forms.assign(lean=forms["grows"].fillna(-forms["fixed"])).itertuples()),
-        "published_forecasts": tried(held_out_forecasts(published_losses())),
-        "figures": figures,
-        "training": [SimpleNamespace(r2=float(r2), in_tokens=float(-slope), **in_size) for slope, _, r2 in paths],
-        "reversal": [reversal for figure in figures for reversal in reversed_slope(figure)],
-        "ratios": [
-            SimpleNamespace(lead_kept=ratio / gpt2.PRINTED_RATIO, rounded=rounded, cut=cut) for ratio in (rounded, cut)
-        ],
-    }
+    return cases([row])

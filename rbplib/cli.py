@@ -14,12 +14,12 @@ from rbplib.families import (
     PACKAGE,
     PROTOCOLS,
     InputError,
-    family_names,
     known,
     load_corpus,
     load_family,
     results_dir,
     root,
+    yaml_files,
 )
 
 POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
@@ -141,7 +141,7 @@ def list_families(name, as_json):
     from rbplib.model_sizes import families_place, family_sizes
 
     rows, lines, code = [], [], 0
-    for family in [name] if name else family_names():
+    for family in [name] if name else sorted(yaml_files("family")):
         try:
             family = load_family(family)
             rows += imported_sizes(family) if family.counts else family_sizes(family)
@@ -367,7 +367,7 @@ def import_file(path, name):
 # --- In a checkout: programs of the paper, which take the rest of the command line
 
 
-PROGRAMS = {"book": "workflow.book", "verify": "paper.show.reference"}
+PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
 
 def run_program(name, arguments):

@@ -1,4 +1,4 @@
-"""Families, models and corpora as YAML files say them; where files are, how they are written, how bad input is told."""
+"""Families, models and corpora as YAML says them; where files are; how bad input is told."""
 
 import difflib
 import functools
@@ -16,14 +16,17 @@ from pathlib import Path
 import filelock
 import yaml
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")  # what may become a file or folder name
-REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")  # OWNER/NAME, NAME
-DTYPES = ("auto", "float32", "bfloat16", "float16", "Q8_0", "Q4_1", "Q4_0")  # the last: llama.cpp's blocks
+PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+REPO_ID = re.compile(rf"{PART}(/{PART})?\Z")  # OWNER/NAME or NAME on the hub
+NAME = re.compile(rf"{PART}\Z")  # what may become a file or folder name
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DTYPES += ("Q8_0", "Q4_1", "Q4_0")  # float32 of llama.cpp's blocks
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 WINDOW = 512  # tokens, the paper's truncation
 PACKAGE = Path(__file__).resolve().parent
-MOST_YAML, MOST_ALIASES = 1 << 20, 20  # bytes of a file and `*names` in it, which could each stand for many
+MOST_YAML = 1 << 20  # characters of a file
+MOST_ALIASES = 20  # `*names` in it, each of which could stand for many
 
 
 class InputError(ValueError):
@@ -38,7 +41,7 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """One model of a family. `id` is a hub id, or a folder relative to the YAML file's root (or absolute)."""
+    """One model of a family. `id` is of the hub, or a folder beside the YAML or in the root."""
 
     name: str
     id: str
@@ -46,7 +49,7 @@ class Model:
     dtype: str = "auto"
     context: int | None = None
     nonembedding_params: int | None = None
-    experts: str | None = None  # which of a mixture S counts: "all", or "active", those one token meets
+    experts: str | None = None  # which of a mixture S counts: "all", or "active" for a token
     tokens: int | None = None  # of text seen in training, where that is known
     local: Path | None = None  # set when `id` is a folder on this machine
 
@@ -61,15 +64,15 @@ class Family:
     note: str = ""
     embedded: bool = False
     published: dict = field(default_factory=dict)
-    repeats: str = ""  # a family of models trained again with other seeds, which say how trainings differ
-    counts: str = ""  # of an imported family: the counts file beside its own, which stands for models and text
-    corpora: list = field(default_factory=list)  # of an imported family: names of those that were counted
+    repeats: str = ""  # a family of models trained again: how trainings of one size differ
+    counts: str = ""  # of an imported family: the file that stands for its models and text
+    corpora: list = field(default_factory=list)  # of an imported family: those counted
     path: Path | None = None
 
     def need_models(self):
         """Refuse an imported family."""
         if self.counts:
-            raise InputError(f"{self.name} is imported: its counts are here, its models and its text are not.")
+            raise InputError(f"{self.name} is imported: its counts are here, its models are not.")
 
     def model(self, name):
         """The Model of that name."""
@@ -91,11 +94,11 @@ class Corpus:
     config: str | None = None
     split: str | None = None
     revision: str | None = None
-    data_files: str | None = None  # patterns of its files, where they say more than config and split
-    path: str | None = None  # of a file or folder: as it is, beside the YAML file, or in the root
+    data_files: str | None = None  # patterns of its files, in place of config
+    path: str | None = None  # of text: as it is, beside the YAML file, or in the root
     where: dict = field(default_factory=dict)  # {field: value} that a row must have
     template: str = "{text}"  # how a row becomes a document, e.g. "{prompt}\n{canonical_solution}"
-    group: str | None = None  # names a row's source, e.g. "{author}": rows of one are resampled as one
+    group: str | None = None  # a row's source, e.g. "{author}": rows of one are resampled as one
     min_characters: int = 0  # shorter documents are left out before the sample is drawn
     first: int | None = None  # the sample is drawn from the first rows only
     documents: int = 1000
@@ -114,7 +117,7 @@ class Corpus:
 
 
 def load_family(name_or_path):
-    """A Family by its name in `families/`, or by the path of a YAML file of the user's. Raises InputError."""
+    """A Family by its name in `families/`, or by the path of a YAML file. Raises InputError."""
     if isinstance(name_or_path, Family):
         return name_or_path
     common = {"models": object, "dtype": str, "context": int, "experts": str, "tokens": int}
@@ -125,21 +128,22 @@ def family_of(entry, path):
     """The Family that the mapping of a file says."""
     listed = entry.get("models")
     if not isinstance(listed, list) or not listed:
-        raise InputError(f"{path} lists no models: add 'models:' with one '- id: ...' line per model.")
-    common = {key: entry.pop(key) for key in ("dtype", "context", "experts", "tokens") if key in entry}
+        raise InputError(f"{path} lists no models: add 'models:' and a line '- id: ...' for each.")
+    keys = ("dtype", "context", "experts", "tokens")
+    common = {key: entry.pop(key) for key in keys if key in entry}
     models = tuple(read_model(model, path, common) for model in listed)
     names, places = set(), set()
     for model in models:
         place = (model.local or model.id, model.revision or "main", model.dtype)
         if model.name in names or place in places:
-            raise InputError(f"{path} lists the model {model.name!r} twice: remove or rename one.")
+            raise InputError(f"{path} lists {model.name!r} twice: remove or rename one.")
         names.add(model.name)
         places.add(place)
     return Family(**{"title": entry["name"], **entry, "models": models, "path": path})
 
 
 def read_model(entry, path, common):
-    """One entry of a family file as a Model; a bare string is its id. common: fields of the whole family."""
+    """The Model of an entry, or of a bare id. common: entries of the whole family."""
     entry = {"id": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict) or not entry.get("id"):
         raise InputError(f"{path}: each entry of 'models' needs an 'id': a hub id or a folder.")
@@ -148,14 +152,15 @@ def read_model(entry, path, common):
     places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
     local = next((place.resolve() for place in places if is_model_place(place)), None)
     if local is None and (not REPO_ID.match(ident) or ident.endswith(".gguf")):
-        raise InputError(f"{path}: {ident!r} is no folder or .gguf file here, nor a hub id 'owner/name'.")
-    model = Model(**{"name": Path(ident).name.removesuffix(".gguf"), **entry, "local": local})
+        raise InputError(f"{path}: {ident!r} is no folder or .gguf, nor a hub id like owner/name.")
+    entry.setdefault("name", Path(ident).name.removesuffix(".gguf"))
+    model = Model(**entry, local=local)
     check_name(model.name, f"{path}: model name")
     check_choice(model.dtype, DTYPES, f"{path}: dtype")
     check_choice(model.experts, (None, "all", "active"), f"{path}: experts")
     for key, least in (("context", 2), ("tokens", 1)):
         if entry.get(key, least) < least:
-            raise InputError(f"{path}: {key} of {model.name} must be at least {least}, got {entry[key]}.")
+            raise InputError(f"{path}: {key} of {model.name} must be at least {least}.")
     return model
 
 
@@ -165,7 +170,10 @@ def is_model_place(path):
 
 
 def load_corpus(name_or_path):
-    """A Corpus by its name in `corpora/`, or by the path of a YAML file, of text or a folder of it; "-" is stdin."""
+    """A Corpus by its name in `corpora/`, or by the path of a YAML file, of text or of a folder.
+
+    "-" is standard input. Raises InputError.
+    """
     if isinstance(name_or_path, Corpus):
         return name_or_path
     if str(name_or_path) == "-":
@@ -180,12 +188,15 @@ def load_corpus(name_or_path):
     if corpus.documents < 1 or corpus.first is not None and corpus.first < 1:
         raise InputError(f"{path}: 'documents' and 'first' must be at least 1.")
     if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
-        raise InputError(f"{path}: a hub corpus needs an 'id' like 'owner/name', got {corpus.id!r}.")
+        raise InputError(f"{path}: a corpus of the hub needs an 'id' like 'owner/name'.")
     return corpus
 
 
 def own_text(path):
-    """A text file or folder as a Corpus; a hash sets its name apart from those in `corpora/` and from lost letters."""
+    """A text file or folder as a Corpus.
+
+    A hash sets its name apart from those in `corpora/`, and from others that lost the same letters.
+    """
     stem = path.resolve().stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
     if name in yaml_files("corpus") or not name or not stem.isascii():
@@ -194,21 +205,22 @@ def own_text(path):
 
 
 def read_entry(name_or_path, what, record, others):
-    """(entries, path) of a family or corpus: by its name in the root, or by the path of a YAML file of the user's."""
+    """(entries, path) of a family or corpus, by its name or by the path of a YAML file."""
     text, files = str(name_or_path), yaml_files(what)
     path = files.get(text, Path(text).expanduser())
     if path.suffix not in (".yml", ".yaml"):
         place = root() / FOLDERS[what]
-        raise InputError(f"there is no {what} {text!r} in {place}: {nearest(text, sorted(files))}")
+        hint = nearest(text, sorted(files))
+        raise InputError(f"there is no {what} {text!r} in {place}: {hint}")
     entry = checked_entries(read_yaml(path), record, path, others)
     name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
     if path.resolve() != files.get(name, path.resolve()):
-        raise InputError(f"{path} has the name of {files[name]}, {name!r}: say another 'name: ...'.")
+        raise InputError(f"{path} has the name of {files[name]}: say another 'name: ...'.")
     return {**entry, "name": name}, path.resolve()
 
 
 class Reader(yaml.SafeLoader):
-    """YAML in which a key given twice is an error, and names cannot stand for each other without end."""
+    """YAML in which a key given twice is an error, and aliases cannot grow without end."""
 
     aliases = 0
 
@@ -234,32 +246,35 @@ def read_yaml(path):
             raise ValueError(f"it has more than {MOST_YAML:,} characters")
         entries = yaml.load(text, Reader)
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} is not readable YAML ({reason}): correct it, its path or permissions.") from None
+        message = f"{path} is not readable YAML ({first_line(error)})"
+        raise InputError(f"{message}: correct it, its path or permissions.") from None
     if not isinstance(entries, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return entries
 
 
 def checked_entries(entries, record, path, others=None):
-    """The entries of a mapping that have a value; each is a field of `record`, or of `others`, and of its type."""
+    """The entries of a mapping that have a value; each one of `record` or `others`, of its type."""
     kinds = {entry.name: entry.type for entry in fields(record)}
     kinds.update({"name": object}, **(others or {}))
     for key, value in entries.items():
         if key not in kinds:
             raise InputError(f"{path} has an unknown key {key!r}: {nearest(key, kinds)}")
         kind = kinds[key]
-        strange = isinstance(value, bool) and kind not in (bool, object)  # a bool is an int to Python
+        # to Python a bool is an int
+        strange = isinstance(value, bool) and kind not in (bool, object)
         if value is not None and (strange or not isinstance(value, kind)):
             kind = getattr(kind, "__name__", kind)
-            raise InputError(f"{path}: {key!r} must be of type {kind}, not {reprlib.repr(value)}.")
+            value = reprlib.repr(value)
+            raise InputError(f"{path}: {key!r} must be of type {kind}, not {value}.")
     return {key: value for key, value in entries.items() if value is not None}
 
 
 def check_name(name, what):
     """Refuse a name that could leave its folder once it becomes a path."""
     if not isinstance(name, str) or not NAME.match(name) or ".." in name:
-        raise InputError(f"{what} {name!r} must be of letters, digits, '.', '_' and '-', without '..'.")
+        rule = "letters, digits, '.', '_' and '-', without '..'"
+        raise InputError(f"{what} {name!r} must be of {rule}.")
     return name
 
 
@@ -288,8 +303,8 @@ def first_line(error):
 
 
 def root(writing=False):
-    """The folder of `families/` and `corpora/`: RBP_ROOT, the current one or a parent, the checkout, or the package;
-    for writing the current one in place of the package."""
+    """The folder of `families/` and `corpora/`: RBP_ROOT, the current one or a parent, the
+    checkout, or the package; for writing the current one in place of the package."""
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
     here = Path.cwd().resolve()
@@ -300,7 +315,7 @@ def root(writing=False):
 
 
 def held(*parts):
-    """What the repository itself brings, as book/claims.yml: in the root, else in the checkout or the package."""
+    """What the repository brings, as book/claims.yml: in the root, the checkout or the package."""
     places = [folder.joinpath(*parts) for folder in (root(), PACKAGE.parent, PACKAGE)]
     return next((place for place in places if place.exists()), places[0])
 
@@ -312,20 +327,15 @@ def results_dir():
 
 
 def yaml_files(what):
-    """{name: path} of the files of families or corpora in the root and beside results, and of imported families."""
+    """{name: path} of the YAML files of families or corpora, of imported families too."""
     places = [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
     if what == "family":
         places = [results_dir() / "imported", root() / "published" / "ranks", *places]
     return {path.stem: path.resolve() for place in places for path in place.glob("*.yml")}
 
 
-def family_names():
-    """Names of all families, sorted."""
-    return sorted(yaml_files("family"))
-
-
 def known(what):
-    """The families or corpora in the root, by name; a file that is none is named on standard error and passed over."""
+    """The families or corpora in the root; a file that is none is told and passed over."""
     for name in sorted(yaml_files(what)):
         try:
             yield load_family(name) if what == "family" else load_corpus(name)
@@ -339,7 +349,8 @@ def one_each(records, what):
     for record in records:
         if named.setdefault(record.name, record) != record:
             both = f"{argument(named[record.name])} and {argument(record)}"
-            raise InputError(f"two {what} are named {record.name!r}, {both}: rename a file, or say 'name: ...'.")
+            message = f"two {what} are named {record.name!r}, {both}"
+            raise InputError(f"{message}: rename a file, or say 'name: ...'.")
     return list(named.values())
 
 
@@ -352,7 +363,7 @@ def argument(record):
 
 
 def default_corpora(family):
-    """Names of corpora when none are given: an imported one's own, embedded ones, or the paper's."""
+    """Names of corpora when none are named: a family's own, embedded ones, or the paper's."""
     if family.corpora:
         return list(family.corpora)
     corpora = [corpus for corpus in known("corpus") if corpus.default]
@@ -364,7 +375,7 @@ def default_corpora(family):
 
 @contextmanager
 def atomic_path(path):
-    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not."""
+    """A temporary path beside `path`, renamed to it when the block ends well, else removed."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
@@ -382,8 +393,8 @@ def atomic_path(path):
 
 def write_error(path, error):
     """The InputError of a file that could not be written."""
-    reason = error.strerror or error
-    return InputError(f"{path} could not be written ({reason}): free space or fix permissions, then run again.")
+    message = f"{path} could not be written ({error.strerror or error})"
+    return InputError(f"{message}: free space or fix permissions, then run again.")
 
 
 def write_text(path, text):
@@ -394,18 +405,19 @@ def write_text(path, text):
 
 @contextmanager
 def one_at_a_time(path, wait=True):
-    """Make `path`, which may not be there yet, in one process at a time; yields whether it is this one.
+    """Make `path`, which may be missing, in one process at a time; yields whether it is this one.
 
-    The system frees the lock of a process that ends, however it ends. wait: for another process, which is told on
-    standard error. Raises InputError: the folder cannot be written.
+    The system frees the lock of a process that ends, however it ends. wait: for another process,
+    which is told on standard error. Raises InputError: the folder cannot be written.
     """
-    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"), mode=0o664, is_singleton=True)
+    place = path.with_name(f".{path.name}.lock")
+    lock = filelock.FileLock(place, mode=0o664, is_singleton=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(filelock.Timeout):
             lock.acquire(timeout=0)
         if wait and not lock.is_locked:
-            print(f"rbp: another process is at work on {path}: waiting.", file=sys.stderr, flush=True)
+            print(f"rbp: another process is at work on {path}: waiting.", file=sys.stderr)
             lock.acquire()
     except OSError as error:
         raise write_error(path, error) from None
@@ -414,7 +426,7 @@ def one_at_a_time(path, wait=True):
         yield mine
     finally:
         if mine and lock.lock_counter == 1:
-            Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it looks for a new one
+            place.unlink(missing_ok=True)  # who waits for it looks for a new one
         if mine:
             lock.release()
 

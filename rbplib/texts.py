@@ -5,9 +5,9 @@
     shuffled by `seed`, the first `documents` of them    -> the sample
     `template` and `group` of the corpus                 -> a document and its source of each row
 
-The sample is that of `Dataset.shuffle(seed)`, as the paper's authors draw it. Data sets of the hub are read by
-`datasets`; files of one's own by json, csv and pyarrow, since `datasets` makes dates and numbers of text
-that looks like some.
+The sample is that of `Dataset.shuffle(seed)`, as the paper's authors draw it. Data sets of the hub
+are read by `datasets`; own files by json, csv and pyarrow, since `datasets` makes dates and
+numbers of text that looks like some.
 """
 
 import csv
@@ -32,6 +32,7 @@ from rbplib.families import (
     InputError,
     argument,
     atomic_path,
+    digest,
     first_line,
     load_corpus,
     nearest,
@@ -55,10 +56,10 @@ REQUEST += ("min_characters", "first", "documents", "seed", "shuffle")
 class Documents:
     """The sample of one corpus.
 
-    texts: the documents in the sample's order, empty ones included (they are counted, never scored).
-    digest: SHA-256 over all of them. source: {"file"}, or {"id", "revision"} of the hub, for the record of a table.
-    units: what each document is from (a package, a file, a book), drawn as one by the bootstrap; empty where every
-    document stands for itself.
+    texts: the documents in the sample's order, empty ones included (counted, never scored).
+    digest: SHA-256 over all of them. source: {"file"}, or {"id", "revision"} of the hub.
+    units: what each document is from (a package, a file, a book), drawn as one by the bootstrap;
+    empty where every document stands for itself.
     """
 
     texts: tuple[str, ...] = field(compare=False)
@@ -68,9 +69,9 @@ class Documents:
 
 
 def load_documents(corpus):
-    """The Documents of a Corpus, a name in `corpora/`, or the path of a YAML, a text file or a folder.
+    """The Documents of a Corpus, a name in `corpora/`, or the path of YAML, text or a folder.
 
-    Raises InputError: the source cannot be had or read, lacks a field of the template, or holds no text.
+    Raises InputError: the text cannot be had or read, lacks a field of the template, or is empty.
     Cost: a sample of the hub is fetched once, and kept under results/corpora/.
     """
     corpus = load_corpus(corpus)
@@ -87,7 +88,7 @@ def load_documents(corpus):
 def draw_sample(rows, corpus, source, files=None):
     """The Documents that a corpus asks for of a sequence of rows.
 
-    files: for each row the file that it was cut from with others, "" for a row that stands for itself.
+    files: of each row, the file that it was cut from with others; "" if it stands for itself.
     """
     # which rows may be drawn
     numbers = range(len(rows))
@@ -145,7 +146,7 @@ def render(template, row, corpus):
     text = ""
     for literal, name, form, conversion in parts:
         if form or conversion:
-            raise InputError(f"template {template!r} has a format: use plain names, as in {{text}}.")
+            raise InputError(f"template {template!r} has a format: use plain names, like {{text}}.")
         value = None if name is None else lookup(row, name, corpus)
         if isinstance(value, list | dict | bytes):
             kind = type(value).__name__
@@ -167,18 +168,18 @@ def lookup(row, name, corpus):
 
 def texts_digest(texts):
     """SHA-256 over the documents in order, each preceded by its length in bytes."""
-    digest = hashlib.sha256()
+    total = hashlib.sha256()
     for text in texts:
         data = text.encode()
-        digest.update(b"%d\n" % len(data) + data)
-    return digest.hexdigest()
+        total.update(b"%d\n" % len(data) + data)
+    return total.hexdigest()
 
 
 # --- a data set of the hub
 
 
 def hub_sample(corpus):
-    """The Documents of a corpus of the hub: those kept under results/corpora/, else drawn now and kept."""
+    """The Documents of a corpus of the hub: those kept in results/corpora/, else drawn and kept."""
     path = sample_path(corpus)
     documents = read_sample(path)
     if documents is None:
@@ -191,8 +192,8 @@ def hub_sample(corpus):
 def hub_rows(corpus):
     """(rows, corpus, {"id", "revision"}) of a corpus of the hub, as `datasets` reads it.
 
-    Rows lie in a file of the library's cache; only where the corpus asks for the first ones does it fetch no more than
-    these. Raises InputError with the library's own reason.
+    Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
+    than these are fetched. Raises InputError with the library's own reason.
     """
     import datasets
 
@@ -226,9 +227,7 @@ def definition(corpus):
 
 def sample_path(corpus):
     """results/corpora/NAME-KEY.json; the key is a hash of everything that decides the sample."""
-    request = json.dumps(definition(corpus), sort_keys=True)
-    key = hashlib.sha256(request.encode()).hexdigest()[:16]
-    return results_dir() / "corpora" / f"{corpus.name}-{key}.json"
+    return results_dir() / "corpora" / f"{corpus.name}-{digest(definition(corpus))[:16]}.json"
 
 
 def read_sample(path):
@@ -249,8 +248,8 @@ def text_known(corpus, sample=None):
     """What a rank table's record says of a corpus' text, as far as it is known without a network.
 
     Returns:
-        {"sample": how it is drawn, "corpus_digest", "units": what its documents are from}; the last two only where the
-        text is here. sample: Documents to read in place of the corpus' own.
+        {"sample": how it is drawn, "corpus_digest", "units": what its documents are from}; the last
+        two only where the text is here. sample: Documents to read in place of the corpus' own.
     """
     request = definition(corpus)
     if corpus.source != "hub":  # its digest says what was drawn
@@ -290,7 +289,7 @@ def file_sample(corpus):
 
 
 def find_path(corpus):
-    """Where a corpus' file or folder is: as given, beside its YAML, or in the root; embedded text in the root."""
+    """Where a corpus' file or folder is: as it says, beside its YAML, or in the root."""
     if corpus.path == "-":
         return standard_input()
     if not corpus.path:
@@ -298,7 +297,8 @@ def find_path(corpus):
     if corpus.kind:
         return root() / corpus.path
     beside = corpus.file.parent if corpus.file else Path()
-    places = [folder / Path(corpus.path).expanduser() for folder in (Path(), beside, root())]
+    path = Path(corpus.path).expanduser()
+    places = [folder / path for folder in (Path(), beside, root())]
     return next((place.resolve() for place in places if place.exists()), places[0])
 
 
@@ -310,15 +310,17 @@ def make_text(corpus):
     if done.returncode:
         reason = (done.stderr.splitlines() or [""])[-1].removeprefix("rbp: ")
         message = f"the text of corpus {corpus.name!r} is not here"
-        raise InputError(f"{message}: run `python -m corpora.make` in a checkout ({reason})")
+        mend = "run `python -m corpora.make` in a checkout"
+        raise InputError(f"{message}: {mend} ({reason})")
 
 
 @cache
 def standard_input():
-    """The path of what standard input holds: read once, and kept under results/corpora/ by its content."""
-    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    """The path of what standard input holds: read once, kept in results/corpora/ by its content."""
+    piped = sys.stdin is not None and not sys.stdin.isatty()
+    data = sys.stdin.buffer.read() if piped else b""
     if not data:
-        raise InputError("standard input holds no text: pipe some, as in `cat notes.txt | rbp ...`.")
+        raise InputError("standard input holds no text: pipe some, as in `cat notes.txt | rbp`.")
     kind = "jsonl" if data.lstrip().startswith(b"{") else "txt"
     name = f"stdin-{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
     path = results_dir() / "corpora" / name
@@ -328,17 +330,17 @@ def standard_input():
 
 
 def text_files(path):
-    """The file at a path, or the text files of a folder in the order of their paths, hidden ones left out."""
+    """The file at a path, or the text files of a folder in the order of their paths."""
     files = [path]
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if is_text_of(path, file))
     if not files:
-        raise InputError(f"{path} holds no text file: put one there that ends in {', '.join(KNOWN)}.")
+        raise InputError(f"{path} holds no text file: none ends in {', '.join(KNOWN)}.")
     for file in files:
         if not file.is_file():
-            raise InputError(f"there is no file or folder {file}: check the path; a pipe is read by '-'.")
+            raise InputError(f"there is no file {file}: check the path; a pipe is read by '-'.")
         if not text_kind(file)[0]:
-            raise InputError(f"{file} has no ending that says how to read it: {', '.join(KNOWN)}.")
+            raise InputError(f"{file} has no ending that is known: {', '.join(KNOWN)}.")
     return files
 
 
@@ -361,7 +363,7 @@ def text_kind(path):
 
 
 def file_rows(path):
-    """Rows of one file: of a table or Parquet, objects of JSON, or pieces of prose. Raises InputError."""
+    """Rows of one file: of a table, objects of JSON, or pieces of prose. Raises InputError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -380,12 +382,12 @@ def file_rows(path):
             return [{"text": piece} for piece in pieces(text)]
         return json_rows(text, kind == ".json" and text.lstrip().startswith("["))
     except (ValueError, OSError, RecursionError, csv.Error, pa.ArrowException) as error:
-        mend = "mend it, or save it anew as UTF-8"
-        raise InputError(f"{path} cannot be read as {kind} ({first_line(error)}): {mend}.") from None
+        message = f"{path} cannot be read as {kind} ({first_line(error)})"
+        raise InputError(f"{message}: mend it, or save it anew as UTF-8.") from None
 
 
 def table_rows(text, delimiter):
-    """Rows of a table whose first line names its columns; a single column is the text, whatever its name."""
+    """Rows of a table whose first line names its columns; a single one is the text."""
     csv.field_size_limit(FIELD)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     names, *lines = [line for line in lines if line] or [[]]
@@ -395,7 +397,7 @@ def table_rows(text, delimiter):
         raise ValueError("two columns have one name")
     for number, line in enumerate(lines, 1):
         if len(line) != len(names):
-            raise ValueError(f"row {number} has {len(line)} fields, the first line {len(names)}")
+            raise ValueError(f"row {number} has {len(line)} fields, the names are {len(names)}")
     if len(names) == 1:
         names = ["text"]
     return [dict(zip(names, line, strict=True)) for line in lines]
@@ -416,9 +418,10 @@ def json_rows(text, whole):
 
 
 def pieces(text):
-    """Prose cut at blank lines into pieces of at least PIECE characters, or at line ends in very long paragraphs.
+    """Prose cut at blank lines, or line ends of a very long one, into PIECE characters or more.
 
-    A bootstrap resamples sources, so one long text must become many; a piece still fills a window of 512 tokens.
+    A bootstrap resamples sources, so one long text must become many; a piece still fills a window
+    of 512 tokens.
     """
     cut, parts, size = [], [], 0
     for paragraph in text.split("\n\n"):

@@ -179,7 +179,6 @@ def test_what_runs_again_after_an_edit(built, tmp_path, monkeypatch, edit):
     assert planned(place) == steps
 
 
-@pytest.mark.skip(reason="tables carry a key in their names until the next move")
 @pytest.mark.parametrize("edit", REPLACED)
 def test_a_table_of_another_record_is_measured_again_only_where_asked(built, tmp_path, monkeypatch, edit):
     place = moved(built, tmp_path, monkeypatch)

@@ -1,1 +1,4 @@
-"""The recipe that made `models/`: data, tokenizer, ladders, training. `python -m training --help`."""
+"""The recipe of `models/`: data, tokenizer, ladders, training, probes.
+
+`python -m training --help` says what it makes.
+"""

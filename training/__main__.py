@@ -1,126 +1,193 @@
-"""`python -m training FAMILY SIZE`, `--all`, `grid`, `check`, `table` or `tokenizer`: makes what `models/` holds."""
+"""`python -m training`: makes what `models/`, `published/ranks/` and `published/probes/` hold."""
 
 import argparse
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 from rbplib.families import InputError, nearest, root
 
-# One thread per model; freed blocks are kept, since returning each to the system costs a tenth of the time (glibc).
+# One thread per model; freed blocks are kept, since returning each to the system costs a tenth of
+# the time (glibc).
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": "2000000000",
     "MALLOC_TRIM_THRESHOLD_": "4000000000",
 }
+WHAT = "one model, a family, `grid`, `check`, `table` or `tokenizer`"
+EPILOG = """
+RBP_TRAINING names the folder of the text, the checkpoints and what else a run leaves (by default
+results/training). While it holds a file named `pause`, probed trainings wait.
+"""
 
 
-def one(family, name, plan, out, of_grid=False):
+def arguments():
+    from training.ladders import PROBED_TOKENS, SEED
+    from training.train import Plan
+
+    parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.", epilog=EPILOG)
+    add = parser.add_argument
+    add("what", nargs="*", metavar="FAMILY SIZE", help=WHAT)
+    add("--all", action="store_true", help="every family and size, and the repeated seeds")
+    add("--grid", action="store_true", help="a model of the grid: to results/, not to models/")
+    add("--probe", action="store_true", help="train and probe one size, or all that are probed")
+    add("--tokens", type=int, help=f"tokens that each model sees (default: {Plan.tokens:,})")
+    add("--seed", type=int, default=SEED, help="of the initial weights and the text's order")
+    add("--out", type=Path, help="folder of the models, or of the probes' records")
+    add("--workers", type=int, default=2, help="models trained at once")
+    args = parser.parse_args()
+    if args.out is None:
+        args.out = root() / "published" / "probes" if args.probe else root() / "models"
+    if args.tokens is None:
+        args.tokens = PROBED_TOKENS if args.probe else Plan.tokens
+    return args
+
+
+def train_one(family, name, args):
+    """Train one model and write it to its place in `args.out`, or in the grid."""
     from training import data, grid, ladders, train
 
-    size = ladders.sizes(family, top=True)[name]
-    stream, heldout = data.streams()
-    if len(stream) <= plan.tokens:
-        raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
+    plan = train.Plan(args.tokens, seed=args.seed)
+    stream, heldout = data.training_streams(plan.tokens)
     checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    say = lambda text: print(text, flush=True)  # noqa: E731
-    model, record = train.train(family, size, plan, stream, heldout, checkpoint, say=say)
+    size = ladders.sizes(family, top=True)[name]
+    model, record = train.train(family, size, plan, stream, heldout, checkpoint)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
-    if of_grid:
-        place = grid.folder().joinpath(*ladders.grid_place(family, name, plan.seed, plan.tokens))
+    if args.grid:
+        names = ladders.grid_place(family, name, plan.seed, plan.tokens)
+        place = grid.folder().joinpath(*names)
     else:
-        place = out.joinpath(*ladders.place(family, name, plan.seed))
+        place = args.out.joinpath(*ladders.place(family, name, plan.seed))
     train.save_model(model, record, place)
-    say(f"{family} {name}: loss {record['train_loss']}, held out {record['heldout_loss']}, {record['wall_seconds']} s")
+    losses = f"loss {record['train_loss']}, held out {record['heldout_loss']}"
+    print(f"{family} {name}: {losses}, {record['wall_seconds']} s", flush=True)
 
 
-def every(jobs, args, of_grid=False):
-    """Train (family, size, seed, tokens) in turn, `--workers` models at a time, one thread each.
+def train_all(jobs, args, flags=()):
+    """Train (family, size, seed, tokens) in turn, `--workers` at a time, each in its own process.
 
-    Each model goes on from its checkpoint, so that a finished one is only written again.
+    Each goes on from its checkpoint, so that a finished one is only written again.
     """
-    import subprocess
-
     from training import data
 
     data.streams()
     jobs, running = list(jobs), []
     while jobs or running:
+        # Begin as many as may run.
         while jobs and len(running) < args.workers:
             family, name, seed, tokens = jobs.pop(0)
-            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)] + ["--grid"] * of_grid
-            command += ["--tokens", str(tokens), "--seed", str(seed)]
-            environment = {**os.environ, **ENVIRONMENT}
-            running.append((family, name, subprocess.Popen(command, env=environment)))
-        family, name, process = running[0]
-        try:
-            process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            running.append(running.pop(0))
-            continue
-        running.pop(0)
-        if process.returncode:
-            for _, _, other in running:
-                other.terminate()
-            raise InputError(f"training {family} {name} stopped with code {process.returncode}; run again to resume.")
+            command = [sys.executable, "-m", "training", family, name, "--out", str(args.out)]
+            command += ["--tokens", str(tokens), "--seed", str(seed), *flags]
+            process = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT})
+            running.append((f"{family} {name}", process))
+        time.sleep(1)
+        # Go on where one has ended; a failed one ends all.
+        for job in [job for job in running if job[1].poll() is not None]:
+            running.remove(job)
+            if job[1].returncode:
+                for _, other in running:
+                    other.terminate()
+                raise InputError(f"training {job[0]} stopped with code {job[1].returncode}; run again to resume.")
 
 
-def arguments():
-    from training.ladders import SEED
-    from training.train import Plan
+def train_named(words, args):
+    """A family, or one model of it."""
+    from training import ladders
 
-    parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.")
-    parser.add_argument(
-        "what", nargs="*", metavar="FAMILY SIZE", help="one model, a family, `grid`, `check`, `table` or `tokenizer`"
-    )
-    parser.add_argument("--all", action="store_true", help="every family and size, and the repeated seeds")
-    parser.add_argument("--tokens", type=int, default=Plan.tokens, help="tokens that each model sees")
-    seeds = "of the initial weights and the text's order; others than the ladders' go to FAMILY-seeds"
-    parser.add_argument("--seed", type=int, default=SEED, help=seeds)
-    parser.add_argument("--out", type=Path, default=root() / "models", help="folder of the models")
-    parser.add_argument("--grid", action="store_true", help="a model of the grid: written to results/, not to models/")
-    parser.add_argument("--workers", type=int, default=2, help="models trained at once")
-    return parser.parse_args()
+    if not 1 <= len(words) <= 2:
+        raise InputError("name a family and a size, or give --all.")
+    family = words[0]
+    if family not in ladders.FAMILIES:
+        hint = nearest(family, list(ladders.FAMILIES))
+        raise InputError(f"there is no family {family!r}: {hint}")
+    if len(words) == 1:
+        return train_all(ladder(family, args), args)
+    names = list(ladders.sizes(family, top=True))
+    if words[1] not in names:
+        raise InputError(f"{family} has no size {words[1]!r}: {nearest(words[1], names)}")
+    return train_one(family, words[1], args)
+
+
+def ladder(family, args):
+    """Jobs of a family's sizes, largest first."""
+    from training import ladders
+
+    names = reversed(ladders.sizes(family))
+    return [(family, name, args.seed, args.tokens) for name in names]
+
+
+def train_everything(args):
+    from training import ladders
+
+    jobs = []
+    for family in ladders.FAMILIES:
+        jobs += ladder(family, args)
+    jobs += [(*run, args.tokens) for run in ladders.repeated()]
+    train_all(jobs, args)
+
+
+def train_probed(words, args):
+    """Every run that is probed, or the one whose size is named."""
+    from training import ladders, probe, train
+
+    if not words:
+        return train_all(ladders.probed(), args, ["--probe"])
+    names = list(ladders.sizes_to_probe())
+    if words[:-1] not in ([], [ladders.PROBED_FAMILY]) or words[-1] not in names:
+        raise InputError(
+            f"{' '.join(words)!r} is not probed: name a size of {ladders.PROBED_FAMILY}, {', '.join(names)}."
+        )
+    return probe.run(words[-1], train.Plan(args.tokens, seed=args.seed), args.out)
+
+
+def make_grid(args):
+    from training import grid, ladders
+
+    train_all(ladders.grid(), args, ["--grid"])
+    grid.write()
+
+
+def make_checks(args):
+    from training import checks
+
+    os.environ.update(ENVIRONMENT)
+    checks.every(args.out / "checks.json", args.workers)
+
+
+def make_table(args):
+    from training import families, table
+
+    families.write(args.out)
+    table.write(args.out)
+
+
+def make_tokenizer(args):
+    from training import data
+
+    data.make_tokenizer()
+
+
+PARTS = {
+    "grid": make_grid,
+    "check": make_checks,
+    "table": make_table,
+    "tokenizer": make_tokenizer,
+}
 
 
 def main():
-    from training import data, ladders, train
-
     args = arguments()
-    ladder = lambda f: [(f, n, args.seed, args.tokens) for n in reversed(ladders.sizes(f))]  # noqa: E731
-    if args.all:
-        again = [(*run, args.tokens) for run in ladders.repeated()]
-        return every([run for f in ladders.FAMILIES for run in ladder(f)] + again, args)
-    if args.what == ["grid"]:
-        from training import grid
-
-        every(ladders.grid(), args, of_grid=True)
-        return grid.write()
-    if args.what == ["table"]:
-        from training import families, table
-
-        families.write(args.out)
-        return table.write(args.out)
-    if args.what == ["check"]:
-        from training import checks
-
-        os.environ.update(ENVIRONMENT)
-        return checks.every(args.out / "checks.json", args.workers)
-    if args.what == ["tokenizer"]:
-        data.make_tokenizer()
-        return None
-    if not 1 <= len(args.what) <= 2:
-        raise InputError("name a family and a size, or give --all.")
-    family = args.what[0]
-    if family not in ladders.FAMILIES:
-        raise InputError(f"there is no family {family!r}: {nearest(family, list(ladders.FAMILIES))}")
-    if len(args.what) == 1:
-        return every(ladder(family), args)
-    if args.what[1] not in (names := list(ladders.sizes(family, top=True))):
-        raise InputError(f"{family} has no size {args.what[1]!r}: {nearest(args.what[1], names)}")
-    plan = train.Plan(args.tokens, seed=args.seed)
-    return one(family, args.what[1], plan, args.out, args.grid)
+    if args.probe:
+        train_probed(args.what, args)
+    elif args.all:
+        train_everything(args)
+    elif len(args.what) == 1 and args.what[0] in PARTS:
+        PARTS[args.what[0]](args)
+    else:
+        train_named(args.what, args)
 
 
 if __name__ == "__main__":

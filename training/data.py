@@ -1,26 +1,32 @@
-"""Training text: documents of the training packages, without repeats and without anything near the evaluation text."""
+"""Training text: documents of the training packages, without repeats and without anything near the
+evaluation text."""
 
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 
-from corpora import make as embedded
+from corpora import make
 from corpora.shingles import shingles
-from rbplib.families import results_dir, root
+from rbplib.families import InputError, results_dir, root
 
-SHARE = {"docs": 0.30, "code": 0.63, "doctests": 0.07}  # of the characters: nearly all of the first and the last
-OVERLAP = 0.05  # a training document with more than this share of its shingles in evaluation text is dropped
-EVALUATION_OVERLAP = 0.25  # nor may it hold more than this share of the shingles of any one evaluation document
-REPEATED = 0.5  # a training document with more than this share of its shingles already seen is dropped
+SHARE = {"docs": 0.30, "code": 0.63, "doctests": 0.07}  # of the characters
+OVERLAP = 0.05  # share of a training document's shingles in evaluation text, above which it goes
+EVALUATION_OVERLAP = 0.25  # share of one evaluation document's shingles that it may hold
+REPEATED = 0.5  # share of a training document's shingles already seen, above which it goes
 SEED = 42
-CHARACTERS = 53_000_000  # of the training text; the plan in `train.py` says how many of its tokens are used
-LONGEST = 25_000  # tokens: a longer document is cut, or one polynomial would be 9% of four million tokens
+CHARACTERS = 53_000_000  # of the training text; `train.Plan` says how many of its tokens are used
+LONGEST = 25_000  # tokens at which a document is cut, or one would be 9% of four million tokens
 HELDOUT = 250  # documents at the start of the training order that are not trained on
+HELDOUT_TOKENS = 65_537  # of these documents
+FIRST_STEPS, FIRST_TOKENS = 60, 411_648  # what a checkout holds of the stream, for tests
 
 
 def folder():
-    path = results_dir() / "training"
+    """Where the text, its tokens and checkpoints lie: RBP_TRAINING, or `results/training/`."""
+    path = Path(os.environ.get("RBP_TRAINING") or results_dir() / "training")
     path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -28,80 +34,90 @@ def folder():
 def evaluation_pool():
     """Every document that an evaluation sample may draw, of all kinds."""
     pool = []
-    for kind in embedded.KINDS:
-        for texts in embedded.evaluation_sources(kind).values():
+    for kind in make.KINDS:
+        for texts in make.evaluation_sources(kind).values():
             pool += texts
     return pool
 
 
-class Held:
+class Overlaps:
     """Shingles of the evaluation text, each with the documents that hold it."""
 
     def __init__(self, texts):
-        self.where, self.size = {}, []
+        self.documents, self.sizes = {}, []
         for number, text in enumerate(texts):
             codes = shingles(text).tolist()
-            self.size.append(len(codes))
+            self.sizes.append(len(codes))
             for code in codes:
-                self.where.setdefault(code, []).append(number)
+                self.documents.setdefault(code, []).append(number)
 
-    def overlaps(self, text):
-        """Share of the text's shingles found in evaluation text; largest share of one evaluation document it holds."""
+    def shares(self, text):
+        """(share of the text's shingles found in evaluation text, largest share of the shingles of
+        one evaluation document found in the text)."""
         codes = shingles(text).tolist()
-        hits = [self.where[code] for code in codes if code in self.where]
+        hits = [self.documents[code] for code in codes if code in self.documents]
         if not hits:
             return 0.0, 0.0
         documents, counts = np.unique(np.concatenate(hits), return_counts=True)
-        return len(hits) / len(codes), max(c / self.size[d] for d, c in zip(documents, counts, strict=True))
+        parts = [count / self.sizes[d] for d, count in zip(documents, counts, strict=True)]
+        return len(hits) / len(codes), max(parts)
 
-
-def near(held, text):
-    share, part = held.overlaps(text)
-    return share > OVERLAP or part > EVALUATION_OVERLAP
+    def near(self, text):
+        """Whether a text is too near the evaluation text to be trained on."""
+        share, part = self.shares(text)
+        return share > OVERLAP or part > EVALUATION_OVERLAP
 
 
 def without_repeats(texts):
-    """Documents in order, less those of which more than REPEATED of the shingles came in those before."""
-    seen, kept = set(), []
+    """Documents in order, less those of which more than REPEATED of the shingles came before."""
+    seen, distinct = set(), []
     for text in texts:
         codes = shingles(text).tolist()
         if sum(code in seen for code in codes) <= REPEATED * len(codes):
-            kept.append(text)
+            distinct.append(text)
             seen.update(codes)
-    return kept
+    return distinct
 
 
 def training_documents():
-    """Training documents by kind in file order, disjoint from the evaluation pool; and how many were dropped why."""
-    held = Held(evaluation_pool())
-    kept, counts = {}, {}
-    for kind in embedded.TRAINED:
-        texts = [text for package in embedded.TRAINING for text in embedded.package_documents(package, kind)[package]]
-        clean = [text for text in texts if not near(held, text)]
-        kept[kind] = without_repeats(clean)
-        counts[kind] = {"found": len(texts), "near evaluation": len(texts) - len(clean), "kept": len(kept[kind])}
-        counts[kind]["characters"] = sum(map(len, kept[kind]))
-    return kept, counts
+    """Training documents by kind in file order, apart from the evaluation pool; and how many were
+    dropped for what."""
+    overlaps = Overlaps(evaluation_pool())
+    documents, counts = {}, {}
+    for kind in make.TRAINED:
+        texts = []
+        for package in make.TRAINING:
+            texts += make.package_documents(package, kind)[package]
+        apart = [text for text in texts if not overlaps.near(text)]
+        documents[kind] = without_repeats(apart)
+        counts[kind] = {
+            "found": len(texts),
+            "near evaluation": len(texts) - len(apart),
+            "kept": len(documents[kind]),
+            "characters": sum(map(len, documents[kind])),
+        }
+    return documents, counts
 
 
 def training_text(characters):
-    """Documents in training order, about `characters` of them in all, mixed by SHARE; the same on every call."""
+    """Documents in training order, about `characters` in all, mixed by SHARE; always the same."""
     path = folder() / "documents.json"
     if path.is_file():
-        kept = json.loads(path.read_text())
+        documents = json.loads(path.read_text())
     else:
-        kept, counts = training_documents()
+        documents, counts = training_documents()
         print(json.dumps(counts, indent=1))
-        path.write_text(json.dumps(kept))
+        path.write_text(json.dumps(documents))
+    # Draw from each kind until its share is full, then shuffle all together.
     rng = np.random.default_rng(SEED)
     chosen = []
-    for kind in embedded.TRAINED:
-        texts, budget = kept[kind], SHARE[kind] * characters
+    for kind in make.TRAINED:
+        texts, wanted = documents[kind], SHARE[kind] * characters
         for i in rng.permutation(len(texts)):
-            if budget <= 0:
+            if wanted <= 0:
                 break
             chosen.append(texts[i])
-            budget -= len(texts[i])
+            wanted -= len(texts[i])
     return [chosen[i] for i in rng.permutation(len(chosen))]
 
 
@@ -110,6 +126,7 @@ def tokenizer_file():
 
 
 def make_tokenizer():
+    """Train the tokenizer of all families and write it to `models/`."""
     from training.tokenizer import save_tokenizer, train_tokenizer
 
     tokenizer = train_tokenizer(training_text(CHARACTERS)[HELDOUT:])
@@ -117,31 +134,52 @@ def make_tokenizer():
     return tokenizer
 
 
+def load_tokenizer():
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(tokenizer_file()))
+
+
 def streams():
-    """(training tokens, held-out tokens), uint16: documents in order, cut at LONGEST, ended by id 0."""
+    """(training tokens, held-out tokens), uint16: documents in order, each ended by id 0.
+
+    Cost: some minutes on the first call, which leaves them in `folder()`.
+    """
     path = folder() / "tokens.npz"
     if not path.is_file():
-        from tokenizers import Tokenizer
-
         texts = training_text(CHARACTERS)
-        tokenizer = Tokenizer.from_file(str(tokenizer_file())) if tokenizer_file().is_file() else make_tokenizer()
-        ids = [np.array([*encoding.ids[:LONGEST], 0], np.uint16) for encoding in tokenizer.encode_batch(texts)]
-        np.savez(path, training=np.concatenate(ids[HELDOUT:]), heldout=np.concatenate(ids[:HELDOUT])[:65537])
-    with np.load(path) as held:
-        return held["training"], held["heldout"]
+        tokenizer = load_tokenizer() if tokenizer_file().is_file() else make_tokenizer()
+        documents = []
+        for encoding in tokenizer.encode_batch(texts):
+            documents.append(np.array([*encoding.ids[:LONGEST], 0], np.uint16))
+        heldout = np.concatenate(documents[:HELDOUT])[:HELDOUT_TOKENS]
+        np.savez(path, training=np.concatenate(documents[HELDOUT:]), heldout=heldout)
+    with np.load(path) as arrays:
+        return arrays["training"], arrays["heldout"]
 
 
-FIRST_STEPS, FIRST_TOKENS = 60, 411_648  # what a checkout holds of the stream, for tests
+def training_streams(tokens):
+    """`streams()`, of which the first must hold more than `tokens`."""
+    stream, heldout = streams()
+    if len(stream) <= tokens:
+        raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
+    return stream, heldout
 
 
 def write_first():
-    """`training/first_tokens.npz`: the start of the stream, and the windows (n, T + 1) of a ladder's first steps."""
+    """`training/first_tokens.npz`: the start of the stream, and the windows (n, T + 1) of the first
+    steps of a ladder."""
     from training import train
 
     stream, plan = streams()[0], train.Plan()
-    first = train.windows(stream, plan.order()[: FIRST_STEPS * plan.batch]).numpy().astype(np.uint16)
-    np.savez_compressed(root() / "training" / "first_tokens.npz", training=stream[: FIRST_TOKENS + 1], windows=first)
+    windows = train.windows(stream, plan.order()[: FIRST_STEPS * plan.batch])
+    np.savez_compressed(
+        root() / "training" / "first_tokens.npz",
+        training=stream[: FIRST_TOKENS + 1],
+        windows=windows.numpy().astype(np.uint16),
+    )
 
 
 def digest(stream):
+    """SHA-256 of tokens as little-endian 16-bit numbers."""
     return hashlib.sha256(np.ascontiguousarray(stream, np.dtype("<u2")).tobytes()).hexdigest()

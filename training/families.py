@@ -5,46 +5,50 @@ from training.ladders import REPEATED_FAMILY
 from training.table import records
 
 TITLES = {
-    "nano-pythia": (
-        "Nano Pythia",
-        "GPT-NeoX's architecture, as Pythia's: rotary positions, parallel blocks, untied output.",
-    ),
-    "nano-gpt2": ("Nano GPT-2", "GPT-2's architecture: learned positions, tied output."),
-    "nano-qwen2.5": (
-        "Nano Qwen2.5",
-        "Qwen2's architecture: rotary positions, shared keys and values, gated units, tied output.",
-    ),
-    "nano-opt": ("Nano OPT", "OPT's architecture: learned positions, rectified units, tied output."),
-    "nano-mamba": ("Nano Mamba", "Mamba's architecture, no transformer: a selective scan, tied output."),
+    "nano-pythia": "Nano Pythia",
+    "nano-gpt2": "Nano GPT-2",
+    "nano-qwen2.5": "Nano Qwen2.5",
+    "nano-opt": "Nano OPT",
+    "nano-mamba": "Nano Mamba",
 }
-
-
-SEEDS = (
-    "Every size of {title} three times, from three sets of initial weights and with the text's windows in three "
-    "shuffled orders; the first of the three is the ladder itself."
+NOTES = {
+    "nano-pythia": "GPT-NeoX's architecture, as Pythia's: rotary positions, parallel blocks, untied output.",
+    "nano-gpt2": "GPT-2's architecture: learned positions, tied output.",
+    "nano-qwen2.5": "Qwen2's architecture: rotary positions, shared keys and values, gated units, tied output.",
+    "nano-opt": "OPT's architecture: learned positions, rectified units, tied output.",
+    "nano-mamba": "Mamba's architecture, no transformer: a selective scan, tied output.",
+}
+NOTE_OF_SEEDS = (
+    "Every size of {title} three times, from three sets of initial weights and with the text's "
+    "windows in three shuffled orders; the first of the three is the ladder itself."
 )
+SEEDS = f"{REPEATED_FAMILY}-seeds"
 
 
 def write(out):
-    """One YAML per trained family; scores are computed in float32 from the 16-bit weights, so that ties are rare."""
-    trained = [(path, r["nonembedding_params"], r["tokens"]) for path, r in records(out)]
-    for family, (title, note) in TITLES.items():
-        _write(family, title, note, True, [model for model in trained if model[0].parent.name == family])
-        again = [model for model in trained if model[0].parent.name == f"{family}-seeds"]
-        again += [model for model in trained if again and model[0].parent.name == family]
-        note = SEEDS.format(title=title)
-        _write(f"{family}-seeds", f"{title}, repeated", note, False, sorted(again, key=lambda model: model[1]))
+    """One YAML per trained family; scores are computed in float32, so that ties are rare."""
+    by_family = {}
+    for path, record in records(out):
+        by_family.setdefault(path.parent.name, []).append((path, record))
+    for family, title in TITLES.items():
+        if family in by_family:
+            lines = ["embedded: true", f"repeats: {SEEDS}"]
+            write_family(family, title, NOTES[family], lines, by_family[family])
+    if SEEDS in by_family:
+        # The ladder's own training is the third of each size.
+        models = by_family[SEEDS] + by_family[REPEATED_FAMILY]
+        models.sort(key=lambda pair: pair[1]["nonembedding_params"])
+        title = TITLES[REPEATED_FAMILY]
+        write_family(SEEDS, f"{title}, repeated", NOTE_OF_SEEDS.format(title=title), [], models)
 
 
-def _write(family, title, note, embedded, models):
-    if not models:
-        return
+def write_family(family, title, note, more, models):
+    """Write a family file. more: further lines. models: (folder, record), smallest first."""
     note = note.replace("'", "''")
-    lines = [f"title: {title}", f"note: '{note}'"]
-    lines += ["embedded: true", f"repeats: {REPEATED_FAMILY}-seeds"] * embedded
-    lines += ["context: 256", "dtype: float32", f"tokens: {models[0][2]} # of text, each seen once", "models:"]
-    for path, size, _ in models:
-        lines.append(
-            f"  - {{name: {path.name}, id: models/{path.parent.name}/{path.name}, nonembedding_params: {size}}}"
-        )
+    lines = [f"title: {title}", f"note: '{note}'", *more, "context: 256", "dtype: float32"]
+    lines += [f"tokens: {models[0][1]['tokens']} # of text, each seen once", "models:"]
+    for path, record in models:
+        model = f"name: {path.name}, id: models/{path.parent.name}/{path.name}"
+        size = record["nonembedding_params"]
+        lines.append(f"  - {{{model}, nonembedding_params: {size}}}")
     (root() / "families" / f"{family}.yml").write_text("\n".join(lines) + "\n")

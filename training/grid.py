@@ -1,10 +1,10 @@
-"""The grid of sizes and tokens, kept as counts: weights stay in `results/`, `published/ranks/` gets what pages read."""
+"""The grid of sizes and tokens, kept as counts: weights stay in `results/`, `published/ranks/` gets
+what pages read."""
 
 import hashlib
 import json
 import os
 from functools import partial
-from pathlib import Path
 
 from paper.curves import k_grid
 from rbplib.doors import export_family, import_counts
@@ -12,8 +12,8 @@ from rbplib.families import load_family, root, write_text
 from rbplib.measuring import measured
 from training import data, ladders
 
-CORPORA = ("docs", "code", "descriptions")  # two kinds that the models were trained on, and one that they were not
-NOTE = "{title} on {tokens:,} tokens of text, each seen once: counts alone, made by `python -m training grid`."
+# Two kinds of text that the models were trained on, and one that they were not.
+CORPORA = ("docs", "code", "descriptions")
 
 
 def folder():
@@ -21,61 +21,90 @@ def folder():
     return data.folder() / "grid"
 
 
-def kept():
+def published():
     """Where counts and records are committed."""
     return root() / "published" / "ranks"
 
 
 def record_of(path):
-    """The training record of a model, its curve thinned, with its name and the digest of its weights."""
+    """The training record of a model, its curve thinned, with its name and its weights' digest."""
     record = json.loads((path / "training.json").read_text())
-    weights = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()
-    return {"size": path.name} | record | {"curve": record["curve"][:5] + record["curve"][5::10], "weights": weights}
+    record["curve"] = record["curve"][:5] + record["curve"][5::10]
+    weights = (path / "model.safetensors").read_bytes()
+    return {"size": path.name, **record, "weights": hashlib.sha256(weights).hexdigest()}
+
+
+def order_of(record):
+    return record["tokens"], record["nonembedding_params"], record["seed"]
 
 
 def trained(name):
     """Records of a family of the grid whose weights are here, smallest first."""
-    found = [record_of(path) for path in (folder() / name).glob("*") if (path / "training.json").is_file()]
-    return sorted(found, key=lambda r: (r["nonembedding_params"], r["seed"]))
+    files = (folder() / name).glob("*/training.json")
+    return sorted((record_of(file.parent) for file in files), key=order_of)
 
 
 def records():
     """[(family, record)] of the committed grid, by tokens and size."""
-    files = kept().glob(f"{ladders.GRID_FAMILY}-*.json")
-    found = [(path.stem, record) for path in files for record in json.loads(path.read_text())]
-    return sorted(found, key=lambda pair: (pair[1]["tokens"], pair[1]["nonembedding_params"], pair[1]["seed"]))
+    pairs = []
+    for file in published().glob(f"{ladders.GRID_FAMILY}-*.json"):
+        pairs += [(file.stem, record) for record in json.loads(file.read_text())]
+    return sorted(pairs, key=lambda pair: order_of(pair[1]))
 
 
-def describe(name, tokens, models, repeats=None):
-    """Write the file of a family of the grid beside its weights: its path. models: folders below `folder()`."""
+def describe(name, tokens, places, repeats=None):
+    """Write the family file of a part of the grid beside its weights: the file's path.
+
+    places: folders of the models. repeats: path of the family file of the repeats.
+    """
     title = load_family(ladders.GRID_FAMILY).title
-    said = [f"title: {title}, {tokens:,} tokens", f"note: '{NOTE.format(title=title, tokens=tokens)}'"]
-    said += [f"repeats: {repeats}"] if repeats else []
-    said += ["context: 256", "dtype: float32", "models:"]
-    said += [f"  - {{name: {place.name}, id: {folder() / place}}}" for place in models]
-    write_text(folder() / f"{name}.yml", "\n".join(said) + "\n")
-    return folder() / f"{name}.yml"
+    note = f"{title} on {tokens:,} tokens of text, each seen once: counts alone, made by "
+    lines = [f"title: {title}, {tokens:,} tokens", f"note: '{note}`python -m training grid`.'"]
+    if repeats:
+        lines.append(f"repeats: {repeats}")
+    lines += ["context: 256", "dtype: float32", "models:"]
+    lines += [f"  - {{name: {place.name}, id: {place}}}" for place in places]
+    file = folder() / f"{name}.yml"
+    write_text(file, "\n".join(lines) + "\n")
+    return file
 
 
 def write():
-    """Measure every family of the grid whose weights are here, and write its counts and training records to `kept`."""
-    for name, tokens in ((f"{ladders.GRID_FAMILY}-{word}", n) for word, n in ladders.BUDGETS.items()):
-        own, again = ([(part, r) for r in trained(part)] for part in (name, f"{name}.repeats"))
-        if not own:
-            continue
-        for old in kept().glob(f"{name}.*"):  # a family of that name would be taken for the one to measure
-            old.unlink()
-        first = [(part, r) for part, r in own if r["size"] in ladders.sizes(ladders.GRID_FAMILY)]  # the first of three
-        places = [[Path(part, r["size"]) for part, r in found] for found in (own, first + again)]
-        repeats = describe(f"{name}.repeats", tokens, places[1]) if again else None
-        family, counts = describe(name, tokens, places[0], repeats), folder() / f"{name}.counts"
-        for part in filter(None, (family, repeats)):
-            measured(part, CORPORA, progress=False)
-        export_family(family, counts, CORPORA, by="this project", grid=partial(k_grid, per_decade=3))
-        imported = import_counts(counts).parent
-        for file in imported.glob(f"{name}.*"):
-            if file.suffix == ".yml":
-                said = f"tokens: {tokens} # of text, each seen once\nmodels:\n"
-                write_text(file, file.read_text(encoding="utf-8").replace("models:\n", said, 1))
-            os.replace(file, kept() / file.name)
-        write_text(kept() / f"{name}.json", json.dumps([r for _, r in own + again]) + "\n")
+    """Measure what is here of the grid, and write its counts and training records."""
+    for budget, tokens in ladders.BUDGETS.items():
+        name = f"{ladders.GRID_FAMILY}-{budget}"
+        models, repeats = trained(name), trained(f"{name}.repeats")
+        if models:
+            write_budget(name, tokens, models, repeats)
+
+
+def write_budget(name, tokens, models, repeats):
+    """Measure one budget of the grid and write its counts and records to `published()`.
+
+    models, repeats: records as `trained` gives them.
+    """
+    # A family of that name would be taken for the one to measure.
+    for old in published().glob(f"{name}.*"):
+        old.unlink()
+    # The family, and the repeats with the first training of each of their sizes.
+    places = [folder() / name / record["size"] for record in models]
+    families = []
+    if repeats:
+        repeated = ladders.sizes(ladders.GRID_FAMILY)
+        again = [place for place in places if place.name in repeated]
+        again += [folder() / f"{name}.repeats" / record["size"] for record in repeats]
+        families.append(describe(f"{name}.repeats", tokens, again))
+    families.append(describe(name, tokens, places, *families))
+    for family in families:
+        measured(family, CORPORA, progress=False)
+    # Counts go through export and import, which check them.
+    counts = folder() / f"{name}.counts"
+    grid = partial(k_grid, per_decade=3)
+    export_family(families[-1], counts, CORPORA, by="this project", grid=grid)
+    for file in import_counts(counts).parent.glob(f"{name}.*"):
+        if file.suffix == ".yml":
+            text = file.read_text(encoding="utf-8")
+            line = f"tokens: {tokens} # of text, each seen once\n"
+            write_text(file, text.replace("models:\n", f"{line}models:\n", 1))
+        os.replace(file, published() / file.name)
+    write_text(published() / f"{name}.json", json.dumps(models + repeats) + "\n")

@@ -1,4 +1,4 @@
-"""The ladders: configurations of every size of every family, and the learning rate of each width."""
+"""The ladders: configurations of every size of every family, their learning rates and budgets."""
 
 from dataclasses import dataclass
 
@@ -16,46 +16,68 @@ class Size:
     heads: int
 
 
-RUNGS = (Size(1, 12, 1), Size(2, 16, 1), Size(3, 24, 1), Size(4, 40, 1), Size(4, 64, 2), Size(5, 104, 2))
-TOP = Size(6, 160, 2)  # one rung more, of the grid alone: its weights would be as many bytes as a whole ladder's
-LARGE = (*RUNGS, TOP, Size(8, 224, 4), Size(8, 320, 4))  # for a GPU: 3.7 decades, see `training.large`
-# A Mamba block has half the parameters of a transformer's layer, and a scan that costs as much as the rest.
-MAMBA_RUNGS = (Size(1, 12, 0), Size(2, 16, 0), Size(3, 24, 0), Size(4, 40, 0), Size(5, 64, 0), Size(6, 112, 0))
+RUNGS = (
+    Size(1, 12, 1),
+    Size(2, 16, 1),
+    Size(3, 24, 1),
+    Size(4, 40, 1),
+    Size(4, 64, 2),
+    Size(5, 104, 2),
+)
+# Two rungs more, of the grid and of the probes: their weights would outweigh a whole ladder's.
+TOP, LARGEST = Size(6, 160, 2), Size(8, 224, 4)
+# A Mamba block has half the parameters of a transformer's layer, and a scan that costs as much as
+# the rest.
+MAMBA_RUNGS = (
+    Size(1, 12, 0),
+    Size(2, 16, 0),
+    Size(3, 24, 0),
+    Size(4, 40, 0),
+    Size(5, 64, 0),
+    Size(6, 112, 0),
+)
 TABLE_RATE = 0.03
 BLOCK_RATE, BASE_WIDTH = 0.016, 16
 
 
 def learning_rates(width):
-    """Peak rates of AdamW, (blocks, token tables): 0.016 at width 16, falling as 1/width; and 0.03 at every width.
+    """Peak rates of AdamW, (blocks, token tables): 0.016 at width 16, falling as 1/width; and 0.03.
 
-    Adam moves every entry of a matrix by about the rate whatever the matrix's size; what a block adds then grows with
-    its number of inputs, so its rate falls with the width. A row of a table has one input, so its rate does not.
+    Adam moves every entry of a matrix by about the rate whatever the matrix's size; what a block
+    adds then grows with its number of inputs, so its rate falls with the width. A row of a table
+    has one input, so its rate does not.
     """
     return BLOCK_RATE * BASE_WIDTH / width, TABLE_RATE
 
 
 def _common(size):
-    return dict(
-        hidden_size=size.width,
-        num_hidden_layers=size.layers,
-        vocab_size=VOCABULARY,
-        initializer_range=0.4 / size.width**0.5,  # 0.02 of the real families is 0.4 / sqrt(400)
-        bos_token_id=0,
-        eos_token_id=0,
-        tie_word_embeddings=True,
-    )
+    return {
+        "hidden_size": size.width,
+        "num_hidden_layers": size.layers,
+        "vocab_size": VOCABULARY,
+        "initializer_range": 0.4 / size.width**0.5,  # 0.02 of the real families is 0.4 / sqrt(400)
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "tie_word_embeddings": True,
+    }
 
 
-def _attention(size):
-    return _common(size) | dict(num_attention_heads=size.heads, max_position_embeddings=CONTEXT)
+def _transformer(size):
+    heads = {"num_attention_heads": size.heads, "max_position_embeddings": CONTEXT}
+    return _common(size) | heads
 
 
 def nano_pythia(size):
     from transformers import GPTNeoXConfig
 
-    own = _attention(size) | {"tie_word_embeddings": False}
+    settings = _transformer(size) | {"tie_word_embeddings": False}
     rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
-    return GPTNeoXConfig(intermediate_size=4 * size.width, rope_parameters=rope, use_parallel_residual=True, **own)
+    return GPTNeoXConfig(
+        intermediate_size=4 * size.width,
+        rope_parameters=rope,
+        use_parallel_residual=True,
+        **settings,
+    )
 
 
 def nano_gpt2(size):
@@ -66,23 +88,33 @@ def nano_gpt2(size):
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        **_attention(size),
+        **_transformer(size),
     )
 
 
 def nano_opt(size):
     from transformers import OPTConfig
 
-    own = _attention(size)
-    own |= {"word_embed_proj_dim": size.width, "ffn_dim": 4 * size.width, "init_std": own.pop("initializer_range")}
-    return OPTConfig(dropout=0.0, attention_dropout=0.0, pad_token_id=None, **own)
+    settings = _transformer(size)
+    return OPTConfig(
+        init_std=settings.pop("initializer_range"),
+        word_embed_proj_dim=size.width,
+        ffn_dim=4 * size.width,
+        dropout=0.0,
+        attention_dropout=0.0,
+        pad_token_id=None,
+        **settings,
+    )
 
 
 def nano_qwen(size):
     from transformers import Qwen2Config
 
-    wide = round(size.width * 8 / 3 / 16) * 16
-    return Qwen2Config(num_key_value_heads=max(1, size.heads // 2), intermediate_size=wide, **_attention(size))
+    return Qwen2Config(
+        num_key_value_heads=max(1, size.heads // 2),
+        intermediate_size=round(size.width * 8 / 3 / 16) * 16,
+        **_transformer(size),
+    )
 
 
 def nano_mamba(size):
@@ -99,31 +131,46 @@ FAMILIES = {
     "nano-mamba": nano_mamba,
 }
 
-# Repeated with other initial weights and the text in another order: the scatter between trainings of one size.
+# Repeated with other initial weights and the text in another order: the scatter of trainings.
 REPEATED_FAMILY, OTHER_SEEDS = "nano-pythia", (43, 44)
 SEED = 42
-# The law in tokens: every size of one family, and one rung more, on so many tokens, each with its own decay.
+# The law in tokens: every size of one family, and one rung more, on so many tokens, each with its
+# own decay.
 GRID_FAMILY, MILLION = "nano-pythia", 1_024_000
 BUDGETS = {f"{n}m": n * MILLION for n in (1, 2, 4, 8, 16)}
 TOKENS = BUDGETS["4m"]  # of the ladders
+# Probed on their way through training: four sizes with every seed, and one larger with one seed.
+PROBED_FAMILY, PROBED_TOKENS = GRID_FAMILY, BUDGETS["16m"]
+PROBED = (RUNGS[5], TOP, RUNGS[4], RUNGS[3], LARGEST)
 
 
 def place(family, name, seed=SEED):
-    """Folder of a model below `models/`, as (family, model): other seeds live in a family of their own."""
-    return (family, name) if seed == SEED else (f"{family}-seeds", f"{name}-{seed}")
+    """(family, model): folder below `models/`. Other seeds have a family of their own."""
+    if seed == SEED:
+        return family, name
+    return f"{family}-seeds", f"{name}-{seed}"
 
 
 def grid_place(family, name, seed, tokens):
-    """Folder of a model of the grid, as (family of the budget, model)."""
-    budget = f"{family}-" + next(word for word, n in BUDGETS.items() if n == tokens)
-    return (budget, name) if seed == SEED else (f"{budget}.repeats", f"{name}-{seed}")
+    """Folder of a model of the grid: (family of the budget, model)."""
+    (budget,) = (word for word, n in BUDGETS.items() if n == tokens)
+    if seed == SEED:
+        return f"{family}-{budget}", name
+    return f"{family}-{budget}.repeats", f"{name}-{seed}"
 
 
 def nonembedding_parameters(model):
-    """All parameters less the embedding tables of tokens and positions and an untied output embedding."""
-    tables = {id(p) for m in model.modules() if type(m).__name__.endswith("Embedding") for p in m.parameters()}
-    tables.add(id(model.get_output_embeddings().weight))
+    """All parameters less the tables of tokens and positions and an untied output embedding."""
+    tables = {id(model.get_output_embeddings().weight)}
+    for module in model.modules():
+        if type(module).__name__.endswith("Embedding"):
+            tables.update(id(p) for p in module.parameters())
     return sum(p.numel() for p in model.parameters() if id(p) not in tables)
+
+
+def is_position(name):
+    """Whether a parameter is a table of learned positions."""
+    return "wpe" in name or "embed_positions" in name
 
 
 def build(family, size):
@@ -133,47 +180,67 @@ def build(family, size):
 
     model = AutoModelForCausalLM.from_config(FAMILIES[family](size))
     with torch.no_grad():
-        # Tokens start larger than the blocks' matrices, so that what the first blocks add does not drown them; a tied
-        # table makes the scores too, and starts in between.
-        model.get_input_embeddings().weight.mul_(2.0 if model.config.tie_word_embeddings else 4.0)
+        # Tokens start larger than the blocks' matrices, so that what the first blocks add does not
+        # drown them; a tied table makes the scores too, and starts in between.
+        tied = model.config.tie_word_embeddings
+        model.get_input_embeddings().weight.mul_(2.0 if tied else 4.0)
         for name, parameter in model.named_parameters():
+            # Positions must not drown tokens before they are learned.
             if is_position(name):
-                parameter.mul_(0.25)  # so that positions do not drown tokens before they are learned
+                parameter.mul_(0.25)
+            # As OPT was trained; GPT-2's class does it itself.
             if family == "nano-opt" and name.endswith(("out_proj.weight", "fc2.weight")):
-                parameter.div_((2 * size.layers) ** 0.5)  # as OPT was trained; GPT-2's class does it itself
+                parameter.div_((2 * size.layers) ** 0.5)
     return model
 
 
-def is_position(name):
-    """Whether a parameter is a table of learned positions."""
-    return "wpe" in name or "embed_positions" in name
+def named(family, rungs):
+    """Name -> Size of some rungs; a size is named by its non-embedding parameters."""
+    import torch
 
-
-def _short(count):
-    if count < 10_000:
-        return f"{count / 1000:.1f}k"
-    return f"{count / 1000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
+    names = {}
+    with torch.device("meta"):
+        for size in rungs:
+            count = nonembedding_parameters(build(family, size))
+            if count < 10_000:
+                name = f"{count / 1000:.1f}k"
+            elif count < 1_000_000:
+                name = f"{count / 1000:.0f}k"
+            else:
+                name = f"{count / 1e6:.1f}M"
+            names[name] = size
+    return names
 
 
 def sizes(family, top=False):
-    """Name -> Size, smallest first; a size is named by its non-embedding parameters. top: with the rung of the grid."""
-    return named(family, MAMBA_RUNGS if family == "nano-mamba" else (*RUNGS, TOP) if top else RUNGS)
-
-
-def named(family, rungs):
-    """Name -> Size of some rungs."""
-    import torch
-
-    with torch.device("meta"):
-        return {_short(nonembedding_parameters(build(family, size))): size for size in rungs}
+    """Name -> Size, smallest first. top: with the rung of the grid."""
+    if family == "nano-mamba":
+        return named(family, MAMBA_RUNGS)
+    return named(family, (*RUNGS, TOP) if top else RUNGS)
 
 
 def repeated():
     """(family, size, seed) of every repeated training."""
-    return [(REPEATED_FAMILY, name, seed) for seed in OTHER_SEEDS for name in reversed(sizes(REPEATED_FAMILY))]
+    names = list(reversed(sizes(REPEATED_FAMILY)))
+    return [(REPEATED_FAMILY, name, seed) for seed in OTHER_SEEDS for name in names]
 
 
 def grid():
-    """(family, size, seed, tokens) of every training of the grid, and of repeats at the ladders' tokens."""
-    runs = [(GRID_FAMILY, name, SEED, n) for n in BUDGETS.values() for name in sizes(GRID_FAMILY, top=True)]
-    return sorted([*runs, *((*run, TOKENS) for run in repeated())], key=lambda run: -run[3])
+    """(family, size, seed, tokens) of every training of the grid, the most tokens first."""
+    names = list(sizes(GRID_FAMILY, top=True))
+    runs = [(GRID_FAMILY, name, SEED, n) for n in BUDGETS.values() for name in names]
+    runs += [(*run, TOKENS) for run in repeated()]
+    return sorted(runs, key=lambda run: -run[3])
+
+
+def sizes_to_probe():
+    """Name -> Size, in the order in which they are trained."""
+    return named(PROBED_FAMILY, PROBED)
+
+
+def probed():
+    """(family, size, seed, tokens) of every probed training."""
+    *names, largest = sizes_to_probe()
+    runs = [(name, seed) for seed in (SEED, *OTHER_SEEDS) for name in names]
+    runs.append((largest, SEED))
+    return [(PROBED_FAMILY, name, seed, PROBED_TOKENS) for name, seed in runs]

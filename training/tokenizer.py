@@ -1,4 +1,4 @@
-"""The tokenizer of all embedded families: byte-level BPE trained on the training text, one special token."""
+"""The tokenizer of all embedded families: byte-level BPE with one special token."""
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -9,9 +9,9 @@ VOCABULARY = 4096
 def train_tokenizer(texts, vocabulary=VOCABULARY):
     """Byte-level BPE as GPT-2's, digits one by one."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    pieces = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pieces])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     trainer = trainers.BpeTrainer(
@@ -29,6 +29,10 @@ def save_tokenizer(tokenizer, folder, context=256):
     from transformers import PreTrainedTokenizerFast
 
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END, unk_token=END, model_max_length=context
+        tokenizer_object=tokenizer,
+        bos_token=END,
+        eos_token=END,
+        unk_token=END,
+        model_max_length=context,
     )
     fast.save_pretrained(folder)

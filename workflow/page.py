@@ -141,6 +141,8 @@ def inputs(name):
         files.update(brought(pattern))
     if GRID & {path.stem for path in files}:
         files.update(brought("published/ranks/*.*"))
+    if "verify" in {path.stem for path in files}:
+        files.update(brought("book/reference.csv"))
     return sorted(files)
 
 

@@ -1,248 +1,350 @@
-"""Ours against the paper: every claim of book/claims.yml judged by its one rule, on a page's cases or on all of them.
+"""Ours against the paper: a page judges each claim by a line of its own, in words of book/claims.yml.
 
-A case is one fit, or one family on one corpus. A claim `agrees` where it holds in at least four fifths of the cases,
-`differs` where in at most one fifth, and is `mixed` between. Cases come as lists, one per kind: `laws=` (Law), `runs=`
-(RunGap), `far=`, `rises=`, `pairs=`, `contests=` (records of `evidence`); the head of claims.yml says the rest.
+    laws = law_rows(fitted)
+    claim("top1_line", laws, (laws.r2 >= 0.975) & (laws.sure_alpha > 0))
+
+A row is a case: one fit, or one family on one corpus. A claim `agrees` where it holds in at least four
+fifths of the cases, `differs` where in at most one fifth, is `mixed` between, and cannot be told from
+fewer than `enough`. A row decides nothing where a number that its rule asks for does not exist. The rows
+stay in the executed page, where page 13 and `paper.verify` find them.
 """
 
 import html
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+import json
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, lru_cache
+from string import Formatter
 
 import numpy as np
 import pandas as pd
 
-from paper.show.numbers import share
-from paper.show.prose import MARKS, Values, say
-from paper.show.recorded import judged_numbers
-from paper.show.rules import CASES, CONDITIONS, Claim, all_claims
-from rbplib.families import InputError, load_family
-from rbplib.noise import EXPLAINED, NOT_TESTED
+from paper.show.numbers import Values, share
+from paper.show.prose import MARKS, say
+from rbplib.families import InputError, checked_entries, held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-SEEN = ("verdict", "claim", "paper", "ours")  # those that a page has room for
+SEEN = ("verdict", "claim", "paper", "ours")  # columns of a table of findings that a page has room for
+CASES = 3  # fewer decide nothing, where a page does not say otherwise
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The words of one claim; the head of book/claims.yml explains the fields."""
+
+    name: str
+    claim: str
+    paper: str
+    found: str
+    basis: str
+    pages: list
+    section: object = None
+    part: str = ""
+    rule: str = ""
+    proved: str = ""
+    short: str = ""
+    but: dict | None = None
+    changes: str = ""
+
+    @property
+    def place(self):
+        """Where the paper makes it."""
+        if self.section is None:
+            return "our question"
+        kind = "appendix" if str(self.section)[0].isalpha() else "section"
+        return f"{kind} {self.section}"
+
+
+@cache
+def all_claims():
+    """{name: Claim} in the order of book/claims.yml; InputError: an entry is no claim."""
+    path = held("book", "claims.yml")
+    return {name: read_claim(name, entry, path) for name, entry in read_yaml(path).items()}
+
+
+def read_claim(name, entry, path):
+    """One entry of the file at `path`, with its fields and the places in its sentences checked."""
+    if not isinstance(entry, dict):
+        raise InputError(f"{path}: {name!r} holds no fields: the head of the file lists them.")
+    entry = checked_entries(entry, Claim, f"{path}, claim {name!r},")
+    for field in fields(Claim):
+        if field.default is MISSING and field.name not in (*entry, "name"):
+            raise InputError(f"{path}: the claim {name!r} lacks {field.name!r}.")
+    sentences = [entry["claim"], entry["found"], entry.get("short", "")]
+    try:
+        for sentence in (*sentences, *(entry.get("but") or {}).values()):
+            list(Formatter().parse(sentence))
+    except ValueError as error:
+        raise InputError(f"{path}: a sentence of {name!r} is malformed ({error}).") from None
+    return Claim(name=name, **entry)
+
+
+def cases(records, columns=None):
+    """Rows for `claim` of a list of {column: value}: a number that is none neither passes nor fails.
+
+    columns: those to take, needed where there may be no record.
+    """
+    frame = pd.DataFrame(list(records), columns=columns)
+    numbers = frame.select_dtypes("number").astype(float)
+    return frame.assign(**numbers.where(np.isfinite(numbers)).astype("Float64"))
+
+
+def beyond(intervals):
+    """How far each interval of a column lies from 0, Float64: its nearer end, 0 where 0 is in it."""
+    low, high = np.array([*intervals], float).reshape(-1, 2).T
+    ends = np.where(low > 0, low, np.where(high < 0, high, low * high * 0))
+    return pd.Series(ends, intervals.index).astype("Float64")
+
+
+def known_interval(rows):
+    """Column of the intervals over other text and trainings, over other text where that is unknown."""
+    wider = [np.isfinite(ends).all() for ends in rows["ci_trainings"]]
+    return rows["ci_trainings"].where(wider, rows["ci_tokens"])
+
+
+def known_noise(rows):
+    """What the intervals of `known_interval` are over, in words."""
+    if "ci_trainings" not in rows:
+        return "other text"
+    wider = {bool(np.isfinite(ends).all()) for ends in rows["ci_trainings"]}
+    if len(wider) > 1:
+        return "other text, and trainings where known"
+    return "other text and trainings" if True in wider else "other text"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim beside the cases that were measured: which hold, what was found in a sentence, the verdict."""
+    """A claim on its cases.
 
-    rule: Claim
-    cases: list
-    held: list  # of bool, for the cases that can be judged
-    claim: str
-    ours: str
-    count: str  # of the cases that hold
-    verdict: str
-    fails: str = ""  # count of the cases that do not hold
-    but: str = ""  # what stands beside the verdict
+    rows: of `cases`, with `holds` (boolean, NA: decides nothing) and `hidden` (within noise: decides
+    nothing, but counts among all).
+    """
 
+    words: Claim
+    rows: pd.DataFrame
+    enough: int = CASES
 
-def beyond_noise(case):
-    """The end nearer to 0 of the interval of a difference; 0 where it takes 0 in, NaN where there is none."""
-    low, high = case.interval if hasattr(case, "interval") else ci_known(case)
-    return low if not low <= 0 else high if not high >= 0 else 0.0
+    @property
+    def decided(self):
+        """Whether the claim holds, for the rows that decide."""
+        return self.rows["holds"].dropna().astype(bool)
 
+    @property
+    def whole(self):
+        """How many rows the claim counts among."""
+        return len(self.decided) + int(self.rows["hidden"].sum())
 
-def direction(case):
-    """`beyond_noise` over families; no number where it is 0, or noise alone may be all of it."""
-    return np.nan if case.noise_p >= 0.05 else beyond_noise(case) or np.nan
+    @property
+    def count(self):
+        """How many of them hold, in words."""
+        return share(self.decided.sum(), self.whole)
 
+    @property
+    def fails(self):
+        """How many of them do not."""
+        return share((~self.decided).sum(), self.whole)
 
-def not_rejected(case):
-    """Does no noise reject how the models leave the law: 1 or 0; NaN where what is left may be a noise not known."""
-    return {EXPLAINED[3]: 0.0, EXPLAINED[4]: np.nan, NOT_TESTED: np.nan}.get(case.explained_by, 1.0)
+    @property
+    def verdict(self):
+        """agrees, differs or mixed by the share of all cases in which the claim holds, or fails."""
+        if self.words.proved:
+            return self.words.proved
+        if len(self.decided) < self.enough:
+            return OPEN
+        if self.decided.sum() >= 0.8 * self.whole:
+            return AGREES
+        return DIFFERS if (~self.decided).sum() >= 0.8 * self.whole else MIXED
 
+    @property
+    def but(self):
+        """What stands beside the verdict: words of columns that are above 0 in some row."""
+        words = self.words.but or {}
+        beside = [text for name, text in words.items() if name in self.rows and (self.rows[name] > 0).any()]
+        first = ", but " if self.verdict == AGREES else ", "
+        return "".join(first + self.filled(text) for text in beside)
 
-def text_not_rejected(case):
-    """As `not_rejected`, by the choice of documents or sources alone; NaN where that was not tested."""
-    return np.nan if case.explained_by == NOT_TESTED else float(case.explained_by in EXPLAINED[:2])
+    @property
+    def title(self):
+        return self.filled(self.words.claim)
 
+    @property
+    def ranks(self):
+        """The k that it was judged at."""
+        return [int(k) for k in pd.unique(self.rows["k"].dropna())] if "k" in self.rows else []
 
-def ci_known(case):
-    """The 95% interval of the exponent, or difference: over other text and trainings, over other text where unknown."""
-    return case.ci_trainings if np.isfinite(case.ci_trainings).all() else case.ci_tokens
+    @property
+    def key(self):
+        """What the executed page calls it: the claim, and the k that its words name."""
+        ranks = ", ".join(map(str, self.ranks))
+        return f"claim {self.words.name}" + (f" at k = {ranks}" if "{k}" in self.words.claim else "")
 
+    def filled(self, sentence):
+        """A sentence of claims.yml with the numbers of the rows in it."""
+        words = Words(self.rows, count=self.count, fails=self.fails, noise=known_noise(self.rows))
+        words["k"] = ", ".join(f"{k:,}" for k in self.ranks)
+        if "grid_alpha" in self.rows:
+            grid = self.rows.loc[self.rows["grid_alpha"].notna(), "holds"].dropna()
+            words["grid_count"] = share(grid.sum(), len(grid))
+        return sentence.format_map(words)
 
-def noise_known(cases):
-    """What the intervals of `ci_known` are over, in words."""
-    known = {bool(np.isfinite(case.ci_trainings).all()) for case in cases if hasattr(case, "ci_trainings")}
-    return "other text" + (", and trainings where known" if len(known) > 1 else " and trainings" * (True in known))
-
-
-def told_alpha(case):
-    """The end nearer to 0 of the exponent's interval (over other sizes, where no other is known); NaN if 0 is in it."""
-    known = ci_known(case)
-    chosen = known if np.isfinite(known).all() else getattr(case, "ci_models", known)
-    return beyond_noise(SimpleNamespace(interval=chosen)) or np.nan
-
-
-def above_one(case):
-    """Does the interval of a ratio lie above 1: 1 or 0; NaN where there is none."""
-    return float(case.around[0] > 1) if np.isfinite(case.around).all() else np.nan
-
-
-def ladder_tokens(case):
-    """How many tokens each model of a measured ladder saw in training; NaN where not known, or not one number."""
-    try:
-        return float(*{model.tokens or np.nan for model in load_family(case.family).models})
-    except (AttributeError, InputError, TypeError):
-        return np.nan
-
-
-def times_around(case):
-    """The interval of `runs.RunGap.times`."""
-    return np.power(10.0, case.interval)
-
-
-def covers(case, of="share"):
-    """Do as many 95% intervals hold as they say: 1, 2 if too many, or 0; NaN where tests tell neither 95% nor 90%."""
-    from scipy.stats import binom
-
-    held, n = round(getattr(case, of) * case.left_out), case.left_out
-    many = sum(binom.sf(held - 1, n, share) < 0.05 for share in (0.9, 0.95))
-    return 0.0 if binom.cdf(held, n, 0.95) < 0.05 else float(many) or np.nan
-
-
-# Numbers that are no field of a case.
-_FUNCTIONS = (beyond_noise, direction, not_rejected, text_not_rejected, times_around, ci_known, above_one)
-COMPUTED = {f.__name__: f for f in (*_FUNCTIONS, ladder_tokens, told_alpha)}
-COMPUTED |= {n: lambda case, n=n: getattr(case, n, np.nan) for n in ("grid_alpha", "grid_tokens")}
-for _name, _of in (("covers", "share"), ("line_covers", "line_share")):
-    COMPUTED[_name] = lambda case, of=_of: covers(case, of)
-    COMPUTED[f"{_name}_wide"] = lambda case, of=_of: covers(case, of) - 1
-    COMPUTED[f"{_name}_few"] = lambda case, of=_of: float(np.isnan(covers(case, of)))
-
-
-def measure(name, case):
-    """One number of one case: a field of it, or one of COMPUTED."""
-    if name in COMPUTED:
-        return COMPUTED[name](case)
-    try:
-        return getattr(case, name)
-    except AttributeError:
-        raise InputError(f"book/claims.yml asks a case for {name!r}, which it does not have.") from None
-
-
-def holds(rule, case):
-    """Does a case meet every condition of a rule? None where those it meets are not all and the rest have no number."""
-    told = []
-    for name, conditions in rule.items():
-        value = float(measure(name, case))
-        told += [bool(CONDITIONS[w](value, bound)) for w, bound in conditions.items()] if np.isfinite(value) else [None]
-    return False if False in told else None if None in told else True
-
-
-def verdict(held, enough=CASES, untold=0):
-    """agrees, differs or mixed by the share of all cases in which a claim holds, or fails; too few cannot tell."""
-    if len(held) < enough:
-        return OPEN
-    holding, n = sum(held), len(held) + untold
-    return AGREES if holding >= 0.8 * n else DIFFERS if len(held) - holding >= 0.8 * n else MIXED
-
-
-def judged(rule, cases, short=False):
-    """Judged: a claim on those of the cases that it is about; the short sentence is the one of a page's own list."""
-    cases = [c for c in cases if (not rule.ks or c.k in rule.ks) and (rule.N is None or rule.N == c.N)]
-    if rule.among:
-        cases = [c for c in cases if holds(rule.among, c)]
-    hidden = [rule.apart and measure(next(iter(rule.holds)), c) == 0 for c in cases]  # by noise: neither way
-    found = [None if no else holds(rule.holds, c) for no, c in zip(hidden, cases, strict=True)] if rule.holds else []
-    held = [h for h in found if h is not None]
-    count, fails = (share(sum(h == told for h in held), len(held) + sum(hidden)) for told in (True, False))
-    grown = [h for h, c in zip(found, cases, strict=False) if hasattr(c, "grid_alpha") and h is not None]
-    words = Words(
-        cases,
-        count=count,
-        grid_count=share(sum(grown), len(grown)),
-        fails=fails,
-        noise=noise_known(cases),
-        k=", ".join(map("{:,}".format, rule.ks)),
-    )
-    decided = rule.proved or verdict(held, rule.enough, sum(hidden))
-    beside = [text.format_map(words) for n, text in (rule.but or {}).items() if any(measure(n, c) > 0 for c in cases)]
-    return Judged(
-        rule=rule,
-        cases=cases,
-        held=held,
-        claim=rule.claim.format_map(words),
-        ours=(short and rule.short or rule.found).format_map(words),
-        count=count,
-        verdict=decided,
-        fails=fails,
-        but="".join((", but " if decided == AGREES else ", ") + one for one in beside),
-    )
+    def record(self, rows=True):
+        """What the executed page keeps, as JSON holds it; rows: also the cases."""
+        about = {"verdict": self.verdict, "cases that hold": self.count, "enough": self.enough}
+        return about | {"rows": row_records(self.rows) if rows else []}
 
 
 class Words(dict):
-    """What a claim's sentence is filled from: what is given, and numbers of the cases, with intervals, as Values."""
+    """What sentences are filled from: Values of a column, {r2}, with intervals, {alpha with ci_known}."""
 
-    def __init__(self, cases, **given):
-        super().__init__(given)
-        self.cases = cases
+    def __init__(self, rows, **words):
+        super().__init__(words)
+        self.rows = rows
 
     def __missing__(self, name):
-        name, _, around = name.partition(" with ")
-        return Values(*([measure(n, case) for case in self.cases] for n in (name, around) if n))
+        columns = [name for name in name.split(" with ") if name]
+        return Values(*([row[column] for row in plain_rows(self.rows)] for column in columns))
 
 
-def judge(page, **evidence):
-    """Say, claim by claim of a page, what the paper says, what was found here, and on how many cases it holds.
+def plain_rows(rows):
+    """Rows as {column: value}, NaN for what is missing."""
+    return rows.astype(object).where(rows.notna(), np.nan).to_dict("records")
 
-    evidence: lists of cases by kind, as claims.yml names them in `of`; a claim whose kind is not there, or that none of
-    the cases is about, is passed over. A claim that says {k} takes a line for each.
+
+def row_records(rows):
+    """Rows as JSON holds them."""
+    return [{name: recordable(x) for name, x in row.items()} for row in plain_rows(rows)]
+
+
+def recordable(x):
+    """A number, truth, interval or word as JSON holds it; None for a number that is none."""
+    if np.ndim(x):
+        return [recordable(end) for end in x]
+    if isinstance(x, str | bool):
+        return x
+    return float(x) if np.isfinite(x) else None
+
+
+def judge(name, rows, holds=None, hidden=False, enough=CASES):
+    """A claim judged, and not shown.
+
+    Args:
+        name: in book/claims.yml. rows: of `cases`. holds: the rule, boolean per row, NA where a number
+        of it does not exist; None where a proof decides, or nothing can. hidden: boolean per row,
+        where noise may be all of it: such a row neither holds nor fails, but counts among all.
     """
-    rules = [r for r in all_claims().values() if page in r.pages and (r.of in evidence or not r.of)]
-    leads = {r.of: r.name for r in reversed(rules)}.values()  # the first of each kind: a page shows a few at its top
-    parts = [p for r in rules for p in ([replace(r, k=k) for k in r.ks] if "{k}" in r.claim else [r])]
-    parts.sort(key=lambda p: (all_claims()[p.name].ks.index(p.k) if "{k}" in p.claim else 0, p.name not in leads))
-    told = [judged(part, evidence.get(part.of, []), short=True) for part in parts]
-    told = [found for found in told if found.cases or not found.rule.of]  # a proof needs no case
-    nothing = "No case was measured on which a claim could be judged."
-    bounds = [None, *(found.rule.bound for found in told)]
-    said = [line(found, found.rule.bound == before) for found, before in zip(told, bounds, strict=False)]
-    say("\n".join(said) or nothing, name="answer", numbers=judged_numbers(told))
+    holds = pd.Series(pd.NA if holds is None else holds, rows.index, dtype="boolean")
+    hidden = pd.Series(hidden, rows.index, dtype="boolean").fillna(False)
+    rows = rows.assign(holds=holds.mask(hidden), hidden=hidden)
+    return Judged(all_claims()[name], rows, enough)
 
 
-def line(found, again=False):
+def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
+    """`judge` a claim and show what the paper says, what was found here, and in how many cases it holds.
+
+    A claim about several k takes a line for each; one without any case is passed over.
+    """
+    rows = cases([], ["k"]) if rows is None else rows
+    judged, lines, records = judge(name, rows, holds, hidden, enough), [], {}
+    # a part for each k where the claim names one
+    parts = [judged]
+    if "{k}" in judged.words.claim:
+        parts = [Judged(judged.words, part, enough) for _, part in judged.rows.groupby("k")]
+    for part in parts:
+        if len(part.rows) or part.words.proved:
+            lines.append(line(part, again=bool(lines)))
+            records[part.key] = part.record()
+    say("\n".join(lines), name="answer", numbers=records)
+
+
+def keep(name, rows):
+    """Keep rows in the executed page for page 13, and show nothing."""
+    say(" ", numbers={f"rows {name}": {"rows": row_records(rows)}})
+
+
+def line(judged, again=False):
     """One claim in a page's answer; again: its rule is that of the line before."""
-    places = [getattr(case, "corpus", None) for case in found.cases]
-    each = "on {} corpora" if None not in places and len(set(places)) == len(places) else "in {} cases"
-    counted = found.rule.holds and found.rule.enough > 1  # one case alone needs no count
-    end = f"holds {each.format(found.count)}" if counted else f"basis: {found.rule.basis}"
-    if counted and found.verdict == OPEN:
-        end = f"holds in {found.count}, too few to decide" if found.held else "no case decides"
-    paper = "Our question" if found.rule.ours else f"The paper: {found.rule.paper}"
-    rule = f"; rule: {'the same' if again else found.rule.bound}" * bool(found.rule.bound)
-    told = f"{MARKS[found.verdict]} **{found.verdict}{found.but}.**"
-    return f"- {told} {found.claim}. {paper}; here: {found.ours}; {end}{rule}."
+    words, rows = judged.words, judged.rows
+    # in how many cases it holds; one case alone needs no count
+    end = f"basis: {words.basis}"
+    if words.rule and judged.enough > 1:
+        alone = "corpus" in rows and rows["corpus"].notna().all() and rows["corpus"].is_unique
+        end = f"holds on {judged.count} corpora" if alone else f"holds in {judged.count} cases"
+        if judged.verdict == OPEN and len(judged.decided):
+            end = f"holds in {judged.count}, too few to decide"
+        elif judged.verdict == OPEN:
+            end = "no case decides"
+    # who says so, and by which rule
+    paper = "Our question" if words.section is None else f"The paper: {words.paper}"
+    if words.rule:
+        end += f"; rule: {'the same' if again else words.rule}"
+    here = judged.filled(words.short or words.found)
+    verdict = f"{MARKS[judged.verdict]} **{judged.verdict}{judged.but}.**"
+    return f"- {verdict} {judged.title}. {paper}; here: {here}; {end}."
 
 
-def findings(part, evidence):
-    """Judged claims of one part of the findings page ("law", "use" or "theory") from cases by kind."""
-    rules = [rule for rule in all_claims().values() if rule.part == part]
-    return [judged(rule, [*evidence.get(rule.of, []), *evidence.get(rule.also, [])]) for rule in rules]
+@lru_cache(maxsize=100)
+def page_records(path):
+    """{"claim NAME ...": record} of an executed page; none of a page that is not there."""
+    if not path.is_file():
+        return {}
+    records = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", ()):
+            records |= output.get("metadata", {}).get("rbp_numbers", {})
+    return records
 
 
-def finding_frame(found):
+def collected(name, page, families):
+    """Judged: a claim, or what `keep` has under a name, of all executed pages of these families."""
+    rows, enough = [], CASES
+    for family in (*families, "all"):
+        records = page_records(root() / "book" / "_executed" / family / f"{page}.ipynb")
+        for case, record in records.items():
+            if case.split(" at k = ")[0] in (f"claim {name}", f"rows {name}"):
+                rows += record["rows"]
+                enough = record.get("enough", CASES)
+    for row in rows:
+        intervals = {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
+        row.update(intervals)
+    rows = cases(rows, None if rows else ["holds", "hidden"])
+    kinds = {kind: "boolean" for kind in ("holds", "hidden") if kind in rows}
+    return Judged(all_claims().get(name), rows.astype(kinds), enough)
+
+
+def findings(part, judged, families):
+    """Judged claims of one part of the findings page ("law", "use" or "theory"), in their order.
+
+    judged: {name: Judged} of what the page judges itself; else what the first page of each keeps.
+    """
+    claims = [words for words in all_claims().values() if words.part == part]
+    return [judged.get(c.name) or collected(c.name, c.pages[0], families) for c in claims]
+
+
+def finding_frame(judged):
     """The table of the page, plain: its columns are those of the CSV."""
-    return pd.DataFrame(
-        {
-            "verdict": f.verdict + f.but,
-            "claim": f.claim,
-            "rule": f.rule.bound,
-            "paper": f"{f.rule.paper} ({f.rule.place})",
-            "ours": f.ours + f"; holds in {f.count}" * (bool(f.rule.holds) and "{count}" not in f.rule.found),
-            "basis": f.rule.basis,
-            "what would change it": f.rule.changes,
-            "page": f.rule.pages[0],
-        }
-        for f in found
-    )
+    rows = []
+    for one in judged:
+        words, ours = one.words, one.filled(one.words.found)
+        if words.rule and "{count}" not in words.found:
+            ours += f"; holds in {one.count}"
+        rows.append(
+            {
+                "verdict": one.verdict + one.but,
+                "claim": one.title,
+                "rule": words.rule,
+                "paper": f"{words.paper} ({words.place})",
+                "ours": ours,
+                "basis": words.basis,
+                "what would change it": words.changes,
+                "page": words.pages[0],
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def linked(frame):
-    """The claims of a `finding_frame` with their rules as safe HTML; the book resolves the names of pages."""
-    rules = [f"<br><small>rule: {html.escape(rule)}</small>" * bool(rule) for rule in frame["rule"]]
-    claims = zip(frame["page"], frame["claim"], rules, strict=True)
-    return [f'<span data-page="{page}">{html.escape(claim)}</span>{rule}' for page, claim, rule in claims]
+    """The claims of a `finding_frame` with their rules, as safe HTML; the book resolves pages' names."""
+    links = []
+    for row in frame.itertuples():
+        rule = f"<br><small>rule: {html.escape(row.rule)}</small>" if row.rule else ""
+        links.append(f'<span data-page="{row.page}">{html.escape(row.claim)}</span>{rule}')
+    return links

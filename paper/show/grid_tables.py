@@ -7,11 +7,13 @@ import pandas as pd
 
 from paper import tokens as joint
 from paper.curves import repeated
+from paper.evidence import FORECAST, forecast_rows
 from paper.forecasts import tally
 from paper.published import exponent_ratio
+from paper.show.claims import beyond, cases
 from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
-from paper.tokens import BOTH, grid, grid_ends, held_out_joint, last_steps
+from paper.tokens import BOTH, grid_ends, held_out_joint, last_steps
 from rbplib.bootstrap import percentile_interval
 from rbplib.families import load_family
 
@@ -123,14 +125,6 @@ def ratio_cases(found, k):
     return cases
 
 
-def grid_numbers(n_bootstrap=10_000, seed=42, ks=(1, 10, 100)):
-    """`grid_kinds` of this project's own grid."""
-    found, losses = {corpus: grid(GRID, corpus, ks) for corpus in KINDS}, [*ks, None]
-    bent = bend_cases(found, losses, n_bootstrap, seed)
-    exponents, ahead = exponent_cases(found, losses, n_bootstrap=n_bootstrap, seed=seed), grid_forecasts(found, losses)
-    return grid_kinds(bent, form_frame(found, losses), ratio_cases(found, ks[0]), exponents, ahead)
-
-
 def grid_forecasts(found, losses):
     """`held_out_joint` of the largest models of grids {corpus: Grid}, of those on the most text, and of both."""
     parts = []
@@ -149,19 +143,40 @@ def left_row(rows):
     return pd.Series(told | {"worst (%)": errors.max(), "forecast too low (%)": 100 * (rows["error"] < 0).mean()})
 
 
-def grid_kinds(bent, forms, ratios, exponents, ahead):
-    """{kind: cases} for claims: see `bend_cases`, `form_frame`, `ratio_cases`, `exponent_cases`, `grid_forecasts`."""
-    own = []
-    for (corpus, k, left), rows in forms.groupby(["corpus", "k", "left"], sort=False):
-        rmse = rows.set_index("form")["rmse"].reindex(list(joint.FORMS))
-        better = rows["better_beyond_the_spread"].iloc[0]
-        case = {"lead": rmse["additive"] / rmse["product"], "better_beyond_the_spread": better}
-        own.append(SimpleNamespace(corpus=corpus, k=k, left=left, **case))
-    forecasts = tally(ahead)
-    for case in forecasts:
-        both = ahead[ahead["left"] == BOTH]
-        case.both_held, case.both_error = f"{both['inside'].sum()} of {len(both)}", both["error"].abs().median()
-    return {"text_bends": bent, "grid_forms": own, "grid_ratios": ratios, "grid_forecasts": forecasts} | exponents
+def grid_rows(bends, ratios, ends, lines, most):
+    """Rows for claims of `bend_cases`, `ratio_cases` and the three kinds of `exponent_cases`."""
+    place = ["corpus", "k"]
+    columns = (
+        [*place, "first", "last", "change", "interval"],
+        ["corpus", "first", "last", "nearer", "first_around", "last_around"],
+        [*place, "first", "last", "growth", "first_around", "last_around"],
+        [*place, "r2", "worst_residual"],
+        [*place, "alpha", "ci_tokens", "ci_trainings", "grid_alpha", "grid_tokens"],
+    )
+    parts = zip((bends, ratios, ends, lines, most), columns, strict=True)
+    bends, *rows = [cases(map(vars, part), names) for part, names in parts]
+    return bends.assign(beyond_noise=beyond(bends["interval"])), *rows
+
+
+def form_rows(forms):
+    """Rows for claims of `form_frame`: the error of the sum over that of the product, and whether it is better."""
+    rows = []
+    for (corpus, k, left), part in forms.groupby(["corpus", "k", "left"], sort=False):
+        rmse = part.set_index("form")["rmse"].reindex(list(joint.FORMS))
+        lead, better = rmse["additive"] / rmse["product"], part["better_beyond_the_spread"].iloc[0]
+        row = {"corpus": corpus, "k": k, "left": left, "lead": lead}
+        rows.append(row | {"better_beyond_the_spread": better})
+    return cases(rows, ["corpus", "k", "left", "lead", "better_beyond_the_spread"])
+
+
+def ahead_rows(ahead):
+    """The one row for claims of `grid_forecasts`, with those beyond both sizes and tokens apart."""
+    rows = forecast_rows(tally(ahead), FORECAST)
+    if not len(rows):
+        return rows
+    both = ahead[ahead["left"] == BOTH]
+    inside = f"{both['inside'].sum()} of {len(both)}"
+    return rows.assign(both_held=inside, both_error=both["error"].abs().median())
 
 
 def models_behind(tables, families=(), corpora=(), protocol="paper"):

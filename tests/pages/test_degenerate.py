@@ -2,12 +2,10 @@
 
 import os
 import re
-from functools import cache, partial
+from functools import cache
 
 import pytest
 
-from paper import published_cases
-from paper.show import grid_tables
 from rbplib import doors
 from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
@@ -36,11 +34,8 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def published_once():
-    """What pages compute of published tables and read of counts, whatever their families are: once for all runs, the
-    grid at k = 1."""
+    """What pages read of counts, whatever their families are: once for all runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid_tables, "grid_numbers", cache(partial(grid_tables.grid_numbers, ks=(1,))))
-        patch.setattr(published_cases, "published_numbers", cache(published_cases.published_numbers))
         patch.setattr(doors, "read_counts", cache(doors.read_counts))
         yield
 

@@ -114,7 +114,7 @@ def test_the_first_words_promise_only_what_the_pages_have():
     assert set(re.findall(r"^\* \*\*(.+?)\*\*", text, re.M)) == set(captions)
     assert "two intervals" not in text and "Every number and figure" not in text and "Each page ends" not in text
     for page in sorted((ROOT / "notebooks").glob("0[2-8]*.md")):
-        assert "claims.judge(" in page.read_text(encoding="utf-8"), page.stem
+        assert "claim(" in page.read_text(encoding="utf-8"), page.stem
 
 
 @pytest.mark.parametrize(

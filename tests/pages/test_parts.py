@@ -301,7 +301,7 @@ class TestEveryPage:
         assert source.count(heading) == 1
         section = source.split(heading)[1].split("\n## ")[0]
         told = re.sub(r"```\{code-cell\}.*?```", "", section, flags=re.S).strip()
-        assert told or "claims.judge(" in section  # the answer is lifted from its place: something has to stand there
+        assert told or "claim(" in section  # the answer is lifted from its place: something has to stand there
 
     def test_it_has_a_figure_and_a_table(self, path):
         code = path.read_text(encoding="utf-8")

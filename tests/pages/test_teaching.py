@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from paper import tokens as joint
+from paper import verify
 from paper.distributions import RankDistribution
-from paper.show import claims, reference
+from paper.show import claims
 from paper.show.law_tables import BEYOND
-from paper.show.rules import all_claims
 from rbplib import noise as uncertainty
 from tests import browser
 
@@ -356,9 +356,11 @@ def status_words():
 
 def test_every_status_word_is_in_the_glossary():
     words = status_words()
-    words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN} | {rule.basis for rule in all_claims().values()}
+    words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN} | {
+        rule.basis for rule in claims.all_claims().values()
+    }
     words |= set(joint.compared(pd.DataFrame({"a": [1, 1.1, 0.9], "b": [2, 2.1, 1.9], "c": [1, 1.2, 0.9]}))["verdict"])
-    words |= {*uncertainty.EXPLAINED[2:], reference.ONLY_RUN, reference.ONLY_BOOK, reference.DIFFERS}
+    words |= {*uncertainty.EXPLAINED[2:], verify.ONLY_RUN, verify.ONLY_BOOK, verify.DIFFERS}
     assert {"few misses", "ridge", "no interval of other text", "tie", "behind", "proved"} <= words
     assert words <= set(TERMS), words - set(TERMS)
     explained = re.search(r"^explained by\n(.*?)\n\n", GLOSSARY, re.M | re.S)[1]

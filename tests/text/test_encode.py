@@ -106,26 +106,3 @@ def test_a_long_line_takes_little_memory():
     tokens, read, megabytes = map(int, done.stdout.split())
     assert tokens == 512 and 1_000 < read < 4_000
     assert megabytes < 400  # 1,400 where the whole line is tokenised
-
-
-FLAT = """
-import json, resource, sys
-from rbplib.texts import load_documents
-place, documents = sys.argv[1], int(sys.argv[2])
-text = (open("book/your_models.md").read() * 9)[:80_000]
-with open(place, "w") as file:
-    for i in range(documents):
-        file.write(json.dumps({"text": f"{i} {text}"}) + chr(10))
-texts = load_documents(place).texts
-assert {int(text.split()[0]) for text in texts} == {*range(documents)} and len(texts) == documents
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
-def test_a_sample_takes_disk_and_little_memory(tmp_path):
-    took = []
-    for documents in (10, 1_000):  # of 80 kB each; those above `rows.IN_MEMORY` stand on disk
-        done = [sys.executable, "-c", FLAT, str(tmp_path / "a.jsonl"), str(documents)]
-        done = subprocess.run(done, capture_output=True, text=True, cwd=ROOT, check=True)
-        took.append(int(done.stdout))
-    assert took[1] - took[0] < 60  # 160 or more where the texts are held, twice

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from corpora import make
 from corpora.shingles import SHINGLE, shingles
-from rbplib.families import InputError, load_corpus, load_family
+from rbplib.families import InputError, load_corpus
 from rbplib.texts import load_documents, texts_digest
 from training import data
 
@@ -191,12 +191,12 @@ def test_another_text_than_the_one_on_record_is_told(root):
 
 def test_every_embedded_model_reads_text_as_it_was_trained():
     """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the loader must not."""
-    from rbplib.families import family_names
+    from rbplib.families import known
     from rbplib.models import load_tokenizer
 
     text = 'def f(x1234):\n    return x  # don\'t\n\n\n\tif "a":  pass\n'
     trained = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")).encode(text).ids
-    models = [m for name in family_names() if load_family(name).embedded for m in load_family(name).models]
+    models = [model for family in known("family") if family.embedded for model in family.models]
     assert models
     for model in models:
         assert load_tokenizer(model.local, model.id)(text)["input_ids"] == trained, model.id

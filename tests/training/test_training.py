@@ -1,4 +1,5 @@
-"""The training recipe: fused loss, scan, data apart from evaluation text, resuming, and the committed models."""
+"""The training recipe: its arithmetic held to references, its text apart from evaluation text, and
+the committed models held to their records."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -10,21 +11,25 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpora import make as embedded  # noqa: E402
-from rbplib import families as settings  # noqa: E402
+from corpora import make  # noqa: E402
+from rbplib.families import InputError, load_family  # noqa: E402
 from training import checks, data, grid, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = sorted(p.parent for p in (ROOT / "models").glob("*/*/training.json"))
-names = pytest.mark.parametrize("folder", MODELS, ids=[f"{p.parent.name}-{p.name}" for p in MODELS])
+MODELS = sorted(path.parent for path in (ROOT / "models").glob("*/*/training.json"))
+SEEDS = (ladders.SEED, *ladders.OTHER_SEEDS)
+
+
+def record_of(folder):
+    return json.loads((folder / "training.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def first_tokens():
-    """Start of `results/training/tokens.npz`: what a checkout can train on at once."""
-    with np.load(ROOT / "training" / "first_tokens.npz") as held:
-        return held["training"]
+def first():
+    """The start of the training tokens, and the windows of the first steps of a ladder."""
+    with np.load(ROOT / "training" / "first_tokens.npz") as arrays:
+        return dict(arrays)
 
 
 @pytest.mark.parametrize("chunk", [7, 64, 1000])
@@ -36,9 +41,9 @@ def test_head_loss_is_cross_entropy(chunk):
     ours = head_loss(hidden, weight, targets, chunk)
     theirs = torch.nn.functional.cross_entropy(hidden @ weight.T, targets)
     torch.testing.assert_close(ours, theirs)
-    mine = torch.autograd.grad(2 * ours, (hidden, weight))
-    yours = torch.autograd.grad(2 * theirs, (hidden, weight))
-    torch.testing.assert_close(mine, yours, rtol=1e-4, atol=1e-6)
+    gradients = torch.autograd.grad(2 * ours, (hidden, weight))
+    expected = torch.autograd.grad(2 * theirs, (hidden, weight))
+    torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_scan_is_the_reference_one():
@@ -49,13 +54,14 @@ def test_scan_is_the_reference_one():
     torch.manual_seed(0)
     b, D, N, T = 2, 6, 4, 17
     shapes = [(b, D, T), (b, D, T), (D, N), (b, N, T), (b, N, T), (D,), (b, D, T), (D,)]
-    values = [torch.randn(s) for s in shapes]
+    values = [torch.randn(shape) for shape in shapes]
     values[2] = -values[2].abs()
-    values = [v.requires_grad_() for v in values]
+    values = [value.requires_grad_() for value in values]
     weight = torch.randn(b, D, T)
     results = []
     for scan in (modeling_mamba.mamba_selective_scan, selective_scan):
-        y = scan(*values[:5], D=values[5], z=values[6], delta_bias=values[7], delta_softplus=True)
+        options = {"D": values[5], "z": values[6], "delta_bias": values[7], "delta_softplus": True}
+        y = scan(*values[:5], **options)
         results.append([y, *torch.autograd.grad((y * weight).sum(), values)])
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
@@ -66,18 +72,36 @@ def test_training_attention_is_the_model_s(family):
     model = ladders.build(family, ladders.Size(2, 16, 2)).eval()
     ids = torch.randint(0, ladders.VOCABULARY, (2, 33))
     with torch.no_grad():
-        theirs = torch.nn.functional.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
+        logits = model(ids[:, :-1]).logits.flatten(0, 1)
+        theirs = torch.nn.functional.cross_entropy(logits, ids[:, 1:].flatten())
         model.set_attn_implementation("training")
         ours = train.loss_of(model, ids)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_ladders_span_two_and_a_half_decades():
-    for family in ("nano-pythia", "nano-gpt2", "nano-opt", "nano-qwen2.5"):
-        with torch.device("meta"):
-            counts = [ladders.nonembedding_parameters(ladders.build(family, s)) for s in ladders.sizes(family).values()]
-        assert len(counts) >= 6 and counts == sorted(counts)
-        assert np.log10(counts[-1] / counts[0]) > 2.5
+def test_the_optimizer_is_adamw_of_each_parameter_alone():
+    """In float32, beside torch's own AdamW over parameters as they are, with clipped gradients."""
+    torch.manual_seed(0)
+    plan = train.Plan(tokens=20 * 2048)
+    model = ladders.build("nano-gpt2", ladders.Size(1, 32, 1))
+    plain = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    groups = []
+    for (name, parameter), copy in zip(model.named_parameters(), plain, strict=True):
+        table = parameter is model.get_input_embeddings().weight
+        vector = copy.dim() < 2 or "wpe" in name
+        rate, decay = (0.03 if table else 0.008), (0.0 if vector else plan.decay)
+        groups.append({"params": [copy], "lr": rate * plan.factor(0), "weight_decay": decay})
+    theirs = torch.optim.AdamW(groups, betas=plan.betas, eps=1e-8)
+    master = train.Master(model, plan, 32)
+    for parameter, copy in zip(model.parameters(), plain, strict=True):
+        parameter.grad.copy_(torch.randn(parameter.shape))
+        copy.grad = parameter.grad.float()
+    torch.nn.utils.clip_grad_norm_(plain, plan.clip)
+    theirs.step()
+    master.step(plan.factor(0))
+    for parameter, copy in zip(model.parameters(), plain, strict=True):
+        torch.testing.assert_close(parameter.data, copy.data.bfloat16(), rtol=0.01, atol=1e-6)
+        assert not parameter.grad.any()
 
 
 def test_schedule_warms_up_and_ends_at_zero():
@@ -88,64 +112,65 @@ def test_schedule_warms_up_and_ends_at_zero():
     assert plan.factor(plan.steps) == 0
 
 
-def test_windows_read_the_stream_once():
+def test_every_seed_reads_the_text_once_in_an_order_of_its_own():
     stream = np.arange(8 * 256 * 3 + 1, dtype=np.uint16)
-    plan = train.Plan(tokens=8 * 256 * 3)
-    read = np.concatenate([train.windows(stream, numbers)[:, 1:] for numbers in plan.order().reshape(3, 8)])
-    assert np.array_equal(read[np.argsort(plan.order())].reshape(-1), stream[1:])
+    orders = [train.Plan(tokens=8 * 256 * 3, seed=seed).order() for seed in SEEDS]
+    for order in orders:
+        read = train.windows(stream, order)[:, 1:]
+        assert np.array_equal(read[np.argsort(order)].reshape(-1), stream[1:])
+    assert len({tuple(order) for order in orders}) == len(SEEDS)
 
 
-def test_every_seed_reads_the_same_windows_in_an_order_of_its_own():
-    plan = train.Plan(tokens=8 * 256 * 30)
-    orders = [replace(plan, seed=seed).order() for seed in (ladders.SEED, *ladders.OTHER_SEEDS)]
-    for i, order in enumerate(orders):
-        assert np.array_equal(np.sort(order), np.arange(240)) and not np.array_equal(order, np.arange(240))
-        assert not any(np.array_equal(order, other) for other in orders[:i])
-    assert np.array_equal(orders[1], replace(plan, seed=ladders.OTHER_SEEDS[0]).order())
+def test_a_larger_budget_begins_with_the_text_of_a_smaller_one():
+    for tokens in ladders.BUDGETS.values():
+        assert (train.Plan(tokens).order().max() + 1) * ladders.CONTEXT == tokens
 
 
-def test_resumed_run_gives_the_same_weights(tmp_path, first_tokens):
+def test_resumed_run_gives_the_same_weights(tmp_path, first):
     plan, size = train.Plan(tokens=8 * 2048), ladders.Size(1, 12, 1)
-    whole, record = train.train("nano-pythia", size, plan, first_tokens, every=2)
+
+    def trained(plan=plan, **options):
+        return train.train("nano-pythia", size, plan, first["training"], every=2, **options)
+
+    whole, record = trained()
     path = tmp_path / "checkpoint.pt"
-    train.train("nano-pythia", size, plan, first_tokens, checkpoint=path, stop=4, every=2)
-    resumed, again = train.train("nano-pythia", size, plan, first_tokens, checkpoint=path, every=2)
+    trained(checkpoint=path, stop=4)
+    resumed, again = trained(checkpoint=path)
     assert record["curve"] == again["curve"]
-    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(a, b)
-    other = replace(plan, seed=1)  # another plan does not go on from this checkpoint
-    _, fresh = train.train("nano-pythia", size, other, first_tokens, checkpoint=path, stop=2, every=2)
+    for parameter, same in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(parameter, same)
+    # Neither another plan nor a damaged file is gone on from.
+    _, fresh = trained(replace(plan, seed=1), checkpoint=path, stop=2)
     assert fresh["curve"][0][1] != record["curve"][0][1]
+    path.write_bytes(b"torn")
+    assert trained(checkpoint=path)[1]["curve"] == record["curve"]
 
 
-def test_smallest_size_gives_the_committed_curve(monkeypatch):
-    """60 steps again: each mean of 20 steps within 0.05 nats; the order of sums differs between processors."""
-    folder = ROOT / "models" / "nano-pythia" / "1.9k"
-    committed = json.loads((folder / "training.json").read_text())
+def test_smallest_size_gives_the_committed_curve(monkeypatch, first):
+    """60 steps again: each mean of 20 within 0.05 nats, as sums differ between processors."""
+    committed = record_of(ROOT / "models" / "nano-pythia" / "1.9k")
     plan = train.Plan(tokens=committed["tokens"], seed=committed["seed"])
-    with np.load(ROOT / "training" / "first_tokens.npz") as held:
-        known = dict(zip(plan.order().tolist(), held["windows"].astype(np.int64), strict=False))
-    monkeypatch.setattr(train, "windows", lambda _, some: torch.from_numpy(np.stack([known[i] for i in some.tolist()])))
-    _, record = train.train("nano-pythia", ladders.sizes("nano-pythia")["1.9k"], plan, None, stop=data.FIRST_STEPS)
+    read = torch.from_numpy(first["windows"].astype(np.int64))
+    place = {number: i for i, number in enumerate(plan.order()[: len(read)].tolist())}
+    monkeypatch.setattr(train, "windows", lambda _, some: read[[place[i] for i in some.tolist()]])
+    size = ladders.sizes("nano-pythia")["1.9k"]
+    _, record = train.train("nano-pythia", size, plan, None, stop=data.FIRST_STEPS)
     assert record["steps"] == 60
     np.testing.assert_allclose(record["curve"], committed["curve"][:3], atol=0.05)
 
 
-def test_no_training_document_is_near_an_evaluation_document(first_tokens, capsys):
-    """Documents of the first tokens read; all of the training text where it has been built."""
-    from tokenizers import Tokenizer
-
-    held = data.Held(data.evaluation_pool())
-    tokenizer = Tokenizer.from_file(str(ROOT / "models" / "tokenizer" / "tokenizer.json"))
-    ends = np.flatnonzero(first_tokens == 0)
-    pieces = np.split(first_tokens, ends + 1)[:-1]
-    texts = [tokenizer.decode(p.tolist()) for p in pieces]
-    assert len(texts) > 1000
-    assert not [text for text in texts if data.near(held, text)]
-    built = settings.results_dir() / "training" / "documents.json"
+def test_no_training_document_is_near_an_evaluation_document(first):
+    """Documents of the first tokens; and a tenth of all training text where it has been built."""
+    overlaps = data.Overlaps(data.evaluation_pool())
+    tokens, tokenizer = first["training"], data.load_tokenizer()
+    documents = np.split(tokens, np.flatnonzero(tokens == 0) + 1)[:-1]
+    assert len(documents) > 1000
+    texts = [tokenizer.decode(document.tolist()) for document in documents]
+    built = data.folder() / "documents.json"
     if built.is_file():
-        kept = json.loads(built.read_text())
-        assert not [text for texts in kept.values() for text in texts[::10] if data.near(held, text)]
+        for kind in json.loads(built.read_text()).values():
+            texts += kind[::10]
+    assert not [text for text in texts if overlaps.near(text)]
 
 
 def test_repeats_are_dropped():
@@ -157,193 +182,200 @@ def test_repeats_are_dropped():
 
 def test_near_sees_copies_and_parts():
     words = [f"w{i}" for i in range(400)]
-    held = data.Held([" ".join(words[:200])])
-    other = " ".join(f"x{i}" for i in range(3000))
-    assert data.near(held, " ".join(words[:200]))
-    assert data.near(held, other + " " + " ".join(words[:80]))  # little of the training text, much of the document
-    assert not data.near(held, " ".join(words[200:]))
-    assert held.overlaps(" ".join(words[200:])) == (0.0, 0.0)
-
-
-@names
-def test_committed_model(folder):
-    from safetensors import safe_open
-    from transformers import AutoModelForCausalLM
-
-    from rbplib.models import load_tokenizer
-
-    record = json.loads((folder / "training.json").read_text())
-    path = folder / "model.safetensors"
-    with safe_open(path, "pt") as weights:
-        assert {weights.get_slice(name).get_dtype() for name in weights.keys()} == {"BF16"}  # noqa: SIM118
-    assert path.stat().st_size < 20e6
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    listed = settings.load_family(folder.parent.name).model(folder.name)
-    assert listed.nonembedding_params == record["nonembedding_params"] == ladders.nonembedding_parameters(model)
-    assert listed.local == folder and listed.context == ladders.CONTEXT
-    assert sum(p.numel() for p in model.parameters()) == record["total_params"]
-    tokenizer = load_tokenizer(folder, str(folder))
-    text = "def f(x):\n    return x + 12  # naïve"
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-    assert len(tokenizer) == model.config.vocab_size == ladders.VOCABULARY
-    assert tokenizer.convert_tokens_to_ids("<|endoftext|>") == 0
-
-
-def test_committed_models_are_small_and_ordered():
-    assert sum(p.stat().st_size for p in (ROOT / "models").rglob("*") if p.is_file()) < 80e6
-    for family in sorted({p.parent for p in MODELS if p.parent.name in ladders.FAMILIES}):
-        records = [json.loads(p.read_text()) for p in family.glob("*/training.json")]
-        records.sort(key=lambda r: r["nonembedding_params"])
-        losses = [r["heldout_loss"] for r in records]
-        assert len(records) >= 6 and losses == sorted(losses, reverse=True)
-        assert len({(r["tokens"], r["text_digest"]) for r in records}) == 1
-
-
-def test_every_family_has_its_weights():
-    assert {p.parent.name for p in MODELS} >= set(ladders.FAMILIES)
-    assert {(p.parent.name, p.name) for p in MODELS} >= {ladders.place(*job) for job in ladders.repeated()}
-
-
-def test_every_size_of_one_family_is_trained_three_times():
-    jobs = ladders.repeated()
-    assert {family for family, _, _ in jobs} == {"nano-pythia"} and len(jobs) == len(set(jobs)) == 12
-    assert {(name, seed) for _, name, seed in jobs} == {(n, s) for n in ladders.sizes("nano-pythia") for s in (43, 44)}
-    listed = settings.load_family("nano-pythia-seeds")
-    sizes = [model.nonembedding_params for model in listed.models]
-    assert len(sizes) == 18 and {sizes.count(size) for size in sizes} == {3}
-    assert {m.local.parent.name for m in listed.models if "-" not in m.name} == {"nano-pythia"}  # the ladder's own
-    assert all(settings.load_family(family).repeats == listed.name for family in ladders.FAMILIES)
-
-
-def test_repeated_seeds_differ_in_their_seed_alone():
-    for family, name, seed in ladders.repeated():
-        first, again = (
-            json.loads((ROOT.joinpath("models", *place) / "training.json").read_text())
-            for place in (ladders.place(family, name), ladders.place(family, name, seed))
-        )
-        assert again["seed"] == seed != first["seed"] and again["heldout_loss"] != first["heldout_loss"]
-        for key in ("nonembedding_params", "tokens", "text_digest", "peak_rate_blocks", "peak_rate_tables"):
-            assert again[key] == first[key]
-
-
-def test_learning_rates_were_checked_at_both_ends():
-    """Neither rate is far off: over a whole run, half or twice of one gains at most 0.05 nats."""
-    found = json.loads((ROOT / "models" / "checks.json").read_text())
-    losses = {(r["family"], r["size"], r["blocks"], r["tables"]): r["heldout_loss"] for r in found["runs"]}
-    assert found["tokens"] == train.Plan.tokens
-    for family in checks.CHECKED:
-        for name in checks.ends(family):
-            rule = losses[family, name, 1.0, 1.0]
-            for blocks, tables in checks.FACTORS[1:]:
-                other = losses[family, name, blocks, tables]
-                assert other is None or other > rule - 0.05
-
-
-def test_check_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
-    path = tmp_path / "checks.json"
-    monkeypatch.setattr(checks, "one", lambda family, name, blocks, tables: blocks + tables)
-    monkeypatch.setattr(checks, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
-    monkeypatch.setattr(checks.data, "streams", lambda: None)
-    checks.every(path)
-    whole = json.loads(path.read_text())
-    assert len(whole["runs"]) == 2 * len(checks.FACTORS) * len(checks.CHECKED)
-    cut = {"tokens": whole["tokens"], "runs": whole["runs"][::2]}
-    path.write_text(json.dumps(cut))
-    calls = []
-    monkeypatch.setattr(checks, "one", lambda *run: calls.append(run) or sum(run[2:]))
-    checks.every(path)
-    assert json.loads(path.read_text()) == whole and len(calls) == len(whole["runs"][1::2])
-    lines = list(checks.rows(whole))
-    assert len(lines) == 2 * len(checks.CHECKED) and lines[0].endswith("| 2.000 | 1.500 | 3.000 | 1.500 | 3.000 |")
-
-
-def test_rates_follow_the_width():
-    assert ladders.learning_rates(16) == (0.016, 0.03)
-    assert ladders.learning_rates(64) == (0.004, 0.03)
-    plan = train.Plan(tokens=8 * 2048, rate=0.5, table_rate=2.0)
-    model, master = train.prepare("nano-gpt2", ladders.Size(1, 32, 1), plan)
-    peaks = {group["peak"]: group["params"][0].numel() for group in master.optimizer.param_groups}
-    assert peaks[0.06] == model.get_input_embeddings().weight.numel()  # tied: once
-    assert set(peaks) == {0.06, 0.004}
-
-
-def test_table_is_made_of_the_records(tmp_path):
-    import shutil
-
-    from training import table
-
-    shutil.copytree(ROOT / "models", tmp_path / "models")
-    table.write(tmp_path / "models")
-    assert (tmp_path / "models" / "README.md").read_text() == (ROOT / "models" / "README.md").read_text()
+    overlaps = data.Overlaps([" ".join(words[:200])])
+    # Little of the training text, but much of the evaluation document.
+    part = " ".join(f"x{i}" for i in range(3000)) + " " + " ".join(words[:80])
+    assert overlaps.near(" ".join(words[:200])) and overlaps.near(part)
+    assert not overlaps.near(" ".join(words[200:]))
+    assert overlaps.shares(" ".join(words[200:])) == (0.0, 0.0)
 
 
 def test_tokenizer_is_deterministic():
     from training.tokenizer import train_tokenizer
 
-    texts = [text for _, text in embedded.evaluation_documents("licences", 60, 1)]
-    first, second = (train_tokenizer(texts, 400) for _ in range(2))
-    assert first.to_str() == second.to_str()
-    assert first.decode(first.encode(texts[0]).ids) == texts[0]
+    texts = [text for _, text in make.evaluation_documents("licences", 60, 1)]
+    one, other = (train_tokenizer(texts, 400) for _ in range(2))
+    assert one.to_str() == other.to_str()
+    assert one.decode(one.encode(texts[0]).ids) == texts[0]
 
 
-def test_command_refuses_unknown_names(monkeypatch, capsys):
+@pytest.mark.parametrize("folder", MODELS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_committed_model(folder):
+    from safetensors import safe_open
+    from transformers import AutoModelForCausalLM
+
+    record, weights = record_of(folder), folder / "model.safetensors"
+    with safe_open(weights, "pt") as tensors:
+        names = list(tensors.keys())
+        assert {tensors.get_slice(name).get_dtype() for name in names} == {"BF16"}
+    assert weights.stat().st_size < 20e6
+    # Its size is the record's, the family file's and the model's own.
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    listed = load_family(folder.parent.name).model(folder.name)
+    size = ladders.nonembedding_parameters(model)
+    assert size == listed.nonembedding_params == record["nonembedding_params"]
+    assert sum(p.numel() for p in model.parameters()) == record["total_params"]
+    assert listed.local == folder and listed.context == ladders.CONTEXT
+    assert model.config.vocab_size == ladders.VOCABULARY
+
+
+def test_one_tokenizer_serves_all():
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(data.tokenizer_file().parent)
+    text = "def f(x):\n    return x + 12  # naïve"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    assert len(tokenizer) == ladders.VOCABULARY
+    assert tokenizer.convert_tokens_to_ids("<|endoftext|>") == 0
+
+
+def test_the_committed_ladders_are_whole_ordered_and_small():
+    places = {(path.parent.name, path.name) for path in MODELS}
+    assert sum(p.stat().st_size for p in (ROOT / "models").rglob("*") if p.is_file()) < 80e6
+    for family in ladders.FAMILIES:
+        names = list(ladders.sizes(family))
+        assert {(family, name) for name in names} <= places
+        records = [record_of(ROOT / "models" / family / name) for name in names]
+        sizes = [record["nonembedding_params"] for record in records]
+        losses = [record["heldout_loss"] for record in records]
+        assert len(sizes) >= 6 and np.log10(sizes[-1] / sizes[0]) > 2.5
+        assert sizes == sorted(sizes) and losses == sorted(losses, reverse=True)
+        assert len({(record["tokens"], record["text_digest"]) for record in records}) == 1
+
+
+def test_repeated_trainings_differ_in_their_seed_alone():
+    runs = ladders.repeated()
+    assert {family for family, _, _ in runs} == {"nano-pythia"}
+    names = {(name, seed) for name in ladders.sizes("nano-pythia") for seed in (43, 44)}
+    assert {run[1:] for run in runs} == names and len(runs) == 12
+    same = ("nonembedding_params", "tokens", "text_digest", "peak_rate_blocks", "peak_rate_tables")
+    for family, name, seed in runs:
+        one = record_of(ROOT.joinpath("models", *ladders.place(family, name)))
+        other = record_of(ROOT.joinpath("models", *ladders.place(family, name, seed)))
+        assert (one["seed"], other["seed"]) == (42, seed)
+        assert one["heldout_loss"] != other["heldout_loss"]
+        assert [one[key] for key in same] == [other[key] for key in same]
+    # The family of the repeats lists each size three times, the ladder's own among them.
+    listed = load_family("nano-pythia-seeds")
+    sizes = [model.nonembedding_params for model in listed.models]
+    assert len(sizes) == 18 and {sizes.count(size) for size in sizes} == {3}
+    assert all(load_family(family).repeats == listed.name for family in ladders.FAMILIES)
+
+
+def test_learning_rates_were_checked_at_both_ends():
+    """Neither rate is far off: over a whole run, half or twice of one gains at most 0.05 nats."""
+    assert ladders.learning_rates(16) == (0.016, 0.03)
+    assert ladders.learning_rates(64) == (0.004, 0.03)
+    checked = json.loads((ROOT / "models" / "checks.json").read_text())
+    assert checked["tokens"] == train.Plan.tokens
+    runs = {(name, *factors) for name in checks.ends() for factors in checks.FACTORS}
+    assert set(checks.losses(checked)) == runs
+    assert 0 <= checks.largest_gain(checked) < 0.05
+
+
+def test_check_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    path, runs = tmp_path / "checks.json", []
+
+    def run(name, blocks, tables):
+        runs.append((name, blocks, tables))
+        return blocks + tables
+
+    monkeypatch.setattr(checks, "run", run)
+    monkeypatch.setattr(checks, "ProcessPoolExecutor", lambda n, mp_context: ThreadPoolExecutor(n))
+    monkeypatch.setattr(checks.data, "streams", lambda: None)
+    checks.every(path)
+    whole = json.loads(path.read_text())
+    assert len(whole["runs"]) == len(runs) == 2 * len(checks.FACTORS)
+    path.write_text(json.dumps({"tokens": whole["tokens"], "runs": whole["runs"][::2]}))
+    checks.every(path)
+    assert json.loads(path.read_text()) == whole and len(runs) == 3 * len(checks.FACTORS)
+    assert list(checks.rows(whole))[0].endswith("| 2.000 | 1.500 | 3.000 | 1.500 | 3.000 |")
+
+
+def test_the_committed_files_are_made_of_the_records(tmp_path, monkeypatch):
+    import shutil
+
+    from training import families, table
+
+    shutil.copytree(ROOT / "models", tmp_path / "models")
+    (tmp_path / "families").mkdir()
+    monkeypatch.setattr(families, "root", lambda: tmp_path)
+    families.write(tmp_path / "models")
+    table.write(tmp_path / "models")
+    written = [tmp_path / "models" / "README.md", *(tmp_path / "families").iterdir()]
+    assert len(written) == 1 + 6
+    for file in written:
+        assert file.read_text() == (ROOT / file.relative_to(tmp_path)).read_text()
+
+
+@pytest.mark.parametrize(
+    "words, hint",
+    [
+        (["nano-pythai"], "nano-pythia"),
+        (["nano-pythia", "2k"], "22k"),
+        ([], "--all"),
+        (["--probe", "2k"], "656k"),
+        (["--probe", "nano-opt", "656k"], "nano-pythia"),
+    ],
+)
+def test_command_refuses_unknown_names(monkeypatch, words, hint):
     from training import __main__ as command
 
-    for words, hint in ((["nano-pythai"], "nano-pythia"), (["nano-pythia", "2k"], "22k"), ([], "--all")):
-        monkeypatch.setattr("sys.argv", ["training", *words])
-        with pytest.raises(settings.InputError, match=hint):
-            command.main()
+    monkeypatch.setattr("sys.argv", ["training", *words])
+    with pytest.raises(InputError, match=hint):
+        command.main()
 
 
 def test_grid_is_every_size_on_every_budget():
     runs = ladders.grid()
-    assert len(runs) == len(set(runs)) == 35 + 12  # seven sizes on five budgets, and the repeats
-    own = {(name, tokens) for _, name, seed, tokens in runs if seed == ladders.SEED}
-    assert own == {(n, t) for n in ladders.sizes("nano-pythia", top=True) for t in ladders.BUDGETS.values()}
+    names = ladders.sizes("nano-pythia", top=True)
+    wanted = {(name, 42, tokens) for name in names for tokens in ladders.BUDGETS.values()}
+    wanted |= {(*run[1:], ladders.TOKENS) for run in ladders.repeated()}
+    assert {run[1:] for run in runs} == wanted and len(runs) == len(wanted) == 35 + 12
     places = {ladders.grid_place(*run) for run in runs}
-    assert len(places) == 47 and {("nano-pythia-16m", "656k"), ("nano-pythia-4m.repeats", "656k-43")} <= places
-    budgets = {f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16)}
-    assert {family for family, _ in places} == budgets | {"nano-pythia-4m.repeats"}
-
-
-def test_a_larger_budget_begins_with_the_text_of_a_smaller_one():
-    lengths = [replace(train.Plan(), tokens=tokens).order().max() for tokens in ladders.BUDGETS.values()]
-    assert [(n + 1) * ladders.CONTEXT for n in lengths] == list(ladders.BUDGETS.values())
+    assert len(places) == 47
+    assert {("nano-pythia-16m", "656k"), ("nano-pythia-4m.repeats", "656k-43")} <= places
 
 
 def test_the_committed_grid_is_whole_and_of_one_recipe():
-    found = grid.records()
-    assert [r["size"] for f, r in found if f == "nano-pythia-16m"][:6] == list(ladders.sizes("nano-pythia"))
-    for family, r in found:
-        plan = train.Plan(r["tokens"], seed=r["seed"])
-        assert (r["steps"], r["peak_rate_blocks"]) == (plan.steps, ladders.learning_rates(r["width"])[0])
-        counted = settings.load_family(family if r["seed"] == ladders.SEED else f"{family}.repeats")
-        listed = {m.name: m for m in counted.models}[r["size"]]
-        assert (listed.nonembedding_params, listed.tokens) == (r["nonembedding_params"], r["tokens"])
-    assert len({r["text_digest"] for _, r in found if r["tokens"] == ladders.TOKENS}) == 1
+    records = grid.records()
+    assert {ladders.grid_place(*run) for run in ladders.grid()} == {
+        (family if record["seed"] == 42 else f"{family}.repeats", record["size"]) for family, record in records
+    }
+    for family, record in records:
+        plan = train.Plan(record["tokens"], seed=record["seed"])
+        rate = ladders.learning_rates(record["width"])[0]
+        assert (record["steps"], record["peak_rate_blocks"]) == (plan.steps, rate)
+        counts = load_family(family if record["seed"] == 42 else f"{family}.repeats")
+        (model,) = (model for model in counts.models if model.name == record["size"])
+        size = (model.nonembedding_params, model.tokens)
+        assert size == (record["nonembedding_params"], record["tokens"])
+    texts = {(record["tokens"], record["text_digest"]) for _, record in records}
+    assert len(texts) == len(ladders.BUDGETS)
 
 
 @pytest.mark.slow
 def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
-    """The smallest on the fewest tokens: the same counts where the weights are the same, else an RBP within 2%."""
+    """The smallest on the fewest tokens: counts of the same weights are equal, others within 2%."""
     from paper.curves import family_curve
+    from rbplib.measuring import measured
 
     if not (data.folder() / "tokens.npz").is_file():
-        pytest.skip("the training text is not built here, which takes minutes: `python -m training grid` does")
+        pytest.skip("the training text is not built here, which takes minutes")
     family, record = grid.records()[0]
     stream, heldout = data.streams()
     size = ladders.sizes("nano-pythia")[record["size"]]
-    model, again = train.train("nano-pythia", size, train.Plan(record["tokens"]), stream, heldout)
+    plan = train.Plan(record["tokens"])
+    model, again = train.train("nano-pythia", size, plan, stream, heldout)
     assert data.digest(stream[: record["tokens"] + 1]) == record["text_digest"]
     assert again["heldout_loss"] == pytest.approx(record["heldout_loss"], abs=0.05)
-    train.save_model(model, again, tmp_path / record["size"])
-    text = f"context: 256\ndtype: float32\nmodels:\n  - {{id: {tmp_path / record['size']}}}\n"
-    (tmp_path / "again.yml").write_text(text)
-    from rbplib.measuring import measured
-
-    measured(tmp_path / "again.yml", ["docs"], results=tmp_path / "results", progress=False)
-    mine = family_curve(tmp_path / "again.yml", "docs", (1, 10), results=tmp_path / "results")
+    place = tmp_path / record["size"]
+    train.save_model(model, again, place)
+    file = tmp_path / "again.yml"
+    file.write_text(f"context: 256\ndtype: float32\nmodels:\n  - {{id: {place}}}\n")
+    measured(file, ["docs"], results=tmp_path / "results", progress=False)
+    ours = family_curve(file, "docs", (1, 10), results=tmp_path / "results")
     theirs = family_curve(family, "docs", (1, 10)).keep([record["size"]])
-    if grid.record_of(tmp_path / record["size"])["weights"] == record["weights"]:
-        assert np.array_equal(mine.hits, theirs.hits)
-    np.testing.assert_allclose(mine.rbp, theirs.rbp, rtol=0.02)
+    if grid.record_of(place)["weights"] == record["weights"]:
+        assert np.array_equal(ours.hits, theirs.hits)
+    np.testing.assert_allclose(ours.rbp, theirs.rbp, rtol=0.02)

@@ -10,12 +10,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from subprocess import PIPE, STDOUT
 
-from tests.stress import NEVER, ROOT, Count, judged, tables, whole_tables
+from tests.stress import NEVER, ROOT, Count, judge, left, whole, workshop
 
 PLUGIN = "snakemake-executor-plugin-slurm"
 DAEMONS = ("munged", "slurmctld", "slurmd")
@@ -105,10 +107,10 @@ def slurm(place):
 def cluster(place):
     """Two runs by workflow/profiles/slurm of the toy family, a job a model; what fails is sent again for more."""
     missing = [d for d in DAEMONS if not shutil.which(d)] + [PLUGIN] * (not find_spec(PLUGIN.replace("-", "_")))
-    count = Count("cluster", note=f"skipped: no {', '.join(missing)} here; see CONTRIBUTING.md")
+    count = Count("cluster", note=f"(skipped: no {', '.join(missing)} here; see CONTRIBUTING.md)")
     if missing:
         return count
-    count.note, (whole, _) = "", whole_tables(place)
+    count.note, (expected, _) = "", whole(place)
     for name in ("notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml"):
         (place / name).symlink_to(ROOT / name)
     (place / "hook").mkdir()
@@ -131,14 +133,22 @@ def cluster(place):
                 answer("scancel", jobs("m1")[-1][0]) if disturbed else None
                 said = run.communicate(timeout=NEVER)[0]
                 seen = {m: jobs(m)[known[m] :] for m in MODELS}
-                fine = run.returncode == 0 and tables(results) == whole
+                fine = run.returncode == 0 and left(results) == expected
                 for tried in seen.values():
                     ends, mb = [state == "COMPLETED" for _, state, _ in tried], [mb for *_, mb in tried]
                     fine &= ends == [False, True][-jobs_each:] and mb == [mb[0], 2 * mb[0]][:jobs_each]
                 asked = max((mb for _, _, mb in seen["m0"]), default=0) + 300
-                judged(count, f"{results.name}: {seen} {said[-600:]}", results, whole, fine)
+                count.take(fine, f"{results.name}: {seen} {said[-600:]}")
+                judge(count, place, results, expected, results.name)
                 states = (f"{m} " + ", then ".join(f"{s} at {mb} MB" for _, s, mb in seen[m]) for m in MODELS)
                 count.note += f"{count.note and ', '}{results.name}: {'; '.join(states)}"
     except RuntimeError as error:
         count.note = f"skipped: the daemons do not run here: {error}"
     return count
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
+        result = cluster(workshop(Path(folder) / "root"))
+    print(result)
+    sys.exit(bool(result.failures))

@@ -1,0 +1,148 @@
+"""Probes of a model in training: counts held to brute force; the training stays the same."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from training import data, grid, ladders, probe, train  # noqa: E402
+
+SIZE = ladders.Size(1, 12, 1)
+
+
+@pytest.fixture(scope="module")
+def heldout():
+    """Three windows of planted text: words that follow each other often, and separators."""
+    rng = np.random.default_rng(1)
+    text = rng.zipf(1.3, 20_000) % 300 + 1
+    text[rng.permutation(len(text))[:40]] = 0
+    return text[: 40 * ladders.CONTEXT + 1].astype(np.uint16)
+
+
+def test_copyable_tokens_are_those_whose_bigram_stood_before():
+    windows = torch.from_numpy(np.random.default_rng(0).integers(0, 9, (7, 60)))
+    for row, entries in zip(windows.tolist(), probe.copyable(windows).tolist(), strict=True):
+        bigrams = list(zip(row, row[1:], strict=False))
+        assert entries == [bigram in bigrams[:place] for place, bigram in enumerate(bigrams)]
+
+
+def test_a_second_reading_can_be_copied_and_a_first_one_of_random_ids_cannot(heldout):
+    kinds = probe.strings(heldout)
+    assert {tuple(ids.shape) for ids in kinds.values()} == {(probe.STRINGS, probe.LENGTH)}
+    assert all((ids > 0).all() and (ids < ladders.VOCABULARY).all() for ids in kinds.values())
+    entries = probe.copyable(torch.cat([kinds["random"]] * 2, 1))
+    assert not entries[:, : probe.LENGTH].any() and entries[:, probe.LENGTH :].all()
+    text = heldout.tolist()
+    assert all(str(row)[1:-1] in str(text) for row in kinds["excerpt"].tolist())
+
+
+def test_standard_error_of_a_mean_over_equal_groups_is_the_usual_one():
+    sums = torch.tensor([3.0, 9.0, 6.0, 1.0], dtype=torch.float64)
+    mean, se = probe.mean_of_groups(sums, torch.full((4,), 3.0, dtype=torch.float64))
+    assert mean == pytest.approx((sums / 3).mean().item())
+    assert se == pytest.approx((sums / 3).std().item() / 2)
+
+
+def test_rows_are_those_of_the_whole_logits(heldout):
+    torch.manual_seed(0)
+    model = ladders.build("nano-pythia", SIZE)
+    look = probe.Probe(heldout, every=5)
+    assert look(model, 3) == []
+    rows = {(name, part, k): (value, total) for _, name, part, k, value, _, total in look(model, 5)}
+    windows = torch.from_numpy(np.lib.stride_tricks.sliding_window_view(heldout, 257)[::256].astype(np.int64))
+    with torch.no_grad():
+        logits = model.eval()(windows[:, :-1]).logits  # (B, T, V)
+    target = windows[:, 1:, None]
+    losses = -logits.log_softmax(-1).gather(-1, target)[..., 0]
+    rank = (logits >= logits.gather(-1, target)).sum(-1)
+    repeated, scored = probe.copyable(windows), windows[:, 1:] != 0
+    for part, chosen in (("copyable", repeated & scored), ("other", scored & ~repeated)):
+        loss, total = rows["loss", part, ""]
+        assert total == chosen.sum() > 100
+        assert loss == pytest.approx(losses[chosen].mean().item(), abs=1e-5)
+        for k in probe.KS:
+            assert abs(rows["hits", part, k][0] - (rank[chosen] <= k).sum()) <= 1  # other sums, other last bits
+    for kind, ids in probe.strings(heldout).items():
+        twice = torch.cat([ids, ids], 1)
+        with torch.no_grad():
+            logits = model(twice).logits[:, :-1]
+        losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), twice[:, 1:], reduction="none")
+        first, second = (
+            losses[:, : probe.LENGTH - 1].mean().item(),
+            losses[:, probe.LENGTH :].mean().item(),
+        )
+        assert rows["copying", kind, ""][0] == pytest.approx(second - first, abs=1e-5)
+
+
+def test_a_probed_run_is_the_same_training_and_a_stopped_one_gives_the_same_file(heldout, tmp_path):
+    plan, checkpoint = train.Plan(tokens=4 * 2048), tmp_path / "checkpoint.pt"
+    look = probe.Probe(heldout, every=2)
+    plain, _ = train.train("nano-pythia", SIZE, plan, heldout, every=2)
+    model, record = train.train("nano-pythia", SIZE, plan, heldout, every=2, look=look)
+    train.train("nano-pythia", SIZE, plan, heldout, None, checkpoint, stop=2, every=2, look=look)
+    again, resumed = train.train("nano-pythia", SIZE, plan, heldout, None, checkpoint, every=2, look=look)
+    for parameters in zip(plain.parameters(), model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(parameters[0], parameters[1]) and torch.equal(parameters[0], parameters[2])
+    text = probe.as_csv(record["looks"], record)
+    assert text == probe.as_csv(resumed["looks"], resumed)
+    lines = text.splitlines()
+    assert lines[0] == ",".join(probe.COLUMNS) and len(lines) == 1 + 3 * 17
+    assert {line.split(",")[2] for line in lines[1:]} == {"0", "4096", "8192"}
+
+
+def test_training_waits_while_the_pause_file_is_there(heldout, tmp_path, monkeypatch):
+    pause, waits = tmp_path / "pause", []
+    pause.touch()
+    monkeypatch.setattr(probe.time, "sleep", lambda seconds: waits.append(seconds) or pause.unlink())
+    assert probe.Probe(heldout, pause=pause)(None, 20) == [] and len(waits) == 1
+
+
+def test_one_run_writes_its_file_once(heldout, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RBP_TRAINING", str(tmp_path / "work"))
+    (tmp_path / "work").mkdir()
+    np.savez(tmp_path / "work" / "tokens.npz", training=heldout, heldout=heldout)
+    monkeypatch.setattr(probe.ladders, "sizes_to_probe", lambda: {"1.9k": SIZE})
+    probe.run("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.name == "nano-pythia-1.9k-7.csv" and file.read_text().splitlines()[1].startswith("1908,7,0,")
+    record = data.folder() / "probes" / "1.9k-4096-7" / "training.json"
+    assert record.is_file()
+    record.unlink()
+    probe.run("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
+    assert not record.is_file() and "remove it" in capsys.readouterr().out
+
+
+def test_what_is_probed():
+    runs = ladders.probed()
+    assert len(runs) == len(set(runs)) == 13
+    assert [run[1:3] for run in runs[:4]] == [("656k", 42), ("1.9M", 42), ("200k", 42), ("79k", 42)]
+    assert runs[-1] == ("nano-pythia", "4.8M", 42, 16_384_000)
+
+
+RECORDS = sorted((Path(__file__).parents[2] / "published" / "probes").glob("*.csv"))
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_a_committed_record_is_whole(file):
+    """Every probe is there, and the last says what the training record of the grid says."""
+    frame = pd.read_csv(file)
+    assert list(frame.columns) == list(probe.COLUMNS) and len(frame) == 41 * 17
+    assert set(frame.tokens) == {step * 409_600 for step in range(41)}
+    _, _, name, seed = file.stem.split("-")
+    ((size, run),) = {*zip(frame["size"], frame.seed, strict=True)}
+    assert str(run) == seed and (ladders.PROBED_FAMILY, name, run) in [job[:3] for job in ladders.probed()]
+    # A model that has learned nothing loses ln 4,096; hits are whole and grow with k.
+    losses = frame[frame.probe == "loss"].set_index(["tokens", "part"])
+    assert losses.loc[0].value.tolist() == pytest.approx([np.log(4096)] * 2, abs=0.1)
+    hits = frame[frame.probe == "hits"].pivot(index=["tokens", "part"], columns="k", values="value")
+    assert (hits % 1 == 0).all(None) and (hits.diff(axis=1).iloc[:, 1:] >= 0).all(None)
+    assert (hits[100] <= losses.total).all() and losses.groupby("part").total.nunique().eq(1).all()
+    # The grid trained the same model: its loss held out, in 16-bit arithmetic and with separators.
+    last = losses.loc[16_384_000]
+    mean = (last.value * last.total).sum() / last.total.sum()
+    for family, record in grid.records():
+        if (family, record["nonembedding_params"], run) == ("nano-pythia-16m", size, 42):
+            assert mean == pytest.approx(record["heldout_loss"], abs=0.02)
