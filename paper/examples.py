@@ -93,8 +93,7 @@ def asked(family, model, corpus, table, rows, n):
     """The model asked for its n likeliest next tokens at rows of a table: Examples, in order."""
     import torch
 
-    from rbplib.model_sizes import window_length
-    from rbplib.models import load_model
+    from rbplib.models import load_model, window_length
     from rbplib.texts import load_documents
     from rbplib.windows import encode
 
