@@ -272,19 +272,20 @@ def make_text(corpus):
     kind is unknown.
     """
     check_choice(corpus.kind, KINDS, "embedded text of kind")
-    path, now = root() / corpus.path, state(corpus)
+    path = root() / corpus.path
+    now = state(corpus)
     record = path.with_suffix(".made.json")
     with one_at_a_time(path):
-        if path.is_file() and record.is_file():
-            if json.loads(record.read_text()) == now:
-                return path
+        here = path.is_file() and record.is_file()
+        if here and json.loads(record.read_text()) == now:
+            return path
         for change in changed_packages(corpus.kind):
             print(f"rbp: {corpus.name!r} is drawn from another version, {change}", file=sys.stderr)
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
         lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
         record.unlink(missing_ok=True)  # of the text that goes
         write_text(path, "".join(lines))
-        write_text(record, json.dumps(now, indent=1))
+        write_text(record, json.dumps(now))
     return path
 
 

@@ -138,7 +138,7 @@ def amount(count):
 def list_families(name, as_json):
     """List families and their models."""
     from rbplib.doors import imported_sizes
-    from rbplib.model_sizes import families_place, family_sizes
+    from rbplib.models import family_sizes
 
     rows, lines, code = [], [], 0
     for family in [name] if name else sorted(yaml_files("family")):
@@ -154,7 +154,9 @@ def list_families(name, as_json):
         line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}".format(**row)
         lines.append(f"{line}  (imported)" if "imported" in row else line)
     if not name:
-        lines.append(families_place())
+        lines.append(
+            f"Families are looked for in {root() / 'families'}; one elsewhere is given by the path of its file."
+        )
     tell(as_json, rows, lines)
     return code
 
@@ -285,6 +287,8 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
     """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
     from rbplib.forecasting import attempt, forecast_losses
 
+    if n < 1:
+        raise InputError(f"a run has at least 1 hit, not {n}.")
     losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
     found = {name: attempt(loss, size, n_bootstrap=n_bootstrap, seed=seed) for name, loss in losses.items()}
     main, rbp = found["rbp"], losses["rbp"]

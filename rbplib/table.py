@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from rbplib.families import (
+    DTYPES,
     PROTOCOLS,
     Corpus,
     InputError,
@@ -35,8 +36,7 @@ from rbplib.families import (
     one_each,
     results_dir,
 )
-from rbplib.model_files import folder_digest
-from rbplib.model_sizes import window_length
+from rbplib.models import folder_digest, window_length
 from rbplib.texts import text_known
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32)
@@ -372,7 +372,8 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
             entries["model_digest"] = folder_digest(model.local)
         else:
             entries |= {"model_id": model.id, "requested_revision": model.revision}
-        if (precision := dtype or model.dtype) != "auto":
+        precision = check_choice(dtype or model.dtype, DTYPES, "dtype")
+        if precision != "auto":
             entries["weights_dtype"] = precision
         records[model.name] = [entries | {"corpus": c.name} | t for c, t in zip(corpora, texts, strict=True)]
     return records
