@@ -5,6 +5,7 @@ import re
 import pytest
 
 from paper import tokens
+from rbplib.doors import export_family, import_counts
 from tests.degenerate import CORPUS, FAMILIES, ROOT, root_of_its_own, write_degenerate
 from tests.pagerunner import run_page, words
 from tests.planted import planted_grid
@@ -40,8 +41,8 @@ UNTRUE = {  # sentences that a family makes untrue
 def root(tmp_path_factory):
     with root_of_its_own(tmp_path_factory.mktemp("pages")) as place:
         write_degenerate(place)
-        for name in ("families/nano-pythia.yml", "corpora/docs.yml", "corpora/code.yml", "corpora/descriptions.yml"):
-            (place / name).symlink_to(ROOT / name)
+        for path in (ROOT / "families" / "nano-pythia.yml", *(ROOT / "corpora").glob("*.yml")):
+            (place / path.parent.name / path.name).symlink_to(path)  # of which page 12 trains models
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tokens, "grid", lambda families, corpus, ks: planted_grid())
             yield place
@@ -67,3 +68,13 @@ def test_a_page_of_a_family_without_a_law_says_so(root, name, family):
     text = said(name, family=family, **SHORT)
     assert family not in UNTRUE or not re.findall(UNTRUE[family], text)
     assert name != "02_top1_law" or re.search("No line could be fitted|do worse", text)
+
+
+@pytest.mark.slow
+def test_a_page_of_imported_counts_says_the_same_and_where_they_come_from(root):
+    counts = export_family("planted", root / "planted.counts", corpora=[CORPUS], by="A <b>*Person*</b>")
+    import_counts(counts, "theirs")
+    ours, theirs = (said("02_top1_law", family=f, **SHORT).splitlines() for f in ("planted", "theirs"))
+    origin = [line for line in theirs if line.startswith("**Imported.**")]
+    assert [line.replace("theirs", "planted") for line in theirs if line not in origin] == ours
+    assert len(origin) == 1 and "by A <b>*Person*</b>" in origin[0]

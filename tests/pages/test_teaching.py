@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from paper import verify
 from paper.distributions import RankDistribution
-from paper.show import claims, reference
-from paper.show.rules import all_claims
+from paper.show import claims
 from rbplib import noise
+from rbplib.law import doubts
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
@@ -130,10 +131,10 @@ def status_words(function):
 
 
 def test_every_status_and_verdict_is_in_the_glossary_once():
-    words = {"ok", noise.NOT_TESTED, *noise.EXPLAINED[2:], *(rule.basis for rule in all_claims().values())}
+    words = {"ok", noise.NOT_TESTED, *noise.EXPLAINED[2:], *(rule.basis for rule in claims.all_claims().values())}
     words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN}
-    words |= {reference.ONLY_RUN, reference.ONLY_BOOK, reference.DIFFERS}
-    words |= status_words(noise.doubts) | status_words(RankDistribution.status.fget)
+    words |= {verify.ONLY_RUN, verify.ONLY_BOOK, verify.DIFFERS}
+    words |= status_words(doubts) | status_words(RankDistribution.status.fget)
     known = glossary_words()
     assert "few misses" in words and words <= set(known), words - set(known)
     assert len(known) == len(set(known))
