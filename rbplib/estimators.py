@@ -63,11 +63,8 @@ class Binomial(Line):
             weight = total * rate**2 / variance
             score = weight * (observed - expected) / np.maximum(rate, 1e-300)
             # Two linear equations give the step, which is kept short.
-            w0 = weight.sum(axis=-1, keepdims=True)
-            w1 = (weight * z).sum(axis=-1, keepdims=True)
-            w2 = (weight * z**2).sum(axis=-1, keepdims=True)
-            g0 = score.sum(axis=-1, keepdims=True)
-            g1 = (score * z).sum(axis=-1, keepdims=True)
+            w0, w1, w2 = (np.sum(weight * z**p, axis=-1, keepdims=True) for p in (0, 1, 2))
+            g0, g1 = (np.sum(score * z**p, axis=-1, keepdims=True) for p in (0, 1))
             determinant = w0 * w2 - w1**2
             turn = np.clip((w0 * g1 - w1 * g0) / determinant, -1, 1)
             rise = np.clip((w2 * g0 - w1 * g1) / determinant, -2, 2)
@@ -113,9 +110,8 @@ class Floor(Line):
             floor, scale, misfit = self.floor_and_scale(u, grid, z)
             # Take the best of the grid for each row.
             best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)[:, None]
-            alpha = np.take_along_axis(np.broadcast_to(grid, misfit.shape), best, axis=1)
-            floor = np.take_along_axis(floor, best, axis=1)
-            scale = np.take_along_axis(scale, best, axis=1)
+            each = np.broadcast_to(grid, misfit.shape), floor, scale
+            alpha, floor, scale = (np.take_along_axis(of, best, axis=1) for of in each)
             # Zoom: a finer grid about it.
             grid = alpha * np.exp(np.linspace(-width, width, 17))
             grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
@@ -126,13 +122,10 @@ class Floor(Line):
 
     def floor_and_scale(self, u, grid, z):
         """Best floor and C for each alpha of a grid, and the sum of squares: float64 (B, G)."""
-        v = u[:, None, :] * np.exp(-grid[:, :, None] * z)  # (B, G, M)
+        v = u[:, None] * np.exp(-grid[..., None] * z)  # (B, G, M)
         # Sums over the models, of the two equations.
-        u_v = (v * u[:, None, :]).sum(axis=2)
-        v_v = (v * v).sum(axis=2)
-        one_v = v.sum(axis=2)
-        u_u = (u * u).sum(axis=1)[:, None]
-        one_u = u.sum(axis=1)[:, None]
+        u_v, v_v, one_v = (of.sum(axis=2) for of in (v * u[:, None], v * v, v))
+        u_u, one_u = (of.sum(axis=1)[:, None] for of in (u * u, u))
         with np.errstate(divide="ignore", invalid="ignore"):
             floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)
         # A floor lies at 0 or above, C above 0.

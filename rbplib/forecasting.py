@@ -140,7 +140,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
 
 
 def attempt(loss, S, **drawn):
-    """`forecast`, or in a sentence why there is none; a sentence in place of a Loss is handed on."""
+    """`forecast`, or in a sentence why there is none; a sentence for a Loss is handed on."""
     try:
         return loss if isinstance(loss, str) else forecast(loss, S, **drawn)
     except InputError as error:
@@ -169,7 +169,7 @@ def one_a_size(loss):
     Several trainings of a size are no several sizes; they become the repeats.
     """
     loss = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
-    sizes, first, which, times = np.unique(loss.S, return_index=True, return_inverse=True, return_counts=True)
+    sizes, first, which, times = np.unique(loss.S, True, True, True)  # places, inverse, counts
     if len(sizes) == len(loss.S):
         return loss
     sums = loss.sums @ (np.eye(len(sizes)) / times)[which]

@@ -155,9 +155,10 @@ def fit(
     variance, *p = noise.lack_of_fit(kind, part, params, y - fitted, drawn_y)
     ends = {
         "text": text,
-        "trainings": [params - trainings, params + trainings],
-        "models": [params - models, params + models],
+        "trainings": np.stack([params - trainings, params + trainings]),
+        "models": np.stack([params - models, params + models]),
     }
+    pairs = {of: map(tuple, both.T.tolist()) for of, both in ends.items()}
     notes = doubts(loss, estimator, params, enough)
     if drawn is not None and np.isnan(drawn_params[:, 0]).any() and np.isnan(text[:, 0]).any():
         notes += ("no interval of other text",)
@@ -166,22 +167,16 @@ def fit(
         estimator=estimator,
         level=level,
         used=tuple(used.tolist()),
-        parameters=by_name(names, params),
-        intervals={noise: by_name(names, np.array(pair).T) for noise, pair in ends.items()},
+        parameters=dict(zip(names, params.tolist(), strict=True)),
+        intervals={of: dict(zip(names, both, strict=True)) for of, both in pairs.items()},
         y=y,
         fitted=fitted,
         band=band,
         residual_sd=residual_sd,
         noise_variance=variance,
-        p=by_name(("sources", "trainings"), np.array(p)),
+        p=dict(zip(("sources", "trainings"), p, strict=True)),
         notes=notes,
     )
-
-
-def by_name(names, values):
-    """{name: number, or tuple of them} of float64 (P,) or (P, 2)."""
-    values = [tuple(v) if isinstance(v, list) else v for v in values.tolist()]
-    return dict(zip(names, values, strict=True))
 
 
 def doubts(loss, estimator, params, enough):

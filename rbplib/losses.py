@@ -18,17 +18,14 @@ from rbplib.table import asked, by_size, family_tables, tables_here
 def minus_log(share):
     """-log of a share of hits, in nats: 0 and infinity where the share is 1 and 0."""
     with np.errstate(divide="ignore"):
-        loss = np.log(share)
-    loss *= -1  # in place: this is the bootstrap's inner loop
-    return loss
+        return -np.log(share)
 
 
 def logarithm(loss):
     """log of a loss, NaN where it is 0 or infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         y = np.log(loss)
-    finite = np.isfinite(y)
-    return y if finite.all() else np.where(finite, y, np.nan)
+    return np.where(np.isfinite(y), y, np.nan)
 
 
 @dataclass(frozen=True)
@@ -258,7 +255,8 @@ def same_tokens(tables):
 def check_inside(name, value, most, what):
     """InputError unless a value is a whole number from 1 to the most."""
     if value not in range(1, most + 1):
-        raise InputError(f"{name} = {value} is outside 1 to {most}, the {what}: choose a whole number inside.")
+        where = f"{name} = {value} is outside 1 to {most}, the {what}"
+        raise InputError(f"{where}: choose a whole number inside.")
 
 
 def paired(tables, k=1):

@@ -1,4 +1,4 @@
-"""How sure a fitted law is: over trainings, over models, and which noise explains how they leave it.
+"""How sure a fitted law is: over trainings, over models, and which noise explains a misfit.
 
 Two noises are kept apart: another choice of the sources of text, and another training of each
 model. Each function takes an estimator (`estimators`), the part of a `Loss` that its fit used, the
@@ -39,7 +39,7 @@ def student_interval(estimator, part, params, residuals, level):
     known = np.isfinite(residuals)
     spare = known.sum() - len(params)
     nothing = np.nan, np.full(len(params), np.nan)
-    if spare < 1 or not np.isfinite(params).all():
+    if spare < 1:  # as without a law, of which no residual is known
         return nothing
     x = np.log(part.S)
     weights = estimator.weights(params, x, part.total)[known]
@@ -141,11 +141,12 @@ def lack_of_fit(estimator, part, params, residuals, drawn):
 
     known = np.isfinite(residuals)
     spare = int(known.sum()) - len(params)
-    if drawn is None or spare < 1 or not np.isfinite(params).all():
-        return np.nan, np.nan, np.nan
+    nothing = np.nan, np.nan, np.nan
+    if drawn is None or spare < 1:
+        return nothing
     whole = drawn[np.isfinite(drawn).all(axis=1)][:, known]
     if len(whole) < 0.5 * len(drawn):
-        return np.nan, np.nan, np.nan
+        return nothing
     # The covariance that the choice of sources gives the models, and what of it is off the law.
     x, residuals = np.log(part.S), residuals[known]
     jacobian = estimator.jacobian(params, x[known], x.mean())
