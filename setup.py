@@ -1,5 +1,4 @@
-"""What pyproject.toml cannot say: a wheel carries the families whose models come from the hub, the corpora, and what
-pages compare with."""
+"""What pyproject.toml cannot say: a wheel carries the families and the corpora of the hub."""
 
 from pathlib import Path
 from shutil import copy, copytree, ignore_patterns
@@ -13,11 +12,12 @@ class WithDefinitions(build_py):
         super().run()
         if self.editable_mode:
             return
-        package, without_weights = Path(self.build_lib) / "rbplib", ignore_patterns("nano-*")
-        for folder in ("families", "corpora", "published"):
-            copytree(folder, package / folder, ignore=without_weights, dirs_exist_ok=True)
-        (package / "book").mkdir(exist_ok=True)
-        copy("book/claims.yml", package / "book")
+        package = Path(self.build_lib) / "rbplib"
+        copytree("families", package / "families", ignore=ignore_patterns("nano-*"), dirs_exist_ok=True)
+        (package / "corpora").mkdir(exist_ok=True)
+        for path in Path("corpora").glob("*.yml"):
+            if "source: hub" in path.read_text(encoding="utf-8"):
+                copy(path, package / "corpora")
 
 
 setup(cmdclass={"build_py": WithDefinitions})

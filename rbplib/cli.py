@@ -285,6 +285,8 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
     """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
     from rbplib.forecasting import attempt, forecast_losses
 
+    if n < 1:
+        raise InputError(f"a run has at least 1 hit, not {n}.")
     losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
     found = {name: attempt(loss, size, n_bootstrap=n_bootstrap, seed=seed) for name, loss in losses.items()}
     main, rbp = found["rbp"], losses["rbp"]

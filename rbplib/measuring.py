@@ -7,7 +7,7 @@ the same command goes on from there and gives the same bytes. Processes that mea
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import zip_longest
@@ -96,6 +96,7 @@ def measured(
     if not replace:
         tables, missing = tables_here(*reading, samples=samples, **precision)
         if not missing:
+            tidy({ranks_path(t.record, results).parent for found in tables.values() for t in found})
             return tables
     family.need_models()
     samples = samples or [load_documents(corpus) for corpus in corpora]
@@ -129,6 +130,14 @@ def alone(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink()
         yield
+
+
+def tidy(folders):
+    """Remove what a measuring left that was killed after its last table; nothing where one is at work."""
+    for folder in folders:
+        if folder.with_name(f".{folder.name}.lock").exists():
+            with suppress(InputError), one_at_a_time(folder, wait=False):
+                pass
 
 
 def measure_model(
@@ -337,14 +346,18 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
-    rows, texts = [], [plan_corpus(corpus, window_length(family), protocol) for corpus in corpora]
+    rows, counted = [], {}
     for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
         here = [record_here(ranks_path(record, results), record) for record in records]
-        for text, record in zip(texts, here, strict=True):
-            if record:
-                text.update(tokens=record["read_tokens"], counted_in="a table")
+        counted |= {record["corpus"]: record["read_tokens"] for record in here if record}
         row = plan_model(family.model(model), dtype)
-        rows.append(row | {"tables_here": len(here) - here.count(None), "tables_to_measure": here.count(None)})
+        rows.append(row | {"tables_to_measure": here.count(None)})
+    texts = []
+    for corpus in corpora:
+        tokens, source = counted.get(corpus.name), "a table"
+        if tokens is None:
+            tokens, source = plan_corpus(corpus, window_length(family), protocol)
+        texts.append({"corpus": corpus.name, "tokens": tokens, "counted_in": source})
     tokens = sum(text["tokens"] for text in texts)
     missing = [row for row in rows if row["tables_to_measure"] and row["weights_bytes"]]
     download = sum(row["download_bytes"] for row in missing)
@@ -363,18 +376,13 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
 
 
 def plan_corpus(corpus, length, protocol):
-    """About how many tokens of a corpus are read, and what says so."""
+    """(about how many tokens of a corpus are read, what says so) where no table is here."""
     sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
     if sample:
-        count, counted_in = (
-            sum(min(most, len(text) / CHARACTERS) for text in sample.texts),
-            "its text",
-        )
-    elif corpus.tokens and protocol == "paper":
-        count, counted_in = corpus.tokens, "its file"
-    else:
-        count, counted_in = corpus.documents * length, "documents times window"
-    return {"corpus": corpus.name, "tokens": round(count), "counted_in": counted_in}
+        return round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts)), "its text"
+    if corpus.tokens and protocol == "paper":
+        return corpus.tokens, "its file"
+    return corpus.documents * length, "documents times window"
 
 
 def plan_model(model, dtype=None):

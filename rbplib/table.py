@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from rbplib.families import (
+    DTYPES,
     PROTOCOLS,
     Corpus,
     InputError,
@@ -372,7 +373,8 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
             entries["model_digest"] = folder_digest(model.local)
         else:
             entries |= {"model_id": model.id, "requested_revision": model.revision}
-        if (precision := dtype or model.dtype) != "auto":
+        precision = check_choice(dtype or model.dtype, DTYPES, "dtype")
+        if precision != "auto":
             entries["weights_dtype"] = precision
         records[model.name] = [entries | {"corpus": c.name} | t for c, t in zip(corpora, texts, strict=True)]
     return records

@@ -45,7 +45,8 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
             rank = np.clip(np.ceil((loss / -np.log(uniform)) ** 2.2), 1, VOCABULARY).astype(int)
             ties = np.where((rank > 1) & (rng.random(n) < 0.05), 2, 1)
             logprob = -np.log(rank) * 1.02 - 0.4 - 0.1 * rng.random(n)
-            record = {"vocab_size": VOCABULARY, "documents": documents, "family": name, "model": model,
+            record = {"vocab_size": VOCABULARY, "documents": documents, "read_tokens": n + documents,
+                      "family": name, "model": model,
                       "model_id": f"none/{model}", "requested_revision": None, "corpus": corpus,
                       "corpus_digest": corpus, "sample": {"source": "embedded", "group": None}, "protocol": "paper",
                       "window": 256, "engine": ENGINE, "weights_dtype": "float32", "head_dtype": "float32",

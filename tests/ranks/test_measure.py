@@ -1,0 +1,327 @@
+"""Measuring: ranks of naive logits; what is there is read, what is of something else stays, kills cost little."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from workshop import LINES, write_lines, write_root
+
+from rbplib import measuring as m
+from rbplib.families import InputError, load_family
+from rbplib.table import asked, expected, family_tables, ranks_path, read_table
+from rbplib.texts import load_documents
+from tests.smallmodels import add_to_config, save_model
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return write_root(tmp_path_factory.mktemp("built") / "root")
+
+
+@pytest.fixture
+def root(built, tmp_path, monkeypatch):
+    shutil.copytree(built, tmp_path / "root")
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path / "root"))
+    monkeypatch.delenv("RBP_RESULTS", raising=False)
+    return tmp_path / "root"
+
+
+def measure(models=("m0",), corpora=("lines",), **options):
+    return m.measured("toy", list(corpora), models=list(models), progress=False, **options)
+
+
+def files(root):
+    """{path: bytes} of all that was measured."""
+    return {str(p.relative_to(root)): p.read_bytes() for p in (root / "results").rglob("*") if p.is_file()}
+
+
+def test_ranks_are_those_of_naive_logits_and_the_full_protocol_scores_every_token(root):
+    (table,) = measure(["m1"])["lines"]
+    (full,) = measure(["m1"], protocol="full")["lines"]
+    assert (table.path.name, full.path.name) == ("lines.parquet", "lines.full.parquet")
+    net = AutoModelForCausalLM.from_pretrained(root / "models/m1", dtype=torch.float32).eval()
+    words, row = AutoTokenizer.from_pretrained(root / "models/m1"), 0
+    whole = [words(text)["input_ids"] for text in load_documents("lines").texts]
+    for d, ids in enumerate(whole):
+        with torch.no_grad():
+            scores = net(torch.tensor([ids[:48]])).logits[0].double().numpy()
+        for t in range(1, len(ids[:48])):
+            x, of = scores[t - 1], scores[t - 1, ids[t]]
+            near = (np.abs(x - of) < 1e-5).sum()  # another order of sums may move a rank by rounding only
+            assert (table.document[row], table.position[row], table.token[row]) == (d, t, ids[t])
+            assert abs((x > of).sum() - table.greater[row]) <= near
+            assert table.logprob[row] == pytest.approx(of - np.logaddexp.reduce(x), abs=1e-4)
+            row += 1
+    assert row == len(table) and len(full) == sum(len(ids) - 1 for ids in whole)
+    record, n = table.record, net.num_parameters()
+    assert record["characters"] == sum(map(len, LINES)) > record["read_characters"] > 0
+    assert record["nonembedding_params"] == n - net.get_input_embeddings().weight.numel() - 64 * 64
+
+
+def test_special_tokens_are_never_scored_and_batches_do_not_change_ranks(root):
+    (root / "special.txt").write_text("the fox<end>the dog\n" * 9)
+    (table,) = measure(corpora=[str(root / "special.txt")])["special"]
+    assert 0 not in table.token and len(table) > 2
+    ranks = set()
+    for i, batch in enumerate((48, 500, 4096)):
+        (table,) = measure(results=root / str(i), batch_tokens=batch)["lines"]
+        ranks.add(tuple(table.rank()))
+    assert len(ranks) == 1
+
+
+def test_what_is_there_is_read_and_the_same_again_gives_the_same_bytes(root, monkeypatch):
+    tables = measure(["m0", "m1", "m2"])["lines"]
+    assert [t.record["model"] for t in tables] == ["m0", "m1", "m2"]
+    before = files(root)
+    assert sorted(before) == [f"results/ranks/toy/m{i}/lines.parquet" for i in range(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(m, "measure_model", lambda *_, **__: pytest.fail("measured again"))
+        for options in ({}, {"replace": True}, {"dtype": "float32"}):
+            assert [t.path for t in measure(["m2", "m0"], **options)["lines"]] == [tables[0].path, tables[2].path]
+        assert [len(t) for t in m.measure("toy", "lines")] == [len(t) for t in tables]
+    shutil.rmtree(root / "results")
+    measure(["m0", "m1", "m2"])
+    assert files(root) == before
+
+
+def other_weights(root):
+    save_model(root / "models/m0", seed=9)
+
+
+def other_tokenizer(root):
+    file = root / "models/m0/tokenizer.json"
+    file.write_text(file.read_text() + "\n")
+
+
+def family_file(text):
+    def change(root):
+        file = root / "families/toy.yml"
+        file.write_text(file.read_text().replace(*text))
+
+    return change
+
+
+def corpus_file(text):
+    return lambda root: (root / "corpora/lines.yml").write_text(f"path: lines.jsonl\n{text}\n")
+
+
+CHANGES = {  # what is changed: how, and the entry that differs
+    "weights": (other_weights, "model_digest"),
+    "tokenizer": (other_tokenizer, "model_digest"),
+    "configuration": (lambda root: add_to_config(root / "models/m0", note=1), "model_digest"),
+    "text": (lambda root: write_lines(root / "lines.jsonl", 1), "corpus_digest"),
+    "template": (corpus_file("template: '{who}'"), "corpus_digest"),
+    "number of documents": (corpus_file("documents: 7"), "corpus_digest"),
+    "sources": (corpus_file("group: '{who}'"), "sample"),
+    "window": (family_file(("48", "32")), "window"),
+    "precision": (family_file(("float32", "bfloat16")), "weights_dtype"),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, changed):
+    change, entry = CHANGES[changed]
+    measure()
+    before = files(root)
+    change(root)
+    for call in (measure, lambda: family_tables("toy", "lines", partial=True)):
+        with pytest.raises(InputError, match=f"(?s)lines.parquet was measured with another .*{entry}.*--replace"):
+            call()
+    assert files(root) == before
+    (table,) = measure(replace=True)["lines"]
+    assert table.record[entry] != read_before(before, root, entry)
+    assert len(measure()["lines"]) == 1
+
+
+def read_before(before, root, entry):
+    (root / "before.parquet").write_bytes(before["results/ranks/toy/m0/lines.parquet"])
+    return read_table(root / "before.parquet").record[entry]
+
+
+SAME = {
+    "words about a family": lambda root: family_file(("context", "title: Other\nnote: x\ncontext"))(root),
+    "a place": lambda root: (shutil.move(root / "models", root / "moved"), family_file(("models/", "moved/"))(root)),
+    "times": lambda root: [os.utime(path, (1, 1)) for path in root.rglob("*")],
+    "a precision that is not asked for": family_file(("dtype: float32\n", "")),
+}
+
+
+@pytest.mark.parametrize("changed", SAME)
+def test_what_does_not_decide_the_rows_does_not(root, changed, monkeypatch):
+    measure()
+    SAME[changed](root)
+    monkeypatch.setattr(m, "measure_model", lambda *_, **__: pytest.fail("measured again"))
+    assert len(measure()["lines"]) == 1
+
+
+def test_engine_protocol_and_a_hubs_names_are_part_of_what_is_asked(root, monkeypatch):
+    def entries(family="toy", **options):
+        family, models, corpora = asked(family, None, ["lines"])
+        return expected(family, models, corpora, **options)
+
+    first = entries()
+    for options in ({"protocol": "full"}, {"dtype": "bfloat16"}, {"head_dtype": "bfloat16"}):
+        assert entries(**options) != first
+    monkeypatch.setattr("rbplib.table.ENGINE", 0)
+    assert entries() != first
+    hub = []
+    for model in ("a/m0", "b/m0", "{id: a/m0, revision: x}"):
+        (root / "families/far.yml").write_text(f"context: 48\nmodels: [{model}]\n")
+        hub.append(entries("far")["m0"])
+    assert all(hub.count(entry) == 1 for entry in hub)
+
+
+def test_precisions_that_nobody_asked_for_are_not_mixed(root):
+    family_file(("dtype: float32\n", ""))(root)
+    measure(["m0"])
+    measure(["m1"], dtype="bfloat16")
+    with pytest.raises(InputError, match="several precisions, m0 in float32 and m1 in bfloat16"):
+        family_tables("toy", "lines", partial=True)
+
+
+def test_a_damaged_table_is_refused_and_replaced_when_asked(root):
+    (table,) = measure()["lines"]
+    whole = table.path.read_bytes()
+    table.path.write_bytes(whole[:-100])
+    with pytest.raises(InputError, match="--replace"):
+        measure()
+    measure(replace=True)
+    assert table.path.read_bytes() == whole
+
+
+def test_rows_of_a_long_table_are_gone_on_from(root, monkeypatch):
+    monkeypatch.setattr(m, "GROUP", 200)
+    monkeypatch.setattr(m, "SAVED", 0)
+    (table,) = measure()["lines"]
+    whole, real, groups = table.path.read_bytes(), m.measure_windows, []
+    table.path.unlink()
+
+    def dies(*args):
+        groups.append(1)
+        if len(groups) == 3:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(m, "measure_windows", dies)
+    with pytest.raises(KeyboardInterrupt):
+        measure()
+    assert not table.path.exists() and [p.name for p in table.path.parent.iterdir()] == [".lines.parquet.part"]
+    measure()
+    assert len(groups) > 4 and table.path.read_bytes() == whole
+    total = len(groups) - 3 + 2  # none of the first two groups is measured again
+    groups[:] = [1] * 9
+    table.path.unlink()
+    measure()
+    assert len(groups) - 9 == total and [p.name for p in table.path.parent.iterdir()] == ["lines.parquet"]
+
+
+def command(root, *more):
+    words = ["measure", "--family", "toy", "--corpus", "lines", "--quiet", *more]
+    environment = os.environ | {"RBP_ROOT": str(root), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "rbplib", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_same_command_gives_the_same_bytes(root):
+    start = time.monotonic()
+    assert command(root).wait() == 0
+    whole, seconds = files(root), time.monotonic() - start
+    for share, number in ((0.7, signal.SIGKILL), (0.9, signal.SIGTERM), (0.95, signal.SIGKILL)):
+        shutil.rmtree(root / "results")
+        process = command(root)
+        time.sleep(share * seconds)
+        process.send_signal(number)
+        process.wait()
+        for path in (root / "results").rglob("*.parquet"):
+            read_table(path)  # whole
+        assert command(root).wait() == 0
+        assert files(root) == whole
+
+
+@pytest.mark.slow
+def test_processes_that_measure_one_model_take_turns(root):
+    first, second = command(root), command(root)
+    assert first.wait() == second.wait() == 0
+    together = files(root)
+    shutil.rmtree(root / "results")
+    measure(["m0", "m1", "m2"])
+    assert files(root) == together
+
+
+def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
+    folder = root / "results/ranks/toy/m0"
+    folder.mkdir(parents=True)
+    for name in ("../.m0.lock", ".lines.parquet.01234567.tmp"):
+        (folder / name).touch()
+    measure()
+    assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
+    (folder / "../.m0.lock").touch()  # killed between the last table and its end
+    measure()
+    assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
+
+
+def test_memory_that_runs_out_halves_the_batch(root, monkeypatch):
+    (calm,) = measure()["lines"]
+    ranks, real = calm.rank(), m.batch_ranks
+
+    def tight(loaded, batch, *rest):
+        if len(batch) > most:
+            raise torch.OutOfMemoryError("simulated")
+        return real(loaded, batch, *rest)
+
+    monkeypatch.setattr(m, "batch_ranks", tight)
+    most = 3
+    assert (measure(results=root / "tight")["lines"][0].rank() == ranks).all()
+    most = 0
+    with pytest.raises(InputError, match="does not fit"):
+        measure(results=root / "never")
+
+
+REFUSED = {
+    "context: 64": ("toy", "lines", family_file(("48", "512"))),
+    "holds no": ("toy", "empty.txt", lambda root: (root / "empty.txt").touch()),
+    "outside the vocabulary": ("toy", "lines", lambda root: add_words(root / "models/m0")),
+    "could not be written": ("toy", "lines", lambda root: (root / "results").touch()),
+}
+
+
+def add_words(folder):
+    """A tokenizer with more words than the model has."""
+    words = AutoTokenizer.from_pretrained(folder)
+    words.add_tokens(["quick", "brown", "lazy"])
+    words.save_pretrained(folder)
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_measured_is_one_sentence_and_leaves_nothing(root, message):
+    family, corpus, change = REFUSED[message]
+    change(root)
+    corpus = str(root / corpus) if corpus.endswith("txt") else corpus
+    with pytest.raises(InputError, match=message):
+        m.measured(family, [corpus], models=["m0"], progress=False)
+    assert not [path for path in (root / "results").rglob("*") if path.is_file()]
+
+
+def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
+    before = m.plan("toy", ["lines"])
+    tables = measure(["m0", "m1", "m2"])["lines"]
+    after = m.plan("toy", ["lines"])
+    read = tables[0].record["read_tokens"]
+    assert after["corpora"] == [{"corpus": "lines", "tokens": read, "counted_in": "a table"}]
+    assert before["corpora"][0]["tokens"] == pytest.approx(read, rel=0.5)
+    for row, table in zip(before["models"], tables, strict=True):
+        assert row["nonembedding_params"] == table.record["nonembedding_params"]
+        assert row["weights_bytes"] == 4 * table.record["total_params"] and row["download_bytes"] == 0
+    assert [row["tables_to_measure"] for row in after["models"]] == [0, 0, 0] and after["total"]["disk_bytes"] == 0
+    assert json.dumps(before) and load_family("toy").models[0].name == before["models"][0]["model"]
+    assert ranks_path({"family": "a", "model": "b", "corpus": "c", "protocol": "full"}).name == "c.full.parquet"

@@ -1,0 +1,148 @@
+"""The rank table: counts equal brute force, a file is whole or refused, and its record alone decides its use."""
+
+import numpy as np
+import pytest
+
+from rbplib.families import InputError
+from rbplib.table import COLUMNS, RankTable, checked_columns, ranks_path, read_record, read_table, write_table
+
+V = 50
+RECORD = {
+    "family": "f",
+    "model": "m",
+    "corpus": "c",
+    "protocol": "paper",
+    "sample": {"source": "file"},
+    "documents": 9,
+    "units": [f"u{d // 2}" for d in range(9)],
+    "vocab_size": V,
+    "nonembedding_params": 7,
+    "model_digest": "a",
+    "corpus_digest": "b",
+    "weights_dtype": "float32",
+    "engine": 3,
+}
+
+
+def columns(seed=0):
+    """Rows of nine documents, of which one is empty and each has gaps."""
+    rng = np.random.default_rng(seed)
+    rows = [(d, p) for d in range(9) if d != 4 for p in range(1, 40) if rng.random() < 0.9]
+    document, position = np.array(rows).T
+    ties = rng.integers(1, 3, len(rows))
+    greater = (rng.exponential(3, len(rows)).astype(int)).clip(0, V - 3)
+    token, logprob = rng.integers(0, V, len(rows)), -rng.exponential(1, len(rows))
+    return dict(zip(COLUMNS, (document, position, token, greater, ties, logprob), strict=True))
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = ranks_path(RECORD, tmp_path)
+    write_table(path, columns(), RECORD)
+    return path
+
+
+def runs_by_hand(table, hits):
+    """[(document, length)] of neighbouring rows that are all hits."""
+    found, before = [], None
+    for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True):
+        if hit and before == (d, p - 1):
+            found[-1][1] += 1
+        elif hit:
+            found.append([d, 1])
+        before = (d, p) if hit else None
+    return found
+
+
+@pytest.mark.parametrize("definition", ["greater+ties", "greater+1", "random"])
+def test_counts_are_those_of_brute_force(path, definition):
+    table, ks = read_table(path), [1, 2, 5, V]
+    rank, document = table.rank(definition), table.document
+    for d in range(9):
+        mine = rank[document == d]
+        assert table.hits(ks, definition)[d].tolist() == [(mine <= k).sum() for k in ks]
+        assert table.totals[d] == len(mine) and table.nll[d] == pytest.approx(-table.logprob[document == d].sum())
+        assert table.rank_sums()[1, d] == pytest.approx(np.log(table.rank()[document == d]).sum())
+    assert table.source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4] and table.documents == 9
+
+
+def test_runs_and_lags_are_those_of_brute_force(path):
+    table = read_table(path)
+    hits = table.rank() <= 2
+    by_hand = runs_by_hand(table, hits)
+    of_document, length, number = table.runs(2)
+    assert sorted(by_hand) == sorted(np.repeat([of_document, length], number, axis=1).T.tolist())
+    for N in (1, 2, 3):
+        inside = [sum(max(n - N + 1, 0) for of, n in by_hand if of == d) for d in range(9)]
+        assert table.inside(table.runs(2), N).tolist() == inside
+    place = {(d, p): hit for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True)}
+    for lag, (pairs, late, early, both) in enumerate(table.lagged(2).T, start=1):
+        joined = [(d, p) for d, p in place if all((d, p + i) in place for i in range(lag + 1))]
+        assert pairs == len(joined) and early == sum(place[d, p] for d, p in joined)
+        assert late == sum(place[d, p + lag] for d, p in joined)
+        assert both == sum(place[d, p] and place[d, p + lag] for d, p in joined)
+    (greater, ties, tokens), (source, rank, number) = table.pairs, table.by_source
+    assert tokens.sum() == number.sum() == len(table) and (np.bincount(greater + ties, tokens)[rank] > 0).all()
+    assert np.bincount(source, number).tolist() == np.bincount(table.source[table.document]).tolist()
+
+
+def test_a_file_gives_back_what_was_written_and_holds_its_record_once(path):
+    table, own = read_table(path), checked_columns(columns(), V)
+    for name, dtype in COLUMNS.items():
+        assert table.columns[name].dtype == dtype and np.array_equal(table.columns[name], own[name])
+    assert read_record(path, RECORD)["scored_tokens"] == len(table) and path.read_bytes().count(b"model_digest") == 1
+    assert table.text == RankTable(own, RECORD).text != RankTable(own | {"token": own["token"] * 0}, RECORD).text
+    before = path.read_bytes()
+    write_table(path, columns(), RECORD)
+    assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["c.parquet"]
+
+
+def test_damage_anywhere_is_found(path):
+    whole = path.read_bytes()
+    for place in np.random.default_rng(1).integers(4, len(whole) - 8, 60):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        try:  # a bit that says nothing of the rows or the record may pass
+            table = read_table(path)
+            assert table.record == read_record(path) and {**table.record, **RECORD} == table.record
+            for name, values in checked_columns(columns(), V).items():
+                assert np.array_equal(table.columns[name], values)
+        except InputError as error:
+            assert str(path) in str(error) and "--replace" in str(error)
+    for cut in (0, 4, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="damaged"):
+            read_table(path)
+
+
+BROKEN = {
+    "lacks the column 'ties'": lambda c: c.pop("ties"),
+    "one-dimensional": lambda c: c.update(token=c["token"][:-1]),
+    "not sorted": lambda c: c.update(document=c["document"][::-1]),
+    "position is below 1": lambda c: c.update(position=c["position"] - 1),
+    "outside the vocabulary": lambda c: c.update(token=c["token"] + V),
+    "greater is negative": lambda c: c.update(greater=c["greater"] - 99),
+    "ties is below 1": lambda c: c.update(ties=c["ties"] * 0),
+    "above the vocabulary size": lambda c: c.update(greater=c["greater"] + V),
+    "not a number": lambda c: c.update(logprob=c["logprob"] * np.nan),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_rows_that_no_measurement_gives_are_not_written(tmp_path, rule):
+    rows = columns()
+    BROKEN[rule](rows)
+    with pytest.raises(ValueError, match=rule):
+        write_table(tmp_path / "t.parquet", rows, RECORD)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["model_digest", "corpus_digest", "units", "sample", "protocol", "weights_dtype", "engine"]
+)
+def test_a_table_of_something_else_is_refused_and_named(path, name):
+    assert read_record(path, RECORD)[name] == RECORD[name]
+    for other in ("else", None):
+        with pytest.raises(InputError, match=f"another {name}"):
+            read_table(path, RECORD | {name: other})

@@ -1,0 +1,24 @@
+"""A root with a family of three tiny models and a text of forty lines."""
+
+import json
+
+from tests.smallmodels import save_model
+
+LINES = [f"line {i}: " + "the quick brown fox jumps over the lazy dog " * (1 + i % 5) + str(i * i) for i in range(40)]
+
+
+def write_root(root, models=3):
+    for folder in ("families", "corpora"):
+        (root / folder).mkdir(parents=True)
+    for i in range(models):
+        save_model(root / f"models/m{i}", scale=2**i, seed=i)
+    entries = ", ".join(f"models/m{i}" for i in range(models))
+    (root / "families/toy.yml").write_text(f"context: 48\ndtype: float32\nmodels: [{entries}]\n")
+    write_lines(root / "lines.jsonl")
+    (root / "corpora/lines.yml").write_text("path: lines.jsonl\n")
+    return root
+
+
+def write_lines(path, start=0):
+    rows = ({"text": text, "who": f"w{i % 3}"} for i, text in enumerate(LINES[start:]))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))

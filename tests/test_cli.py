@@ -1,0 +1,150 @@
+"""The `rbp` command on planted tables: it recovers the truth; every fault is one sentence and exit code 2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ranktables import write_family
+
+from rbplib.cli import main, size
+
+ROOT = Path(__file__).resolve().parents[1]
+FIT = "fit --family synthetic --corpus prose --k 1"
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A root with the measured family `synthetic`, and the family `pair` of which nothing is measured."""
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    monkeypatch.delenv("RBP_RESULTS", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    write_family(tmp_path)
+    (tmp_path / "families/pair.yml").write_text("context: 64\nmodels: [owner/a, owner/b]\n")
+    return tmp_path
+
+
+def run(capsys, words):
+    """(exit code, output, errors) of a command line."""
+    try:
+        code = main(words.split() if isinstance(words, str) else words)
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, capsys):
+    code, out, err = run(capsys, f"{FIT} --json --n-bootstrap 300")
+    row = json.loads(out)
+    fields = "family corpus k alpha log_c r2 ci_tokens ci_models n_models scored_tokens lack_of_fit_p curvature status"
+    assert code == 0 and not err and set(fields.split()) <= set(row)
+    assert row["ci_models"][0] < row["alpha"] < row["ci_models"][1] and 0 < row["alpha"] < 0.3 and row["n_models"] == 5
+    lines = run(capsys, f"{FIT} --n-bootstrap 300")[1]
+    assert f"alpha {row['alpha']:.4g}" in lines and "5 models" in lines
+
+
+def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
+    next(root.glob("results/ranks/synthetic/synthetic-9000/prose.parquet")).unlink()
+    code, out, err = run(capsys, FIT)
+    assert code == 2 and not out and "synthetic-9000" in err and "--corpus prose" in err and "--partial" in err
+    row = json.loads(run(capsys, f"{FIT} --partial --json --n-bootstrap 0")[1])
+    assert row["missing"] == ["synthetic-9000"] and row["n_models"] == 4 and row["ci_tokens"] is None
+
+
+def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
+    words = "predict --family synthetic --corpus prose --k 1 --n 5 --size 2M 1e9 --n-bootstrap 100"
+    near, far = json.loads(run(capsys, f"{words} --json")[1])["forecasts"]
+    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1] and near["S"] == 2e6
+    assert near["rbp"] < far["rbp"] and "WARNING" in far["place"]
+    code, out, _ = run(capsys, words)
+    assert code == 0 and "95% interval holds" in out and "5 hits in a row" in out
+
+
+def test_families_corpora_and_a_plan_are_listed(root, capsys):
+    rows = json.loads(run(capsys, "families synthetic --json")[1])
+    assert rows[0] == rows[0] | {"family": "synthetic", "model": "synthetic-2000", "nonembedding_params": 2000}
+    rows = {row["corpus"]: row for row in json.loads(run(capsys, "corpora --json")[1])}
+    assert rows["prose"]["measured"]["synthetic"]["documents"] == 60
+    assert "60 documents of 60 sources" in run(capsys, "corpora prose")[1]
+    code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
+    assert code == 0 and "0 to measure" in out and "of memory" in out
+    code, out, err = run(capsys, "families")  # nobody knows the sizes of `pair` without a network
+    assert code == 2 and "synthetic-2000" in out and "owner/a" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("", "COMMAND"),
+        ("nonsense", "nonsense"),
+        ("families pairs", "'pair'"),
+        ("families nope.yml", "nope.yml"),
+        ("corpora pros", "'prose'"),
+        ("plan --family synthetik", "synthetic"),
+        ("measure", "--family"),
+        ("measure --family nope.yml", "nope.yml"),
+        ("measure --family pair --model c", "'c'"),
+        ("measure --family pair --corpus pros", "'prose'"),
+        ("measure --family synthetic --corpus prose --protocol half", "half"),
+        ("measure --family synthetic --corpus prose --dtype int3 --model synthetic-2000", "int3"),
+        ("measure --family pair --corpus prose --batch-tokens many", "many"),
+        ("measure --family pair --corpus {root}/empty.txt", "empty"),
+        ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl"),
+        ("measure --family {root}/broken.yml --corpus prose", "broken.yml"),
+        ("measure --family {root}/empty.yml --corpus prose", "empty.yml"),
+        ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
+        ("fit --family synthetic --corpus prose", "--k"),
+        ("fit --family synthetic --corpus prose --k 0", "k = 0"),
+        ("fit --family synthetic --corpus prose --k 401", "k = 401"),
+        ("fit --family synthetic --corpus prose --k 1.5", "1.5"),
+        ("fit --family synthetic --corpus prose --k 1 --n-bootstrap -1", "-1"),
+        ("fit --family synthetic --corpus prose --k 1 --seed x", "x"),
+        ("fit --family synthetic --corpus prose --k 1 --protocol full", "--protocol full"),
+        ("fit --family synthetic --corpus prose --k 1 --results {root}/nowhere", "rbp measure"),
+        ("fit --family pair --corpus prose --k 1", "rbp measure --family pair"),
+        ("fit --family synthetic --corpus code --k 1", "damaged"),
+        ("predict --family synthetic --corpus prose --k 1 --size big", "big"),
+        ("predict --family synthetic --corpus prose --k 1 --size 0", "0"),
+        ("predict --family synthetic --corpus prose --k 1 --size 1e9 --n 0", "0"),
+        ("export --family pair -o {root}/x.counts", "pair"),
+        ("export --family synthetic --corpus prose -o {root}/empty.yml/x.counts", "x.counts"),
+        ("import {root}/nope.counts", "nope.counts"),
+        ("import {root}/empty.txt", "empty.txt"),
+        ("import {root}/empty.txt --as ../x", "empty.txt"),
+        ("book --family nope", "nope"),
+    ],
+)
+def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
+    (root / "empty.txt").touch()
+    (root / "empty.yml").touch()
+    (root / "broken.yml").write_text("models: [")
+    (root / "else").mkdir()
+    (root / "else/prose.yml").write_text("path: ../empty.txt\n")
+    next(root.glob("results/ranks/synthetic/synthetic-2000/code.parquet")).write_bytes(b"PAR1")
+    before = sorted(root.rglob("*"))
+    code, out, err = run(capfd, words.format(root=root))
+    assert (code, out) == (2, ""), (code, out, err)
+    assert name in err and len(err.strip().splitlines()) == 1 and "Traceback" not in err, err
+    made = [path for path in sorted(root.rglob("*")) if path not in before and path.is_file()]
+    assert not made, made
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    for command in "families corpora plan measure fit predict export import".split():
+        code, out, _ = run(capsys, f"{command} --help")
+        assert code == 0 and f"example: rbp {command} " in out
+    code, out, _ = run(capsys, "--help")
+    assert code == 0 and "book" in out and "verify" in out
+
+
+@pytest.mark.parametrize(("text", "number"), [("13e9", 13e9), ("13B", 13e9), ("350M", 35e7), ("22k", 22e3), ("1", 1)])
+def test_sizes_are_read_as_people_write_them(text, number):
+    assert size(text) == number
+
+
+def test_a_reader_that_goes_away_is_no_fault(root):
+    command = f"{sys.executable} -m rbplib families | head -0"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr and "Error" not in done.stderr

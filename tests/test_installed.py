@@ -1,0 +1,68 @@
+"""Installed without a checkout: what the wheel holds; its numbers, ranks and command work from an empty folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LINES = """
+import rbplib as rbp, sys
+assert not {"torch", "numpy"} & set(sys.modules)
+S, hits = [85e6, 302e6, 708e6, 1476e6], [132065, 142215, 147050, 150180]
+law = rbp.fit(S=S, hits=hits, totals=317414)
+import numpy as np, torch
+slope, start = np.polyfit(np.log(S), np.log(-np.log(np.array(hits) / 317414)), 1)
+assert abs(law.alpha + slope) < 1e-9 and law.r2 > 0.9, (law.alpha, slope)
+greater, ties, logprob = rbp.token_ranks(torch.tensor([[1.0, 3.0, 3.0, 0.0]]), torch.tensor([2]))
+assert (greater.item(), ties.item()) == (0, 2)
+print(rbp.__file__, rbp.load_family("pythia").models[0].id, *(getattr(rbp, name).__name__ for name in rbp.__all__[:-1]))
+"""
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_folder(tmp_path):
+    # build the wheel of a copy, and lay it out as pip does
+    source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
+    for name in ("rbplib", "families", "corpora", "published", "book", "paper"):
+        left_out = shutil.ignore_patterns("__pycache__", "_executed", "*.safetensors")
+        shutil.copytree(ROOT / name, source / name, ignore=left_out)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    code = "from setuptools import build_meta; print(build_meta.build_wheel('made'))"
+    built = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    with zipfile.ZipFile(source / "made" / built.stdout.split()[-1]) as wheel:
+        names = [name for name in wheel.namelist() if ".dist-info/" not in name]
+        wheel.extractall(site)
+
+    # the library, its command, and the YAML of the hub's families and corpora, nothing else
+    modules = {f"rbplib/{path.name}" for path in (ROOT / "rbplib").glob("*.py")}
+    families = {f"rbplib/families/{p.name}" for p in (ROOT / "families").glob("*.yml") if p.name[:5] != "nano-"}
+    corpora = {f"rbplib/corpora/{p.name}" for p in (ROOT / "corpora").glob("*.yml") if "source: hub" in p.read_text()}
+    others = set(names) - modules - families - corpora
+    assert modules | families | corpora <= set(names) and families and corpora
+    assert all(name.startswith("rbplib/families/configs/") for name in others), others
+
+    # from an empty folder
+    empty.mkdir()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RBP_")} | {"PYTHONPATH": str(site)}
+
+    def run(*arguments):
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True)
+
+    public = run("-c", LINES)
+    assert public.returncode == 0, public.stderr
+    assert public.stdout.split()[:2] == [str(site / "rbplib/__init__.py"), "EleutherAI/pythia-14m"]
+    assert {"measure", "RankTable", "Loss", "forecast", "InputError"} <= set(public.stdout.split())
+    listed = run("-m", "rbplib", "families")
+    assert (listed.returncode, listed.stderr) == (0, "") and "EleutherAI/pythia-70m" in listed.stdout
+    for command in ("book", "verify"):
+        refused = run("-m", "rbplib", command)
+        assert refused.returncode == 2 and "checkout" in refused.stderr and len(refused.stderr.splitlines()) == 1
+    assert {path.name for path in empty.iterdir()} <= {"results"}
