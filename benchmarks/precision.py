@@ -87,7 +87,7 @@ def embedded(path):
     """A trained model of the repository, on windows of its README and licence."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from rbplib.model_files import tokenizer_place
+    from rbplib.models import tokenizer_place
 
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     tokens = AutoTokenizer.from_pretrained(tokenizer_place(Path(path)))

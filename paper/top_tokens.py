@@ -2,8 +2,7 @@
 
 import torch
 
-from rbplib.model_sizes import window_length
-from rbplib.models import load_model
+from rbplib.models import load_model, window_length
 from rbplib.texts import load_documents
 from rbplib.windows import encode
 

@@ -138,7 +138,7 @@ def amount(count):
 def list_families(name, as_json):
     """List families and their models."""
     from rbplib.doors import imported_sizes
-    from rbplib.model_sizes import families_place, family_sizes
+    from rbplib.models import family_sizes
 
     rows, lines, code = [], [], 0
     for family in [name] if name else sorted(yaml_files("family")):
@@ -154,7 +154,9 @@ def list_families(name, as_json):
         line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}".format(**row)
         lines.append(f"{line}  (imported)" if "imported" in row else line)
     if not name:
-        lines.append(families_place())
+        lines.append(
+            f"Families are looked for in {root() / 'families'}; one elsewhere is given by the path of its file."
+        )
     tell(as_json, rows, lines)
     return code
 

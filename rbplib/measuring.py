@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 import rbplib
 from rbplib.families import InputError, one_at_a_time
-from rbplib.model_sizes import sizes_of, window_length
+from rbplib.models import sizes_of, window_length
 from rbplib.table import (
     COLUMNS,
     asked,
@@ -156,8 +156,7 @@ def measure_model(
         device, dtype, trust_remote_code: of `load_model`. progress: whether to show bars.
         batch_tokens: tokens of one forward pass; found against memory when None.
     """
-    from rbplib.devices import choose_threads
-    from rbplib.models import load_model
+    from rbplib.models import choose_threads, load_model
 
     loaded, length = load_model(model, device, dtype, trust_remote_code), tasks[0].record["window"]
     choose_threads(loaded.record["total_params"])

@@ -1,29 +1,56 @@
-"""A model ready to be measured: from the hub or from a folder, on the right device, in the right precision.
+"""A model ready to be measured: from the hub, a folder or a GGUF file; how large it is, and how far it reads.
 
-Nothing of a model is executed but what transformers itself holds: code that comes with the weights is refused unless
-the caller allows it for this one run, and weights are read as tensors only.
+Nothing of a model is executed but what transformers itself holds: code that comes with the weights is
+refused unless the caller allows it for this one run, and weights are read as tensors only.
+S, the paper's size, is every parameter but the token and position embedding tables and an untied output
+embedding. It is counted on the meta device: no weights are read, made or downloaded.
+
+torch and transformers are imported where they are used: pages ask for sizes without them.
 """
 
-import copy
+import hashlib
 import json
-import logging
-import warnings
-from contextlib import contextmanager, suppress
+import os
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass
-from unittest import mock
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
-from rbplib.devices import choose_device, choose_dtype, device_name, must_spread
-from rbplib.families import InputError, digest
-from rbplib.model_files import model_folder, tokenizer_place
-from rbplib.model_sizes import as_config, count, read_json
-from rbplib.network import chain, class_names, first_line
-from rbplib.quantised import given_to_transformers, header, round_weights
+from rbplib.families import DTYPES, WINDOW, InputError, check_choice, digest, first_line, load_family, root
+
+TOKENIZER_FILES = (
+    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
+    "vocab.txt tokenizer.model spiece.model sentencepiece.bpe.model"
+).split()
+# what a configuration may call the longest input, and the number of experts that a token meets
+CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
+CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
+SMALL = 5_000_000  # parameters, below which handing work to other threads takes longer than the work
+# oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+
+
+@contextmanager
+def telling(message):
+    """Whatever a library refuses inside is one InputError: our sentence, and the library's own reason."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # readers of a dozen formats raise as many kinds of error
+        reason = first_line(" ".join(str(error).split()) or type(error).__name__)
+        raise InputError(f"{message}: {reason}") from None
+
+
+# --- Loading
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of the provenance record:
-    model_id, revision (a commit) or model_digest (a folder), sizes, weights_dtype, tokenizer_digest, device."""
+    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of a table's record:
+    model_id, revision (a commit) or model_digest (of a folder), sizes, weights_dtype, tokenizer_digest, device."""
 
     model: object
     tokenizer: object
@@ -32,175 +59,500 @@ class Loaded:
 
 
 def load_model(model, device=None, dtype=None, trust_remote_code=False):
-    """Load one settings.Model with its tokenizer.
+    """Load one families.Model with its tokenizer.
 
     Args:
         device: "cpu", "cuda", "cuda:1", "mps", "auto" (spread over all GPUs), or None: the best there is.
-        dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA, float32 elsewhere.
-        trust_remote_code: run code that comes with the weights. Off unless a person asks for it for this run.
+        dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA, float32
+            elsewhere. "Q8_0", "Q4_1" and "Q4_0" are float32 of weights rounded to such blocks.
+        trust_remote_code: run code that comes with the weights. Off unless a person asks for this run.
     Raises:
         InputError: one sentence, for anything wrong with the model, the network, the files or the memory.
-    Cost: the download on first use; each time, one hashing of the files and the reading of the weights.
+    Cost: the download on first use; each time, one hashing of a folder's files and reading of the weights.
     """
+    import torch
+
     folder, record = model_folder(model, trust_remote_code)
-    config = read_config(folder, model.id, trust_remote_code)
     device = choose_device(device)
     asked = dtype or model.dtype
     dtype = choose_dtype(asked, device)
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
-    net = load_weights(folder, model.id, config, dtype, device, trust_remote_code, tokenizer.all_special_ids)
-    if asked.startswith("Q"):
+    net = load_weights(folder, model.id, dtype, device, trust_remote_code)
+    if asked in BLOCKS:
         round_weights(net, asked)
-    sizes = count(net)
-    size = sizes.chosen(model.experts)
-    if (told := model.nonembedding_params) not in (None, size):
-        warnings.warn(
-            f"{model.id!r} has {size:,} non-embedding parameters and its family file says {told:,}: "
-            "the number counted in the model itself is used.",
-            stacklevel=2,
-        )
+    check_causal(net, model.id)
+
+    sizes = checked_sizes(model, count_sizes(net))
     first = net.get_input_embeddings().weight.device
-    if sizes.active != sizes.nonembedding:
-        record["params_by_experts"] = {which: sizes.chosen(which) for which in ("all", "active")}
-        if model.experts is None:
-            warnings.warn(
-                f"{model.id!r} is a mixture of experts: S is {size:,} with all, as here, and {sizes.active:,} with "
-                "those that one token meets: write 'experts: all' or 'experts: active' into the family file.",
-                stacklevel=2,
-            )
     record |= {
-        "nonembedding_params": size,
+        "nonembedding_params": sizes.nonembedding,
         "total_params": sizes.total,
         "vocab_size": sizes.vocab,
-        "weights_dtype": asked if asked.startswith("Q") else str(dtype).removeprefix("torch."),
+        "weights_dtype": asked if asked in BLOCKS else str(dtype).removeprefix("torch."),
         "tokenizer_digest": tokenizer_digest(tokenizer),
-        "device": device_name(first, net),
-        "remote_code": bool(trust_remote_code and folder.is_dir() and "auto_map" in read_json(folder / "config.json")),
+        "device": torch.cuda.get_device_name(first) if first.type == "cuda" else first.type,
     }
+    if sizes.active != sizes.all:
+        record["params_by_experts"] = {"all": sizes.all, "active": sizes.active}
     if folder.is_file():
-        record["quantisation"] = header(folder)[1]
+        record["quantisation"] = {"file_type": gguf_type(folder)}
     return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
 
 
-def read_config(folder, model_id, trust_remote_code):
-    """The configuration in a folder, or one sentence why there is none that can be used."""
+def model_folder(model, trust_remote_code=False, weights=True):
+    """Where a model's files are, and what names them.
+
+    Returns (folder, or GGUF file; {"model_id", "revision"}, with "model_digest" for one that is here).
+    Without weights only its configuration and tokenizer are fetched, and no digest is computed.
+    """
+    if model.local:
+        place, record = Path(model.local), {"model_id": model.id, "revision": None}
+        if place.is_dir() and not (place / "config.json").is_file():
+            message = "give a folder as `save_pretrained` writes it, or the path of a .gguf file"
+            raise InputError(f"{place} holds no config.json: {message}.")
+        if weights:
+            record["model_digest"] = folder_digest(place)
+        return place, record
+    from huggingface_hub import snapshot_download
+
+    def fetch(*patterns):
+        return Path(snapshot_download(model.id, revision=model.revision, allow_patterns=patterns))
+
+    names = ["config.json", "generation_config.json", *TOKENIZER_FILES]
+    names += ["*.py"] if trust_remote_code else []
+    at = f" at revision {model.revision!r}" if model.revision else ""
+    with telling(f"model {model.id!r}{at} could not be had from the hub"):
+        if not weights:
+            folder = fetch(*names)
+        else:
+            folder = fetch(*names, "model*.safetensors", "model.safetensors.index.json")
+            if not any(folder.glob("*.safetensors")):
+                fetch("pytorch_model*.bin", "pytorch_model.bin.index.json")
+    return folder, {"model_id": model.id, "revision": folder.name}
+
+
+def for_transformers(place):
+    """(folder, options) of `from_pretrained` for a folder or a GGUF file."""
+    if place.is_file():
+        return place.parent, {"gguf_file": place.name, "local_files_only": True}
+    return place, {"local_files_only": True}
+
+
+def read_config(place, model_id, trust_remote_code=False):
+    """The transformers configuration in a folder or a GGUF file."""
     from transformers import AutoConfig
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    if folder.is_file():
-        return as_config(header(folder)[0])
-    fields = read_json(folder / "config.json")
-    kind = fields.get("model_type")
-    if kind not in CONFIG_MAPPING and not trust_remote_code:
-        said = f"is of type {kind!r}, unknown to this transformers: update it."
-        if "auto_map" in fields:
-            said = "brings its own code, which is refused: read it, then allow it for one run with --trust-remote-code."
-        raise InputError(f"model {model_id!r} {said}")
-    try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
-    except Exception as error:  # a wrong field may raise anything
-        said = first_line(" ".join(str(error).split()))  # which field is told in the first line, why in the next
-        raise InputError(f"config.json of {model_id!r} cannot be used ({said}): correct or save it again.") from None
+    folder, options = for_transformers(place)
+    hint = "correct it, or allow code that comes with it for one run by --trust-remote-code"
+    with telling(f"the configuration of {model_id!r} cannot be used, {hint}"):
+        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **options)
 
 
-def load_tokenizer(folder, model_id, trust_remote_code=False):
-    """The tokenizer in a folder, or in `tokenizer/` beside or above it (one for a whole ladder), or in a GGUF file."""
+def load_tokenizer(place, model_id, trust_remote_code=False):
+    """The tokenizer of a folder, see `tokenizer_place`, or in a GGUF file."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    place, options = given_to_transformers(folder)
-    generic = False
-    if not options:
-        if (place := tokenizer_place(folder)) is None:
-            said = f"model {model_id!r} comes without a tokenizer: put its tokenizer.json beside the weights."
-            raise InputError(said)
-        with suppress(InputError):
-            # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever tokenizer.json says
-            kind = read_json(place / "tokenizer_config.json").get("tokenizer_class")
-            generic = kind in ("TokenizersBackend", "PreTrainedTokenizerFast") and (place / "tokenizer.json").is_file()
-    reader = PreTrainedTokenizerFast if generic else AutoTokenizer
+    folder, options = for_transformers(place)
+    reader = AutoTokenizer
+    if place.is_dir():
+        folder = tokenizer_place(place)
+        if folder is None:
+            message = "comes without a tokenizer: put its tokenizer.json beside the weights"
+            raise InputError(f"model {model_id!r} {message}.")
+        # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever the file says
+        settings = folder / "tokenizer_config.json"
+        generic = ("TokenizersBackend", "PreTrainedTokenizerFast")
+        if settings.is_file() and read_json(settings).get("tokenizer_class") in generic:
+            reader = PreTrainedTokenizerFast
+    with telling(f"the tokenizer of {model_id!r} cannot be read"):
+        return reader.from_pretrained(folder, trust_remote_code=trust_remote_code, **options)
+
+
+def tokenizer_place(folder):
+    """Where the tokenizer of a model is: in its folder, or in `tokenizer/` in, beside or above that; None: nowhere."""
+    above = (folder, folder.parent, folder.parent.parent)
+    for place in (folder, *(parent / "tokenizer" for parent in above)):
+        if any((place / name).is_file() for name in TOKENIZER_FILES if name != "vocab.txt"):
+            return place
+    return None
+
+
+def load_weights(place, model_id, dtype, device, trust_remote_code=False):
+    """The model with its weights, in evaluation mode, each parameter of it read from the files.
+
+    accelerate places what is spread over several devices.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    config = read_config(place, model_id, trust_remote_code)
+    folder, options = for_transformers(place)
+    options |= {"config": config, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    options |= {"weights_only": True, "output_loading_info": True}
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
+    with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
+        spread = "auto" if device == "auto" else None
+        net, report = AutoModelForCausalLM.from_pretrained(folder, device_map=spread, **options)
+        if not spread:
+            net = net.to(device)
+    check_keys(report, net, model_id)
+    return net.eval().requires_grad_(False)
+
+
+def choose_device(device=None):
+    """A device that is there: the one asked for, or CUDA, then MPS, then the processor."""
+    import torch
+
+    if device is None and torch.cuda.is_available():
+        return "cuda"
+    if device is None:
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    check_choice(device.partition(":")[0], ("cpu", "cuda", "mps", "auto"), "device")
     try:
-        return reader.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=True, **options)
-    except Exception as error:  # the readers of a dozen formats raise as many kinds of error
-        raise InputError(f"the tokenizer of {model_id!r} cannot be read: {first_line(error)}") from None
+        torch.empty(0, device="cuda" if device == "auto" else device)
+    except (RuntimeError, AssertionError):  # the latter from a torch without CUDA
+        message = "leave --device out, or use --device cpu"
+        raise InputError(f"there is no device {device!r} here: {message}.") from None
+    return device
+
+
+def choose_dtype(dtype, device):
+    """torch dtype of the weights: "auto" is bfloat16 on CUDA, where it has it, float32 elsewhere; as are blocks."""
+    import torch
+
+    check_choice(dtype, DTYPES, "dtype")
+    if dtype == "auto" and device.startswith(("cuda", "auto")):
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return getattr(torch, dtype, torch.float32)
+
+
+@cache
+def all_threads():
+    """The threads that torch takes unless told otherwise."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def choose_threads(parameters):
+    """Use one thread for a small model, all for others; OMP_NUM_THREADS, where it is set, decides."""
+    import torch
+
+    default = all_threads()
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1 if parameters < SMALL else default)
+
+
+# --- Whether a model is what it says
+
+MOVE = 1e-3  # of the scores' spread that rounding may move them by; half precision: its own unit of rounding
+OLD = re.compile(r"(^|\.)(masked_bias|(attn|attention)\.bias|causal_mask|inv_freq|position_ids|pooler\..*)$")
+
+
+def check_keys(report, net, model_id):
+    """Refuse weights that lack tensors of the model, or hold some that it has no place for: another model
+    would be measured under their name. Buffers that older versions saved, and other heads, may be there."""
+    missing = sorted(map(str, {*report["missing_keys"], *report["mismatched_keys"]}))
+    parts = {name for module in (net, net.base_model) for name, _ in module.named_children()}
+    unexpected = [key for key in report["unexpected_keys"] if key.split(".")[0] in parts]
+    unexpected = sorted(key for key in unexpected if not OLD.search(key))
+    if missing or unexpected:
+        what = f"lack {len(missing)}" if missing else f"hold {len(unexpected)} more"
+        first = (missing or unexpected)[0]
+        raise InputError(
+            f"the weights of {model_id!r} {what} tensors than its configuration has ({first}, ...): "
+            "give the weights and the config.json that belong together."
+        )
+
+
+def check_causal(net, model_id):
+    """Refuse a model whose scores at a position depend on later tokens: two inputs that differ in the last.
+
+        w0 w1 ... w6 w7      both rows in one batch, so that equal tokens meet equal products: the
+        w0 w1 ... w6 x7      scores of the first seven are then equal, nearly everywhere bit for bit
+
+    Raises InputError also where the model cannot be run on token ids alone, or its scores hold a NaN.
+    Cost: one forward pass over (2, 8) ids.
+    """
+    import torch
+
+    table = net.get_input_embeddings().weight
+    # from the middle of the vocabulary: at its ends stand ids of no text
+    ids = torch.linspace(0.1 * len(table), 0.9 * len(table), 9, device=table.device).long()
+    rows = torch.stack([ids[:-1], torch.cat([ids[:-2], ids[-1:]])])  # (2, 8)
+    with telling(f"model {model_id!r} cannot be run on tokens alone"), torch.inference_mode():
+        scores = net(rows, use_cache=False).logits.float()  # (2, 8, V)
+    if scores.isnan().any():
+        message = f"hold a NaN in {net.dtype}: use --dtype float32, or an unbroken copy"
+        raise InputError(f"the scores of {model_id!r} {message}.")
+    moved = (scores[0, :-1] - scores[1, :-1]).nan_to_num(0.0).abs().max().item()
+    spread = scores[0].nan_to_num(neginf=0.0, posinf=0.0).std(-1).mean().item()
+    if moved > max(MOVE, torch.finfo(net.dtype).eps) * spread:
+        raise InputError(
+            f"model {model_id!r} ({type(net).__name__}) sees the future: another last token moves the "
+            f"scores before it, so its ranks predict nothing; use a causal language model."
+        )
+
+
+# --- What a model is known by
+
+
+def folder_digest(place):
+    """SHA-256 over names and contents of a folder's configuration, tokenizer, weights and code: what a
+    local model is; of a GGUF file its own. Each file is read once in a process, unless it changes."""
+    place = Path(place)
+    if place.is_file():
+        return file_digest(place)
+    kinds = {".safetensors", ".bin"}
+    config = place / "config.json"
+    if config.is_file() and b'"auto_map"' in config.read_bytes():
+        kinds.add(".py")
+    files = {}
+    for path in filter(Path.is_file, place.iterdir()):
+        index = path.name.endswith(".index.json")
+        if path.suffix in kinds or index or path.name in ("config.json", *TOKENIZER_FILES):
+            files[path.name] = path
+    beside = tokenizer_place(place)
+    if beside not in (None, place):
+        paths = [beside / name for name in TOKENIZER_FILES]
+        files |= {f"tokenizer/{path.name}": path for path in paths if path.is_file()}
+    total = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        total.update(f"{name}\0{file_digest(path)}\n".encode())
+    return total.hexdigest()
+
+
+def file_digest(path):
+    """SHA-256 of a file's bytes."""
+    state = path.stat()
+    return _file_digest(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(1024)
+def _file_digest(path, size, changed):
+    with telling(f"{path} cannot be read"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def tokenizer_digest(tokenizer):
     """SHA-256 of what a tokenizer does, whatever files it came from."""
-    if (backend := getattr(tokenizer, "backend_tokenizer", None)) is None:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
         return digest({"vocab": tokenizer.get_vocab(), "special": tokenizer.all_special_tokens})
     state = json.loads(backend.to_str())
-    return digest({k: v for k, v in state.items() if k not in ("padding", "truncation", "version")})
+    for name in ("padding", "truncation", "version"):
+        state.pop(name, None)
+    return digest(state)
 
 
-def load_weights(folder, model_id, config, dtype, device, trust_remote_code, special=()):
-    """The model with its weights, in evaluation mode, every parameter of it read from the files, and proven causal."""
+def gguf_type(path):
+    """How the weights of a GGUF file are quantised, as "Q4_1"; None where it does not say."""
+    with telling(f"{path} needs the package gguf, of `pip install 'rbplib[gguf]'`"):
+        import gguf
+
+        kind = gguf.GGUFReader(path).get_field("general.file_type")
+    return gguf.LlamaFileType(kind.contents()).name.removeprefix("MOSTLY_") if kind else None
+
+
+def read_json(path):
+    """The mapping in a JSON file, such as config.json."""
+    with telling(f"{path} cannot be read, copy or fetch it again"):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+# --- How large it is, and how far it reads
+
+
+class Sizes(NamedTuple):
+    """nonembedding: S; total: every parameter, a tied head counted once; vocab: rows of the output
+    embedding; all, active: S with all experts, and with those alone that one token meets."""
+
+    nonembedding: int
+    total: int | None = None
+    vocab: int | None = None
+    all: int | None = None
+    active: int | None = None
+
+
+def count_sizes(model):
+    """Sizes of a model at hand, on any device.
+
+    Tables are what the model calls its input embeddings, and every other embedding module outside its
+    repeated blocks: of positions, of token types. Experts are modules of that name with one matrix each,
+    stacked along the first axis.
+    """
+    from torch import nn
+
+    head, config = model.get_output_embeddings(), model.config.get_text_config()
+    tables = [module for module in (model.get_input_embeddings(), head) if module is not None]
+    chosen = next((getattr(config, name) for name in CHOSEN if getattr(config, name, None)), None)
+    idle = 0
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding) and not re.search(r"(^|\.)\d", name):
+            tables.append(module)
+        if chosen and "expert" in f"{name.rpartition('.')[2]} {type(module).__name__}".lower():
+            parameters = list(module.parameters(recurse=False))
+            # one matrix of each expert; biases go with them
+            counts = {len(p) for p in parameters if p.dim() == 3}
+            idle += sum(p.numel() // len(p) * max(0, len(p) - chosen) for p in parameters if len(p) in counts)
+    left_out = {id(p) for module in tables for p in module.parameters(recurse=False)}
+    S = sum(p.numel() for p in model.parameters() if id(p) not in left_out)
+    vocab = config.vocab_size if head is None else len(head.weight)
+    return Sizes(S, model.num_parameters(), int(vocab), S, S - idle)
+
+
+def model_sizes(config):
+    """Sizes of the model that a transformers configuration, or a mapping with `model_type`, describes.
+
+    Paper section 3 (S); the book's page on the metric says what is left out.
+
+    Raises InputError: it is no configuration of a causal language model that transformers knows.
+    Cost: the modules are built on the meta device: no memory, 0.01 to 1 s.
+    """
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
-    from rbplib import proof
+    kind = getattr(config, "model_type", None) or config.get("model_type")
+    with telling(f"a configuration of type {kind!r} describes no causal language model"):
+        if isinstance(config, dict):
+            config = AutoConfig.for_model(kind, **{k: v for k, v in config.items() if k != "model_type"})
+        with torch.device("meta"):
+            return count_sizes(AutoModelForCausalLM.from_config(config))
 
-    spread = must_spread(copy.deepcopy(config), model_id, dtype, device, trust_remote_code)
-    options = {"config": config, "dtype": dtype, "device_map": "auto" if spread else None, "weights_only": True}
-    options |= {"trust_remote_code": trust_remote_code, "local_files_only": True, "output_loading_info": True}
-    place, which = given_to_transformers(folder)
+
+def sizes_of(model):
+    """Sizes of one families.Model, from a configuration in families/configs/ or its own; S alone where
+    there is none to be had but S stands in the family file.
+
+    Raises InputError: S cannot be had, or the one in the family file differs from the configuration's.
+    """
+    config = known_config(model)
     try:
-        with quiet(device):
-            net, report = AutoModelForCausalLM.from_pretrained(place, **options, **which)
-        net = net if spread else net.to(device)
-    except torch.OutOfMemoryError:
-        said = f"model {model_id!r} does not fit the memory of {device}: use --device auto, or a smaller model."
-        raise InputError(said) from None
-    except Exception as error:
-        raise weights_error(error, model_id, folder) from None
-    net = net.eval().requires_grad_(False)
-    proof.check_keys(report, net, model_id)
-    proof.check_finite(net, model_id)
-    proof.check_causal(net, model_id, special)
-    return net
+        if config is None:
+            config = read_config(model_folder(model, weights=False)[0], model.id)
+    except InputError:
+        if model.nonembedding_params is None:
+            raise
+        return Sizes(model.nonembedding_params)
+    return checked_sizes(model, model_sizes(config))
 
 
-@contextmanager
-def quiet(device):
-    """Without transformers' progress bars and long tables, and on a processor without advice on kernels for GPUs."""
-    from transformers.utils import logging as theirs
+def checked_sizes(model, sizes):
+    """Sizes with the S that a families.Model asks for, of all its experts or of those that a token meets."""
+    if model.experts == "active":
+        sizes = sizes._replace(nonembedding=sizes.active)
+    if model.nonembedding_params not in (None, sizes.nonembedding):
+        raise InputError(
+            f"the family file gives {model.nonembedding_params:,} non-embedding parameters for "
+            f"{model.name}, but it has {sizes.nonembedding:,}: correct the family file."
+        )
+    return sizes
 
-    if device == "cpu":
-        logging.getLogger("transformers.integrations.hub_kernels").setLevel(logging.ERROR)
-    bars, level = theirs.set_tqdm_hook(lambda _, given, how: theirs.EmptyTqdm(*given, **how)), theirs.get_verbosity()
-    theirs.set_verbosity(logging.CRITICAL)
+
+def family_sizes(family):
+    """Sizes of every model of a family (its name or YAML path), in a list of dicts: family, model, id,
+    nonembedding_params, total_params, vocab_size; see `sizes_of`."""
+    family, rows = load_family(family), []
+    for model in family.models:
+        sizes = sizes_of(model)
+        rows.append(
+            {
+                "family": family.name,
+                "model": model.name,
+                "id": model.id,
+                "nonembedding_params": sizes.nonembedding,
+                "total_params": sizes.total,
+                "vocab_size": sizes.vocab,
+            }
+        )
+    return rows
+
+
+def known_config(model):
+    """The sizes-giving fields of a model's configuration that families/configs/*.json hold, or None."""
+    if model.local or model.revision not in (None, "main"):
+        return None
+    paths = sorted((root() / "families" / "configs").glob("*.json"))
+    return next((configs[model.id] for configs in map(read_json, paths) if model.id in configs), None)
+
+
+def model_context(model):
+    """Longest input of a model in tokens: its family file's word, else its configuration's, else None,
+    as for a model that cannot be had, which will fail by itself. Neither torch nor transformers is
+    loaded for it, but for a GGUF file."""
+    if model.context:
+        return model.context
     try:
-        with mock.patch("transformers.modeling_gguf_pytorch_utils.tqdm", lambda rows, **_: rows):
-            yield
-    finally:
-        theirs.set_verbosity(level)
-        theirs.set_tqdm_hook(bars)
+        place, _ = model_folder(model, weights=False)
+        if place.is_file():
+            fields = read_config(place, model.id).to_dict()
+        else:
+            fields = read_json(place / "config.json")
+    except InputError:
+        return None
+    lengths = [part.get(name) for part in (fields, fields.get("text_config") or {}) for name in CONTEXT]
+    return next((length for length in lengths if isinstance(length, int) and length > 1), None)
 
 
-def weights_error(error, model_id, folder):
-    """One sentence for a failure to read weights."""
-    names = class_names(error)
-    text = " ".join(str(e) for e in chain(error))
-    said = f"model {model_id!r} could not be loaded: {first_line(error)}"
-    if "UnpicklingError" in names or "weights_only" in text or "Weights only" in text:
-        said = f"the weights of {model_id!r} hold more than tensors and are refused: use a copy in safetensors format."
-    elif "SafetensorError" in names or "PytorchStreamReader" in text or "EOFError" in names:
-        said = f"{damaged_file(folder)} of {model_id!r} is damaged: fetch or copy that file again."
-    elif "Unrecognized configuration class" in text:
-        said = f"model {model_id!r} is no causal language model: ranks need one that predicts next tokens."
-    elif "MemoryError" in names or "can't allocate memory" in text:
-        said = f"model {model_id!r} does not fit this machine's memory: choose a smaller model."
-    return InputError(said)
+def window_length(family):
+    """W of a family: the smaller of 512 and the shortest context of its models."""
+    contexts = [model_context(model) for model in family.models]
+    return min([WINDOW, *filter(None, contexts)])
 
 
-def damaged_file(folder):
-    """Name of the first safetensors file of a folder that cannot be opened."""
-    from safetensors import SafetensorError, safe_open
+# --- Weights rounded to blocks, as llama.cpp keeps them
 
-    if folder.is_file():
-        return folder.name
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            safe_open(path, "pt")
-        except (SafetensorError, OSError):
-            return path.name
-    return "a weight file"
+BLOCKS = ("Q8_0", "Q4_0", "Q4_1")
+BLOCK = 32  # weights that share a scale
+
+
+def rounded(values, kind):
+    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the package gguf does.
+
+    Args:
+        values: float32 (..., n), cut along the last side into blocks of 32; what is left over is a
+            shorter block.
+        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale and a
+            smallest value).
+    Returns:
+        float32 of the same shape.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    # repeating the last weight moves neither end of its block
+    lines = F.pad(values.reshape(1, -1, values.shape[-1]), (0, -values.shape[-1] % BLOCK), mode="replicate")
+    x = lines.reshape(-1, BLOCK)
+    low, high = x.aminmax(dim=-1, keepdim=True)
+    farthest = x.gather(-1, x.abs().argmax(-1, keepdim=True))  # from 0, with its sign
+    scale = {"Q8_0": farthest.abs() / 127, "Q4_0": farthest / -8, "Q4_1": (high - low) / 15}[kind]
+    inverse, base = torch.where(scale == 0, 0.0, 1 / scale), 0.0
+    if kind == "Q8_0":
+        steps = x * inverse
+        steps = steps.sign() * (steps.abs() + 0.5).floor()
+    elif kind == "Q4_0":
+        steps = (x * inverse + 8.5).trunc().clamp(0, 15) - 8
+    else:
+        steps, base = ((x - low) * inverse + 0.5).trunc().clamp(0, 15), low.half().float()
+    blocks = steps * scale.half().float() + base  # scales are kept in float16
+    return blocks.reshape(lines.shape)[..., : values.shape[-1]].reshape(values.shape)
+
+
+def round_weights(net, kind):
+    """Round a model's matrices, its token table and its head to blocks, in place; norms, biases,
+    convolutions and position tables stay as they are, as llama.cpp leaves them."""
+    import torch
+    from torch import nn
+
+    done = set()
+    for module in net.modules():
+        transposed = type(module).__name__ == "Conv1D"  # of GPT-2: its matrix stands the other way round
+        matrices = transposed or isinstance(module, nn.Linear) or module is net.get_input_embeddings()
+        for p in module.parameters(recurse=False):
+            stacked = p.dim() == 3 and not isinstance(module, nn.Conv1d)
+            if id(p) in done or not (stacked or matrices and p.dim() == 2):  # a tied head shares its table
+                continue
+            with torch.no_grad():
+                p.copy_(rounded(p.T, kind).T if transposed else rounded(p, kind))
+            done.add(id(p))

@@ -36,8 +36,7 @@ from rbplib.families import (
     one_each,
     results_dir,
 )
-from rbplib.model_files import folder_digest
-from rbplib.model_sizes import window_length
+from rbplib.models import folder_digest, window_length
 from rbplib.texts import text_known
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32)

@@ -36,19 +36,24 @@ def tokenizer(vocab=320, alphabet=None):
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", bos_token="<end>")
 
 
-def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, **changes):
+def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, shape=None, **changes):
     """A random model with its tokenizer in a folder; `scale` multiplies its widths. Returns the model."""
     import torch
-    from transformers import AutoModelForCausalLM
-
-    from rbplib.model_sizes import as_config
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     words = words or tokenizer()
-    fields = {**SHAPES[kind], "vocab_size": len(words), "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None}
+    fields = {
+        **(shape or SHAPES[kind]),
+        "vocab_size": len(words),
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "pad_token_id": None,
+    }
     if kind == "opt":
         fields["pad_token_id"] = 1
     fields.update({k: v * scale for k, v in fields.items() if k in WIDTHS})
-    config = as_config({**fields, **changes})
+    fields.update(changes)
+    config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config).eval()
     model.save_pretrained(folder)
@@ -59,3 +64,11 @@ def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, **changes):
 def add_to_config(folder, **fields):
     path = Path(folder) / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def hub_model(ident, revision=None):
+    """A Model of a folder, a GGUF file or a hub id that stands in no family file."""
+    from rbplib.families import Model
+
+    place = Path(ident)
+    return Model(place.name, ident, revision, local=place.resolve() if place.exists() else None)

@@ -303,7 +303,7 @@ def write_checkpoint(path, plan, master, progress):
 
 def save_model(model, record, folder):
     """Weights, configuration, record, and the tokenizer where none is above, as on the hub."""
-    from rbplib.model_files import tokenizer_place
+    from rbplib.models import tokenizer_place
     from training.tokenizer import save_tokenizer
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from ast import literal_eval
 from contextlib import suppress
 
 from rbplib.families import PROTOCOLS, InputError, check_choice, load_corpus, load_family, nearest
-from rbplib.model_sizes import family_sizes
+from rbplib.models import family_sizes
 
 DECLARED = re.compile(r"^(\w+)(?:: (\w+))? *= *(.*?)(?:  #.*)?$", re.M)  # name, kind and default of a parameter
 KINDS = {"int": int, "float": (int, float), "str": str, "list": list}

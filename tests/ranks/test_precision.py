@@ -10,7 +10,7 @@ from smallmodels import save_model
 from paper import precision
 from paper.precision import precision_tables
 from paper.show.tables import precision_curves, precision_frame, shift_frame, tie_frame
-from rbplib.quantised import round_weights, rounded
+from rbplib.models import round_weights, rounded
 from rbplib.ranks import token_ranks
 from rbplib.table import COLUMNS, RankTable
 from rbplib.texts import load_documents

@@ -1,0 +1,101 @@
+"""Models of the hub, over HTTP from a stand-in: what is fetched, what is kept, and what goes wrong on the way."""
+
+import shutil
+
+import pytest
+import torch
+from hubserver import HubServer, point_to
+from huggingface_hub import close_session
+from smallmodels import add_to_config, hub_model, save_model
+
+from rbplib.families import InputError
+from rbplib.models import load_model, model_folder
+
+ID = "EleutherAI/pythia-14m"
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A tiny model's folder."""
+    folder = tmp_path_factory.mktemp("small") / "model"
+    save_model(folder, "gpt_neox")
+    return folder
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub with nothing in it, and an empty cache."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with HubServer() as server:
+        point_to(server.url, monkeypatch)
+        yield server
+
+
+def cached(tmp_path):
+    """Names of the files of models that the cache holds."""
+    return {path.name for path in (tmp_path / "cache").glob("models--*/snapshots/*/*")}
+
+
+def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
+    sha = hub.add("models", ID, small)
+    loaded, local = load_model(hub_model(ID)), load_model(hub_model(str(small)))
+    assert loaded.record["revision"] == sha and loaded.record["model_id"] == ID
+    assert loaded.record["tokenizer_digest"] == local.record["tokenizer_digest"]
+    assert loaded.record["nonembedding_params"] == local.record["nonembedding_params"]
+    ids = torch.tensor([[1, 2, 3]])
+    assert torch.equal(loaded.model(ids).logits, local.model(ids).logits)
+    assert not loaded.model.training and loaded.model.dtype == torch.float32
+    hub.stop()
+    close_session()
+    assert load_model(hub_model(ID)).record["revision"] == sha  # from the cache
+
+
+def test_only_what_is_needed_is_fetched(hub, small, tmp_path):
+    shutil.copytree(small, tmp_path / "m")
+    for name in ("pytorch_model.bin", "model.onnx", "README.md", "code.py"):
+        (tmp_path / "m" / name).write_bytes(b"much")
+    hub.add("models", ID, tmp_path / "m")
+    model_folder(hub_model(ID), weights=False)
+    assert cached(tmp_path) == {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}
+    load_model(hub_model(ID))
+    assert "model.safetensors" in cached(tmp_path)
+    assert not cached(tmp_path) & {"pytorch_model.bin", "model.onnx", "README.md", "code.py"}
+
+
+def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
+    shutil.copytree(small, tmp_path / "m")
+    model = load_model(hub_model(str(small))).model
+    (tmp_path / "m" / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "m" / "pytorch_model.bin")
+    hub.add("models", ID, small)
+    sha = hub.add("models", ID, tmp_path / "m", revision="step1000")
+    loaded = load_model(hub_model(ID, "step1000"))
+    assert loaded.record["revision"] == sha
+    assert torch.equal(loaded.model.lm_head.weight, model.lm_head.weight)
+
+
+def refusal(ident, revision=None):
+    with pytest.raises(InputError, match="model '.*could not be had from the hub|cannot be used") as caught:
+        load_model(hub_model(ident, revision))
+    assert "\n" not in str(caught.value) and ident in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, small, tmp_path):
+    hub.add("models", ID, small)
+    assert "step7" in refusal(ID, "step7")
+    refusal("owner/none")
+    hub.gated[ID] = 403
+    assert "restricted" in refusal(ID) or "403" in refusal(ID)
+    hub.gated.clear()
+    shutil.copytree(small, tmp_path / "m")
+    add_to_config(tmp_path / "m", model_type="mine", auto_map={"AutoConfig": "x.C"})
+    hub.add("models", "owner/code", tmp_path / "m")
+    assert "--trust-remote-code" in str(pytest.raises(InputError, load_model, hub_model("owner/code")).value)
+    hub.stop()
+    close_session()
+    refusal("owner/other")
