@@ -11,6 +11,7 @@ import pandas as pd
 from paper.curves import beside, family_losses, rbp_curve
 from paper.laws import fit
 from paper.runs import run_losses
+from paper.verify import TOLERANCE
 from rbplib.estimators import ESTIMATORS
 from rbplib.forecasting import forecast
 from rbplib.table import COLUMNS, RankTable
@@ -89,7 +90,7 @@ def test_laws_of_small_tables_are_the_golden_ones():
     book = book[book["page"] == PAGE].astype({"value": float}).set_index(keys)
     here = frame().set_index(keys)
     assert sorted(here.index) == sorted(book.index)
-    same = np.isclose(here[ends], book.loc[here.index, ends], rtol=1e-6, atol=1e-9, equal_nan=True)
+    same = np.isclose(here[ends], book.loc[here.index, ends], equal_nan=True, **TOLERANCE)
     assert same.all(), here[~same.all(axis=1)].join(book, rsuffix=" in the book").to_string()
 
 

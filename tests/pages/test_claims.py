@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from paper import evidence, open_questions, published_cases
 from paper.laws import fit_laws
 from paper.show import claims
-from rbplib.families import InputError, root
+from rbplib.families import root
 from rbplib.noise import EXPLAINED, NOT_TESTED
 from tests.planted import planted_curve
 
@@ -188,20 +188,6 @@ CALLS = {page: calls(text) for page, text in PAGES.items()}
 
 def test_every_claim_of_a_page_has_words():
     assert set().union(*CALLS.values()) <= set(WORDS) and len(WORDS) == 63
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("text", "holds no fields"),
-        ({"claim": "a", "paper": "b", "found": "c", "basis": "measured"}, "lacks 'pages'"),
-        ({"claim": "a", "paper": "b", "found": "{c", "basis": "measured", "pages": []}, "is malformed"),
-        ({"claims": "a"}, "claims"),
-    ],
-)
-def test_a_damaged_entry_is_one_sentence(entry, message):
-    with pytest.raises(InputError, match=message):
-        claims.read_claim("name", entry, "claims.yml")
 
 
 def test_numbers_that_others_published():

@@ -66,7 +66,7 @@ def test_a_file_holds_verdicts_cases_tables_and_what_it_was_made_with(place):
         ({}, verify.EQUAL, 0),
         ({"alpha": 0.1 + 1e-9}, verify.CLOSE, 0),
         ({"ci_known": [0.05, 0.2 + 1e-9]}, verify.CLOSE, 0),
-        ({"alpha": 0.1 + 1e-6}, verify.DIFFERS, 1),
+        ({"alpha": 0.1 + 1e-5}, verify.DIFFERS, 1),
         ({"ci_known": [0.05, 0.2001]}, verify.DIFFERS, 1),
         ({"alpha": None}, verify.ONLY_BOOK, 1),
     ],
