@@ -222,7 +222,8 @@ def measured_tables(family, corpus, protocol="paper", results=None, partial=Fals
     tables, missing = family_tables(family, corpus, protocol, results, partial)
     names, repeats = load_family(family).repeats, ()
     if names:
-        repeats, _ = tables_here(*asked(names, None, [corpus], protocol), protocol, results)
+        again, _ = tables_here(*asked(names, None, [corpus], protocol), protocol, results)
+        (repeats,) = again.values()
     return tables, repeats, tuple(missing)
 
 

@@ -77,13 +77,6 @@ def test_models_are_sorted_by_size_and_keep_their_values():
     assert curve.keep(["big"]).rbp[0, 0] == pytest.approx(2 / 3)
 
 
-def test_ties_follow_the_definition():
-    t = table([3, 1], [0, 0], ties=[3, 1])
-    assert rbp_curve(t, [1, 2]).rbp[0].tolist() == [0.5, 0.5]
-    assert rbp_curve(t, [1, 2], "greater+1").rbp[0].tolist() == [1, 1]
-    assert rbp_curve(t, [1, 2], "random").rbp[0].tolist() == [0.5, 1]
-
-
 @pytest.mark.parametrize("k", [0, -1, V + 1, 1.5])
 def test_k_outside_the_vocabulary(k):
     with pytest.raises(InputError, match="k "):

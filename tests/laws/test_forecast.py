@@ -7,7 +7,8 @@ import pytest
 from planted import S, exact, planted_curve, planted_loss, straight
 
 import rbplib as rbp
-from rbplib.forecasting import mixture_quantiles
+from rbplib.forecasting import forecast_losses, mixture_quantiles
+from tests.ranktables import write_family
 
 
 def test_one_form_alone_gives_the_interval_of_statsmodels():
@@ -81,3 +82,19 @@ def test_where_a_size_lies_is_said():
 def test_what_has_no_forecast_is_said(y, size):
     with pytest.raises(rbp.InputError, match="three|above 0"):
         rbp.forecast(exact(y, S[: len(y)]), size)
+
+
+def test_measured_losses_have_the_repeats_that_the_family_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(write_family(tmp_path)))
+    write_family(tmp_path, "again", sizes=(2_000, 9_000))
+    with (tmp_path / "families" / "synthetic.yml").open("a") as file:
+        file.write("repeats: again\n")
+    losses = forecast_losses("synthetic", "code", 3, 2)
+    assert [loss.name for loss in losses.values()] == ["-log RBP_3", "cross-entropy", "-log p_{2,3}"]
+    for name in ("rbp", "cross_entropy"):
+        assert losses[name].repeats.models == ("again-2000", "again-9000")
+    next((tmp_path / "results").rglob("synthetic-9000/code.parquet")).unlink()
+    with pytest.raises(rbp.InputError, match="synthetic-9000"):
+        forecast_losses("synthetic", "code", 3, 2)
+    part = forecast_losses("synthetic", "code", 3, 1_000, partial=True)
+    assert part["rbp"].missing == ("synthetic-9000",) and "longest run" in part["run"]
