@@ -1,10 +1,11 @@
-"""Single predictions for the page of the metric: real contexts of a corpus and what a model would have said.
+"""Single predictions for the page of the metric: real contexts, and what a model would have said.
 
-Rows are chosen from the rank table alone; only the candidates need the model, and they are kept beside the results.
+Rows are chosen from the rank table alone; only the candidates need the model, and they are kept
+beside the results.
 """
 
 import json
-from types import SimpleNamespace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -12,24 +13,39 @@ from rbplib.families import InputError, load_corpus, load_family, results_dir, w
 
 CONTEXT = 12  # tokens of context shown
 FIRST = 8  # earliest position used, so that there is a context to show
-LOW, HIGH = 0.15, 0.3  # of the two equal probabilities; p leaves room for at most 1/p - 1 better candidates
+LOW, HIGH = 0.15, 0.3  # of two equal probabilities; p leaves room for 1/p - 1 better candidates
+
+
+@dataclass(frozen=True)
+class Example:
+    """One scored token: its context and itself as text, what it got, and the best candidates."""
+
+    context: list[str]
+    target: str
+    rank: int
+    probability: float
+    candidates: list  # (text, probability), best first
+    document: int
+    position: int
 
 
 def same_probability(table):
-    """Rows of two tokens that got almost the same probability but not the same rank (paper Fig. 1).
+    """Rows of two tokens of almost the same probability but not the same rank (paper Fig. 1).
 
-    Of all pairs (rank 1, rank 3 or more) with probabilities between LOW and HIGH, the pair whose log-probabilities lie
-    closest: (row ranked worse, row ranked first), or None where the table holds no such pair.
+    Of all pairs (rank 1, rank 3 or more) with probabilities between LOW and HIGH, the pair whose
+    log-probabilities lie closest: (row ranked worse, row ranked first), or None without one.
     """
     p, rank = np.exp(table.logprob.astype(float)), table.rank()
     fits = (p >= LOW) & (p <= HIGH) & (table.position >= FIRST)
-    worse = np.flatnonzero(fits & (rank >= 3))
-    first = np.flatnonzero(fits & (rank == 1))
+    worse, first = np.flatnonzero(fits & (rank >= 3)), np.flatnonzero(fits & (rank == 1))
     if not len(worse) or not len(first):
         return None
+
+    # the neighbours of each worse one among the first ones, by probability
     order = first[np.argsort(table.logprob[first], kind="stable")]
     at = np.searchsorted(table.logprob[order], table.logprob[worse])
-    sides = np.stack([order[np.maximum(at - 1, 0)], order[np.minimum(at, len(order) - 1)]])  # (2, worse)
+    left, right = np.maximum(at - 1, 0), np.minimum(at, len(order) - 1)
+    sides = np.stack([order[left], order[right]])  # (2, worse)
     gaps = np.abs(table.logprob[sides] - table.logprob[worse])
     side, best = np.unravel_index(np.argmin(gaps), gaps.shape)
     return int(worse[best]), int(sides[side, best])
@@ -37,22 +53,24 @@ def same_probability(table):
 
 def greedy(table, row):
     """What a decoder that takes the best candidate does at one row of a rank table."""
-    return "fails" if table.greater[row] else "is left to a tie" if table.ties[row] > 1 else "succeeds"
+    if table.greater[row]:
+        return "fails"
+    return "is left to a tie" if table.ties[row] > 1 else "succeeds"
 
 
 def three_predictions(table, k=3):
-    """The first three neighbours of different ranks of which exactly one is within k (paper Fig. 2): rows, or None."""
+    """The first three neighbours of different ranks, one within k (paper Fig. 2), or None."""
     rank, position, document = table.rank(), table.position, table.document
-    near = (document[:-2] == document[2:]) & (position[2:] - position[:-2] == 2) & (position[:-2] >= FIRST)
-    for i in np.flatnonzero(near).tolist():
-        three = rank[i : i + 3]
-        if (three <= k).sum() == 1 and len(set(three)) == 3:
+    near = (document[:-2] == document[2:]) & (position[2:] - position[:-2] == 2)
+    for i in np.flatnonzero(near & (position[:-2] >= FIRST)).tolist():
+        ranks = rank[i : i + 3]
+        if len(set(ranks.tolist())) == 3 and (ranks <= k).sum() == 1:
             return [i, i + 1, i + 2]
     return None
 
 
 def examples(family, corpus, table, rows, n=5):
-    """Scored tokens at some rows of a rank table of a family on a corpus, as `_ask` tells them, each a namespace.
+    """Examples of some rows of a rank table of a family on a corpus, with the n best candidates.
 
     They are kept in results/examples/, so that they need the model once.
 
@@ -62,24 +80,49 @@ def examples(family, corpus, table, rows, n=5):
     family, corpus = load_family(family), load_corpus(corpus)
     model, sha = family.model(table.record["model"]), table.record["columns_sha256"]
     path = results_dir() / "examples" / family.name / model.name / f"{corpus.name}.json"
-    key = f"{sha}:{n}:{','.join(str(int(r)) for r in rows)}"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if key not in kept:
-        kept = {k: v for k, v in kept.items() if k.startswith(sha)}
-        kept[key] = list(_ask(family, model, corpus, table, rows, n))
-        write_text(path, json.dumps(kept, indent=1))
-    return [SimpleNamespace(**e) for e in kept[key]]
+    key = f"{sha}:{n}:{','.join(str(int(row)) for row in rows)}"
+    records = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if key not in records:
+        records = {name: record for name, record in records.items() if name.startswith(sha)}
+        records[key] = [asdict(e) for e in asked(family, model, corpus, table, rows, n)]
+        write_text(path, json.dumps(records, indent=1))
+    return [Example(**record) for record in records[key]]
 
 
-def _ask(family, model, corpus, table, rows, n):
-    """Fields of each: context and target as text, what that got, the n best candidates as (text, probability)."""
-    from paper.top_tokens import best_candidates
+def asked(family, model, corpus, table, rows, n):
+    """The model asked for its n likeliest next tokens at rows of a table: Examples, in order."""
+    import torch
 
-    places, rank = [(int(table.document[r]), int(table.position[r])) for r in rows], table.rank()
-    for r, place, found in zip(rows, places, best_candidates(family, model, corpus, places, n), strict=True):
-        context, token, target, candidates = found
-        if token != int(table.token[r]):
-            raise InputError(f"the text of {corpus.name!r} is not what was measured: run `rbp measure` again.")
-        got = {"rank": int(rank[r]), "probability": float(np.exp(table.logprob[r])), "candidates": candidates}
-        got |= {"document": place[0], "position": place[1]}
-        yield {"context": context[-CONTEXT:], "target": target} | got
+    from rbplib.models import load_model, window_length
+    from rbplib.texts import load_documents
+    from rbplib.windows import encode
+
+    loaded, length = load_model(model), window_length(family)
+    texts, rank = load_documents(corpus).texts, table.rank()
+
+    def text(ident):
+        return loaded.tokenizer.decode([int(ident)])
+
+    for row in rows:
+        # the context that the table was measured on
+        document, position = int(table.document[row]), int(table.position[row])
+        (ids,), _ = encode(loaded.tokenizer, [texts[document]], position + 1)
+        if int(ids[position]) != int(table.token[row]):
+            message = f"the text of {corpus.name!r} is not what was measured"
+            raise InputError(f"{message}: run `rbp measure` again.")
+        context = ids[max(0, position + 1 - length) : position]
+
+        with torch.inference_mode():
+            read = torch.from_numpy(context.astype("int64"))[None].to(loaded.device)
+            logits = loaded.model(read).logits[0, -1].float()
+        best = torch.topk(logits.softmax(-1), n)
+        shares = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        yield Example(
+            context=[text(i) for i in context[-CONTEXT:]],
+            target=text(ids[position]),
+            rank=int(rank[row]),
+            probability=float(np.exp(table.logprob[row])),
+            candidates=[(text(i), p) for i, p in shares],
+            document=document,
+            position=position,
+        )

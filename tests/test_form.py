@@ -2,6 +2,7 @@
 
 import ast
 import io
+import re
 import subprocess
 import sys
 import tokenize
@@ -44,11 +45,16 @@ def token_rows(path):
 
 def imported_names(path):
     """Full names of everything a module imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    return names_in(path.read_text(encoding="utf-8"))
+
+
+def names_in(source):
+    """Full names of everything that Python text imports."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports by a relative name"
+            assert node.level == 0, f"a relative import of {node.names[0].name}"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
@@ -86,3 +92,23 @@ def test_fitting_and_showing_need_no_torch():
     modules = [p.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for p in python_files("paper/show")]
     loaded = loaded_after("import rbplib.law, rbplib.table, " + ", ".join(modules))
     assert not {"torch", "transformers", "datasets"} & loaded
+
+
+def test_every_module_of_paper_serves_a_page_or_a_step():
+    """Imported, directly or not, by a notebook, the workflow or the book; or the README runs it."""
+    files = [*python_files("workflow"), *python_files("book")]
+    names = {name for path in files for name in imported_names(path)}
+    names.update(re.findall(r"python -m (paper[\w.]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    for page in sorted((ROOT / "notebooks").glob("*.md")):
+        cells = re.findall(r"^```{code-cell}.*?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+        names.update(names_in(re.sub(r"^(?::tags:.*|%.*)$", "", "\n".join(cells), flags=re.M)))
+
+    # what those import, and so on
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in python_files("paper")}
+    reached, ahead = set(), names
+    while ahead:
+        new = {name for name in modules for full in ahead if full == name or full.startswith(f"{name}.")} - reached
+        reached |= new
+        ahead = {full for name in new for full in imported_names(modules[name])}
+    unused = {name for name in modules if not name.endswith("__init__")} - reached
+    assert not unused, f"no page and no step of the workflow imports {sorted(unused)}"

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paper.coverage import ANY, NEXT, RBP, THESE, coverage, drawn_exponents, judged, token_interval
+from paper.coverage import ANY, NEXT, RBP, THESE, Design, centre, coverage, drawn_exponents, judged, token_interval
 from paper.curves import rbp_curve
-from paper.designs import Design, centre
 from paper.forecasts import extrapolate
 from paper.laws import fit
 from rbplib.bootstrap import line
-from rbplib.noise import exceeding
 from tests.pages.test_rank_tables import TABLES
 from tests.planted import planted_curve
 
@@ -59,25 +57,6 @@ def test_the_test_of_the_law_rejects_a_true_one_as_often_as_it_says_only_against
         assert 0.015 < rejected[design, "sources and trainings"] < 0.09
     assert rejected["one training", "documents"] > 0.3
     assert rejected["one training", "sources"] < 0.12 and rejected["one training", "sources and trainings"] < 0.08
-
-
-@pytest.mark.parametrize("seeds", [2, 3])
-@pytest.mark.parametrize("text", [0.0, 0.5])
-def test_a_scatter_that_holds_the_contrasts_own_training_is_given_its_own_distribution(seeds, text):
-    """Drawn: residuals of six models about a line, and the scatter of `seeds` trainings of each, theirs among them."""
-    rng, x = np.random.default_rng(0), np.linspace(-1, 1, 6)
-    jacobian = np.stack([x, np.ones(6)], axis=1)
-    aside = np.eye(6) - jacobian @ np.linalg.pinv(jacobian)
-    y = rng.normal(size=(40_000, 6, seeds))
-    own = y[..., 0] + np.sqrt(text) * rng.normal(size=(40_000, 6))
-    df, mean_square = 6 * (seeds - 1), ((own @ aside) ** 2).sum(axis=1) / 4
-    scatter = y.var(axis=-1, ddof=1).mean(axis=1)
-    found = [exceeding(m / (text + s), 4, text, 1e6, s, df, seeds) for m, s in zip(mean_square, scatter, strict=True)]
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.01)
-    others = rng.permutation(scatter)  # of other models
-    found = [exceeding(m / (text + s), 4, text, 1e6, s, df) for m, s in zip(mean_square, others, strict=True)]
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.015)  # Welch's df are an approximation
-    assert np.isnan(exceeding(1.0, 4, 0.0, 10, 0.0, df, seeds))
 
 
 def test_drawn_families_have_the_planted_means():
