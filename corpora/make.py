@@ -1,10 +1,11 @@
-"""Text of the packages that the pinned installation holds: five kinds of documents, each with the package it is from.
+"""Text of the packages of the pinned installation: five kinds of documents with their sources.
 
-Packages are read as files, never imported. No package gives both evaluation and training text of a kind:
-documentation, code and examples are drawn from EVALUATION; licences and descriptions, of which nothing is trained on,
-from both tables. A training document that repeats an evaluation document is dropped by `training.data`.
+Packages are read as files, never imported. No package gives both evaluation and training text of a
+kind: documentation, code and examples are drawn from EVALUATION; licences and descriptions, of
+which nothing is trained on, from both tables. A training document that repeats an evaluation document is
+dropped by `training.data`.
 
-`python -m corpora.make` writes the evaluation text of each corpus that names a `kind` to that corpus' path,
+`python -m corpora.make` writes the evaluation text of each corpus that names a `kind` to its path,
 as JSON lines of "text" and "source"; from then on it is a file like any other.
 """
 
@@ -25,16 +26,27 @@ from pathlib import Path
 import numpy as np
 
 from corpora.shingles import Kept
-from rbplib.families import InputError, check_choice, held, known, load_corpus, one_at_a_time, root, write_text
+from rbplib.families import (
+    InputError,
+    check_choice,
+    held,
+    known,
+    load_corpus,
+    one_at_a_time,
+    root,
+    write_text,
+)
 
-PINS = held("corpora", "packages")  # the tables, at the versions whose text is on record: all that the lock holds
+# the tables, at the versions whose text is on record: all that the lock holds
+PINS = held("corpora", "packages")
 EVALUATION, TRAINING = (
     dict(line.split("==") for line in (PINS / f"{table}.txt").read_text(encoding="utf-8").split())
     for table in ("evaluation", "training")
 )
-TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded models are trained on, from other packages
+# kinds of text that the embedded models are trained on, from other packages
+TRAINED = ("docs", "code", "doctests")
 KINDS = (*TRAINED, "licences", "descriptions")
-# Text that differs between the builds for Linux, macOS and Windows of one version: left out, so that all read the same.
+# Text that differs between the builds for Linux, macOS and Windows of one version: left out.
 BUILT = {
     "code": ("contourpy",),
     "licences": ("numpy", "pillow", "scipy", "torch"),
@@ -43,7 +55,7 @@ BUILT = {
 
 # Characters of the shortest document kept.
 LEAST = {"docs": 500, "code": 500, "doctests": 150, "licences": 300, "descriptions": 300}
-READ = 800  # characters of a document that count against its source: about what a window of 256 tokens reads
+READ = 800  # characters of a document that count against its source: about a window of 256 tokens
 LARGEST = 0.04  # of a corpus's characters that one source may give
 PASSAGE = 700  # characters at which a licence or a description is cut (at the next blank line)
 SKIP = re.compile(r"(^|/)(tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$")
@@ -61,33 +73,44 @@ def distribution(package):
         return metadata.distribution(package)
     except metadata.PackageNotFoundError:
         raise InputError(
-            f"the embedded corpora need the package {package!r}: install requirements.lock into this environment."
+            f"the embedded corpora need the package {package!r}: install requirements.lock here."
         ) from None
 
 
 def named_texts(package, wanted):
-    """(path, text) of a package's installed files of which `wanted(path in the package)` is true, sorted by path."""
+    """(path, text) of the installed files of a package that are `wanted(path in it)`, by path."""
     files = [f for f in distribution(package).files or () if not f.as_posix().startswith("..")]
     for file in sorted((f for f in files if wanted(f.as_posix())), key=lambda f: f.as_posix()):
         with suppress(OSError, UnicodeDecodeError):
-            yield file.as_posix(), Path(file.locate()).read_text(encoding="utf-8").replace("\r\n", "\n")
+            text = Path(file.locate()).read_text(encoding="utf-8")
+            yield file.as_posix(), text.replace("\r\n", "\n")
 
 
 def package_documents(package, kind):
-    """{source: its documents} of a kind in one package, in the order of its files: the package, or a licence file."""
+    """{source: its documents} of a kind in one package: the package, or each licence file."""
     if kind == "licences":
-        found = licence_files(package)
+        sources = licence_files(package)
+    elif kind == "descriptions":
+        sources = {package: passages(description(package))}
     else:
-        found = {package: passages(description(package)) if kind == "descriptions" else python_of(package)[kind]}
-    return {source: [text for text in texts if len(text) >= LEAST[kind]] for source, texts in found.items()}
+        sources = {package: python_of(package)[kind]}
+    for source, texts in sources.items():
+        sources[source] = [text for text in texts if len(text) >= LEAST[kind]]
+    return sources
 
 
 def licence_files(package):
     """Passages of a package's licences and notices: {"package: name of the file": list}."""
-    found = {}
-    for name, text in named_texts(package, lambda path: LICENCE_FILE.search(path) and not NO_TEXT.search(path)):
-        found.setdefault(f"{package}: {name.rpartition('/')[2]}", []).extend(passages(text))
-    return found
+    sources = {}
+    for name, text in named_texts(package, is_licence):
+        source = f"{package}: {name.rpartition('/')[2]}"
+        sources.setdefault(source, []).extend(passages(text))
+    return sources
+
+
+def is_licence(path):
+    """Whether a file of a package is a licence or notice."""
+    return LICENCE_FILE.search(path) and not NO_TEXT.search(path)
 
 
 def description(package):
@@ -102,7 +125,8 @@ def python_of(package):
     Kept, since several corpora are made of one reading.
     """
     found = {"docs": [], "code": [], "doctests": []}
-    for _, source in named_texts(package, lambda path: path.endswith(".py") and not SKIP.search(path)):
+    sources = named_texts(package, lambda path: path.endswith(".py") and not SKIP.search(path))
+    for _, source in sources:
         for kind, text in python_documents(source):
             found[kind].append(text)
     texts = named_texts(package, lambda path: PROSE_FILE.search(path) and not SKIP.search(path))
@@ -112,18 +136,21 @@ def python_of(package):
 
 
 def python_documents(source):
-    """(kind, document) of a Python file: prose and examples of its docstrings, functions without their docstrings."""
+    """(kind, document) of a Python file: prose and examples of docstrings, functions without."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # where warnings are errors, an escape in a string would lose the file
-            tree = ast.parse(source, feature_version=(3, 11))  # a file in newer syntax is no text for any Python
+            # where warnings are errors, an escape in a string would lose the file
+            warnings.simplefilter("ignore")
+            # a file in newer syntax is no text for any Python
+            tree = ast.parse(source, feature_version=(3, 11))
     except (SyntaxError, ValueError):
         return
     lines = source.split("\n")
     for node in definitions(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield "code", code_of(node, lines)
-        raw = BEFORE.sub(lambda space: " " * len(space[0].expandtabs()), ast.get_docstring(node, clean=False) or "")
+        raw = ast.get_docstring(node, clean=False) or ""
+        raw = BEFORE.sub(lambda space: " " * len(space[0].expandtabs()), raw)
         if text := inspect.cleandoc(raw):
             prose, examples = split_examples(text)
             yield "docs", prose
@@ -131,7 +158,7 @@ def python_documents(source):
 
 
 def definitions(node):
-    """The module, its classes, functions and methods in file order; nothing nested inside a function."""
+    """The module, its classes, functions and methods in file order; nothing inside a function."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -174,26 +201,33 @@ def passages(text):
 
 
 def evaluation_packages(kind):
-    """{package: version on record} of what a kind of evaluation text is drawn from, sorted by name."""
+    """{package: version on record} of what a kind of evaluation text is drawn from, by name."""
     table = EVALUATION if kind in TRAINED else EVALUATION | TRAINING
-    return {name: table[name] for name in sorted(table, key=str.lower) if name not in BUILT.get(kind, ())}
+    names = sorted(set(table) - set(BUILT.get(kind, ())), key=str.lower)
+    return {name: table[name] for name in names}
 
 
 def evaluation_sources(kind):
-    """{source: its documents} of a kind of evaluation text: a package, or one of its licence files."""
-    packages = evaluation_packages(check_choice(kind, KINDS, "embedded text of kind"))
-    return {source: texts for package in packages for source, texts in package_documents(package, kind).items()}
+    """{source: its documents} of a kind of evaluation text: packages, or their licence files."""
+    check_choice(kind, KINDS, "embedded text of kind")
+    sources = {}
+    for package in evaluation_packages(kind):
+        sources |= package_documents(package, kind)
+    return sources
 
 
 def evaluation_documents(kind, documents, seed):
     """At most `documents` evaluation documents, in the order drawn: list of (source, text).
 
-    The next document always comes from the source with the least text so far, so that sources give alike as long as
-    they last; one that shares more than SHARED of its shingles, or of the other's, with a document drawn before is
-    passed over. Drawing ends where no source can go on below LARGEST of the whole.
+    The next document always comes from the source with the least text so far, so that sources give
+    alike as long as they last; one that shares more than SHARED of its shingles, or of the other's,
+    with a document drawn before is passed over. Drawing ends where no source can go on below LARGEST
+    of the whole.
     """
     rng, drawn, kept = np.random.default_rng(seed), [], Kept()
-    left = {s: [texts[i] for i in rng.permutation(len(texts))] for s, texts in evaluation_sources(kind).items()}
+    left = {}
+    for source, texts in evaluation_sources(kind).items():
+        left[source] = [texts[i] for i in rng.permutation(len(texts))]
     heapq.heapify(given := [(0, source) for source in left])
     while given and len(drawn) < documents:
         size, source = heapq.heappop(given)
@@ -206,7 +240,7 @@ def evaluation_documents(kind, documents, seed):
 
 
 def balanced(drawn):
-    """How many documents from the front to take so that no source gives more than LARGEST of their characters.
+    """How many documents from the front to take so that no source gives more than LARGEST of them.
 
     All of them where that cannot be had, from fewer sources than 1 / LARGEST.
     """
@@ -219,9 +253,9 @@ def balanced(drawn):
 
 
 def state(corpus):
-    """What decides the text of a corpus: what it asks for, the packages' versions and the code that draws it."""
+    """What decides a corpus' text: what it asks for, the packages' versions, the code."""
     installed = {package: version(package) for package in evaluation_packages(corpus.kind)}
-    files = [Path(__file__), Path(__file__).with_name("shingles.py"), *sorted(PINS.iterdir())]
+    files = sorted([*Path(__file__).parent.glob("*.py"), *PINS.iterdir()])
     code = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
     return {"documents": corpus.documents, "seed": corpus.seed, "packages": installed, "code": code}
 
@@ -232,35 +266,41 @@ def version(package):
 
 
 def make_text(corpus):
-    """Write the text of an embedded corpus where it is not there, or was drawn from other packages; returns its path.
+    """Write an embedded corpus' text where it is missing or of other packages; returns its path.
 
-    A JSON file beside it says what it was made of. Raises InputError: a package is missing, or the kind unknown.
+    A JSON file beside it says what it was made of. Raises InputError: a package is missing, or the
+    kind is unknown.
     """
     check_choice(corpus.kind, KINDS, "embedded text of kind")
-    path, now = root() / corpus.path, state(corpus)
+    path = root() / corpus.path
+    now = state(corpus)
     record = path.with_suffix(".made.json")
     with one_at_a_time(path):
-        if path.is_file() and record.is_file() and json.loads(record.read_text(encoding="utf-8")) == now:
+        here = path.is_file() and record.is_file()
+        if here and json.loads(record.read_text()) == now:
             return path
         for change in changed_packages(corpus.kind):
-            print(f"rbp: corpus {corpus.name!r} is drawn from another {change}", file=sys.stderr)
+            print(f"rbp: {corpus.name!r} is drawn from another version, {change}", file=sys.stderr)
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
         lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
         record.unlink(missing_ok=True)  # of the text that goes
         write_text(path, "".join(lines))
-        write_text(record, json.dumps(now, indent=1))
+        write_text(record, json.dumps(now))
     return path
 
 
 def changed_packages(kind):
-    """Evaluation packages whose installed version is not the one on record, as 'name installed (recorded)'."""
-    recorded = evaluation_packages(kind).items()
-    here = {package: version(package).split("+")[0] for package, _ in recorded}
-    return [f"{package} {here[package]} (on record: {old})" for package, old in recorded if here[package] != old]
+    """Evaluation packages that are installed at another version than that on record, in words."""
+    changes = []
+    for package, recorded in evaluation_packages(kind).items():
+        here = version(package).split("+")[0]
+        if here != recorded:
+            changes.append(f"{package}: {here} (on record: {recorded})")
+    return changes
 
 
 def main(names):
-    """Make the text of some corpora, by name or path of their YAML; of all embedded ones where none are named."""
+    """Make the text of corpora, by names or paths of YAML; of all embedded ones for none."""
     for corpus in map(load_corpus, names) if names else known("corpus"):
         if corpus.kind:
             print(make_text(corpus))

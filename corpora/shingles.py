@@ -6,12 +6,12 @@ import zlib
 import numpy as np
 
 SHINGLE = 8  # words of a shingle
-SHARED = 0.25  # two documents of which one has more than this share of its shingles from the other are near-duplicates
+SHARED = 0.25  # of a document's shingles: with more in another one, the two are near-duplicates
 WORD = re.compile(r"\w+")
 
 
 def shingles(text):
-    """Hashes of all runs of SHINGLE words, lower-cased; one hash of the whole for a shorter text. uint64 (n,)."""
+    """Hashes of all runs of SHINGLE words, lower-cased, uint64 (n,); of a shorter text one hash."""
     words = np.array([zlib.crc32(w.encode()) for w in WORD.findall(text.lower())], np.uint64)
     runs = max(len(words) - SHINGLE + 1, 1)
     code = np.zeros(runs, np.uint64)

@@ -1,4 +1,5 @@
-"""The `rbp` command: thin over the library. Bad input is one sentence on standard error and exit code 2."""
+"""The `rbp` command: thin over the library. Bad input is one sentence on standard error and exit
+code 2."""
 
 import argparse
 import json
@@ -88,7 +89,8 @@ FITTING = (
 
 
 def command(name, example, *options):
-    """Makes a function the command of this name: its docstring is the help, its arguments are the options."""
+    """Makes a function the command of this name: its docstring is the help, its arguments are the
+    options."""
 
     def register(run):
         about = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
@@ -110,7 +112,8 @@ def tell(as_json, value, lines):
 
 
 def jsonable(value):
-    """A value as JSON holds it: None for a number that is none, and for an interval without one of its ends."""
+    """A value as JSON holds it: None for a number that is none, and for an interval without one of
+    its ends."""
     if isinstance(value, tuple | list):
         ends = [jsonable(end) for end in value]
         return None if None in ends else ends
@@ -178,7 +181,7 @@ def list_corpora(name, as_json, results):
             counts = {"documents": record["documents"], "tokens": record["scored_tokens"]}
             counts["sources"] = len(set(record.get("units") or range(record["documents"])))
             measured[family] = counts
-            said = "    {family}: {documents:,} documents of {sources:,} sources, {tokens:,} tokens scored"
+            said = "    {family}: {documents:,} documents of {sources:,} sources, {tokens:,} tokens"
             lines.append(said.format(family=family, **counts))
         rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": measured})
     tell(as_json, rows[0] if name else rows, lines)
@@ -294,7 +297,8 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
     main, rbp = found["rbp"], losses["rbp"]
     if isinstance(main, str):
         raise InputError(main)
-    quantities = {  # {key: (of which forecast, exp of so many times the loss or 0 for the loss, words)}
+    # {key: (of which forecast, exp of so many times the loss or 0 for the loss, words)}
+    quantities = {
         "rbp": ("rbp", -1, f"RBP_{k}"),
         "loss": ("rbp", 0, f"-log RBP_{k}"),
         "cross_entropy": ("cross_entropy", 0, "cross-entropy, nats per token:"),
@@ -308,7 +312,8 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
         held.append(f"the choice among {', '.join(main.laws)}")
     if rbp.training_noise()[1]:
         held.append("how trainings differ")
-    line = f"{rbp.family} on {rbp.corpus}, k = {k}: from {len(main.fitted)} models; a 95% interval holds "
+    line = f"{rbp.family} on {rbp.corpus}, k = {k}: from {len(main.fitted)} models; "
+    line += "a 95% interval holds "
     rows, lines = [], [line + ", ".join(held)]
     if rbp.missing:
         lines.append(f"not measured, and left out: {', '.join(rbp.missing)}")
@@ -378,7 +383,7 @@ def run_program(name, arguments):
     """Start a program of the checkout; returns its exit code."""
     places = [place for place in (root(), PACKAGE.parent) if (place / "workflow" / "Snakefile").is_file()]
     if not places:
-        raise InputError(f"`rbp {name}` needs a checkout of the repository: run it there, or name it in RBP_ROOT.")
+        raise InputError(f"`rbp {name}` needs a checkout of the repository: run it there, or set RBP_ROOT.")
     paths = [str(places[0]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     process = subprocess.Popen([sys.executable, "-m", PROGRAMS[name], *arguments], env=environment)

@@ -1,8 +1,11 @@
 """Doors: families that were measured elsewhere, as records that curves and laws are made from.
 
-`rbp export` writes what pages need of a measured family to one file, NAME.counts: counts, no text and no order of
-tokens. `rbp import` makes it a family, which needs no model, no text and no torch. The file is a zip of NumPy
-arrays, each named by its SHA-256, and of `record.json`, whose own digest is in the member `sha256`: damage is found, a
+`rbp export` writes what pages need of a measured family to one file, NAME.counts: counts, no text
+and no order of
+tokens. `rbp import` makes it a family, which needs no model, no text and no torch. The file is a
+zip of NumPy
+arrays, each named by its SHA-256, and of `record.json`, whose own digest is in the member
+`sha256`: damage is found, a
 forger can lie anyway. book/data describes the format.
 """
 
@@ -43,7 +46,8 @@ DAMAGE += (zipfile.BadZipFile, lzma.LZMAError)  # what readers of zip, JSON and 
 
 @dataclass(frozen=True)
 class Counts(Documents):
-    """Counts of one model on one corpus, which answer as the RankTable that they were made of would.
+    """Counts of one model on one corpus, which answer as the RankTable that they were made of
+    would.
 
     Attributes, int64 all but the float64 `sums`:
         ks: (K,). cells: (K + 1, D), tokens of each document with ranks between neighbouring ks.
@@ -106,7 +110,8 @@ class Counts(Documents):
 
 
 def counted(table, ks, run_ks, by_source):
-    """{name: array} of one rank table, as `Counts` names them; by_source: whether `sourced` is among them."""
+    """{name: array} of one rank table, as `Counts` names them; by_source: whether `sourced` is
+    among them."""
     ends = np.column_stack([np.zeros_like(table.totals), table.hits(ks), table.totals])
     runs, lags = [], []
     for k in run_ks:
@@ -137,7 +142,8 @@ def packed(array):
 def write_counts(path, record, tables):
     """Write a counts file atomically; the same counts and record give the same bytes.
 
-    record: "family", "models" ({role: names}), "by", "exported". tables: (role, record, arrays) each.
+    record: "family", "models" ({role: names}), "by", "exported". tables: (role, record, arrays)
+    each.
     """
     members, entries = {}, []
     for role, about, arrays in tables:
@@ -155,7 +161,8 @@ def write_counts(path, record, tables):
 
 
 def read_counts(path):
-    """(record, {(role, corpus, protocol): list of Counts, smallest model first}) of a file that fits its checksums.
+    """(record, {(role, corpus, protocol): list of Counts, smallest model first}) of a file that
+    fits its checksums.
 
     Raises InputError: no such file, or it is damaged.
     """
@@ -192,10 +199,13 @@ def read_counts(path):
 def export_family(
     family, out, corpora=None, protocol="paper", ks=(), by="", anonymous=False, results=None, exported="", grid=None
 ):
-    """Write the counts file of a measured family, and of the models that tell how its trainings differ where measured.
+    """Write the counts file of a measured family, and of the models that tell how its trainings
+    differ where measured.
 
-    ks: further ones at which hits and runs are counted. by: who measured. anonymous: number the sources of text in
-    place of their names. exported: when; today. grid: the k at which hits are counted, as a function of the size of the
+    ks: further ones at which hits and runs are counted. by: who measured. anonymous: number the
+    sources of text in
+    place of their names. exported: when; today. grid: the k at which hits are counted, as a
+    function of the size of the
     vocabulary; `exported_ks`.
     Raises InputError: a model without a table, or the file cannot be written.
     """
@@ -224,7 +234,8 @@ def export_family(
 
 
 def k_grid(vocab_size, per_decade=8):
-    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always among them."""
+    """Whole numbers from 1 to V, about evenly spaced in log k; 1, 10, 50, 100 and 1000 are always
+    among them."""
     grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
     return sorted({int(k) for k in grid.round()} | {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size})
 
@@ -236,7 +247,8 @@ def exported_ks(V):
 
 
 def public(table, anonymous):
-    """The record of a table without folders of this machine; its sources are numbered if asked, in the same order."""
+    """The record of a table without folders of this machine; its sources are numbered if asked, in
+    the same order."""
     units = table.record.get("units")
     if anonymous or not units or any(map(FOLDERS.match, units)):
         units = [f"source {i:07d}" for i in table.source.tolist()]
@@ -256,9 +268,11 @@ def cleaned(value):
 
 
 def import_counts(path, name=None):
-    """Keep a counts file under results/imported/ and make it a family: the path of the family's file.
+    """Keep a counts file under results/imported/ and make it a family: the path of the family's
+    file.
 
-    name: of the family, by default as it was where it was measured. Its repeats are the family NAME.repeats.
+    name: of the family, by default as it was where it was measured. Its repeats are the family
+    NAME.repeats.
     Raises InputError: the file is damaged, or the name is in use.
     """
     record, tables = read_counts(path)
@@ -267,7 +281,7 @@ def import_counts(path, name=None):
     counts, own = folder / f"{name}.counts", (folder / f"{name}.yml").resolve()
     other = counts.is_file() and counts.read_bytes() != data
     if other or yaml_files("family").get(name, own) != own or role_of(name) != "family":
-        raise InputError(f"the name {name!r} is in use for another family: choose one for this, as in --as {name}-2.")
+        raise InputError(f"the name {name!r} is in use for another family: choose one, as in --as {name}-2.")
     with atomic_path(counts) as temporary:
         temporary.write_bytes(data)
     about = {key: str(record["family"].get(key) or "") for key in ("title", "note")} | {"counts": counts.name}
@@ -297,7 +311,8 @@ def role_of(name):
 
 
 def imported_tables(family, corpora, protocol="paper"):
-    """{corpus name: list of Counts, smallest model first} of an imported family, which their records then name.
+    """{corpus name: list of Counts, smallest model first} of an imported family, which their
+    records then name.
 
     protocol: None for whichever there is.
     """

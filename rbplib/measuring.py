@@ -1,7 +1,10 @@
-"""Measure: every model of a family over its corpora, each model loaded once, into rank tables; and a plan of it.
+"""Measure: every model of a family over its corpora, each model loaded once, into rank tables; and
+a plan of it.
 
-A measuring killed at any instant leaves whole tables, and of one that takes longer than ten minutes the rows so far;
-the same command goes on from there and gives the same bytes. Processes that measure one model take turns.
+A measuring killed at any instant leaves whole tables, and of one that takes longer than ten
+minutes the rows so far;
+the same command goes on from there and gives the same bytes. Processes that measure one model take
+turns.
 """
 
 import platform
@@ -35,7 +38,8 @@ from rbplib.windows import batches, encode, make_windows, scored_rows
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
 SAVED = 600  # seconds of work that a killed measuring may lose
-# of a plan: characters of a token of English, roughly; bytes of a parameter, of the process, of a token's id in memory,
+# of a plan: characters of a token of English, roughly; bytes of a parameter, of the process, of a
+# token's id in memory,
 # and of a row of a table on disk; and what the hub calls files of weights
 CHARACTERS, PROCESS, TEXT, ROW = 4.0, 600_000_000, 8, 9
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -44,7 +48,8 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 @dataclass(frozen=True)
 class Task:
-    """One table to measure: its corpus, the Documents of that, where it goes, and what its record must hold."""
+    """One table to measure: its corpus, the Documents of that, where it goes, and what its record
+    must hold."""
 
     corpus: object
     documents: object
@@ -53,7 +58,8 @@ class Task:
 
 
 def measure(family, corpus, protocol="paper", **options):
-    """Rank tables of a family's models on one corpus, smallest model first: measured where missing, else read.
+    """Rank tables of a family's models on one corpus, smallest model first: measured where
+    missing, else read.
 
     Args and Raises: as `measured`, whose options these are; corpus: a name, a path or a Corpus.
     """
@@ -77,18 +83,24 @@ def measured(
     """Rank tables of a family, measured where they are missing.
 
     Args:
-        family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's default ones when None.
-        protocol: "paper" or "full", see windows. models: names of some of its models; all when None.
-        results: their folder. replace: measure over tables of something else; without, they are refused.
+        family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's
+        default ones when None.
+        protocol: "paper" or "full", see windows. models: names of some of its models; all when
+        None.
+        results: their folder. replace: measure over tables of something else; without, they are
+        refused.
         samples: Documents to read in place of the corpora's own.
-        dtype, head_dtype: names, of the weights (None: as the family file says) and of the head's product.
+        dtype, head_dtype: names, of the weights (None: as the family file says) and of the head's
+        product.
         options: of `measure_model`.
     Returns:
         {corpus name: list of RankTable, smallest model first}; of an imported family, of Counts.
     Raises:
-        InputError: unknown names, an empty corpus, a model that cannot be had, a folder that cannot be written, or a
+        InputError: unknown names, an empty corpus, a model that cannot be had, a folder that
+        cannot be written, or a
             table of something else.
-    Cost: where nothing is missing one reading of each table; else one forward pass over every window as well.
+    Cost: where nothing is missing one reading of each table; else one forward pass over every
+    window as well.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     precision = {"dtype": dtype, "head_dtype": head_dtype}
@@ -111,21 +123,22 @@ def measured(
 
 
 def is_missing(task, replace):
-    """Whether a table is to be measured; InputError where there is another one that may not be replaced."""
-    if not task.path.is_file():
-        return True
-    try:
-        read_table(task.path, task.record)
-    except InputError:
-        if not replace:
-            raise
-        return True
-    return False
+    """Whether a table is to be measured; InputError where there is another one that may not be
+    replaced."""
+    if task.path.is_file():
+        try:
+            read_table(task.path, task.record)
+            return False
+        except InputError:
+            if not replace:
+                raise
+    return True
 
 
 @contextmanager
 def alone(folder):
-    """Be the one process that measures into a model's folder; what a killed one left there is removed."""
+    """Be the one process that measures into a model's folder; what a killed one left there is
+    removed."""
     with one_at_a_time(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink()
@@ -133,7 +146,8 @@ def alone(folder):
 
 
 def tidy(folders):
-    """Remove what a measuring left that was killed after its last table; nothing where one is at work."""
+    """Remove what a measuring left that was killed after its last table; nothing where one is at
+    work."""
     for folder in folders:
         if folder.with_name(f".{folder.name}.lock").exists():
             with suppress(InputError), one_at_a_time(folder, wait=False):
@@ -150,7 +164,8 @@ def measure_model(
     progress=True,
     batch_tokens=None,
 ):
-    """Measure tables of one model in one load; the next corpus is tokenised while this one is measured.
+    """Measure tables of one model in one load; the next corpus is tokenised while this one is
+    measured.
 
     Args:
         device, dtype, trust_remote_code: of `load_model`. progress: whether to show bars.
@@ -183,13 +198,14 @@ def measure_model(
 
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
-    """Measure one table and write it; of a long one the rows so far are kept beside it every SAVED seconds."""
+    """Measure one table and write it; of a long one the rows so far are kept beside it every SAVED
+    seconds."""
     vocab, record = int(loaded.record["vocab_size"]), provenance(loaded, task, windows)
     largest = max((int(window.ids.max()) for window in windows.windows), default=0)
     if largest >= vocab:
         raise InputError(
-            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of {record['model']} "
-            f"({vocab}): its tokenizer does not belong to it."
+            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of "
+            f"{record['model']} ({vocab}): its tokenizer does not belong to it."
         )
     if record | task.record != record:
         raise InputError(f"the files of {record['model']} were changed while it was read: run again.")
@@ -271,7 +287,8 @@ def provenance(loaded, task, windows):
 
 
 def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"):
-    """(columns of the rank table for some windows, tokens of a batch); the batch is halved when memory runs out."""
+    """(columns of the rank table for some windows, tokens of a batch); the batch is halved when
+    memory runs out."""
     import torch
 
     queue = [[windows[i] for i in batch] for batch in batches(windows, batch_tokens)]
@@ -284,10 +301,11 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
         except torch.OutOfMemoryError:
             if len(batch) == 1:
                 raise InputError(
-                    f"one window of {len(batch[0].ids)} tokens does not fit the memory of {loaded.device}: "
-                    "use a larger device, a smaller dtype or a smaller model."
+                    f"one window of {len(batch[0].ids)} tokens does not fit the memory of "
+                    f"{loaded.device}: use a larger device, a smaller dtype or a smaller model."
                 ) from None
-        torch.cuda.empty_cache()  # here, where the error no longer holds the frames that hold the batch
+        # here, where the error no longer holds the frames that hold the batch
+        torch.cuda.empty_cache()
         half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)
         queue[:0] = [batch[:half], batch[half:]]
     columns = joined(rows)
@@ -296,7 +314,8 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
 
 
 def batch_ranks(loaded, batch, special, dtype):
-    """Columns for one batch of windows, padded on the right: a causal model never sees the padding."""
+    """Columns for one batch of windows, padded on the right: a causal model never sees the
+    padding."""
     import torch
 
     from rbplib.ranks import sequence_ranks
@@ -335,13 +354,17 @@ def choose_batch_tokens(loaded, length):
 
 
 def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, results=None):
-    """What a measuring will take, before anything of it starts, as JSON can hold it; arguments as of `measured`.
+    """What a measuring will take, before anything of it starts, as JSON can hold it; arguments as
+    of `measured`.
 
-    Tokens are those of a table that is here, else CHARACTERS of a text that is here each, else what the corpus file
-    says, else all that fit. Memory is that of the weights, the process and the ids; None where a model's size cannot
+    Tokens are those of a table that is here, else CHARACTERS of a text that is here each, else
+    what the corpus file
+    says, else all that fit. Memory is that of the weights, the process and the ids; None where a
+    model's size cannot
     be known without the network.
 
-    Raises InputError: unknown names. Cost: the configurations, and one reading of text that is here.
+    Raises InputError: unknown names. Cost: the configurations, and one reading of text that is
+    here.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
@@ -385,8 +408,9 @@ def plan_corpus(corpus, length, protocol):
 
 
 def plan_model(model, dtype=None):
-    """S, and bytes of the weights in memory and to download; None where the size of a model is unknown."""
-    row = {"model": model.name, "id": model.id}
+    """S, and bytes of the weights in memory and to download; None where the size of a model is
+    unknown."""
+    row = {"model": model.name}
     try:
         sizes = sizes_of(model)
     except InputError as error:

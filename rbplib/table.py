@@ -1,11 +1,14 @@
-"""The rank table: one row per scored token, in a Parquet file with its provenance, and what is counted from it.
+"""The rank table: one row per scored token, in a Parquet file with its provenance, and what is
+counted from it.
 
     document  position  token  greater  ties  logprob      the paper's rank (Eq. 3)
     0         1         917    0        1     -0.31        is greater + ties = 1
     0         2         44     6        1     -3.90                            7
 
-A table lies in results/ranks/FAMILY/MODEL/CORPUS.parquet (CORPUS.full.parquet of the protocol `full`).
-What it is a table of is told by the record inside alone: `read_record` compares that with what is asked.
+A table lies in results/ranks/FAMILY/MODEL/CORPUS.parquet (CORPUS.full.parquet of the protocol
+`full`).
+What it is a table of is told by the record inside alone: `read_record` compares that with what is
+asked.
 Counts are whole numbers per document; ratios are formed last.
 """
 
@@ -45,15 +48,18 @@ KEY = b"rbplib"  # of the record in the file's metadata
 ENGINE = 3  # raise it when the same model and text would give other rows
 DEFINITIONS = ("greater+ties", "greater+1", "random")
 LONGEST = 60  # tokens between two hits whose dependence is looked at
-NEEDED = ("family", "model", "corpus", "protocol", "sample", "documents")  # of every record
-NEEDED += ("vocab_size", "nonembedding_params", "scored_tokens", "columns_sha256")
+# of every record
+NEEDED = set(
+    "family model corpus protocol sample documents vocab_size nonembedding_params scored_tokens columns_sha256".split()
+)
 
 
 # --- Counting
 
 
 def rank_of(greater, ties, definition="greater+ties"):
-    """Rank from the candidates scored above and equal: int64, or float64 for "random", see RankTable.rank."""
+    """Rank from the candidates scored above and equal: int64, or float64 for "random", see
+    RankTable.rank."""
     check_choice(definition, DEFINITIONS, "rank definition")
     greater, ties = np.asarray(greater, np.int64), np.asarray(ties, np.int64)
     if definition == "random":
@@ -62,14 +68,16 @@ def rank_of(greater, ties, definition="greater+ties"):
 
 
 def distinct(*columns):
-    """The distinct rows of integer columns (n,), sorted, and how often each is there: int64 (columns + 1, R)."""
+    """The distinct rows of integer columns (n,), sorted, and how often each is there: int64
+    (columns + 1, R)."""
     shape = [int(column.max(initial=0)) + 1 for column in columns]
     rows, number = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
     return np.vstack([*np.unravel_index(rows, shape), number]).astype(np.int64)
 
 
 def rank_entropy(ranks, tokens=None):
-    """(entropy of ranks (n,) in nats with the Miller-Madow correction, the correction, log p of each (n,)).
+    """(entropy of ranks (n,) in nats with the Miller-Madow correction, the correction, log p of
+    each (n,)).
 
     tokens: how many have each rank, int (n,); one each by default.
     """
@@ -89,12 +97,14 @@ class Documents:
 
     @property
     def source(self):
-        """Number of the source of each document, int64 (D,): documents of one number were drawn as one."""
+        """Number of the source of each document, int64 (D,): documents of one number were drawn as
+        one."""
         units = self.record.get("units") or range(self.documents)
         return np.unique(np.asarray(units), return_inverse=True)[1]
 
     def inside(self, runs, N):
-        """Windows of N tokens inside runs, int64 (D,). runs: (document, length, number), int (3, R)."""
+        """Windows of N tokens inside runs, int64 (D,). runs: (document, length, number), int (3,
+        R)."""
         document, length, number = runs
         windows = number * np.maximum(length - N + 1, 0)
         return np.bincount(document, windows, self.documents).astype(np.int64)
@@ -124,7 +134,8 @@ class RankTable(Documents):
         return len(self.document)
 
     def rank(self, definition="greater+ties"):
-        """Rank of the true token, 1 is best, int64 (n,): "greater+ties" is the paper's Eq. 3, "greater+1" its
+        """Rank of the true token, 1 is best, int64 (n,): "greater+ties" is the paper's Eq. 3,
+        "greater+1" its
         authors' code, "random" the expected rank when ties are broken at random (float64)."""
         return rank_of(self.greater, self.ties, definition)
 
@@ -134,7 +145,8 @@ class RankTable(Documents):
         return columns_digest(self.columns, ("document", "position", "token"))
 
     def per_document(self, values=None):
-        """Sums of values (n,) over each document, float64 (D,); without values the number of its rows."""
+        """Sums of values (n,) over each document, float64 (D,); without values the number of its
+        rows."""
         return np.bincount(self.document, values, self.documents)
 
     @cached_property
@@ -148,7 +160,8 @@ class RankTable(Documents):
         return self.per_document(-self.logprob.astype(float))
 
     def hits(self, ks, definition="greater+ties"):
-        """Tokens of each document with rank <= k, int64 (D, K). Cost: a histogram over (document, k), no sort."""
+        """Tokens of each document with rank <= k, int64 (D, K). Cost: a histogram over (document,
+        k), no sort."""
         columns = len(ks) + 1
         first = np.searchsorted(ks, self.rank(definition))  # the first k that the rank reaches
         cells = self.document.astype(np.int64) * columns + first
@@ -156,7 +169,8 @@ class RankTable(Documents):
         return counts[:, :-1].cumsum(1)
 
     def rank_sums(self):
-        """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the correction of the
+        """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the
+        correction of the
         entropy for their number, and of ln R."""
         ranks = self.rank()
         _, correction, log_p = rank_entropy(ranks)
@@ -174,13 +188,15 @@ class RankTable(Documents):
 
     @cached_property
     def joined(self):
-        """Whether a row goes on from the one before: the same document, the next position; bool (n,)."""
+        """Whether a row goes on from the one before: the same document, the next position; bool
+        (n,)."""
         joined = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
         return np.append(False, joined)[: len(self)]
 
     @cached_property
     def scored(self):
-        """Distinct (document, length) of the runs of scored tokens without a gap, and their number, int64 (3, R)."""
+        """Distinct (document, length) of the runs of scored tokens without a gap, and their
+        number, int64 (3, R)."""
         return self.runs_of(np.ones(len(self), bool))
 
     def runs(self, k):
@@ -195,8 +211,10 @@ class RankTable(Documents):
         return distinct(self.document[starts], lengths)
 
     def lagged(self, k):
-        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later, at the earlier, at
-        both. The lags end at half the median run, at most LONGEST. Cost: one pass over the table a lag."""
+        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later,
+        at the earlier, at
+        both. The lags end at half the median run, at most LONGEST. Cost: one pass over the table a
+        lag."""
         _, length, number = self.scored
         most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
         hits, run = self.rank() <= k, np.cumsum(~self.joined)
@@ -210,7 +228,7 @@ class RankTable(Documents):
 
 def by_size(tables):
     """Tables of one family, smallest model first."""
-    return sorted(tables, key=lambda t: (float(t.record["nonembedding_params"]), str(t.record.get("model"))))
+    return sorted(tables, key=lambda t: (t.record["nonembedding_params"], str(t.record.get("model"))))
 
 
 # --- The file
@@ -225,7 +243,8 @@ def columns_digest(columns, names=tuple(COLUMNS)):
 
 
 def checked_columns(columns, vocab):
-    """The columns in the contract's dtypes and order, or a ValueError that names the first broken rule."""
+    """The columns in the contract's dtypes and order, or a ValueError that names the first broken
+    rule."""
     if lacking := [name for name in COLUMNS if name not in columns]:
         raise ValueError(f"rank table lacks the column {lacking[0]!r}")
     columns = {name: np.asarray(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
@@ -251,9 +270,11 @@ def write_table(path, columns, record):
     """Write a rank table, whole or not at all, with its record and a checksum over both.
 
     Args:
-        columns: {name: array (n,)} of COLUMNS. record: provenance, JSON-able, with what NEEDED names.
+        columns: {name: array (n,)} of COLUMNS. record: provenance, JSON-able, with what NEEDED
+        names.
     Raises:
-        ValueError: a column is missing or breaks the contract. InputError: the file cannot be written.
+        ValueError: a column is missing or breaks the contract. InputError: the file cannot be
+        written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -271,7 +292,8 @@ def write_table(path, columns, record):
 
 
 def read_record(path, asked=None):
-    """The record of a rank table, which has to hold what is `asked`, see `expected`: this alone decides whether a
+    """The record of a rank table, which has to hold what is `asked`, see `expected`: this alone
+    decides whether a
     table is used again.
 
     Raises InputError: no file, a damaged one, or one that was measured with something else.
@@ -286,7 +308,7 @@ def read_record(path, asked=None):
         whole = digest({k: v for k, v in record.items() if k != "sha256"}) == record["sha256"]
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         whole = False
-    if not whole or not set(NEEDED) <= set(record):
+    if not whole or NEEDED - set(record):
         raise unusable(path, "is damaged, or no rank table")
     if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
         raise unusable(path, f"was measured with another {' and '.join(different)} than what is asked for")
@@ -295,11 +317,13 @@ def read_record(path, asked=None):
 
 def unusable(path, why):
     """What to say of a table that is not used; nothing writes over it unasked."""
-    return InputError(f"{path} {why}: measure over it by `rbp measure --replace`, or give another folder by --results.")
+    mend = "measure over it by `rbp measure --replace`, or give another folder by --results"
+    return InputError(f"{path} {why}: {mend}.")
 
 
 class FileColumns(Mapping):
-    """{name: array (n,)} of a rank table's file, read anew at every use: only what is counted is in memory."""
+    """{name: array (n,)} of a rank table's file, read anew at every use: only what is counted is
+    in memory."""
 
     def __init__(self, path):
         self.path = path
@@ -323,7 +347,8 @@ class FileColumns(Mapping):
 def read_table(path, asked=None):
     """The rank table in a file, its checksum compared; `asked` as of `read_record`.
 
-    Raises InputError: as `read_record`, or the rows fail their checksum. Cost: one reading of the file.
+    Raises InputError: as `read_record`, or the rows fail their checksum. Cost: one reading of the
+    file.
     """
     table = RankTable(FileColumns(Path(path)), read_record(path, asked), Path(path))
     if columns_digest(table.columns) != table.record["columns_sha256"]:
@@ -335,7 +360,8 @@ def read_table(path, asked=None):
 
 
 def asked(family, models=None, corpora=None, protocol="paper"):
-    """(Family, its Models, Corpora) for names or paths; all models and the default corpora where none are named."""
+    """(Family, its Models, Corpora) for names or paths; all models and the default corpora where
+    none are named."""
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(name) for name in models] if models else family.models
@@ -351,11 +377,15 @@ def asked(family, models=None, corpora=None, protocol="paper"):
 def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
     """{model name: [entries that the record must have, one dict a corpus]} of the tables asked for.
 
-    A model is known by its folder's digest, or by its id and revision on the hub; text by its digest, that of the hub
-    before it is fetched by how it is drawn. A precision that is not asked for ("auto") is not compared.
+    A model is known by its folder's digest, or by its id and revision on the hub; text by its
+    digest, that of the hub
+    before it is fetched by how it is drawn. A precision that is not asked for ("auto") is not
+    compared.
 
-    samples: the corpora's Documents, in place of their own. dtype, head_dtype: names, of the weights (None: as the
-    family file says) and of the head's product. Cost: one reading of the text, and hashing of local models.
+    samples: the corpora's Documents, in place of their own. dtype, head_dtype: names, of the
+    weights (None: as the
+    family file says) and of the head's product. Cost: one reading of the text, and hashing of
+    local models.
     """
     shared = {
         "protocol": protocol,
@@ -393,9 +423,11 @@ def record_here(path, asked):
 
 
 def tables_here(family, models, corpora, protocol="paper", results=None, **options):
-    """({corpus name: tables, smallest model first}, [(model name, corpus name) without one]); nothing is measured.
+    """({corpus name: tables, smallest model first}, [(model name, corpus name) without one]);
+    nothing is measured.
 
-    Arguments as `asked` gives them; options of `expected`. Raises InputError: a table there is not the one asked for,
+    Arguments as `asked` gives them; options of `expected`. Raises InputError: a table there is not
+    the one asked for,
     or models whose precision is not asked for were measured in different ones.
     """
     if family.counts:
@@ -420,14 +452,16 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
 
 
 def family_tables(family, corpus, protocol="paper", results=None, partial=False):
-    """(tables, names of the models without one) of a family on one corpus, smallest model first; nothing is measured.
+    """(tables, names of the models without one) of a family on one corpus, smallest model first;
+    nothing is measured.
 
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
     family, models, corpora = asked(family, None, [corpus], protocol)
     tables, missing = tables_here(family, models, corpora, protocol, results)
     (tables,), names = tables.values(), [model for model, _ in missing]
-    mend = f"run `rbp measure --family {shlex.quote(argument(family))} --corpus {shlex.quote(argument(corpora[0]))}"
+    of, on = (shlex.quote(argument(x)) for x in (family, corpora[0]))
+    mend = f"run `rbp measure --family {of} --corpus {on}"
     mend += "`" if protocol == "paper" else f" --protocol {protocol}`"
     if not tables:
         raise InputError(f"{family.name} has no rank table on {corpora[0].name}: {mend}.")
