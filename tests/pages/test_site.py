@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import nbformat
 import pandas as pd
@@ -133,9 +132,9 @@ def write_planted(place):
 def write_hostile(place):
     """An executed page of a family and a corpus whose titles try to be markup; its name and the notebook."""
     write_degenerate(place, {"hostile": LOSSES})
+    titled = f"title: {json.dumps(HOSTILE)}\nnote: {json.dumps(HOSTILE)}\n"
     for path in (place / "families" / "hostile.yml", place / "corpora" / f"{CORPUS}.yml"):
-        titled = f"title: {json.dumps(HOSTILE)}\nnote: {json.dumps(HOSTILE)}"
-        path.write_text(re.sub("^title:.*", lambda _: titled, path.read_text()))
+        path.write_text(titled + path.read_text().partition("\n")[2])
     notebook = run_page("02_top1_law", family="hostile", corpora=[CORPUS], n_bootstrap=100)
     workflow_page.tidy(notebook, "hostile")
     notebook.metadata |= KERNEL
@@ -257,7 +256,10 @@ def test_exercises_are_numbered_by_the_page(page):
 
 def test_the_switch_leads_to_the_same_page_of_other_families(site, page):
     switch = part(page, '<nav class="rbp-families"', "</nav>")
-    assert re.findall(r'<a ([^>]+)>([^<]+)', switch) == [('aria-current="page"', "fam"), ('href="../other/02_x.html"', "other")]
+    assert re.findall(r"<a ([^>]+)>([^<]+)", switch) == [
+        ('aria-current="page"', "fam"),
+        ('href="../other/02_x.html"', "other"),
+    ]
     assert "rbp-families" not in site[0]["book/start"]
 
 

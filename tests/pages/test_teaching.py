@@ -35,7 +35,7 @@ NUMBER = re.compile(r"(?<![\w.{])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 def blocks(kind):
     """[(what stands behind the directive's name, its body)] of exercises.md and the derivations."""
-    pattern = re.compile(r"^(`{3,})\{%s\} (.+?)\n(.*?)^\1$" % kind, re.M | re.S)
+    pattern = re.compile(rf"^(`{{3,}})\{{{kind}\}} (.+?)\n(.*?)^\1$", re.M | re.S)
     texts = [(BOOK / "exercises.md").read_text(encoding="utf-8"), *DERIVATIONS.values()]
     return [(match[2], match[3]) for text in texts for match in pattern.finditer(text)]
 
