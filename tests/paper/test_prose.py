@@ -1,0 +1,61 @@
+"""What stands on a page: numbers readable, text of a corpus harmless, tables of six columns with all as CSV."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+
+from paper.show import numbers, prose
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "</code><img src=x onerror=alert(1)>",
+    "$\\alpha$ `x` **b** [a](javascript:alert(1)) {eval-rst}`x`",
+    "\u202egnp.exe\u0000\u200b",
+    "\n\n# heading\n\n- item | cell |\n```{raw} html\n<b>\n```",
+]
+WIDE = pd.DataFrame(
+    {
+        "corpus": ["a & <b>", "c"], "k": 1, "alpha": [0.123456789, 0.25],
+        "other text: low": [0.25, 0.1], "other text: high": [0.75, 0.4],
+        "other sizes: low": [0.0, np.nan], "other sizes: high": 0.9,
+        "R²": [0.9, 0.99], "p": [1e-9, 0.25], "n": [3, 4], "status": ["ok", "few hits"],
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_token_cannot_become_markup(text):
+    page = MarkdownIt("commonmark").render(f"The token {prose.token(text)} follows.")
+    assert re.findall(r"<(\w+)", page) == ["p", "code"]
+    assert not re.search(r"[$`*{\[\n\u202e\u200b]", prose.token(text))
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [(0.05612, "0.0561"), (-0.056, "−0.0560"), (1234567.0, "1,234,567"), (0, "0"), (np.nan, "–"),
+     (np.inf, "∞"), (3.21e-9, "3.21 × 10⁻⁹"), (1.7e15 + 0.5, "1.70 × 10¹⁵"), (4.4e-16, "0")],
+)  # fmt: skip
+def test_numbers(x, text):
+    assert numbers.number(x) == text
+
+
+def test_a_p_value_says_no_more_than_resampling_can():
+    assert [numbers.p_value(p) for p in (1.7e-72, 0.001, 0.0312)] == ["p < 0.001", "p = 0.0010", "p = 0.031"]
+
+
+def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_csv():
+    text = prose.table_html(WIDE, "Laws < all.")
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S) for row in re.findall("<tr>(.*?)</tr>", text, re.S)]
+    head, first, second = [[html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in rows]
+    assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
+    assert first[:2] == ["✓ ok", "a & <b>"] and second[0] == "! few hits" and first[5] == "< 0.001"
+    assert first[3] == "other\u00a0text [0.250, 0.750]other\u00a0sizes [0, 0.900]"
+    assert "In every row: k 1." in text and "Laws &lt; all." in text
+    csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()
+    assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith("a & <b>,1,0.123456789")
+    assert "nothing to show" in prose.table_html(WIDE[:0])
