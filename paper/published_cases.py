@@ -5,7 +5,7 @@ import pandas as pd
 from scipy.special import ndtr, stdtrit
 
 from paper import gpt2, lognormal, published
-from paper.evidence import LAW, above_one, surely
+from paper.evidence import above_one, law_rows
 from paper.lognormal import predicted_ratio
 from paper.show.claims import cases
 from paper.show.law_tables import form_frame
@@ -33,9 +33,10 @@ def by_size():
 def without_attention(published_laws):
     """Rows of the laws of families without attention."""
     attention = "transformer|attention"
-    laws = [p.law for p in published_laws if not p.rows["architecture"].str.contains(attention).any()]
-    columns = [name for name in LAW if name != "k"]
-    return surely(cases([{name: getattr(law, name) for name in columns} for law in laws], columns))
+    laws = [
+        p.law for p in published_laws if not p.rows["architecture"].str.contains(attention).any()
+    ]
+    return law_rows(laws).drop(columns="k")
 
 
 def leans(published_laws):
@@ -45,7 +46,9 @@ def leans(published_laws):
     """
     forms = form_frame(published_laws)
     error = forms["line, 1 out"]
-    fixed, grows = (error.where(forms["text"] == text) for text in (published.FIXED, published.GROWS))
+    fixed, grows = (
+        error.where(forms["text"] == text) for text in (published.FIXED, published.GROWS)
+    )
     forms = forms.assign(fixed=fixed, grows=grows, lean=grows.fillna(-fixed))
     return cases(forms[["family", "fixed", "grows", "lean"]].to_dict("records"))
 
@@ -54,7 +57,11 @@ def along_training():
     """R² and exponent in tokens of each size of Pythia, and the exponents in size at the ends."""
     steps = published.training_laws("pythia")
     first, last = next(p for p in steps if p.law.r2 > 0.9), steps[-1]
-    ends = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
+    ends = {
+        "first_step": first.step,
+        "first_exponent": first.law.alpha,
+        "last_exponent": last.law.alpha,
+    }
     rows = []
     for T, loss, _ in published.size_paths("pythia").values():
         late = T > LATE

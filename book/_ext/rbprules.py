@@ -48,7 +48,7 @@ def sure(app, page, cells):
             claim = rule["claim"].replace("{k}", ", ".join(f"{k:,}" for k in sorted(judged[name])))
             others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
             verdict = f", {html.escape(rule['proved'])}" if rule.get("proved") else ""
-            told = f' (basis of the verdict: <span class="rbp-basis">{html.escape(rule["basis"])}</span>{verdict})'
+            told = f' (basis of the verdict: <span class="rbp-basis">{html.escape(rule.get("basis", "measured"))}</span>{verdict})'
             told += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
             alike.setdefault(others, {}).setdefault(told, []).append(f"<strong>{math_html(claim)}</strong>")
     items = ""
