@@ -15,7 +15,7 @@ FLOORS = ("rbplib", "paper", "workflow")  # each imports itself and those before
 PENDING = set()  # imports against the arrows that are still to go; nothing may be added
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
     "rbplib": 32_100,
-    "paper": 59_100,
+    "paper": 58_800,
     "workflow": 5_200,
     "corpora": 2_300,
     "book": 12_900,
