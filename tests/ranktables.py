@@ -10,11 +10,8 @@ VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
 
 
-def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 800_000), documents=60, trend=1):
-    """Families, corpora and results under `root`; ranks follow a law in S, documents and neighbours hang together.
-
-    trend: -1 for larger models that are worse.
-    """
+def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 800_000), documents=60):
+    """Families, corpora and results under `root`; ranks follow a law in S, documents and neighbours hang together."""
     root = Path(root)
     for folder in ("families", "corpora"):
         (root / folder).mkdir(parents=True, exist_ok=True)
@@ -41,7 +38,7 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
         for model, size in zip(models, sizes, strict=True):
             own = shared + 0.3 * rng.normal(size=n)
             uniform = (np.argsort(np.argsort(own)) + 0.5) / n
-            loss = (1.2 + 0.3 * number) * (size / sizes[0]) ** (-trend * (0.08 + 0.02 * number))
+            loss = (1.2 + 0.3 * number) * (size / sizes[0]) ** -(0.08 + 0.02 * number)
             rank = np.clip(np.ceil((loss / -np.log(uniform)) ** 2.2), 1, VOCABULARY).astype(int)
             ties = np.where((rank > 1) & (rng.random(n) < 0.05), 2, 1)
             logprob = -np.log(rank) * 1.02 - 0.4 - 0.1 * rng.random(n)
