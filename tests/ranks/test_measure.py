@@ -317,7 +317,7 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     tables = measure(["m0", "m1", "m2"])["lines"]
     after = m.plan("toy", ["lines"])
     read = tables[0].record["read_tokens"]
-    assert after["corpora"] == [{"corpus": "lines", "tokens": read, "counted_in": "a table"}]
+    assert after["corpora"] == [{"corpus": "lines", "tokens": read}]
     assert before["corpora"][0]["tokens"] == pytest.approx(read, rel=0.5)
     for row, table in zip(before["models"], tables, strict=True):
         assert row["nonembedding_params"] == table.record["nonembedding_params"]
