@@ -10,7 +10,7 @@ turns.
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import zip_longest
@@ -106,7 +106,6 @@ def measured(
     if not replace:
         tables, missing = tables_here(*reading, samples=samples, **precision)
         if not missing:
-            tidy({ranks_path(t.record, results).parent for found in tables.values() for t in found})
             return tables
     family.need_models()
     samples = samples or [load_documents(corpus) for corpus in corpora]
@@ -141,15 +140,6 @@ def alone(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink()
         yield
-
-
-def tidy(folders):
-    """Remove what a measuring left that was killed after its last table; nothing where one is at
-    work."""
-    for folder in folders:
-        if folder.with_name(f".{folder.name}.lock").exists():
-            with suppress(InputError), one_at_a_time(folder, wait=False):
-                pass
 
 
 def measure_model(
