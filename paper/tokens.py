@@ -22,7 +22,7 @@ from paper.forecasts import beside
 from paper.laws import fit as fit_line
 from paper.steps import step_weights
 from rbplib import forecasting
-from rbplib.families import InputError, check_choice, load_family
+from rbplib.families import InputError, load_family
 from rbplib.losses import logarithm, same_tokens
 from rbplib.table import family_tables
 
@@ -134,9 +134,8 @@ class JointLaw:
 
     @property
     def r2(self):
-        """In log of the loss; NaN where all losses are equal."""
-        spread = np.log(self.loss).var() if np.ptp(self.loss) > 0 else np.nan
-        return float(1 - np.mean(self.residuals**2) / spread)
+        """In log of the loss."""
+        return float(1 - np.mean(self.residuals**2) / np.log(self.loss).var())
 
     @property
     def notes(self):
@@ -158,24 +157,15 @@ class JointLaw:
                 notes.append(f"the exponent of {side} ran away")
         return notes
 
-    def refitted(self, losses):
-        """Fits to other losses (R, n), started here: list of JointLaw, None for a row with a loss
-        that is bad.
-        """
-        good = (np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)
-        laws = [None] * len(losses)
-        for i in np.flatnonzero(good):
-            laws[i] = _search(self.form, self.S, self.D, losses[i], self)
-        return laws
-
     def resampled(self, losses):
         """Parameters (R, P) of fits to other losses (R, n), started here; NaN for a row with a loss
         that is bad.
         """
         rows = np.full((len(losses), len(self.values)), np.nan)
-        for row, law in zip(rows, self.refitted(losses), strict=True):
-            if law is not None:
-                row[:] = list(law.parameters.values())
+        good = (np.isfinite(losses) & (losses > 0)).all(axis=1)
+        for i in np.flatnonzero(good):
+            law = _search(self.form, self.S, self.D, losses[i], self)
+            rows[i] = list(law.parameters.values())
         return rows
 
     def widening(self, S, D, h=1e-5):
@@ -252,11 +242,10 @@ def _starts(form, y):
 
 def reason(S, D, loss, form):
     """Why these points, float64 (n,) each, cannot carry a form, in words; "" where they can."""
-    kind = FORMS[check_choice(form, FORMS, "the form")]
+    kind = FORMS[form]
     P = len(kind.parameters)
-    for name, values in (("size", S), ("number of tokens", D), ("loss", loss)):
-        if len(values) != len(S) or not (np.isfinite(values) & (values > 0)).all():
-            return f"not every point has a {name} that is a positive number"
+    if not (np.isfinite(loss) & (loss > 0)).all():
+        return "not every point has a loss that is a positive number"
     if len(S) <= P:
         return f"it has {P} parameters and needs more points than that, not {len(S)}"
     least = 2 if len(kind.terms) == 1 else 3
@@ -418,17 +407,14 @@ class Grid:
         return laws
 
 
-def grid(families, corpus, ks, protocol="paper", results=None, partial=False):
+def grid(families, corpus, ks):
     """The Grid of families whose files say how many `tokens` each model saw.
 
     Args: families: names or YAML paths; one of them may name `repeats`, which tell of all how
-        trainings differ. corpus: name or path. ks: ranks to count. results, partial: as in
-        `family_tables`.
+        trainings differ. corpus: name or path. ks: ranks to count.
     Raises: InputError: a family does not say its tokens, has no table, or was measured on other
         tokens of text.
     """
-    if not families:
-        raise InputError("no family was given: name some that saw different amounts of text.")
     curves, names, tokens, every = [], [], [], []
     for family in map(load_family, families):
         seen = {model.name: model.tokens for model in family.models}
@@ -436,11 +422,11 @@ def grid(families, corpus, ks, protocol="paper", results=None, partial=False):
         if silent:
             message = f"{family.name} does not say how much text {silent[0]} saw"
             raise InputError(f"{message}: add 'tokens:' to its file.")
-        tables, missing = family_tables(family, corpus, protocol, results, partial)
+        tables, missing = family_tables(family, corpus)
         every += tables
         same_tokens(every)
         curve = rbp_curve(tables, ks, missing=missing)
-        curves.append(own_repeats(curve, family, corpus, protocol, results))
+        curves.append(own_repeats(curve, family, corpus))
         names += [f"{curve.family} {model}" for model in curve.models]
         tokens += [float(seen[model]) for model in curve.models]
 
@@ -509,8 +495,8 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
 # --- forecasts
 
 
-def joint_forecast(points, S, D, level=0.95):
-    """Forecast a loss at sizes and tokens that were not measured.
+def joint_forecast(points, S, D):
+    """Forecast a loss with its 95% interval at sizes and tokens that were not measured.
 
     As of one ladder, an even mixture of forms, Student's t about each. Models of one size, or of
     one amount of text, miss a form together, so its scatter counts as known from no more points
@@ -545,7 +531,7 @@ def joint_forecast(points, S, D, level=0.95):
         y.append(np.log(law.predict(S, D)))
         sd.append(law.residual_sd * law.widening(S, D))
         df.append([max(1.0, groups - law.form.exponents.sum())])
-    shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
+    shares = [0.025, 0.5, 0.975]
     forms = np.array(y), np.array(sd), np.array(df)
     low, middle, high = forecasting.mixture_quantiles(*forms, shares)
     return forecasting.Forecast(laws, S, middle, np.stack([low, high]))

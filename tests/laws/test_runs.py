@@ -35,6 +35,10 @@ def markov(rng, documents, n, p, rho, icc=0.0):
     return hits
 
 
+def gap_of(table, N, n_bootstrap=10_000):
+    return run_gap(table, 1, N, hit_dependence(table, 1), n_bootstrap)
+
+
 def test_runs_are_those_counted_by_hand():
     tables = [table([[1, 1, 0, 1, 1, 1], [0, 1, 1]], f"m{i}", 10.0 ** (i + 3)) for i in range(3)]
     loss = run_losses(tables, 1, [2])[2]
@@ -55,7 +59,7 @@ def test_planted_dependence_is_measured_back():
 
 
 def test_dependent_hits_explain_long_runs_and_independence_does_not():
-    gap = run_gap(table(markov(np.random.default_rng(1), 3000, 120, 0.7, 0.2, 0.05)), 1, 20, n_bootstrap=500)
+    gap = gap_of(table(markov(np.random.default_rng(1), 3000, 120, 0.7, 0.2, 0.05)), 20, 500)
     assert gap.gap > 0.5 and gap.interval[0] > 0
     assert gap.dependent == pytest.approx(gap.measured, abs=0.15)
 
@@ -63,7 +67,7 @@ def test_dependent_hits_explain_long_runs_and_independence_does_not():
 def test_independent_hits_pass():
     inside = 0
     for seed in range(20):
-        gap = run_gap(table(np.random.default_rng(seed).random((200, 80)) < 0.8), 1, 8, n_bootstrap=300)
+        gap = gap_of(table(np.random.default_rng(seed).random((200, 80)) < 0.8), 8, 300)
         inside += gap.interval[0] <= 0 <= gap.interval[1]
     assert inside >= 16
 
@@ -75,11 +79,11 @@ def test_a_law_of_runs_can_be_fitted_and_no_success_is_said():
     assert law.alpha > 0 and law.n_models == 5
     never = [table(np.zeros((30, 50)), f"m{i}", 10.0 ** (4 + i)) for i in range(3)]
     assert "no hits" in fit(run_losses(never, 1, [5])[5], n_bootstrap=20).notes
-    gap = run_gap(never[0], 1, 5)
+    gap = gap_of(never[0], 5)
     assert gap.measured == -np.inf and np.isnan(gap.interval).all()
     (row,) = gap_frame([gap]).to_dict("records")
     assert (row["log10 p_N measured"], row["gap to independence"]) == ("0 of 1,380", "cannot be told")
-    often = run_gap(table(np.repeat([[True] * 4 + [False] * 4], 30, axis=0)), 1, 2, n_bootstrap=0)
+    often = gap_of(table(np.repeat([[True] * 4 + [False] * 4], 30, axis=0)), 2, 0)
     assert replace(often, gap=400.0).times == np.inf  # beyond any float
     assert often.times == pytest.approx((3 / 7) / 0.25) and often.places == 210
 
