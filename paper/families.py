@@ -31,9 +31,7 @@ class Contrast:
     drawn: np.ndarray | None  # float64 (B,), over resampled sources, the same ones for every family
     n_sources: int
     length: float  # |weights|: trainings of standard deviation sd move the value by sd * length
-    again: (
-        tuple | None
-    )  # (y (R,), S (R,)) of models of which several have one size, from other seeds
+    again: tuple | None  # (y (R,), S (R,)) of models from other seeds, several of one size
 
     @property
     def interval(self):
@@ -138,9 +136,8 @@ def pooled(contrasts):
     if all(c.again for c in contrasts):
         sds, dfs = [], []
         for group in groups:
-            sd, df = spread_of_trainings(
-                np.mean([c.again[0] for c in group], axis=0), group[0].again[1]
-            )
+            y = np.mean([c.again[0] for c in group], axis=0)
+            sd, df = spread_of_trainings(y, group[0].again[1])
             sds.append(sd * np.mean([c.length for c in group]))
             dfs.append(df)
         trainings = float(np.mean(sds))

@@ -73,9 +73,7 @@ class Dependence:
     lags: np.ndarray  # int64 (L,)
     acf: np.ndarray  # float64 (L,), autocorrelation of hits within documents, about the corpus mean
     icc: float  # intraclass correlation of documents: one-way analysis of variance
-    plateau: (
-        float  # mean autocorrelation at the long lags: what documents share, no longer neighbours
-    )
+    plateau: float  # mean autocorrelation at the long lags: what documents, not neighbours, share
     rho: float  # what is left between neighbours once the plateau is taken out
 
     def log_run(self, N):
