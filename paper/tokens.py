@@ -174,12 +174,11 @@ class JointLaw:
         """
         slopes, ahead = [], []
         for step in h * np.eye(len(self.values)):
-            up, down = (
-                replace(self, values=self.values + step),
-                replace(self, values=self.values - step),
-            )
-            for rows, place in ((slopes, (self.S, self.D)), (ahead, (S, D))):
-                rows.append(np.log(up.predict(*place) / down.predict(*place)) / (2 * h))
+            up = replace(self, values=self.values + step)
+            down = replace(self, values=self.values - step)
+            here = np.log(up.predict(self.S, self.D) / down.predict(self.S, self.D))
+            slopes.append(here / (2 * h))
+            ahead.append(np.log(up.predict(S, D) / down.predict(S, D)) / (2 * h))
         covariance = np.linalg.pinv(np.array(slopes) @ np.transpose(slopes), rcond=1e-8)
         return np.sqrt(1 + np.einsum("ph,pq,qh->h", ahead, covariance, ahead))
 
@@ -271,12 +270,13 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
     S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
     sizes, losses = [], []
     for size in np.unique(S):
-        own = np.flatnonzero(S == size)
-        own = own[np.argsort(D[own])]
-        below, above = D[own][D[own] <= tokens], D[own][D[own] >= tokens]
+        order = np.argsort(D[S == size])
+        budgets, values = D[S == size][order], loss[S == size][order]
+        below, above = budgets[budgets <= tokens], budgets[budgets >= tokens]
         if len(below) and len(above) and above[0] < apart * below[-1]:
+            y = np.interp(np.log(tokens), np.log(budgets), np.log(values))
             sizes.append(size)
-            losses.append(np.exp(np.interp(np.log(tokens), np.log(D[own]), np.log(loss[own]))))
+            losses.append(np.exp(y))
     return np.array(sizes), np.array(losses)
 
 
@@ -386,25 +386,23 @@ class Grid:
         """{tokens: Law in S} of every budget with three models or more. options: n_bootstrap, seed,
         as of `fit`.
         """
-        loss, laws = self.loss(k), {}
-        for d in self.budgets:
-            where = np.flatnonzero(self.D == d)
-            if len(where) > 2:
-                laws[d] = fit_line(loss.keep(where), **options)
-        return laws
+        return _laws(self.loss(k), self.D, options)
 
     def along_tokens(self, k=None, **options):
         """{size: Law in D} of every size with three budgets or more; the law's S is the number of
         tokens.
         """
-        loss, laws = self.loss(k), {}
-        for size in np.unique(self.curve.S):
-            where = np.flatnonzero(self.curve.S == size)
-            where = where[np.argsort(self.D[where])]
-            if len(where) > 2:
-                budgets = replace(loss.keep(where), S=self.D[where], repeats=None)
-                laws[size] = fit_line(budgets, **options)
-        return laws
+        return _laws(replace(self.loss(k), S=self.D, repeats=None), self.curve.S, options)
+
+
+def _laws(loss, groups, options):
+    """{value: Law} of the models of each value of `groups` (M,) that three or more have."""
+    laws = {}
+    for value in np.unique(groups):
+        where = np.flatnonzero(groups == value)
+        if len(where) > 2:
+            laws[value] = fit_line(loss.keep(where), **options)
+    return laws
 
 
 def grid(families, corpus, ks):
@@ -417,11 +415,12 @@ def grid(families, corpus, ks):
     """
     curves, names, tokens, every = [], [], [], []
     for family in map(load_family, families):
+        # what each model saw, and the tables, all on the same text
         seen = {model.name: model.tokens for model in family.models}
-        silent = [name for name, n in seen.items() if n is None]
-        if silent:
-            message = f"{family.name} does not say how much text {silent[0]} saw"
-            raise InputError(f"{message}: add 'tokens:' to its file.")
+        for name, number in seen.items():
+            if number is None:
+                message = f"{family.name} does not say how much text {name} saw"
+                raise InputError(f"{message}: add 'tokens:' to its file.")
         tables, missing = family_tables(family, corpus)
         every += tables
         same_tokens(every)
@@ -432,13 +431,14 @@ def grid(families, corpus, ks):
 
     # one curve of all models, budget by budget
     order = np.argsort(tokens, kind="stable")
+    repeats = [curve.repeats for curve in curves if curve.repeats is not None]
     whole = replace(
         curves[0],
         models=tuple(names[i] for i in order),
         S=np.concatenate([curve.S for curve in curves])[order],
         nll=np.concatenate([curve.nll for curve in curves], axis=1)[:, order],
         hits=np.concatenate([curve.hits for curve in curves], axis=1)[:, order],
-        repeats=next((curve.repeats for curve in curves if curve.repeats is not None), None),
+        repeats=repeats[0] if repeats else None,
     )
     return Grid(whole, np.array(tokens)[order])
 
@@ -471,9 +471,10 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
         NaN with fewer than three.
     """
     loss, S, budgets = grid.loss(k), grid.curve.S, grid.budgets
+    unknown = np.full((1, len(budgets)), np.nan)
     shared = np.unique(grid.whole.curve.S)
     if len(shared) < 3:
-        return budgets, np.full(len(budgets), np.nan), np.full((1, len(budgets)), np.nan)
+        return budgets, unknown[0], unknown
 
     # weights whose sums with y are the exponents of the steps
     last, before = np.zeros((2, len(budgets), len(S)))
@@ -486,10 +487,10 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
     noisy = noisy_losses(loss, n_bootstrap, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (last @ loss.y) / (before @ loss.y)
-        if noisy is None:
-            return budgets, ratio, np.full((1, len(budgets)), np.nan)
-        y = logarithm(noisy)
-        return budgets, ratio, (y @ last.T) / (y @ before.T)
+        if noisy is not None:
+            y = logarithm(noisy)
+            unknown = (y @ last.T) / (y @ before.T)
+    return budgets, ratio, unknown
 
 
 # --- forecasts
@@ -555,14 +556,9 @@ def held_out_joint(points, left, about=None):
             ahead = joint_forecast(rest, points[0][wanted], points[1][wanted])
         except InputError:
             continue
-        columns = {
-            **(about or {}),
-            "left": kind,
-            "S": ahead.S,
-            "D": points[1][wanted],
-            **beside(ahead, points[2][wanted]),
-        }
-        parts.append(pd.DataFrame(columns))
+        columns = {"left": kind, "S": ahead.S, "D": points[1][wanted]}
+        columns |= beside(ahead, points[2][wanted])
+        parts.append(pd.DataFrame((about or {}) | columns))
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
