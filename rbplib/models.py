@@ -497,10 +497,10 @@ def model_context(model):
         return model.context
     try:
         place, _ = model_folder(model, weights=False)
-        is_file = place.is_file()
-        fields = (
-            read_config(place, model.id).to_dict() if is_file else read_json(place / "config.json")
-        )
+        if place.is_file():
+            fields = read_config(place, model.id).to_dict()
+        else:
+            fields = read_json(place / "config.json")
     except InputError:
         return None
     fields = {**(fields.get("text_config") or {}), **fields}
@@ -520,13 +520,14 @@ BLOCK = 32  # weights that share a scale
 
 
 def rounded(values, kind):
-    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the package gguf does.
+    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the
+    package gguf does.
 
     Args:
         values: float32 (..., n), cut along the last side into blocks of 32; what is left over is a
             shorter block.
-        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale and a
-            smallest value).
+        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale
+            and a smallest value).
     Returns:
         float32 of the same shape.
     """
@@ -534,9 +535,8 @@ def rounded(values, kind):
     from torch.nn import functional as F
 
     # repeating the last weight moves neither end of its block
-    lines = F.pad(
-        values.reshape(1, -1, values.shape[-1]), (0, -values.shape[-1] % BLOCK), mode="replicate"
-    )
+    n = values.shape[-1]
+    lines = F.pad(values.reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")
     x = lines.reshape(-1, BLOCK)
     low, high = x.aminmax(dim=-1, keepdim=True)
     farthest = x.gather(-1, x.abs().argmax(-1, keepdim=True))  # from 0, with its sign
@@ -550,7 +550,7 @@ def rounded(values, kind):
     else:
         steps, base = ((x - low) * inverse + 0.5).trunc().clamp(0, 15), low.half().float()
     blocks = steps * scale.half().float() + base  # scales are kept in float16
-    return blocks.reshape(lines.shape)[..., : values.shape[-1]].reshape(values.shape)
+    return blocks.reshape(lines.shape)[..., :n].reshape(values.shape)
 
 
 def round_weights(net, kind):
@@ -559,19 +559,15 @@ def round_weights(net, kind):
     import torch
     from torch import nn
 
-    done = set()
+    table, done = net.get_input_embeddings(), set()
     for module in net.modules():
-        transposed = (
-            type(module).__name__ == "Conv1D"
-        )  # of GPT-2: its matrix stands the other way round
-        matrices = (
-            transposed or isinstance(module, nn.Linear) or module is net.get_input_embeddings()
-        )
+        # the matrix of GPT-2's Conv1D stands the other way round
+        transposed = type(module).__name__ == "Conv1D"
+        matrices = transposed or module is table or isinstance(module, nn.Linear)
         for p in module.parameters(recurse=False):
             stacked = p.dim() == 3 and not isinstance(module, nn.Conv1d)
-            if id(p) in done or not (
-                stacked or matrices and p.dim() == 2
-            ):  # a tied head shares its table
+            # a tied head shares its table
+            if id(p) in done or not (stacked or matrices and p.dim() == 2):
                 continue
             with torch.no_grad():
                 p.copy_(rounded(p.T, kind).T if transposed else rounded(p, kind))

@@ -213,7 +213,7 @@ def hub_rows(corpus):
 
 def definition(corpus):
     """What decides the sample of a corpus of the hub, as JSON holds it."""
-    request = {name: value for name, value in asdict(corpus).items() if name in REQUEST}
+    request = {name: getattr(corpus, name) for name in REQUEST}
     return json.loads(json.dumps(request, default=str))  # YAML knows dates
 
 
