@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
+from training.carried import check_times
+from training.children import INCOMPLETE
 
 from benchmarks import heads
 from benchmarks.contenders import SHAPES, body_only, full_logits, make_ids, make_model, rbplib
@@ -27,8 +29,6 @@ from benchmarks.gpu_session import BEGAN
 from benchmarks.gpu_table import failures, table, unmeasured
 from rbplib.families import InputError, write_text
 from rbplib.heads import head_of
-from training.carried import check_times
-from training.children import INCOMPLETE
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
 BATCHES = ((4, 512), (16, 512), (32, 512), (8, 2048), (32, 2048))  # windows x tokens

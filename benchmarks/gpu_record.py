@@ -7,8 +7,9 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-from rbplib.families import InputError, atomic_path, write_text
 from training.children import INCOMPLETE
+
+from rbplib.families import InputError, atomic_path, write_text
 
 FAILED = {"tests": 10, "benchmark": 20, "ladder": 40}
 MOST_BYTES, MOST_EACH, MOST_FILES = 60_000_000, 1 << 24, 8  # of all results, and bytes of one file
