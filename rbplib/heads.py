@@ -100,9 +100,7 @@ def head_of(model: nn.Module, input_ids: Tensor) -> Head | None:
         if weight is not None and weight.dim() == 2 and weight.device.type != "meta":
             head = _proven_head(model, input_ids[:1, :PROBE_TOKENS])
         if head is None:
-            message = (
-                "its head is unknown, so its own logits are taken whole, one sequence at a time"
-            )
+            message = "its head is unknown, so its own logits are taken whole, one sequence at a time"
             warnings.warn(f"{type(model).__name__}: {message}", RuntimeWarning, stacklevel=3)
         _heads[model] = weight, head
     return _heads[model][1]

@@ -37,9 +37,7 @@ TOKENIZER_FILES = (
 # what a configuration may call the longest input, and the number of experts that a token meets
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k")
-SMALL = (
-    5_000_000  # parameters, below which handing work to other threads takes longer than the work
-)
+SMALL = 5_000_000  # parameters, below which handing work to other threads takes longer than the work
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 

@@ -19,9 +19,7 @@ from rbplib.heads import Head, final_hidden, head_of
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
 TILE = 2**19  # logits at once on a processor: they stay in its cache
-DEVICE_ROWS = (
-    512  # rows at once on an accelerator: always so many, as others may meet other kernels
-)
+DEVICE_ROWS = 512  # rows at once on an accelerator: always so many, as others may meet other kernels
 LOG2_E = math.log2(math.e)
 
 
@@ -104,7 +102,6 @@ def head_ranks(
     return _shaped(ranks, targets)
 
 
-
 def sequence_ranks(
     model: nn.Module,
     input_ids: Tensor,
@@ -169,7 +166,6 @@ def sequence_ranks(
             for whole, values in zip(ranks, columns, strict=True):
                 whole[part][here] = values.to(whole.device)
     return Ranks(*(column.to(input_ids.device) for column in ranks))
-
 
 
 def _by_rows(inputs, scores_of, targets, count) -> Ranks:
@@ -309,7 +305,6 @@ def _check(values: Tensor, targets: Tensor, name: str) -> None:
         raise ValueError(f"{name} are {kinds}: give floating-point numbers and int64 ids")
     if targets.numel() == 0:
         raise ValueError("there is no token to rank: the window is empty")
-
 
 
 def _check_ids(ids: Tensor, size: int) -> None:
