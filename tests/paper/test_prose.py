@@ -54,4 +54,3 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_cs
     assert "In every row: k 1." in text and "Laws &lt; all." in text
     csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()
     assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith("a & <b>,1,0.123456789")
-    assert "nothing to show" in prose.table_html(WIDE[:0])
