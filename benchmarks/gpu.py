@@ -25,8 +25,8 @@ from benchmarks.contenders import SHAPES, body_only, full_logits, make_ids, make
 from benchmarks.counting import Counting, waits
 from benchmarks.gpu_session import BEGAN
 from benchmarks.gpu_table import failures, table, unmeasured
-from rbplib.models.heads import head_of
-from rbplib.settings import InputError, write_text
+from rbplib.families import InputError, write_text
+from rbplib.heads import head_of
 from training.carried import check_times
 from training.children import INCOMPLETE
 

@@ -22,13 +22,11 @@ import numpy as np
 
 from benchmarks.ranks import write_result
 from benchmarks.report import fill
-from rbplib.settings import root
+from rbplib.families import root
 
 PAGES = ("02_top1_law", "06_emergence")
 LENGTH, VOCABULARY, WINDOW = 500, 2000, 255
-MEASURED = (
-    "from rbplib.models.load import load_model\nfrom rbplib.ranks.measure import measure\nimport torch, transformers"
-)
+MEASURED = "from rbplib.models import load_model\nfrom rbplib.measuring import measure\nimport torch, transformers"
 
 
 def peak():
@@ -40,8 +38,8 @@ def write_family(place, tokens, models):
     """Make a root folder with a family, a corpus, and a rank table of so many tokens for each of its models."""
     from scipy.special import ndtr
 
-    from rbplib.ranks.identity import MEASURING, ranks_path
-    from rbplib.ranks.stored import write_ranks
+    from rbplib.identity import MEASURING, ranks_path
+    from rbplib.stored import write_ranks
 
     place, sizes = Path(place), [2000 * 3**i for i in range(models)]
     entries = "".join(f"  - {{id: none/m{s}, dtype: float32, nonembedding_params: {s}}}\n" for s in sizes)

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rbplib.pages.html import executed_pages, families_page
-from rbplib.pages.notebooks import DEFAULT_FAMILY
-from rbplib.settings import InputError, root, write_text
+from rbplib.families import InputError, root, write_text
+from workflow.html import executed_pages, families_page
+from workflow.notebooks import DEFAULT_FAMILY
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 1800  # after which a browser that still prints is given up

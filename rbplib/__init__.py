@@ -6,14 +6,13 @@ __version__ = "0.1.0"
 
 # Module -> public names. Loaded on first use, so that `import rbplib` costs nothing and reading tables needs no torch.
 _NAMES = {
-    "settings": ("InputError", "load_family", "load_corpus"),
-    "ranks.engine": ("Ranks", "token_ranks", "head_ranks"),
-    "ranks.measure": ("measure",),
-    "ranks.stored": ("read_ranks",),
-    "laws.curve": ("rbp_curve", "sequence_success"),
-    "laws.law": ("fit_law",),
-    "laws.bootstrap": ("paired_bootstrap",),
-    "distributions.fit": ("fit_rank_law",),
+    "families": ("InputError", "load_family", "load_corpus"),
+    "ranks": ("Ranks", "token_ranks", "head_ranks"),
+    "measuring": ("measure",),
+    "stored": ("read_ranks",),
+    "curve": ("rbp_curve", "sequence_success"),
+    "law": ("fit_law",),
+    "bootstrap": ("paired_bootstrap",),
 }
 _WHERE = {name: f"rbplib.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = [*_WHERE, "__version__"]

@@ -7,8 +7,8 @@ import os
 import sys
 
 import rbplib
+from rbplib.families import root
 from rbplib.inputs import InputError, interrupt, stopped_by, write_text
-from rbplib.settings import root
 
 
 class Parser(argparse.ArgumentParser):
@@ -151,8 +151,8 @@ def forecasts(losses, N, sizes, ahead, **drawn):
 
 def checked(path, results):
     """(record, *lines) of what is wrong with the counts file at a path, or with every table, page and imported file."""
-    from rbplib.ranks.exchange import broken_files, read_counts
-    from rbplib.ranks.table import check_tables
+    from rbplib.exchange import broken_files, read_counts
+    from rbplib.table import check_tables
 
     if path:
         record, found = read_counts(path)
@@ -164,7 +164,7 @@ def checked(path, results):
     if not folder.is_dir() and not (folder.parent / "imported").is_dir():
         problems.append(f"there is no folder {folder}: run `rbp measure`, or name another by --results or RBP_RESULTS.")
     if (root() / "book" / "_executed").is_dir():  # where no page was run, the book's packages may be absent
-        from rbplib.pages.html import check_pages
+        from workflow.html import check_pages
 
         pages, of_pages = check_pages()
     problems += broken_files() + of_pages
@@ -174,7 +174,7 @@ def checked(path, results):
 
 def verified(write, path):
     """(record, *lines) of this run's numbers beside the book's own, or of the file that they were written to."""
-    from rbplib.pages import reference as numbers
+    from paper.show import reference as numbers
 
     run = numbers.run_record()
     if write:

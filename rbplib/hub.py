@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rbplib.families import REPO_ID, InputError, write_text
 from rbplib.network import is_offline, patiently, sentence, watched
-from rbplib.settings import REPO_ID, InputError, write_text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
-from rbplib.settings import InputError
+from rbplib.families import InputError
 
 TRIES = 5  # of one request, by the library or by us
 WAIT = 1.0  # seconds before the second try of a whole call, doubled each time

@@ -96,9 +96,9 @@ def small_book(tmp_path_factory):
     keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS")}
     os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
     try:
-        from rbplib.pages.workflow import make_book
+        from workflow.book import make_book
 
-        started = Warm(tmp_path_factory.mktemp("warm"), OF_PAGES, ("rbplib.pages.workflow", "ipykernel_launcher"), COLD)
+        started = Warm(tmp_path_factory.mktemp("warm"), OF_PAGES, ("workflow.book", "ipykernel_launcher"), COLD)
         with closing(started) as warm, pytest.MonkeyPatch.context() as patch:
             patch.setattr("sys.executable", warm.python)
             make_book(settings=SETTINGS, show=False)

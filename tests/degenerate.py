@@ -61,8 +61,8 @@ FAMILIES = {
 
 def write_degenerate(root, families=FAMILIES):
     """Planted families under `root`: models, corpora, family files and rank tables. RBP_ROOT must name it."""
-    from rbplib.ranks.stored import write_ranks
-    from rbplib.ranks.table import measured
+    from rbplib.stored import write_ranks
+    from rbplib.table import measured
 
     write_texts(root)
     write_models(root)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rbplib.laws.curve import Curve
-from rbplib.laws.losses import Loss, mean
+from rbplib.curve import Curve
+from rbplib.losses import Loss, mean
 
 
 def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0):
@@ -51,7 +51,7 @@ def planted_loss(y, training_sd=0.0, source_sd=0.2, sources=60, documents=3, aga
 
 def planted_grid(a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1, training_sd=0.0, seed=0):
     """A Grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at k = 1, 10 and in cross-entropy."""
-    from rbplib.laws.grid import Grid
+    from paper.grid import Grid
 
     rng = np.random.default_rng(seed)
     S, D = np.geomspace(2e3, 6e5, sizes), np.geomspace(1e6, 1.6e7, budgets)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rbplib.distributions.candidates import CANDIDATES
+from paper.rank_laws import CANDIDATES
 
 V = 5000
 PLANTED = {

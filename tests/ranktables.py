@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.ranks.identity import MEASURING, ranks_path
-from rbplib.ranks.stored import write_ranks
+from rbplib.identity import MEASURING, ranks_path
+from rbplib.stored import write_ranks
 
 VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}

@@ -41,7 +41,7 @@ def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, **changes):
     import torch
     from transformers import AutoModelForCausalLM
 
-    from rbplib.models.sizes import as_config
+    from rbplib.model_sizes import as_config
 
     words = words or tokenizer()
     fields = {**SHAPES[kind], "vocab_size": len(words), "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None}

@@ -79,8 +79,8 @@ def measuring(results, before=lambda: None):
     code, said = 1, Path(os.environ["RBP_ROOT"], f"{os.getpid()}.said").open("w")
     try:
         os.dup2(said.fileno(), 2)
-        from rbplib.__main__ import main
-        from rbplib.ranks import measure as m
+        from rbplib import measuring as m
+        from rbplib.cli import main
 
         m.PART_TOKENS = 200
         before()
@@ -108,8 +108,8 @@ def ended(child):
 
 def tables(results):
     """{place of a table: (digest of its columns, rows)} of those that are whole."""
-    from rbplib.ranks.stored import read_ranks
-    from rbplib.settings import InputError
+    from rbplib.families import InputError
+    from rbplib.stored import read_ranks
 
     found = {}
     for path in sorted(Path(results).glob("ranks/*/*/*.parquet")):
@@ -202,7 +202,7 @@ def together(place, rounds=5, sizes=(2, 4)):
             results, made = place / f"together-{size}-{i}", place / f"made-{size}-{i}"
 
             def note(made=made):
-                from rbplib.ranks import measure as m
+                from rbplib import measuring as m
 
                 real = m._measure_table
 
@@ -260,10 +260,10 @@ def bits(place, tries=40, seed=0):
     from conftest import ROOT as CHECKOUT
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    from rbplib.pages.html import check_pages
-    from rbplib.pages.notebooks import run_notebook
-    from rbplib.settings import load_corpus
-    from rbplib.text.corpora import kept_sample, read_sample, sample_path
+    from rbplib.families import load_corpus
+    from rbplib.texts import kept_sample, read_sample, sample_path
+    from workflow.html import check_pages
+    from workflow.notebooks import run_notebook
 
     count, draw, unread = Count("bits"), random.Random(seed), 0
     whole, _ = whole_tables(place)
@@ -350,7 +350,7 @@ def reader(place, user=65534):
     subprocess.run(["chmod", "-R", "a+rX", place], check=True)
 
     def other():
-        from rbplib.ranks.measure import measure
+        from rbplib.measuring import measure
 
         measure("toy", corpora=["lines"], results=place / "loaded", progress=False)  # libraries that are root's own
         os.setgroups([])
@@ -373,13 +373,13 @@ def book(place, tries=10, seed=0, seconds=(5, 60)):
     import psutil
     from conftest import SETTINGS, small_root
 
-    from rbplib.pages.html import check_pages
+    from workflow.html import check_pages
 
     count, draw, reached = Count("book"), random.Random(seed), []
     place.mkdir(exist_ok=True)
     small_root(place)
     os.environ |= {"RBP_ROOT": str(place), "RBP_RESULTS": str(place / "results"), "PYTHONPATH": str(ROOT)}
-    code = f"from rbplib.pages.workflow import make_book; make_book(settings={SETTINGS!r}, show=False)"
+    code = f"from workflow.book import make_book; make_book(settings={SETTINGS!r}, show=False)"
 
     def heard():  # a harness under nohup or in the background was started to ignore them, and so are its children
         for name in ENDS[1:]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from rbplib.__main__ import main
-from rbplib.laws import published
-from rbplib.ranks.identity import asked, expected, ranks_path
-from rbplib.ranks.stored import write_ranks
+from paper import published
+from rbplib.cli import main
+from rbplib.identity import asked, expected, ranks_path
+from rbplib.stored import write_ranks
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ALPHA, C, V, D, T = 0.08, 2.0, 500, 40, 250

@@ -58,7 +58,7 @@ def test_the_wheel_carries_families_and_corpora_without_weights(installed):
 
 
 def test_what_pages_compare_with_is_read_from_the_wheel(python, installed, tmp_path):
-    code = "from rbplib.pages.claims import all_claims; from rbplib.laws import published; "
+    code = "from paper.show.claims import all_claims; from rbplib.laws import published; "
     code += "print(len(all_claims()) > 5, len(published.read('lambada')) > 9)"
     assert python("-c", code) == (0, "True True\n", "")
     for name in ("families", "corpora"):  # also beside a root of the user's own
@@ -79,7 +79,7 @@ def test_the_command_names_what_the_wheel_holds_and_where_it_looks(python, insta
 
 
 def test_results_and_families_are_written_to_the_current_folder(python, tmp_path):
-    code = "from rbplib.settings import results_dir, root; print(results_dir(), root(writing=True))"
+    code = "from rbplib.families import results_dir, root; print(results_dir(), root(writing=True))"
     assert python("-c", code)[1].split() == [f"{tmp_path}/results", str(tmp_path)]
     for name in ("families", "corpora"):
         (tmp_path / name).mkdir()
@@ -90,12 +90,12 @@ def test_results_and_families_are_written_to_the_current_folder(python, tmp_path
 def test_a_family_just_written_is_found(python, tmp_path):
     (tmp_path / "families").mkdir()
     (tmp_path / "families" / "zz.yml").write_text("models: [EleutherAI/pythia-14m]\n")
-    assert "zz" in python("-c", "from rbplib.settings import *; print(load_family('zz'), load_corpus('docs'))")[1]
+    assert "zz" in python("-c", "from rbplib.families import *; print(load_family('zz'), load_corpus('docs'))")[1]
 
 
 def test_without_the_packages_of_the_book(python, tmp_path):
     blocked = "nbformat papermill jupytext snakemake nbclient".split()
-    code = f"import sys; sys.modules |= dict.fromkeys({blocked}); from rbplib.__main__ import main; sys.exit(main())"
+    code = f"import sys; sys.modules |= dict.fromkeys({blocked}); from rbplib.cli import main; sys.exit(main())"
     (tmp_path / "results" / "ranks").mkdir(parents=True)
     done, out, err = python("-c", code, "check")
     assert (done, err) == (0, "") and "0 tables and 0 pages checked, 0 problems" in out

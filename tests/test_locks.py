@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rbplib.inputs import InputError, atomic_path, one_at_a_time, sweep, write_text
-from rbplib.pages.html import check_pages
-from rbplib.pages.workflow import alone
+from workflow.book import alone
+from workflow.html import check_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 HOLD = """
@@ -131,7 +131,7 @@ def test_the_book_has_one_maker_and_a_dead_ones_locks_are_taken_over(tmp_path, m
     for name in stale:
         write_text(tmp_path / name, "")
     with alone():
-        code = "from rbplib.pages.workflow import alone\nwith alone(): pass"
+        code = "from workflow.book import alone\nwith alone(): pass"
         process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
         assert f"process {os.getpid()} on " in process.stderr.readline()
     assert process.wait(10) == 0

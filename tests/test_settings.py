@@ -2,8 +2,8 @@
 
 import pytest
 
-from rbplib import settings
-from rbplib.settings import InputError, load_corpus, load_family
+from rbplib import families as settings
+from rbplib.families import InputError, load_corpus, load_family
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from rbplib.settings import InputError, nearest, root
+from rbplib.families import InputError, nearest, root
 
 # One thread per model; freed blocks are kept, since returning each to the system costs a tenth of the time (glibc).
 ENVIRONMENT = {

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rbplib.settings import InputError
+from rbplib.families import InputError
 from training import ladders
 
 MORE = 1.1  # times the tokens, for which what was trained by an earlier plan is done again

@@ -7,9 +7,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from rbplib.ranks.identity import MEASURING
-from rbplib.settings import InputError, results_dir, root
-from rbplib.text.windows import encode, make_windows
+from rbplib.families import InputError, results_dir, root
+from rbplib.identity import MEASURING
+from rbplib.windows import encode, make_windows
 from training import data, ladders
 
 
@@ -48,9 +48,9 @@ def fragment(corpus, windows, units, **more):
 
 def evaluation_text():
     """{corpus: (record of the text, ids of its documents)} of the corpora that the grid is measured on."""
-    from rbplib.models.load import load_tokenizer
-    from rbplib.settings import load_corpus
-    from rbplib.text.corpora import load_documents, text_known
+    from rbplib.families import load_corpus
+    from rbplib.models import load_tokenizer
+    from rbplib.texts import load_documents, text_known
     from training.grid import CORPORA
 
     tokenizer, found = load_tokenizer(data.tokenizer_file().parent, "the embedded models"), {}

@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from rbplib.settings import write_text
+from rbplib.families import write_text
 from training import data, ladders, train
 
 FACTORS = ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0))  # on the rates of (blocks, token tables)

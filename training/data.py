@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 
-from rbplib.settings import results_dir, root
-from rbplib.text import packages as embedded
-from rbplib.text.shingles import shingles
+from corpora import make as embedded
+from corpora.shingles import shingles
+from rbplib.families import results_dir, root
 
 SHARE = {"docs": 0.30, "code": 0.63, "doctests": 0.07}  # of the characters: nearly all of the first and the last
 OVERLAP = 0.05  # a training document with more than this share of its shingles in evaluation text is dropped

@@ -1,6 +1,6 @@
 """`families/nano-*.yml` out of the training records."""
 
-from rbplib.settings import root
+from rbplib.families import root
 from training.ladders import REPEATED_FAMILY
 from training.table import records
 

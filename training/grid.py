@@ -6,10 +6,10 @@ import os
 from functools import partial
 from pathlib import Path
 
-from rbplib.laws.curve import k_grid
-from rbplib.ranks.measure import measure
-from rbplib.ranks.sharing import export_family, import_counts
-from rbplib.settings import load_family, root, write_text
+from rbplib.curve import k_grid
+from rbplib.families import load_family, root, write_text
+from rbplib.measuring import measure
+from rbplib.sharing import export_family, import_counts
 from training import data, ladders
 
 CORPORA = ("docs", "code", "descriptions")  # two kinds that the models were trained on, and one that they were not

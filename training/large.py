@@ -35,13 +35,13 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from rbplib.curve import k_grid
+from rbplib.exchange import counted, read_counts, write_counts
+from rbplib.families import InputError, atomic_path, write_text
 from rbplib.inputs import one_at_a_time, stopped_by
-from rbplib.laws.curve import k_grid
-from rbplib.ranks.exchange import counted, read_counts, write_counts
-from rbplib.ranks.measure import Task, measure_windows
-from rbplib.ranks.sharing import RUN_KS
-from rbplib.ranks.stored import COLUMNS, RankTable, checked_columns, digests
-from rbplib.settings import InputError, atomic_path, write_text
+from rbplib.measuring import Task, measure_windows
+from rbplib.sharing import RUN_KS
+from rbplib.stored import COLUMNS, RankTable, checked_columns, digests
 from training import data, ladders, train
 from training.budget import faster_way, renewed
 from training.carried import carried_file, carry, check_times, read_text

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.settings import InputError, results_dir, write_text
-from rbplib.text.corpora import load_documents
+from rbplib.families import InputError, results_dir, write_text
+from rbplib.texts import load_documents
 from training import ladders, train
 
 SHARE = 0.2  # of the documents, kept out of training and measured on

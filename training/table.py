@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from rbplib.text.packages import TRAINING
+from corpora.make import TRAINING
 from training import checks, grid, ladders
 from training.train import Plan
 

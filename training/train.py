@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import training.attention  # noqa: F401  registers the attention used below
-from rbplib.settings import write_error
+from rbplib.families import write_error
 from training import data, ladders, scan
 from training.loss import head_loss
 
@@ -319,7 +319,7 @@ def save_model(model, record, folder):
     """Weights, configuration, training record, and the tokenizer where none is above: as a model of the hub looks."""
     from tokenizers import Tokenizer
 
-    from rbplib.models.files import tokenizer_place
+    from rbplib.model_files import tokenizer_place
     from training.tokenizer import save_tokenizer
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -23,9 +23,9 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from rbplib.pages.evidence import shown_ks
-from rbplib.ranks.sharing import export_family
-from rbplib.settings import InputError, atomic_path, load_corpus, load_family, root, write_text
+from paper.evidence import shown_ks
+from rbplib.families import InputError, atomic_path, load_corpus, load_family, root, write_text
+from rbplib.sharing import export_family
 
 HERE = Path(__file__).resolve().parent
 FAMILIES = ("nano-pythia", "nano-qwen2.5")

@@ -4,7 +4,7 @@ import numpy as np
 from plantedranks import PLANTED
 from scipy import stats
 
-from rbplib.distributions.candidates import CANDIDATES
+from paper.rank_laws import CANDIDATES
 
 
 def test_every_candidate_has_a_planted_case():

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rbplib.distributions.contest import contains, cross_validate, table_contest, vuong
-from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import table_histogram
-from rbplib.ranks.stored import RankTable
-from rbplib.settings import InputError
+from paper.contest import contains, cross_validate, table_contest, vuong
+from paper.histogram import table_histogram
+from paper.rank_fit import fit_rank_law
+from rbplib.families import InputError
+from rbplib.stored import RankTable
 
 V = 5000
 

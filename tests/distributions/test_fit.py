@@ -7,9 +7,9 @@ import pytest
 from plantedranks import PLANTED, V, planted_pmf
 from scipy import optimize, special
 
-from rbplib.distributions.candidates import CANDIDATES
-from rbplib.distributions.fit import condition, fit_rank_law
-from rbplib.distributions.histogram import RankHistogram
+from paper.histogram import RankHistogram
+from paper.rank_fit import condition, fit_rank_law
+from paper.rank_laws import CANDIDATES
 
 
 @pytest.mark.parametrize("name", CANDIDATES)

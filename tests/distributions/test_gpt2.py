@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rbplib.distributions import gpt2, lognormal
-from rbplib.distributions.fit import fit_rank_law
-from rbplib.laws import noise, published
+from paper import gpt2, lognormal, published
+from paper import steps as noise
+from paper.rank_fit import fit_rank_law
 
 MU, SIGMA, V = gpt2.MU, gpt2.SIGMA, gpt2.VOCABULARY
 LAM, BETA = lognormal.natural(MU, SIGMA)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from plantedranks import V, planted_pmf
 
-from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import as_histogram, rank_histogram
-from rbplib.settings import InputError
+from paper.histogram import as_histogram, rank_histogram
+from paper.rank_fit import fit_rank_law
+from rbplib.families import InputError
 
 
 def test_hostile_input():

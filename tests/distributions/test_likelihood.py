@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from plantedranks import PLANTED
 
-from rbplib.distributions.candidates import CANDIDATES
-from rbplib.distributions.histogram import RankHistogram
-from rbplib.distributions.likelihood import Likelihood, pivots, project
+from paper.histogram import RankHistogram
+from paper.likelihood import Likelihood, pivots, project
+from paper.rank_laws import CANDIDATES
 
 
 @pytest.mark.parametrize("size", [2, 47, 48, 49, 64, 70, 4096, 50257])

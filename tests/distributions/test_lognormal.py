@@ -6,7 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from rbplib.distributions import lognormal, paper
+from paper import lognormal
+from paper import lognormal_paper as paper
 
 RATIOS = (-10, -8, -5.057, -3, -1, -0.3, 0, 0.5, 1, 2, 3, 4.5, 6)  # mu / sigma
 SIGMAS = (0.1, 0.2, 0.4, 0.75, 1, 2, 5, 12.892, 25, 50)

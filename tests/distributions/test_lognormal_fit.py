@@ -4,9 +4,9 @@ import numpy as np
 from plantedranks import planted_pmf
 from scipy import optimize, stats
 
-from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import rank_histogram
-from rbplib.distributions.lognormal_fit import mu_over_sigma, pivot_exponent, ridge, rounded_lognormal_nll
+from paper.histogram import rank_histogram
+from paper.lognormal_fit import mu_over_sigma, pivot_exponent, ridge, rounded_lognormal_nll
+from paper.rank_fit import fit_rank_law
 
 
 def test_likelihood_falls_slowly_along_the_ridge():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from rbplib.distributions import lognormal, paper
-from rbplib.laws import published
+from paper import lognormal, published
+from paper import lognormal_paper as paper
 
 MU, SIGMA, V = -65.192, 12.892, 50_257  # the authors' lognormal fit to GPT-2
 LAM, BETA = lognormal.natural(MU, SIGMA)

@@ -16,8 +16,8 @@ import torch
 
 from benchmarks import gpu_record
 from benchmarks.counting import waits
-from rbplib.ranks.exchange import read_counts
-from rbplib.settings import InputError
+from rbplib.exchange import read_counts
+from rbplib.families import InputError
 from tests.gpu.devices import alive, everywhere, large
 from training import budget, carried, data, ladders, train
 from training import large as ladder

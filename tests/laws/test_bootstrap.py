@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from planted import planted_curve
 
-from rbplib.laws import bootstrap
-from rbplib.laws.bootstrap import line, paired_bootstrap, resampled_sums, sum_chunks, weight_chunks
-from rbplib.laws.law import fit_law
-from rbplib.laws.losses import logarithm, minus_log
+from rbplib import bootstrap
+from rbplib.bootstrap import line, paired_bootstrap, resampled_sums, sum_chunks, weight_chunks
+from rbplib.law import fit_law
+from rbplib.losses import logarithm, minus_log
 
 
 @pytest.fixture(scope="module")

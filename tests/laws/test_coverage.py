@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rbplib.laws.bootstrap import line, paired_bootstrap, sum_by_source
-from rbplib.laws.coverage import ANY, NEXT, RBP, THESE, coverage, drawn_exponents, judged, token_interval
-from rbplib.laws.curve import rbp_curve
-from rbplib.laws.designs import Design, centre
-from rbplib.laws.extrapolation import extrapolate
-from rbplib.laws.law import fit
-from rbplib.laws.uncertainty import exceeding
+from paper.coverage import ANY, NEXT, RBP, THESE, coverage, drawn_exponents, judged, token_interval
+from paper.designs import Design, centre
+from rbplib.bootstrap import line, paired_bootstrap, sum_by_source
+from rbplib.curve import rbp_curve
+from rbplib.extrapolation import extrapolate
+from rbplib.law import fit
+from rbplib.noise import exceeding
 from tests.pages.test_rank_tables import TABLES
 from tests.planted import planted_curve
 

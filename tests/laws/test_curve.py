@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbplib.laws.curve import rbp_curve, sequence_success
-from rbplib.ranks.stored import RankTable
-from rbplib.settings import InputError
+from rbplib.curve import rbp_curve, sequence_success
+from rbplib.families import InputError
+from rbplib.stored import RankTable
 
 V = 50
 

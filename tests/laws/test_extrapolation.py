@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted import planted_curve
 
-from rbplib.laws.extrapolation import extrapolate
-from rbplib.settings import InputError
+from rbplib.extrapolation import extrapolate
+from rbplib.families import InputError
 
 
 def test_prediction_is_a_refit_by_hand():

@@ -8,8 +8,7 @@ import pytest
 from planted import planted_curve
 from scipy import stats
 
-from rbplib.laws.curve import Curve
-from rbplib.laws.families import (
+from paper.families import (
     bend_weights,
     components,
     contrasts,
@@ -19,8 +18,9 @@ from rbplib.laws.families import (
     pooled,
     slope_weights,
 )
-from rbplib.laws.law import fit, fit_law
-from rbplib.pages.law_tables import BEYOND, bend_frame, exponent_table, loss_at, step_frame, without_ends
+from paper.show.law_tables import BEYOND, bend_frame, exponent_table, loss_at, step_frame, without_ends
+from rbplib.curve import Curve
+from rbplib.law import fit, fit_law
 
 
 def family(name, corpus, seed, **options):

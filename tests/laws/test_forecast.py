@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from planted import planted_curve, planted_loss
 
-from rbplib.laws.forecast import (
+from rbplib.families import InputError
+from rbplib.forecasting import (
     by_horizon,
     forecast,
     forecast_losses,
@@ -15,8 +16,7 @@ from rbplib.laws.forecast import (
     published_losses,
     tried,
 )
-from rbplib.laws.losses import Loss, mean
-from rbplib.settings import InputError
+from rbplib.losses import Loss, mean
 
 S = np.geomspace(1e4, 1e8, 7)
 
@@ -172,7 +172,7 @@ def test_what_has_no_forecast_is_said():
 
 
 def test_a_page_shows_whether_an_interval_held_and_leaves_numbers_alone():
-    from rbplib.pages.tables import held_out_table
+    from paper.show.tables import held_out_table
 
     frame = held_out_forecasts([straight(np.random.default_rng(8))], [1]).assign(k=1, error=1.0, line_inside=False)
     (row,) = held_out_table(frame).to_dict("records")

@@ -7,13 +7,13 @@ import pytest
 from planted import planted_curve, planted_loss
 from scipy import stats
 
-from rbplib.laws import runs
-from rbplib.laws.bootstrap import sum_by_source
-from rbplib.laws.estimators import ESTIMATORS
-from rbplib.laws.law import fit, fit_law
-from rbplib.laws.uncertainty import exceeding, generalised_squares, own_seeds
-from rbplib.ranks.counts import rank_entropy
-from rbplib.ranks.stored import RankTable
+from paper import runs
+from rbplib.bootstrap import sum_by_source
+from rbplib.counts import rank_entropy
+from rbplib.estimators import ESTIMATORS
+from rbplib.law import fit, fit_law
+from rbplib.noise import exceeding, generalised_squares, own_seeds
+from rbplib.stored import RankTable
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 

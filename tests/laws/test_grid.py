@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rbplib.laws import grid as grids
-from rbplib.laws import joint
-from rbplib.settings import InputError
+from paper import grid as grids
+from paper import joint
+from rbplib.families import InputError
 from tests.planted import planted_grid
 
 

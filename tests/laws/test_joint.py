@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from rbplib.laws import joint
-from rbplib.settings import InputError
+from paper import joint
+from rbplib.families import InputError
 
 TRUTH = {
     "size": {"A": 9.0, "a": 0.13},

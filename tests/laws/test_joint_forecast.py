@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from rbplib.laws import joint, joint_forecast
-from rbplib.laws.forecast import mixture_quantiles
-from rbplib.settings import InputError
+from paper import joint, joint_forecast
+from rbplib.families import InputError
+from rbplib.forecasting import mixture_quantiles
 from tests.planted import planted_grid
 
 GRID = planted_grid(a=0.2, b=0.3)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from rbplib.laws import ladders, published
-from rbplib.laws.law import fit
-from rbplib.laws.losses import Loss, mean
+from paper import ladders, published
+from rbplib.law import fit
+from rbplib.losses import Loss, mean
 
 
 def lines(levels, slopes, S, scatter=0.0, seed=0):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from planted import planted_curve
 
-from rbplib.laws.estimators import ESTIMATORS, EXPONENTS
-from rbplib.laws.families import exponent_difference
-from rbplib.laws.law import fit, fit_law, fit_laws
-from rbplib.laws.losses import mean
-from rbplib.settings import InputError
+from paper.families import exponent_difference
+from rbplib.estimators import ESTIMATORS, EXPONENTS
+from rbplib.families import InputError
+from rbplib.law import fit, fit_law, fit_laws
+from rbplib.losses import mean
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def test_too_few_documents_are_said_not_bootstrapped():
 
 def test_laws_are_light_to_import():
     heavy = "statsmodels torch pandas scipy.stats matplotlib"
-    script = f"import sys, rbplib.laws.law; print([m for m in {heavy.split()} if m in sys.modules])"
+    script = f"import sys, rbplib.law; print([m for m in {heavy.split()} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rbplib.laws.losses import NAMES, family_losses, gap, mean
-from rbplib.pages.loss_tables import loss_exponents, loss_frame
-from rbplib.ranks.counts import rank_entropy
-from rbplib.ranks.stored import RankTable
+from paper.show.loss_tables import loss_exponents, loss_frame
+from rbplib.counts import rank_entropy
+from rbplib.losses import NAMES, family_losses, gap, mean
+from rbplib.stored import RankTable
 
 
 def planted_tables(sizes=(1e4, 1e5, 1e6), documents=120, tokens=150, V=40, alpha=0.1, seed=0):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from planted import planted_curve, planted_loss
 
-from rbplib.laws.law import fit_law
-from rbplib.laws.noise import fewer_sources, local_exponents, noise_floor
-from rbplib.pages.law_tables import noise_frame
+from paper.show.law_tables import noise_frame
+from paper.steps import fewer_sources, local_exponents, noise_floor
+from rbplib.law import fit_law
 
 
 def test_a_true_law_looks_as_its_noise_says():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rbplib.laws import noise
+from paper import steps as noise
 
 
 def close(found, stated, rtol=0.0, atol=0.0):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rbplib.laws.extrapolation import extrapolate
-from rbplib.laws.per_byte import byte_losses, token_ends
-from rbplib.ranks.stored import RankTable
-from rbplib.settings import InputError
+from paper.per_byte import byte_losses, token_ends
+from rbplib.extrapolation import extrapolate
+from rbplib.families import InputError
+from rbplib.stored import RankTable
 from tests.smallmodels import tokenizer
 
 TEXTS = tuple(

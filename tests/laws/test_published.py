@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from rbplib.laws import ladders, published
-from rbplib.settings import InputError
+from paper import ladders, published
+from rbplib.families import InputError
 
 FOLDER = Path(__file__).resolve().parents[2] / "published"
 

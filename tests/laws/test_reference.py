@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from rbplib.laws.published import reference_points
-from rbplib.models.sizes import family_sizes
-from rbplib.settings import InputError, load_family
+from paper.published import reference_points
+from rbplib.families import InputError, load_family
+from rbplib.model_sizes import family_sizes
 
 
 def test_gpt2_on_wikipedia():

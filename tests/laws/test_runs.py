@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rbplib.laws.curve import rbp_curve
-from rbplib.laws.law import fit
-from rbplib.laws.runs import hit_dependence, longest_run, rise_width, run_gap, run_losses
-from rbplib.pages.law_tables import gap_frame
-from rbplib.ranks.stored import RankTable
-from rbplib.settings import InputError
+from paper.runs import hit_dependence, longest_run, rise_width, run_gap, run_losses
+from paper.show.law_tables import gap_frame
+from rbplib.curve import rbp_curve
+from rbplib.families import InputError
+from rbplib.law import fit
+from rbplib.stored import RankTable
 
 
 def table(hits, model="m", size=1000, lengths=None):
@@ -121,7 +121,7 @@ def test_short_documents_and_certain_hits_do_not_crash():
 
 
 def test_nearly_equal_documents_join_the_two_ways_of_integrating():
-    from rbplib.laws.runs import log_run_beta, log_run_both, log_run_markov
+    from paper.runs import log_run_beta, log_run_both, log_run_markov
 
     for icc in (1e-2, 1.2e-3, 1.05e-3, 1e-4, 1e-6):
         assert log_run_both(0.416, 100, icc, 0.0) == pytest.approx(log_run_beta(0.416, 100, icc), rel=1e-8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rbplib.laws import published, runs
+from paper import published, runs
 
 
 def close(found, stated, rtol=0.0, atol=0.0):

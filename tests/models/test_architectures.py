@@ -8,10 +8,10 @@ from architectures import ARCHITECTURES, CONTEXT, IDLE, V, made
 from smallmodels import tokenizer
 from transformers import AutoModelForCausalLM
 
-from rbplib.models.load import load_model
-from rbplib.models.sizes import model_sizes, read_json
-from rbplib.ranks.engine import sequence_ranks
-from rbplib.settings import Model
+from rbplib.families import Model
+from rbplib.model_sizes import model_sizes, read_json
+from rbplib.models import load_model
+from rbplib.ranks import sequence_ranks
 
 TABLES = (V, CONTEXT, CONTEXT + 2)  # first sides of tables of tokens and positions, and of a head
 

@@ -14,7 +14,7 @@ from architectures import made
 from safetensors.torch import load_file, save_file
 from smallmodels import add_to_config, save_model, tokenizer
 
-from rbplib import __main__ as cli
+from rbplib import cli
 
 WEIGHTS = "model.safetensors"
 
@@ -223,8 +223,8 @@ def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path,
     mask = torch.ones(1, 1, 64, 64, dtype=torch.bool).tril()
     old = {"transformer.h.0.attn.bias": mask, "transformer.h.0.attn.masked_bias": torch.tensor(-1e4)}
     tensors(lambda found: found.update(old | {"score.weight": torch.ones(2, 32)}))(folder)
-    from rbplib.models.files import hub_model
-    from rbplib.models.load import load_model
+    from rbplib.model_files import hub_model
+    from rbplib.models import load_model
 
     assert load_model(hub_model(str(folder))).record["nonembedding_params"] > 0
     assert capsys.readouterr().err == ""

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from smallmodels import save_model
 
-from rbplib import __main__ as cli
-from rbplib.models.devices import choose_device
-from rbplib.models.family_file import write_family
-from rbplib.models.sizes import family_sizes
-from rbplib.ranks.plan import plan_family, plan_text
-from rbplib.ranks.stored import read_ranks
-from rbplib.settings import InputError, load_family
+from rbplib import cli
+from rbplib.devices import choose_device
+from rbplib.families import InputError, load_family
+from rbplib.family_file import write_family
+from rbplib.model_sizes import family_sizes
+from rbplib.plan import plan_family, plan_text
+from rbplib.stored import read_ranks
 
 
 @pytest.fixture

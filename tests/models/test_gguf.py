@@ -8,14 +8,13 @@ import torch
 from gguffile import small_llama, write_gguf
 from test_bad_models import said_of
 
-from rbplib import __main__ as cli
-from rbplib.models import quantised
-from rbplib.models.files import folder_digest, hub_model
-from rbplib.models.load import load_model
-from rbplib.models.sizes import family_sizes
-from rbplib.ranks.engine import token_ranks
-from rbplib.ranks.stored import read_ranks
-from rbplib.settings import InputError, load_family
+from rbplib import cli, quantised
+from rbplib.families import InputError, load_family
+from rbplib.model_files import folder_digest, hub_model
+from rbplib.model_sizes import family_sizes
+from rbplib.models import load_model
+from rbplib.ranks import token_ranks
+from rbplib.stored import read_ranks
 
 pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
 TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i in range(30))
@@ -88,7 +87,7 @@ def test_the_tokenizer_is_the_one_that_was_written(small):
 
 
 def test_a_family_of_gguf_files(small, tmp_path, monkeypatch):
-    from rbplib.models.family_file import write_family
+    from rbplib.family_file import write_family
 
     (tmp_path / "families").mkdir()
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, logging
 
-from rbplib.models import heads
-from rbplib.ranks.engine import sequence_ranks, token_ranks
+from rbplib import heads
+from rbplib.ranks import sequence_ranks, token_ranks
 
 V = 2305  # enough for two blocks of the vocabulary, and no round number
 SHAPE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}

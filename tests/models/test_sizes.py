@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from rbplib.models.load import load_model
-from rbplib.models.sizes import family_sizes, known_configs, model_sizes, read_json
-from rbplib.settings import InputError, load_family
+from rbplib.families import InputError, load_family
+from rbplib.model_sizes import family_sizes, known_configs, model_sizes, read_json
+from rbplib.models import load_model
 
 PUBLISHED = {  # non-embedding parameters: the suites' own tables and the authors' repository
     "gpt2": [85_056_000, 302_311_424, 708_390_400, 1_475_561_600],
@@ -108,7 +108,7 @@ def test_wrong_size_in_a_family_file(tmp_path):
 def test_sizes_are_kept_and_a_damaged_record_is_not_believed(tmp_path, monkeypatch):
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
     first = family_sizes("gpt2")
-    monkeypatch.setattr("rbplib.models.sizes.model_sizes", lambda config: pytest.fail("counted again"))
+    monkeypatch.setattr("rbplib.model_sizes.model_sizes", lambda config: pytest.fail("counted again"))
     assert family_sizes("gpt2") == first
     monkeypatch.undo()
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
@@ -134,7 +134,7 @@ def mixture(folder, **fields):
     from smallmodels import tokenizer
     from transformers import AutoModelForCausalLM
 
-    from rbplib.models.sizes import as_config
+    from rbplib.model_sizes import as_config
 
     torch.manual_seed(0)
     AutoModelForCausalLM.from_config(as_config(MIXTURE)).save_pretrained(folder / "m")
@@ -166,8 +166,8 @@ def test_a_mixture_whose_family_does_not_say_is_told_once(tmp_path):
 
 
 def test_another_choice_of_experts_is_another_table(tmp_path, monkeypatch):
-    from rbplib.ranks.measure import measure
-    from rbplib.ranks.stored import read_ranks
+    from rbplib.measuring import measure
+    from rbplib.stored import read_ranks
 
     (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 5)
     sizes = []

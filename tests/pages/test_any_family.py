@@ -38,7 +38,7 @@ def pages(root):
 @pytest.fixture(scope="module")
 def real_pages(root):
     """The page of a model of others before and after it was measured: one with another tokenizer, larger than all."""
-    from rbplib.ranks.measure import measure
+    from rbplib.measuring import measure
     from tests.smallmodels import save_model, tokenizer
 
     place, _ = root
@@ -152,11 +152,11 @@ def test_a_model_of_others_that_was_not_measured_is_not_compared(real_pages):
 
 
 def test_a_model_of_others_is_compared_in_bits_per_byte(real_pages):
-    from rbplib.laws.extrapolation import extrapolate
-    from rbplib.laws.per_byte import byte_losses
-    from rbplib.pages.prose import number
-    from rbplib.ranks.table import family_tables
-    from rbplib.text.corpora import load_documents
+    from paper.per_byte import byte_losses
+    from paper.show.prose import number
+    from rbplib.extrapolation import extrapolate
+    from rbplib.table import family_tables
+    from rbplib.texts import load_documents
     from tests.smallmodels import tokenizer
 
     _, said = real_pages[1]

@@ -12,18 +12,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rbplib.laws import ladders
-from rbplib.laws.curve import Curve
-from rbplib.laws.families import Effect
-from rbplib.laws.ladders import PublishedLaw
-from rbplib.laws.law import Law, fit
-from rbplib.laws.losses import Loss
-from rbplib.laws.runs import RunGap
-from rbplib.laws.uncertainty import Scatter
-from rbplib.pages import claims, evidence, grid_tables, prose, published_cases, recorded, rules
-from rbplib.pages.law_tables import form_frame
-from rbplib.pages.loss_tables import entropy_cases
-from rbplib.settings import InputError, root
+from paper import evidence, ladders, published_cases
+from paper.families import Effect
+from paper.ladders import PublishedLaw
+from paper.runs import RunGap
+from paper.show import claims, grid_tables, prose, recorded, rules
+from paper.show.law_tables import form_frame
+from paper.show.loss_tables import entropy_cases
+from rbplib.curve import Curve
+from rbplib.families import InputError, root
+from rbplib.law import Law, fit
+from rbplib.losses import Loss
+from rbplib.noise import Scatter
 from tests.planted import planted_grid
 
 RULES = claims.all_claims()

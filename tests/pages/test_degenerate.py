@@ -6,8 +6,9 @@ from functools import cache, partial
 
 import pytest
 
-from rbplib.pages import grid_tables, published_cases
-from rbplib.ranks import exchange
+from paper import published_cases
+from paper.show import grid_tables
+from rbplib import exchange
 from tests.conftest import ROOT
 from tests.degenerate import FAMILIES, write_degenerate
 from tests.pagerunner import run_page, words

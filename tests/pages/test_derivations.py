@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rbplib.distributions import gpt2
-from rbplib.laws.runs import rise_width
+from paper import gpt2
+from paper.runs import rise_width
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "book" / "derivations").glob("*.md"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from rbplib.pages import style
+from paper.show import style
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from ranktables import write_family
 
-from rbplib.laws.curve import family_curve, family_tables
-from rbplib.laws.families import exponent_difference
-from rbplib.laws.law import fit, fit_law, fit_laws
-from rbplib.laws.runs import hit_dependence, run_losses
-from rbplib.pages.examples import same_probability, three_predictions
-from rbplib.settings import load_corpus, load_family
+from paper.examples import same_probability, three_predictions
+from paper.families import exponent_difference
+from paper.runs import hit_dependence, run_losses
+from rbplib.curve import family_curve, family_tables
+from rbplib.families import load_corpus, load_family
+from rbplib.law import fit, fit_law, fit_laws
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "results" / "ranks" / "nano-pythia"
@@ -186,7 +186,7 @@ def test_figure_8_cross_entropy_and_histogram(place):
     alpha, _, r2 = straight_line(raw.S, raw.nats())
     law = fit(curve.cross_entropy_loss(), n_bootstrap=0)
     assert (law.alpha, law.r2) == pytest.approx((alpha, r2), rel=1e-6)
-    from rbplib.distributions.histogram import rank_histogram
+    from paper.histogram import rank_histogram
 
     tables = family_tables(family, corpus)[0]
     found = rank_histogram(tables[-1].read().rank(), raw.V)

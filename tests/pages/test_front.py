@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rbplib.pages import open_questions as front
+from paper import open_questions as front
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = ["a-1", "b", "c.x"]

@@ -12,12 +12,12 @@ from html.parser import HTMLParser
 import nbformat
 import pytest
 
-from rbplib.pages import notebooks
-from rbplib.pages.prose import shown, table_html
-from rbplib.pages.tables import corpus_title
+from paper.show.prose import shown, table_html
+from paper.show.tables import corpus_title
 from tests.conftest import ROOT
 from tests.degenerate import MANY, Planted, falling, write_degenerate
 from tests.pagerunner import run_page
+from workflow import notebooks
 
 HOSTILE = (
     "<img src=x onerror=alert(1)> </script><script>alert(2)</script> $x_1$ `code` [a](javascript:alert(3)) "
@@ -130,7 +130,7 @@ class TestPages:
         (place / "_toc.yml").write_text(toc)
         (place / "book" / "intro.md").write_text("# Start\n")
         shutil.copy(ROOT / "book" / "references.md", place / "book")  # the pages cite
-        script = [sys.executable, "-c", "from rbplib.pages.html import build_html; build_html()"]
+        script = [sys.executable, "-c", "from workflow.html import build_html; build_html()"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(script, capture_output=True, text=True, cwd=place, env=environment)
         assert not done.returncode, done.stdout + done.stderr

@@ -8,7 +8,7 @@ import yaml
 from nbformat.v4 import new_markdown_cell, new_notebook
 from notebookfiles import write_notebook
 
-from rbplib.pages import html, notebooks
+from workflow import html, notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 

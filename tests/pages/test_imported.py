@@ -6,12 +6,12 @@ import nbformat
 import pytest
 from ranktables import write_family
 
-from rbplib.pages import notebooks
-from rbplib.pages.evidence import shown_ks
-from rbplib.ranks.sharing import export_family, import_counts
+from paper.evidence import shown_ks
+from rbplib.sharing import export_family, import_counts
 from tests.conftest import ROOT
 from tests.pagerunner import run_page, words
 from tests.pages.test_workflow import planned
+from workflow import notebooks
 
 PER_FAMILY = [p.stem for p in sorted((ROOT / "notebooks").glob("0[1-8]_*.md"))]
 

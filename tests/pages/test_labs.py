@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from ranktables import CORPORA, VOCABULARY, write_family
 
-from rbplib.laws.curve import rbp_curve
-from rbplib.laws.law import fit_law
-from rbplib.laws.runs import hit_dependence, run_losses
-from rbplib.ranks.table import family_tables
+from paper.runs import hit_dependence, run_losses
+from rbplib.curve import rbp_curve
+from rbplib.law import fit_law
+from rbplib.table import family_tables
 
 LABS = Path(__file__).resolve().parents[2] / "book" / "labs"
 PAGES = sorted(LABS.glob("[0-9]_*.md"))

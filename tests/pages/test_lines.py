@@ -11,12 +11,12 @@ from matplotlib import pyplot as plt
 from planted import planted_curve, planted_loss
 from ranktables import VOCABULARY, write_family
 
-from rbplib.laws.law import fit
-from rbplib.laws.noise import local_exponents, noise_floor
-from rbplib.pages import figures, moving, prose, tables
-from rbplib.pages.examples import greedy
-from rbplib.pages.law_tables import crossing_words, narrower_words
-from rbplib.settings import InputError, root
+from paper.examples import greedy
+from paper.show import figures, moving, prose, tables
+from paper.show.law_tables import crossing_words, narrower_words
+from paper.steps import local_exponents, noise_floor
+from rbplib.families import InputError, root
+from rbplib.law import fit
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 

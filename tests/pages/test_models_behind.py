@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rbplib.pages import grid_tables
+from paper.show import grid_tables
 from tests.conftest import ROOT
 
 

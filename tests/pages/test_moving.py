@@ -15,9 +15,9 @@ import psutil
 import pytest
 import vl_convert
 
-from rbplib.laws.law import fit
-from rbplib.laws.runs import log_run_beta, rise_width
-from rbplib.pages import moving
+from paper.runs import log_run_beta, rise_width
+from paper.show import moving
+from rbplib.law import fit
 from tests.conftest import ROOT
 from tests.pagerunner import caught
 from tests.planted import planted_curve

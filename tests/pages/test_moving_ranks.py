@@ -8,11 +8,11 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import lognorm, ncf
 
-from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.histogram import table_histogram
-from rbplib.distributions.lognormal_fit import ridge
-from rbplib.laws.noise import noise_floor, size_spread, y_se
-from rbplib.pages import moving_ranks
+from paper.histogram import table_histogram
+from paper.lognormal_fit import ridge
+from paper.rank_fit import fit_rank_law
+from paper.show import moving_ranks
+from paper.steps import noise_floor, size_spread, y_se
 from tests.pages.test_moving import labels, spec_of, words_of
 from tests.pages.test_rank_tables import TABLES
 from tests.planted import planted_curve

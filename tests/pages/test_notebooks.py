@@ -10,8 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebookfiles import KERNEL, write_notebook
 
-from rbplib.pages import html, notebooks, workflow
-from rbplib.settings import InputError
+from rbplib.families import InputError
+from workflow import book as workflow
+from workflow import html, notebooks
 
 OPEN = {"01_metric": 3, "13_findings": 3, "22_reproduced": 2}  # its examples; findings by section; what differs
 

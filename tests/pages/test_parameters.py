@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
-from rbplib.pages import notebooks, workflow
-from rbplib.pages.parameters import check_parameters
-from rbplib.settings import InputError
+from paper.show.parameters import check_parameters
+from rbplib.families import InputError
 from tests.conftest import ROOT
+from workflow import book as workflow
+from workflow import notebooks
 
 REFUSED = [  # (notebook, parameters, what the sentence must say)
     ("01_metric", {"n_bootstrap": "abc"}, "n_bootstrap must be a whole number, not 'abc'"),

@@ -18,7 +18,7 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebookfiles import KERNEL
 
-from rbplib.pages import prose
+from paper.show import prose
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.md"))

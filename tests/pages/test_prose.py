@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from rbplib.pages import prose
+from paper.show import prose
 
 NASTY = [
     "<script>alert(1)</script>",

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rbplib.distributions import gpt2, lognormal
-from rbplib.distributions.candidates import CANDIDATES
-from rbplib.distributions.contest import table_contest
-from rbplib.distributions.fit import fit_rank_law
-from rbplib.distributions.lognormal_fit import predicted_ratio, predicted_ratios
-from rbplib.pages import appendix, rank_tables
-from rbplib.ranks.stored import RankTable
+from paper import appendix, gpt2, lognormal
+from paper.contest import table_contest
+from paper.lognormal_fit import predicted_ratio, predicted_ratios
+from paper.rank_fit import fit_rank_law
+from paper.rank_laws import CANDIDATES
+from paper.show import rank_tables
+from rbplib.stored import RankTable
 
 
 def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):

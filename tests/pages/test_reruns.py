@@ -14,19 +14,19 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from notebookfiles import KERNEL
 
-from rbplib import settings
-from rbplib.pages import html, notebooks
-from rbplib.ranks import identity
-from rbplib.text import packages
-from rbplib.text.corpora import sample_path, texts_digest
+from corpora import make as packages
+from rbplib import families as settings
+from rbplib import identity
+from rbplib.texts import sample_path, texts_digest
+from workflow import html, notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = {  # name: (its parameters, what it imports)
-    "01_first": ("family: str = 'demo'\ncorpora: list = []\nn_bootstrap: int = 9", "rbplib.laws.law"),
-    "02_models": ("family: str = 'demo'\ncorpora: list = []", "rbplib.text.windows, rbplib.models.load"),
-    "09_families": ("families: list = []\ncorpora: list = []", "rbplib.pages.evidence"),
-    "10_published": ("seed: int = 1", "rbplib.laws.published"),
-    "11_precision": ("family: str = 'demo'\ncorpora: list = []", "rbplib.ranks.precision"),
+    "01_first": ("family: str = 'demo'\ncorpora: list = []\nn_bootstrap: int = 9", "rbplib.law"),
+    "02_models": ("family: str = 'demo'\ncorpora: list = []", "rbplib.windows, rbplib.models"),
+    "09_families": ("families: list = []\ncorpora: list = []", "paper.evidence"),
+    "10_published": ("seed: int = 1", "paper.published"),
+    "11_precision": ("family: str = 'demo'\ncorpora: list = []", "paper.precision"),
     "12_train_your_own": ("family: str = 'demo'\nseed: int = 1", "training.live"),
 }
 CONFIG = ["--config", "corpora=docs,notes"]
@@ -101,7 +101,7 @@ def built(tmp_path_factory):
         nbformat.write(new_notebook(cells=cells, metadata=KERNEL), place / f"notebooks/{name}.ipynb")
     patch.setenv("RBP_ROOT", str(place))
     patch.setenv("RBP_RESULTS", str(place / "results"))
-    patch.setattr(settings, "__file__", str(place / "library/rbplib/settings.py"))
+    patch.setattr(settings, "__file__", str(place / "library/rbplib/families.py"))
     patch.setattr(notebooks, "_execute", lambda source, ran, given: notebooks.for_family(source))
     kept = sample_path(settings.load_corpus("docs"))
     kept.parent.mkdir(parents=True)
@@ -130,7 +130,7 @@ def test_a_root_that_was_moved_runs_no_page(built, monkeypatch, tmp_path):
     moved = shutil.copytree(built, tmp_path / "elsewhere", copy_function=shutil.copy2)
     monkeypatch.setenv("RBP_ROOT", str(moved))
     monkeypatch.setenv("RBP_RESULTS", str(moved / "results"))
-    monkeypatch.setattr(settings, "__file__", str(moved / "library/rbplib/settings.py"))
+    monkeypatch.setattr(settings, "__file__", str(moved / "library/rbplib/families.py"))
     assert flow(moved, *CONFIG, "-n").found <= {"html"}
 
 

@@ -7,11 +7,11 @@ import browser
 import pandas as pd
 import pytest
 
-from rbplib.pages import prose
-from rbplib.pages.notebooks import texts
-from rbplib.settings import default_corpora, known, load_family
+from paper.show import prose
+from rbplib.families import default_corpora, known, load_family
 from tests.conftest import ROOT
 from tests.pagerunner import caught
+from workflow.notebooks import texts
 
 TITLES = ["Vuong's test, too", "Vuong's test", 'a "b": c', "a", "<b>A & B</b>"]
 WORDS = ["Vuong's test, of all", "Vuong's test: of all", "Exponent by kind, a", "mean of all"]  # no texts

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from rbplib.laws.curve import Curve
-from rbplib.laws.extrapolation import extrapolate
-from rbplib.pages import tables
+from paper.show import tables
+from rbplib.curve import Curve
+from rbplib.extrapolation import extrapolate
 
 
 def executed(place, name, family="nano-pythia"):
@@ -112,7 +112,7 @@ def test_metric(small_book):
 
 def test_the_metric_on_a_text_file_of_ones_own(small_book, tmp_path, monkeypatch):
     """A corpus given by its path: the page once looked it up by its name alone."""
-    from rbplib.pages.notebooks import run_notebook
+    from workflow.notebooks import run_notebook
 
     monkeypatch.setenv("RBP_ROOT", str(small_book))
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))

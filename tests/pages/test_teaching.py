@@ -16,11 +16,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from rbplib.distributions.fit import RankDistribution
-from rbplib.laws import joint, uncertainty
-from rbplib.pages import claims, reference
-from rbplib.pages.law_tables import BEYOND
-from rbplib.pages.rules import all_claims
+from paper import joint
+from paper.rank_fit import RankDistribution
+from paper.show import claims, reference
+from paper.show.law_tables import BEYOND
+from paper.show.rules import all_claims
+from rbplib import noise as uncertainty
 from tests import browser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ def panels(rows=2):
     """A figure of rows of three panels with a legend below them, as the book draws it: its SVG."""
     from matplotlib import pyplot as plt
 
-    from rbplib.pages import figures, style
+    from paper.show import figures, style
 
     style.use()
     fig, axes = plt.subplots(rows, 3, sharey=True, squeeze=False)

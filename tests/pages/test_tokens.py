@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rbplib.laws import grid as grids
-from rbplib.pages import grid_tables
-from rbplib.pages.notebooks import notebook_path, parameter_defaults
+from paper import grid as grids
+from paper.show import grid_tables
 from tests.pagerunner import run_page, words
 from tests.planted import planted_grid
+from workflow.notebooks import notebook_path, parameter_defaults
 
 PARAMETERS = {"corpora": ["docs"], "ks": [1, 10], "n_bootstrap": 60, "families": []}
 

@@ -12,14 +12,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from notebookfiles import KERNEL
 from ranktables import write_family
 
-from rbplib.__main__ import main
-from rbplib.pages import claims, reference
-from rbplib.pages.notebooks import write_page
-from rbplib.pages.prose import table_html
-from rbplib.pages.recorded import judged_numbers
-from rbplib.ranks.stored import read_ranks, write_ranks
-from rbplib.settings import InputError
+from paper.show import claims, reference
+from paper.show.prose import table_html
+from paper.show.recorded import judged_numbers
+from rbplib.cli import main
+from rbplib.families import InputError
+from rbplib.stored import read_ranks, write_ranks
 from tests.pagerunner import run_page, words
+from workflow.notebooks import write_page
 
 LAW = {
     "alpha": 0.05,

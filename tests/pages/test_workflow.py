@@ -18,9 +18,9 @@ from conftest import SETTINGS
 from notebookfiles import KERNEL
 from ranktables import write_family
 
-from rbplib.pages.workflow import make_book, run
-from rbplib.settings import InputError, load_corpus
-from rbplib.text.corpora import sample_path, texts_digest
+from rbplib.families import InputError, load_corpus
+from rbplib.texts import sample_path, texts_digest
+from workflow.book import make_book, run
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = ROOT / "workflow" / "profiles" / "default"
@@ -165,7 +165,7 @@ def test_a_page_that_names_its_texts_keeps_them(place):
         path.write_text(text.replace("n_bootstrap: int = 9", f"corpora: list = {own}"))
     code, text = snakemake(place, "-n", "-p", "--config", "corpora=code")
     assert code == 0, text[-3000:]
-    steps = [line for line in text.splitlines() if " -m rbplib.pages.workflow notebook " in line]
+    steps = [line for line in text.splitlines() if " -m workflow.book notebook " in line]
     told = {name: next(s for s in steps if f" {name} " in s) for name in ("01_first", "19_tokens")}
     assert "corpora" in told["01_first"] and "corpora" not in told["19_tokens"]
 
@@ -228,7 +228,7 @@ def test_a_broken_workflow_is_told_in_snakemakes_words(place):
 
 
 def test_bad_input_found_while_planning_is_one_sentence(place):
-    text = "from rbplib.settings import InputError\nraise InputError('mine has no corpus: name one.')\n"
+    text = "from rbplib.families import InputError\nraise InputError('mine has no corpus: name one.')\n"
     (place / "Snakefile").write_text(text)
     with pytest.raises(InputError, match=r"^mine has no corpus: name one\.$"):
         run(["--snakefile", place / "Snakefile", "--directory", place, "--cores", 1], place / "logs/book.log", False)

@@ -9,9 +9,10 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rbplib.models.heads import Head
-from rbplib.ranks import engine, tiles
-from rbplib.ranks.engine import head_ranks, sequence_ranks, token_ranks
+from rbplib import ranks as engine
+from rbplib import tiles
+from rbplib.heads import Head
+from rbplib.ranks import head_ranks, sequence_ranks, token_ranks
 
 INF = float("inf")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1e30, -1e30, 3.4e38, -3.4e38, 1e-38, 1e-45, -1e-45, 88.0, -88.0, INF, -INF]

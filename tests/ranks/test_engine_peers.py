@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from rbplib.ranks.engine import sequence_ranks
+from rbplib.ranks import sequence_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "models" / "nano-pythia"

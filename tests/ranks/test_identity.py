@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rbplib.__main__ import main
+from rbplib import measuring as m
+from rbplib import model_files as files
+from rbplib.cli import main
+from rbplib.families import InputError, load_corpus, load_family
+from rbplib.identity import asked, expected, ranks_path
 from rbplib.inputs import digest
-from rbplib.models import files
-from rbplib.ranks import measure as m
-from rbplib.ranks.identity import asked, expected, ranks_path
-from rbplib.ranks.stored import COLUMNS, RECORD_KEY, digests, read_ranks, write_ranks
-from rbplib.ranks.table import measured, measured_families
-from rbplib.settings import InputError, load_corpus, load_family
-from rbplib.text.corpora import sample_path, texts_digest
+from rbplib.stored import COLUMNS, RECORD_KEY, digests, read_ranks, write_ranks
+from rbplib.table import measured, measured_families
+from rbplib.texts import sample_path, texts_digest
 from tests.smallmodels import save_model
 
 YAML = {"path": "notes.jsonl", "template": "{text}", "documents": 8, "seed": 1}
@@ -153,7 +153,7 @@ def test_how_it_is_measured_decides_the_place(root, options):
 
 def test_the_measuring_code_decides_the_place(root, monkeypatch):
     before = place(root / "notes.jsonl")
-    monkeypatch.setattr("rbplib.ranks.identity.MEASURING", 0)
+    monkeypatch.setattr("rbplib.identity.MEASURING", 0)
     assert place(root / "notes.jsonl") != before
 
 

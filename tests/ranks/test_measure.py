@@ -13,12 +13,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
-from rbplib.ranks import identity
-from rbplib.ranks import measure as m
-from rbplib.ranks import table as tables
-from rbplib.ranks.stored import read_ranks
-from rbplib.settings import InputError
-from rbplib.text.corpora import load_documents
+from rbplib import identity
+from rbplib import measuring as m
+from rbplib import table as tables
+from rbplib.families import InputError
+from rbplib.stored import read_ranks
+from rbplib.texts import load_documents
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"line {i}: " + "the quick brown fox jumps over the lazy dog " * (1 + i % 7) + str(i * i) for i in range(40)]
@@ -273,7 +273,7 @@ def test_results_that_cannot_be_written(root, tmp_path):
         run(root, models=["m0"])
 
 
-@pytest.mark.parametrize("first", ["import rbplib.ranks.measure", "import rbplib"])
+@pytest.mark.parametrize("first", ["import rbplib.measuring", "import rbplib"])
 def test_measure_is_a_public_function_whatever_was_imported_before(first):
     code = f"{first}; import rbplib; from rbplib import measure; assert measure is rbplib.measure and callable(measure)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -291,7 +291,7 @@ def test_no_more_than_the_next_text_is_tokenised_ahead(root, tmp_path, monkeypat
 
 
 def test_candidates_at_a_place_are_those_of_the_whole_scores(root):
-    from rbplib.ranks.candidates import best_candidates
+    from paper.top_tokens import best_candidates
 
     net = GPTNeoXForCausalLM.from_pretrained(root / "models/m1", dtype=torch.float32).eval()
     ids = PreTrainedTokenizerFast.from_pretrained(root / "models/m1")(TEXTS[3])["input_ids"]

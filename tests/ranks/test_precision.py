@@ -7,13 +7,13 @@ import pytest
 import torch
 from smallmodels import save_model
 
-from rbplib.models.quantised import round_weights, rounded
-from rbplib.pages.tables import precision_curves, precision_frame, shift_frame, tie_frame
-from rbplib.ranks import precision
-from rbplib.ranks.engine import token_ranks
-from rbplib.ranks.precision import precision_tables
-from rbplib.ranks.stored import RankTable
-from rbplib.text.corpora import load_documents
+from paper import precision
+from paper.precision import precision_tables
+from paper.show.tables import precision_curves, precision_frame, shift_frame, tie_frame
+from rbplib.quantised import round_weights, rounded
+from rbplib.ranks import token_ranks
+from rbplib.stored import RankTable
+from rbplib.texts import load_documents
 
 
 @pytest.fixture(scope="module")

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 from ranktables import CORPORA, write_family
 
-from rbplib.__main__ import main
-from rbplib.distributions.contest import table_contest, vuong
-from rbplib.laws.curve import rbp_curves, repeated, with_repeats
-from rbplib.laws.law import fit_laws
-from rbplib.laws.losses import family_losses, gap
-from rbplib.laws.runs import hit_dependence, longest_run, run_gap, run_laws
-from rbplib.pages.evidence import case, shown_ks
-from rbplib.pages.rank_tables import lognormal_frame
-from rbplib.ranks.exchange import counted, read_counts, write_counts
-from rbplib.ranks.identity import ranks_path
-from rbplib.ranks.sharing import export_family, import_counts
-from rbplib.ranks.stored import COLUMNS, RankTable, read_ranks, write_ranks
-from rbplib.ranks.table import family_tables, measured, measured_families
-from rbplib.settings import InputError, load_family
+from paper.contest import table_contest, vuong
+from paper.evidence import case, shown_ks
+from paper.runs import hit_dependence, longest_run, run_gap, run_laws
+from paper.show.rank_tables import lognormal_frame
+from rbplib.cli import main
+from rbplib.curve import rbp_curves, repeated, with_repeats
+from rbplib.exchange import counted, read_counts, write_counts
+from rbplib.families import InputError, load_family
+from rbplib.identity import ranks_path
+from rbplib.law import fit_laws
+from rbplib.losses import family_losses, gap
+from rbplib.sharing import export_family, import_counts
+from rbplib.stored import COLUMNS, RankTable, read_ranks, write_ranks
+from rbplib.table import family_tables, measured, measured_families
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWN = {"n_bootstrap": 200, "seed": 7}
@@ -135,11 +135,11 @@ def test_neither_torch_nor_transformers_is_needed(elsewhere):
         "    def find_spec(self, name, *_):\n"
         "        if name.split('.')[0] in ('torch', 'transformers', 'datasets'): raise ImportError(name)\n"
         "sys.meta_path.insert(0, Without())\n"
-        "from rbplib.__main__ import main\n"
+        "from rbplib.cli import main\n"
         "assert main(['fit', '--family', 'theirs', '--corpus', 'code', '--k', '1']) == 0\n"
         "assert main(['families', 'theirs', '--json']) == 0\n"
-        "from rbplib.ranks.table import measured_families\n"
-        "from rbplib.pages.evidence import all_curves, claimed_ks\n"
+        "from rbplib.table import measured_families\n"
+        "from paper.evidence import all_curves, claimed_ks\n"
         "print(len(all_curves(measured_families(['theirs']), claimed_ks, ['theirs'])))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rbplib.models import files
-from rbplib.ranks import stored
-from rbplib.ranks.identity import ranks_path
-from rbplib.ranks.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
-from rbplib.settings import InputError
+from rbplib import model_files as files
+from rbplib import stored
+from rbplib.families import InputError
+from rbplib.identity import ranks_path
+from rbplib.stored import COLUMNS, join_ranks, open_ranks, read_ranks, write_ranks
 
 
 def columns(n=50, seed=0, vocab=100):
@@ -121,8 +121,8 @@ def test_disk_full_for_real(tmp_path):
     code = f"""
 import resource, signal, numpy as np
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from rbplib.ranks.stored import write_ranks
-from rbplib.settings import InputError
+from rbplib.stored import write_ranks
+from rbplib.families import InputError
 import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
 from test_table import columns, RECORD
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))

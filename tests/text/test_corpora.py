@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from rbplib.ranks.identity import expected
-from rbplib.settings import Corpus, InputError, load_corpus, load_family
-from rbplib.text import files
-from rbplib.text.corpora import load_documents
-from rbplib.text.rows import draw
+from rbplib import text_files as files
+from rbplib.families import Corpus, InputError, load_corpus, load_family
+from rbplib.identity import expected
+from rbplib.text_rows import draw
+from rbplib.texts import load_documents
 
 
 def corpus(path, **changes):

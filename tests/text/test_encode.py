@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rbplib.text import windows
-from rbplib.text.windows import encode
+from rbplib import windows
+from rbplib.windows import encode
 
 ROOT = Path(__file__).resolve().parents[2]
 PROSE = (ROOT / "book/your_models.md").read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ class SlowRows(dict):
 MEMORY = """
 import resource, sys
 from transformers import AutoTokenizer
-from rbplib.text.windows import encode
+from rbplib.windows import encode
 tokenizer = AutoTokenizer.from_pretrained("models/tokenizer")
 text = open("book/your_models.md").read() * 2000
 text = text[: int(sys.argv[1])]
@@ -110,7 +110,7 @@ def test_a_long_line_takes_little_memory():
 
 FLAT = """
 import json, resource, sys
-from rbplib.text.corpora import load_documents
+from rbplib.texts import load_documents
 place, documents = sys.argv[1], int(sys.argv[2])
 text = (open("book/your_models.md").read() * 9)[:80_000]
 with open(place, "w") as file:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rbplib import text_files as files
+from rbplib import texts as corpora
+from rbplib.families import Corpus, InputError, load_corpus
 from rbplib.network import first_line
-from rbplib.settings import Corpus, InputError, load_corpus
-from rbplib.text import corpora, files
-from rbplib.text.corpora import load_documents, standard_input, texts_digest
+from rbplib.texts import load_documents, standard_input, texts_digest
 
 DOCUMENTS = [f'{i}: a text, with "quotes",\n\nlines, é, 文 and \t tabs; [{"x" * i}]' for i in range(19)] + ["\u2028, ü"]
 

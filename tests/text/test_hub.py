@@ -13,12 +13,12 @@ from hubserver import HubServer
 from smallmodels import add_to_config, save_model
 
 from rbplib import hub as fetch
-from rbplib.models.files import hub_model
-from rbplib.models.load import load_model
-from rbplib.ranks.stored import read_ranks
-from rbplib.settings import Corpus, InputError
-from rbplib.text.corpora import load_documents
-from rbplib.text.rows import draw
+from rbplib.families import Corpus, InputError
+from rbplib.model_files import hub_model
+from rbplib.models import load_model
+from rbplib.stored import read_ranks
+from rbplib.text_rows import draw
+from rbplib.texts import load_documents
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared")
@@ -271,8 +271,8 @@ def test_dtypes(small):
 
 
 def test_context_without_a_word_of_it(hub, small, tmp_path):
-    from rbplib.models.sizes import window_length
-    from rbplib.settings import load_family
+    from rbplib.families import load_family
+    from rbplib.model_sizes import window_length
 
     hub.add("models", ID, small)
     (tmp_path / "mine.yml").write_text(f"models:\n  - id: {ID}\n  - id: {small}\n  - id: owner/none\n")

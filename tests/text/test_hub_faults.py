@@ -17,13 +17,13 @@ from hubserver import point_to
 from smallmodels import add_to_config, save_model
 
 from rbplib import network
-from rbplib.__main__ import main
-from rbplib.models.files import hub_model
-from rbplib.models.load import load_model
-from rbplib.ranks.measure import measure
-from rbplib.ranks.stored import read_ranks
-from rbplib.settings import InputError, load_family
-from rbplib.text.rows import draw
+from rbplib.cli import main
+from rbplib.families import InputError, load_family
+from rbplib.measuring import measure
+from rbplib.model_files import hub_model
+from rbplib.models import load_model
+from rbplib.stored import read_ranks
+from rbplib.text_rows import draw
 
 TEXT = "some words, and others\n" * 30
 ID, SET = "owner/name", "owner/set"

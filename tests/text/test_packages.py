@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from rbplib import settings
-from rbplib.text import corpora
-from rbplib.text import packages as embedded
-from rbplib.text.packages import TRAINING
-from rbplib.text.shingles import SHINGLE, WORD, shingles
+from corpora import make as embedded
+from corpora.make import TRAINING
+from corpora.shingles import SHINGLE, WORD, shingles
+from rbplib import families as settings
+from rbplib import texts as corpora
 from training import data
 
 SOURCE = '''"""Prose of the module.
@@ -216,8 +216,8 @@ def test_every_embedded_model_reads_text_as_it_was_trained():
     """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the loader must not."""
     from tokenizers import Tokenizer
 
-    from rbplib.models.load import load_tokenizer
-    from rbplib.settings import family_names, load_family, root
+    from rbplib.families import family_names, load_family, root
+    from rbplib.models import load_tokenizer
 
     text = 'def f(x1234):\n    return x  # don\'t\n\n\n\tif "a":  pass\n'
     trained = Tokenizer.from_file(str(root() / "models" / "tokenizer" / "tokenizer.json")).encode(text).ids

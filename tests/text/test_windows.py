@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbplib.settings import InputError
-from rbplib.text.windows import batches, make_windows, scored_rows, spans
+from rbplib.families import InputError
+from rbplib.windows import batches, make_windows, scored_rows, spans
 
 
 @given(st.integers(0, 60), st.integers(2, 17))

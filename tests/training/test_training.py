@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rbplib import settings  # noqa: E402
-from rbplib.text import packages as embedded  # noqa: E402
+from corpora import make as embedded  # noqa: E402
+from rbplib import families as settings  # noqa: E402
 from training import checks, data, grid, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
@@ -170,7 +170,7 @@ def test_committed_model(folder):
     from safetensors import safe_open
     from transformers import AutoModelForCausalLM
 
-    from rbplib.models.load import load_tokenizer
+    from rbplib.models import load_tokenizer
 
     record = json.loads((folder / "training.json").read_text())
     path = folder / "model.safetensors"
@@ -326,8 +326,8 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
 @pytest.mark.slow
 def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     """The smallest on the fewest tokens: the same counts where the weights are the same, else an RBP within 2%."""
-    from rbplib.laws.curve import family_curve
-    from rbplib.ranks.measure import measure
+    from rbplib.curve import family_curve
+    from rbplib.measuring import measure
 
     if not (data.folder() / "tokens.npz").is_file():
         pytest.skip("the training text is not built here, which takes minutes: `python -m training grid` does")

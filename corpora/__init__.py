@@ -1,0 +1,1 @@
+"""Definitions of corpora, and what makes the embedded ones out of installed packages."""

@@ -1,0 +1,197 @@
+"""N hits in a row: measured windows, the law of the paper (Eqs. 6-8), and what dependence between hits does to it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
+from rbplib.curve import longest_run, sequence_success
+from rbplib.law import fit
+from rbplib.losses import Loss, measured_on
+from rbplib.table import by_size
+
+
+def run_losses(tables, k, lengths, repeats=None):
+    """{N: -log p_{N,k}}: windows of N scored tokens in a row that are all hits, over all windows.
+
+    Args:
+        tables: rank tables of one family on one corpus, same tokens.
+        k: int. lengths: the N, each at least 1. For N = 1 the counts are those of rbp_curve.
+        repeats: rank tables from which each Loss takes its `repeats`, see `curve.repeated`.
+    Raises:
+        InputError: N longer than every run of scored tokens.
+    """
+    tables = by_size(tables)
+    success, (windows, *_) = zip(*(sequence_success(t, k, lengths) for t in tables), strict=True)
+    same = repeats and k <= int(repeats[0].record["vocab_size"])
+    fit_in = [N for N in lengths if same and N <= longest_run(repeats[0])]
+    again = run_losses(repeats, k, fit_in) if fit_in else {}
+    shared = {"k": k, **measured_on(tables)}
+    return {
+        N: Loss(np.ascontiguousarray(hits), total, name=f"-log p_{{{N},{k}}}", repeats=again.get(N), **shared)
+        for N, hits, total in zip(lengths, np.stack(success, axis=1).transpose(2, 0, 1), windows.T, strict=True)
+    }
+
+
+def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
+    """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
+    lengths = list(dict.fromkeys([1, *lengths]))
+    losses = {k: run_losses(tables, k, lengths, repeats) for k in ks}
+    return {(k, N): fit(loss, n_bootstrap=n_bootstrap, seed=seed) for k in ks for N, loss in losses[k].items()}
+
+
+def rise_width(alpha, low=0.1, high=0.9):
+    """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from low to high: the same for every N.
+
+    Label eq-rise-width.
+
+    >>> round(float(rise_width(0.06) / np.log(10)), 1)      # decades of model size
+    22.3
+    """
+    return np.log(np.log(low) / np.log(high)) / np.asarray(alpha, float)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How hits of one model at one k hang together."""
+
+    k: int
+    p: float  # share of hits
+    lags: np.ndarray  # int64 (L,)
+    acf: np.ndarray  # float64 (L,), autocorrelation of hits within documents, about the corpus mean
+    icc: float  # intraclass correlation of documents: one-way analysis of variance
+    plateau: float  # mean autocorrelation at the long lags: what documents share, no longer neighbours
+    rho: float  # what is left between neighbours once the plateau is taken out
+
+    def log_run(self, N):
+        """log p_N with Beta documents and Markov hits, from p, plateau and rho alone: nothing is fitted to p_N."""
+        return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
+
+
+def hit_dependence(table, k):
+    """Autocorrelation and intraclass correlation of the hits of one model.
+
+    Args:
+        table: RankTable. k: int. The upper half of the lags makes the plateau, see `RankTable.lagged`.
+    Returns:
+        Dependence; NaN where every token is a hit, or none.
+    Cost: one pass over the table per lag.
+    """
+    hits, totals = table.hits([k])[:, 0], table.totals
+    p = hits.sum() / totals.sum()
+    pairs, late, early, both = table.lagged(k)
+    lags, acf = np.arange(1, len(pairs) + 1), np.full(len(pairs), np.nan)
+    if 0 < p < 1:
+        seen = pairs > 0
+        acf[seen] = ((both - p * (late + early))[seen] / pairs[seen] + p**2) / (p * (1 - p))
+    plateau = float(np.nanmean(acf[len(lags) // 2 :])) if np.isfinite(acf).any() else np.nan
+    return Dependence(k, float(p), lags, acf, _icc(hits, totals), plateau, float((acf[0] - plateau) / (1 - plateau)))
+
+
+def _icc(hits, totals):
+    """One-way analysis of variance: share of the variance of a hit that lies between documents."""
+    n, sums = totals[totals > 0], hits[totals > 0]
+    groups, total, p = len(n), n.sum(), sums.sum() / n.sum()
+    if groups < 2 or total == groups or not 0 < p < 1:
+        return np.nan
+    between = (n * (sums / n - p) ** 2).sum() / (groups - 1)
+    within = (sums * (1 - sums / n)).sum() / (total - groups)
+    size = (total - (n**2).sum() / total) / (groups - 1)
+    return float((between - within) / (between + (size - 1) * within))
+
+
+@dataclass(frozen=True)
+class RunGap:
+    """Measured runs of one model against independence: gap = log10 p_N - N log10 p."""
+
+    k: int
+    N: int
+    measured: float  # log10 p_N; -inf without a success
+    independent: float  # N log10 RBP_k
+    dependent: float  # from autocorrelation and intraclass correlation
+    gap: float
+    interval: tuple[float, float]  # of the gap, sources resampled
+    successes: int
+    places: int  # where N tokens in a row are scored
+
+    @property
+    def times(self):
+        """How many times as frequent such runs are as independence says."""
+        with np.errstate(over="ignore"):
+            return float(np.power(10.0, self.gap))
+
+
+def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95):
+    """Test of independence (paper Eq. 6) for one model: is p_N what RBP_k to the N would give?
+
+    Both sides come from the same resampled sources. An interval of the gap that leaves out 0 rejects independence.
+    """
+    (hit, success), (scored, windows) = (counts.T for counts in sequence_success(table, k, [1, N]))
+    dependence = dependence or hit_dependence(table, k)
+    columns = sum_by_source(np.column_stack([hit, scored, success, windows])[scored > 0], table.source[scored > 0])
+    total = columns.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        measured, independent = np.log10(total[2] / total[3]), N * np.log10(total[0] / total[1])
+        ends = (np.nan, np.nan)
+        if len(columns) >= MIN_DOCUMENTS and n_bootstrap and total[2] and total[0] < total[1]:
+            sums = resampled_sums(columns, n_bootstrap, seed)
+            gaps = np.log10(sums[:, 2] / sums[:, 3]) - N * np.log10(sums[:, 0] / sums[:, 1])
+            ends = tuple(percentile_interval(gaps, level).tolist())
+        dependent = dependence.log_run(N) / np.log(10) if np.isfinite(dependence.rho) else np.nan
+        return RunGap(
+            k=k,
+            N=N,
+            measured=float(measured),
+            independent=float(independent),
+            dependent=dependent,
+            gap=float(measured - independent),
+            interval=ends,
+            successes=int(total[2]),
+            places=int(total[3]),
+        )
+
+
+def log_run_independent(p, N):
+    """log p_N for independent hits, N log p (paper Eq. 6)."""
+    return N * np.log(np.asarray(p, float))
+
+
+def log_run_markov(p, N, rho):
+    """log p_N for stationary two-state Markov hits with lag-1 autocorrelation rho (label eq-markov).
+
+    P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
+    """
+    p, N = np.asarray(p, float), np.asarray(N)
+    again = p + np.asarray(rho, float) * (1 - p)
+    if np.any(again <= 0):
+        raise ValueError("rho is too negative for this p: P(hit | hit) would not be positive.")
+    return np.log(p) + (N - 1) * np.log(again)
+
+
+def beta_parameters(p, icc):
+    """Shapes (a, b) of the Beta law of document hit rates with mean p and intraclass correlation icc = 1/(a+b+1)."""
+    p, icc = np.asarray(p, float), np.asarray(icc, float)
+    if np.any((icc <= 0) | (icc >= 1)):
+        raise ValueError("icc must lie strictly between 0 and 1; use the independent or Markov form for icc = 0.")
+    total = 1 / icc - 1
+    return p * total, (1 - p) * total
+
+
+def log_run_beta(p, N, icc):
+    """log p_N when each document has its own hit rate, drawn from a Beta law: B(a+N, b)/B(a, b) (label eq-beta-run)."""
+    a, b = beta_parameters(p, icc)
+    return special.betaln(a + N, b) - special.betaln(a, b)
+
+
+def log_run_both(p, N, icc, rho):
+    """log p_N for Beta documents with Markov hits inside each, E[p_d (p_d + rho (1 - p_d))^(N-1)] (label eq-both).
+
+    As p + rho (1 - p) = rho + (1 - rho) p, each of the N - 1 later hits repeats the one before it with probability rho
+    and is drawn anew otherwise: a binomial mixture of `log_run_beta` over how many are drawn, exact for any icc.
+    Scalars p, N, icc, rho in [0, 1]; icc = 0 gives the Markov form.
+    """
+    if icc == 0:
+        return log_run_markov(p, N, rho)
+    anew = np.arange(N)
+    return special.logsumexp(stats.binom.logpmf(anew, N - 1, 1 - rho) + log_run_beta(p, anew + 1, icc))

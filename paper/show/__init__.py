@@ -1,0 +1,1 @@
+"""How results are shown: figures, tables, words and judged claims."""

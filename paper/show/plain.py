@@ -1,0 +1,38 @@
+"""Words of people and titles of corpora as text that is safe on a page; apart from what knows of laws."""
+
+import html
+import unicodedata
+from contextlib import suppress
+
+from rbplib.families import InputError, default_corpora, known, load_corpus, load_family
+
+
+def plain(text):
+    """Any text as inline text that means nothing in Markdown or HTML: character references but for letters and digits,
+    and for control and direction characters their code points."""
+    return "".join(ch if ch.isascii() and ch.isalnum() else _reference(ch) for ch in str(text))
+
+
+def shown(text):
+    """Words of people, such as a title or a note, as `plain` text on one line."""
+    return " ".join(map(plain, str(text).split()))
+
+
+def _reference(ch):
+    hidden = unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Cn")
+    return f"&#60;U+{ord(ch):04X}&#62;" if hidden else f"&#{ord(ch)};"
+
+
+def corpus_title(name):
+    """A corpus as pages show it, made `plain`; one given by its path is known by its name alone."""
+    with suppress(InputError):
+        name = load_corpus(name).title or name
+    return shown(name)
+
+
+def texts(parameters):
+    """Titles of the corpora that a page may show, for its switch between them: those asked for, or of its families."""
+    families = [parameters["family"]] if "family" in parameters else parameters.get("families")
+    families = list(map(load_family, families or [])) or [f for f in known("family") if f.embedded]
+    corpora = parameters.get("corpora") or [name for family in families for name in default_corpora(family)]
+    return list(dict.fromkeys(html.unescape(corpus_title(name)) for name in corpora))

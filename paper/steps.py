@@ -1,0 +1,185 @@
+"""The noise of log(-log RBP_k), measured and by formula: what R^2 would a true power law show with so few misses left?
+
+The sources are resampled; what they make of y = log(-log RBP_k) is laid on an exact power law, which is fitted again.
+The share of those fits that look as bad as the measured one tells noise from a real break (theory: SE about 1/sqrt(m)).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rbplib.bootstrap import line, percentile_interval
+from rbplib.law import fit
+from rbplib.noise import explanation, pooled_df
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """One k of one curve; NaN where some model has no miss at all, for then its logarithm does not exist."""
+
+    k: int
+    alpha: float  # of the exact law that was assumed
+    misses: np.ndarray | None  # int64 (M,); None for nats
+    r2: float  # measured
+    excess_sd: float  # measured scatter of the models beyond the sources' noise
+    sd: np.ndarray  # float64 (M,), of y over resampled sources
+    deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens; NaN for nats
+    r2_band: tuple[float, float, float] = (np.nan,) * 3  # 5%, 50%, 95% under the exact law
+    worse: float = np.nan  # share of fits under the exact law with an R^2 below the measured one
+    wrong_sign: float = np.nan  # share of those fits in which larger models seem worse
+    trained_band: tuple[float, float, float] = (np.nan,) * 3  # with the scatter between trainings added; NaN: unknown
+    trained_worse: float = np.nan
+
+    @property
+    def explained_by(self):
+        """What is enough for an R^2 as low as the measured one, at 5%: one of law.EXPLAINED, or NOT_TESTED."""
+        return explanation((np.nan, self.worse, self.trained_worse))
+
+
+def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
+    """Noise floor of -log RBP_k at one k.
+
+    Args:
+        loss: Loss of at least three models.
+        alpha: exponent of the exact law; the maximum-likelihood one when not given.
+    Returns:
+        NoiseFloor.
+    """
+    law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
+    alpha = fit(loss, "binomial", n_bootstrap=0).alpha if alpha is None else alpha
+    nothing, drawn = np.full(len(loss.models), np.nan), loss.resampled(n_bootstrap, seed)
+    found = NoiseFloor(loss.k, alpha, loss.misses, law.r2, law.excess_sd, nothing, nothing)
+    if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
+        return found
+    y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
+    x = np.log(loss.S)
+    exact = law.y.mean() - alpha * (x - x.mean())
+    slope, _, r2 = line(exact + y - law.y, x)
+    sd = y.std(axis=0)
+    deff = nothing if loss.misses is None else (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
+    variance, shared, df = loss.training_variance
+    if df and law.noise_sd > 0:  # as the lack-of-fit test: the text's part of that variance counts once, and it is a t
+        rng, text = np.random.default_rng(seed), np.sqrt(max(1 - shared / law.noise_sd**2, 0.0))
+        scale = np.sqrt(variance * df / rng.chisquare(df, len(y)))
+        trained = line(exact + text * (y - law.y) + scale[:, None] * rng.normal(size=y.shape), x)[2]
+        found = replace(found, trained_band=_band(trained), trained_worse=float((trained < law.r2).mean()))
+    worse, wrong_sign = float((r2 < law.r2).mean()), float((slope > 0).mean())
+    return replace(found, sd=sd, deff=deff, r2_band=_band(r2), worse=worse, wrong_sign=wrong_sign)
+
+
+def _band(r2):
+    return tuple(float(b) for b in np.quantile(r2, [0.05, 0.5, 0.95]))
+
+
+@dataclass(frozen=True)
+class LocalExponents:
+    """Exponents between neighbouring sizes (E steps), and the last one against the mean of those before it.
+
+    NaN marks what is not known: intervals without resamples, what trainings add without repeats, `bend` of one step.
+    """
+
+    S: np.ndarray  # float64 (E,), geometric middle of the two sizes of a step
+    alpha: np.ndarray  # float64 (E,)
+    sources: np.ndarray  # float64 (2, E), interval over resampled sources
+    trainings: np.ndarray  # float64 (2, E), over sources and trainings
+    bend: float  # last exponent less the mean of the others; below 0: the gain from size slows down
+    bend_sd: tuple[float, float]  # of the bend over sources, and over trainings
+    bend_df: tuple[int, int]  # degrees of freedom of these two
+    p: tuple[float, float, float]  # of the bend against documents, sources, sources and trainings; two-sided
+    level: float = 0.95
+
+    @property
+    def explained_by(self):
+        """What is enough to explain the bend: one of law.EXPLAINED, or NOT_TESTED."""
+        return explanation(self.p, self.level)
+
+
+def slope_weights(S):
+    """Weights whose sum with y is the exponent, float64 (M,): least squares on log S, the sign turned."""
+    x = np.log(S) - np.log(S).mean()
+    return -x / (x @ x)
+
+
+def step_weights(S):
+    """Weights whose products with y are the exponents between neighbouring sizes, float64 (sizes - 1, M)."""
+    x, which = np.unique(np.log(S), return_inverse=True)
+    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[:, None]  # models of one size count as one
+    return -np.diff(means, axis=0) / np.diff(x)[:, None]
+
+
+def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
+    """-d log L / d log S between neighbouring sizes, with the noise of the text and of the training of each model.
+
+    A step is linear in y, w . y, so trainings of standard deviation sd add sd^2 |w|^2: 2 sd^2 / dx^2 for two models.
+    Models of one size count by their mean; models without a value are left out.
+
+    Args:
+        loss: Loss; fewer than two sizes that have a value give no step.
+    Returns:
+        LocalExponents.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+    x, steps = np.unique(np.log(part.S)), step_weights(part.S)  # (E, M)
+    bend = steps[-1] - steps[:-1].mean(axis=0) if len(steps) > 1 else np.full(len(part.S), np.nan)
+    rows = np.vstack([steps, bend])  # (E + 1, M)
+    drawn = [one.resampled(n_bootstrap if len(steps) else 0, seed) for one in (part.over_documents(), part)]
+    values, nothing = rows @ (part.y - part.y[:1]), np.full(len(rows), np.nan)  # models all alike: 0 to the last digit
+    noise = [nothing if d is None else (d.y[np.isfinite(d.y).all(axis=1)] @ rows.T).std(axis=0) for d in drawn]
+    sd, df = part.training_noise()
+    trainings, spare = sd * np.sqrt((rows**2).sum(axis=1)), part.n_sources - 1
+    both = np.hypot(noise[1], trainings)
+    free = pooled_df(noise[1] ** 2, spare, trainings**2, df) if df else nothing
+    half = stdtrit(free, (1 + level) / 2) * both
+    sizes = np.array([part.n_documents - 1, spare, free[-1]])
+    away = np.abs(values[-1]) / np.array([noise[0][-1], noise[1][-1], both[-1]])
+    return LocalExponents(
+        S=np.exp((x[1:] + x[:-1]) / 2),
+        alpha=values[:-1],
+        sources=np.full((2, len(steps)), np.nan)
+        if drawn[1] is None
+        else percentile_interval(drawn[1].y @ steps.T, level),
+        trainings=(values + half * np.array([[-1.0], [1.0]]))[:, :-1],
+        bend=float(values[-1]) if len(steps) > 1 else np.nan,
+        bend_sd=(float(noise[1][-1]), float(trainings[-1])),
+        bend_df=(spare, df),
+        p=tuple(float(p) for p in 2 * stdtr(sizes, -away)),
+        level=level,
+    )
+
+
+def fewer_sources(curve, share, seed=42):
+    """The same curve on a random share of its sources: noise grows as 1 over the root of the share, a break stays."""
+    source = np.arange(len(curve.totals)) if curve.source is None else curve.source
+    known = np.unique(source)
+    count = max(1, round(share * len(known)))
+    chosen = np.isin(source, np.random.default_rng(seed).permutation(known)[:count])
+    kept = {name: getattr(curve, name)[chosen] for name in ("hits", "totals", "nll")}
+    return replace(curve, **kept, source=source[chosen], repeats=None)
+
+
+def y_se(q, n, deff=1.0):
+    """Standard error of y = log(-log RBP_k) at miss rate q = 1 - RBP_k from n tokens (label eq-se).
+
+    deff is the design effect of clustering by document: the variance of the miss count over its binomial variance.
+    """
+    q = np.asarray(q, float)
+    return np.sqrt(deff * q / (n * (1 - q))) / -np.log1p(-q)
+
+
+def size_spread(S):
+    """S_xx, the sum of squared deviations of ln S: the leverage a ladder of model sizes gives to a slope."""
+    x = np.log(np.asarray(S, float))
+    return float(((x - x.mean()) ** 2).sum())
+
+
+def misses_needed(S, half_width, quantile=1.959963984540054):
+    """Effective misses per model for an interval of alpha of the given half-width (label eq-floor)."""
+    return (quantile / half_width) ** 2 / size_spread(S)
+
+
+def expected_r2(alpha, S, m_eff):
+    """R^2 to expect from a perfectly valid law when sampling noise is the only scatter (label eq-r2)."""
+    signal = alpha**2 * size_spread(S)
+    return signal / (signal + (len(S) - 2) / np.asarray(m_eff, float))

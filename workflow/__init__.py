@@ -1,0 +1,1 @@
+"""The path from rank tables to the book: notebooks run by papermill, pages, HTML."""
