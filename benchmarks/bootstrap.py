@@ -1,65 +1,78 @@
-"""Interval of an exponent over other text: rbplib beside SciPy and a plain loop, on the same resamples.
+"""Intervals of exponents over other text: rbplib beside SciPy and a loop, on the same draws.
 
     python -m benchmarks bootstrap [--rounds 5]
 
-Every contender draws the same documents, in a process of its own, in turn; intervals must agree before
-a time is told. rbplib fits the whole law, with its other intervals and its lack of fit.
+All exponents of log(-log RBP_k) on log S over resampled documents, many k at once. Every contender
+draws the same documents, in a process of its own, in turn; the intervals must agree before a time
+is told.
 """
 
 import json
 import statistics
 import sys
+import time
 
 import numpy as np
-from scipy.stats import bootstrap
 
-import rbplib as rbp
 from benchmarks import common
+from rbplib.bootstrap import line, percentile_interval, resampled_sums
 
-SIZE = (10_000, 1_000, 7)  # resamples, documents, models
+SIZE = (10_000, 1_000, 7, 100)  # resamples, documents, models, values of k
 SEED, BATCH, AGREE = 1, 50, 1e-9
 
 
-def planted(documents, models):
-    """Hits (D, M), totals (D,) and sizes (M,) of a family with clustered documents."""
+def planted(documents, models, ks):
+    """Hits (D, M, K), totals (D,) and sizes (M,) of a family with clustered documents."""
     rng = np.random.default_rng(0)
     S = np.geomspace(1e4, 1e7, models)
     totals = rng.integers(200, 512, documents)
-    hardness = rng.gamma(10, 0.1, (documents, 1))
-    rates = np.exp(-0.9 * (S / S[0]) ** -0.1 * hardness)
-    return rng.binomial(totals[:, None], rates), totals, S
+    hardness = rng.gamma(10, 0.1, (documents, 1, 1))
+    loss = np.geomspace(0.9, 0.05, ks) * (S[:, None] / S[0]) ** -0.1  # (M, K)
+    return rng.binomial(totals[:, None, None], np.exp(-loss * hardness)), totals, S
 
 
 def rbplib(hits, totals, S, resamples):
-    law = rbp.fit(rbp.Loss(hits, totals, S), n_bootstrap=resamples, seed=SEED)
-    return law.intervals["text"]["alpha"]
+    columns = np.column_stack([totals, hits.reshape(len(hits), -1)])
+    drawn = resampled_sums(columns, resamples, SEED)
+    share = (drawn[:, 1:] / drawn[:, :1]).reshape(-1, *hits.shape[1:])
+    y = np.log(-np.log(share)).swapaxes(1, 2)  # (B, K, M)
+    return percentile_interval(line(y, np.log(S))[0])
 
 
 def scipy_bootstrap(hits, totals, S, resamples):
-    """scipy.stats.bootstrap with a statistic of many resamples at once."""
+    """scipy.stats.bootstrap with a statistic of all exponents and many resamples at once."""
+    from scipy.stats import bootstrap
+
     x = np.log(S) - np.log(S).mean()
 
-    def alpha(documents, axis=-1):
-        share = hits[documents].sum(axis=-2) / totals[documents].sum(axis=-1)[..., None]
-        return -(np.log(-np.log(share)) @ x) / (x @ x)
+    def slopes(documents, axis=-1):
+        rows = documents.reshape(-1, documents.shape[-1])
+        shares = [hits[row].sum(axis=0) / totals[row].sum() for row in rows]
+        y = np.log(-np.log(np.stack(shares, axis=-1)))  # (M, K, b)
+        slope = np.tensordot(x, y, 1) / (x @ x)
+        return slope[:, 0] if documents.ndim == 1 else slope
 
-    documents = (np.arange(len(totals)),)
-    rng = np.random.default_rng(SEED)
-    found = bootstrap(
-        documents, alpha, n_resamples=resamples, batch=BATCH, method="percentile", rng=rng
-    )
-    return found.confidence_interval
+    interval = bootstrap(
+        (np.arange(len(totals)),),
+        slopes,
+        n_resamples=resamples,
+        batch=BATCH,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(SEED),
+    ).confidence_interval
+    return np.array(interval)
 
 
 def loop(hits, totals, S, resamples):
-    """One resample after another, its line by numpy.polyfit."""
+    """One resample after another, its lines by numpy.polyfit."""
     rng = np.random.default_rng(SEED)
-    alphas = []
+    slopes = []
     for _ in range(resamples):
         drawn = rng.integers(0, len(totals), len(totals))
         share = hits[drawn].sum(axis=0) / totals[drawn].sum()
-        alphas.append(-np.polyfit(np.log(S), np.log(-np.log(share)), 1)[0])
-    return np.quantile(alphas, [0.025, 0.975])
+        slopes.append(np.polyfit(np.log(S), np.log(-np.log(share)), 1)[0])
+    return np.quantile(slopes, [0.025, 0.975], axis=0)
 
 
 CONTENDERS = {
@@ -72,17 +85,17 @@ CONTENDERS = {
 def main(argv=None):
     options = common.parser("bootstrap", __doc__).parse_args(argv)
     if options.child:
-        name, resamples, documents, models = options.child
-        data = planted(int(documents), int(models))
-        run = CONTENDERS[name]
-        run(*planted(25, int(models)), 100)  # libraries loaded, threads started
-        taken = common.seconds(run, *data, int(resamples))
-        interval = np.array(run(*data, int(resamples))).tolist()
-        print(json.dumps([taken, interval]))
+        run = CONTENDERS[options.child[0]]
+        resamples, *size = map(int, options.child[1:])
+        run(*planted(25, *size[1:]), 100)  # libraries loaded, threads started
+        data = planted(*size)
+        start = time.perf_counter()
+        interval = run(*data, resamples)
+        print(json.dumps([time.perf_counter() - start, interval.tolist()]))
         return 0
     size, count = SIZE, options.rounds
     if options.quick:
-        size, count = (200, 30, 4), 1
+        size, count = (200, 30, 4, 3), 1
     times, intervals = {name: [] for name in CONTENDERS}, {}
     for _ in range(count):
         for name in CONTENDERS:
@@ -96,7 +109,7 @@ def main(argv=None):
     lines = []
     for name, taken in times.items():
         lines.append([name, f"{statistics.median(taken):.3f}", common.ratio(times, name)])
-    text = "{:,} resamples of {:,} documents, {} models.\n\n".format(*size)
+    text = "{:,} resamples of {:,} documents, {} models, {} values of k.\n\n".format(*size)
     text += common.table(["", "seconds", "times as long as rbplib"], lines)
     print(text)
     if not options.quick:

@@ -2,8 +2,8 @@
 
     python -m benchmarks heads [--rounds 5]
 
-All ways take the same hidden states (n, d), output embedding (V, d) and targets (n,), in turn in one
-process. Peak memory is that of a process of its own.
+All ways take the same hidden states (n, d), output embedding (V, d) and targets (n,), in turn in
+one process. Peak memory is that of a process of its own.
 """
 
 import json
@@ -14,8 +14,8 @@ import torch
 from torch.nn import LinearCrossEntropyOptions
 from torch.nn.functional import linear_cross_entropy
 
-import rbplib as rbp
 from benchmarks import common
+from rbplib.ranks import head_ranks
 
 SIZES = [(50_304, 128), (50_304, 512), (4_096, 128), (4_096, 512)]  # V, d
 ROWS = 2_048
@@ -25,7 +25,7 @@ MOST = 0.05  # share of ranks that another way of adding up may move
 
 
 def rbplib(hidden, weight, targets):
-    ranks = rbp.head_ranks(hidden, weight, targets)
+    ranks = head_ranks(hidden, weight, targets)
     return ranks.greater + ranks.ties, ranks.logprob
 
 

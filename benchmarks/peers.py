@@ -1,15 +1,15 @@
-"""Whole models, and the ways to score a batch of windows with them: this library and what people use.
+"""Whole models, and ways to score a batch of windows with them: this library and what people use.
 
 Models have the real architecture (GPT-NeoX) and shape with random weights, and ids are random, since
-neither changes the arithmetic. A way is a function of (model, ids); tokenisation is left out everywhere.
+neither changes the arithmetic. A way is a function of (model, ids); tokenisation is left out.
 """
 
 import warnings
 
 import torch
 
-import rbplib as rbp
 from benchmarks import common, heads
+from rbplib.ranks import sequence_ranks
 
 SHAPES = {  # hidden, layers, heads, vocabulary, as in Pythia's configurations
     "tiny": (16, 1, 2, 11_000),
@@ -46,7 +46,7 @@ def make_ids(model, batch, length):
 
 
 def rbplib(model, ids):
-    return rbp.sequence_ranks(model, ids)
+    return sequence_ranks(model, ids)
 
 
 def body_only(model, ids):
@@ -68,8 +68,11 @@ def by_head(way):
 
 
 def paper(model, ids):
-    """The paper's algorithm, written anew from its description: softmax over all positions, the 10,000
-    likeliest candidates sorted, then a pass in Python that reads each value out of its tensor."""
+    """The paper's algorithm, written anew from its description.
+
+    Softmax over all positions, the 10,000 likeliest candidates sorted, then a pass in Python that
+    reads each value out of its tensor.
+    """
     probabilities = model(ids).logits.softmax(-1)
     best = probabilities.topk(heads.TOP, dim=-1).indices
     ranks, logprobs = [], []

@@ -2,7 +2,7 @@
 
     python -m benchmarks ranks [--rounds 5]
 
-Contenders of one model are timed in turn in one process, so that only ratios in it count. Peak memory
+Contenders of one model are timed in turn in one process, since only ratios in it count. Peak memory
 above the loaded model is that of a process of its own.
 """
 
@@ -11,30 +11,25 @@ import statistics
 import sys
 from importlib.util import find_spec
 
-from benchmarks import common
+import torch
+
+from benchmarks import common, peers
 
 SHAPES, BATCH = ("14m", "70m"), (4, 512)
 
 
 def contenders():
-    """{name: (way, what it gives)} of those whose package is installed; the others are named."""
-    from benchmarks import peers
-
+    """{name: (way, what it gives)} of those whose package is installed."""
     usable = {}
     for name, contender in peers.CONTENDERS.items():
-        if name in peers.PACKAGE and find_spec(peers.PACKAGE[name]) is None:
-            print(f"{name} is not installed: pip install -e '.[bench]'", file=sys.stderr)
-        else:
+        package = peers.PACKAGE.get(name)
+        if package is None or find_spec(package):
             usable[name] = contender
     return usable
 
 
 def timed(shape, batch, length, count):
     """{contender: seconds} of one model, in turns; each is called once before."""
-    import torch
-
-    from benchmarks import peers
-
     with torch.inference_mode():
         model = peers.make_model(shape)
         ids = peers.make_ids(model, batch, length)
@@ -46,10 +41,6 @@ def timed(shape, batch, length, count):
 
 def memory(shape, batch, length, name):
     """Peak memory of one contender above the loaded model, MB."""
-    import torch
-
-    from benchmarks import peers
-
     with torch.inference_mode():
         model = peers.make_model(shape)
         ids = peers.make_ids(model, batch, length)
@@ -77,11 +68,15 @@ def main(argv=None):
         return 0
     if options.quick:
         shapes, batch, length, count = ("tiny",), 2, 24, 1
+    # Peers that are not there are named.
+    usable = contenders()
+    for name in peers.CONTENDERS.keys() - usable:
+        print(f"{name} is not installed: pip install -e '.[bench]'", file=sys.stderr)
     # Times and memory, a process each.
     times, megabytes, gives = {}, {}, {}
     for shape in shapes:
         times[shape] = common.child("ranks", shape, batch, length, count)
-        for name, (_, what) in contenders().items():
+        for name, (_, what) in usable.items():
             gives[name] = what
             megabytes[shape, name] = common.child("ranks", shape, batch, length, name)
     # One line a contender.
