@@ -31,12 +31,17 @@ def planted(documents, models, ks):
     return rng.binomial(totals[:, None, None], np.exp(-loss * hardness)), totals, S
 
 
+def log_loss(hits, totals):
+    """log(-log RBP_k), linear in log S under the law."""
+    return np.log(-np.log(hits / totals))
+
+
 def rbplib(hits, totals, S, resamples):
     columns = np.column_stack([totals, hits.reshape(len(hits), -1)])
     drawn = resampled_sums(columns, resamples, SEED)
-    share = (drawn[:, 1:] / drawn[:, :1]).reshape(-1, *hits.shape[1:])
-    y = np.log(-np.log(share)).swapaxes(1, 2)  # (B, K, M)
-    return percentile_interval(line(y, np.log(S))[0])
+    y = log_loss(drawn[:, 1:], drawn[:, :1]).reshape(-1, *hits.shape[1:])  # (B, M, K)
+    slope, _, _ = line(y.swapaxes(1, 2), np.log(S))
+    return percentile_interval(slope)
 
 
 def scipy_bootstrap(hits, totals, S, resamples):
@@ -46,10 +51,10 @@ def scipy_bootstrap(hits, totals, S, resamples):
     x = np.log(S) - np.log(S).mean()
 
     def slopes(documents, axis=-1):
+        # SciPy gives one resample (D,), or a batch of them (b, D).
         rows = documents.reshape(-1, documents.shape[-1])
-        shares = [hits[row].sum(axis=0) / totals[row].sum() for row in rows]
-        y = np.log(-np.log(np.stack(shares, axis=-1)))  # (M, K, b)
-        slope = np.tensordot(x, y, 1) / (x @ x)
+        y = [log_loss(hits[row].sum(axis=0), totals[row].sum()) for row in rows]
+        slope = np.tensordot(x, np.stack(y, axis=-1), 1) / (x @ x)  # (K, b)
         return slope[:, 0] if documents.ndim == 1 else slope
 
     interval = bootstrap(
@@ -70,8 +75,8 @@ def loop(hits, totals, S, resamples):
     slopes = []
     for _ in range(resamples):
         drawn = rng.integers(0, len(totals), len(totals))
-        share = hits[drawn].sum(axis=0) / totals[drawn].sum()
-        slopes.append(np.polyfit(np.log(S), np.log(-np.log(share)), 1)[0])
+        y = log_loss(hits[drawn].sum(axis=0), totals[drawn].sum())
+        slopes.append(np.polyfit(np.log(S), y, 1)[0])
     return np.quantile(slopes, [0.025, 0.975], axis=0)
 
 
@@ -84,6 +89,7 @@ CONTENDERS = {
 
 def main(argv=None):
     options = common.parser("bootstrap", __doc__).parse_args(argv)
+    # One contender in a process of its own.
     if options.child:
         run = CONTENDERS[options.child[0]]
         resamples, *size = map(int, options.child[1:])
@@ -93,6 +99,7 @@ def main(argv=None):
         interval = run(*data, resamples)
         print(json.dumps([time.perf_counter() - start, interval.tolist()]))
         return 0
+    # All of them in turn.
     size, count = SIZE, options.rounds
     if options.quick:
         size, count = (200, 30, 4, 3), 1
@@ -106,6 +113,7 @@ def main(argv=None):
     if not apart < AGREE:
         print(f"the intervals differ by {apart:.1e}: {intervals}", file=sys.stderr)
         return 1
+    # One line a contender.
     lines = []
     for name, taken in times.items():
         lines.append([name, f"{statistics.median(taken):.3f}", common.ratio(times, name)])

@@ -86,7 +86,8 @@ def peak_mb(run, *inputs, device="cpu"):
 
 def status_kb(field):
     """A field of the kernel's account of this process, kB."""
-    return int(re.search(rf"^{field}:\s+(\d+)", Path("/proc/self/status").read_text(), re.M)[1])
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(rf"\n{field}:\s+(\d+)", status)[1])
 
 
 def table(head, rows):

@@ -28,6 +28,13 @@ HEADS = [
 ]
 MODELS = [("410m", 16, 512), ("410m", 8, 2048), ("1.4b", 16, 512), ("1.4b", 8, 2048)]
 QUICK = [[(64, 3_000, 32, torch.float32)]] * 2 + [[("tiny", 2, 16)]]  # the same three, tiny
+HEAD = [
+    "rows, V, d, stored",
+    "wrong of exact products",
+    "ranks that differ from float64's",
+    "farthest, places",
+    "logprob, nats",
+]
 WAYS = (common.OURS, "full logits", "linear_cross_entropy, chunked", "compare and log-softmax")
 
 
@@ -59,6 +66,7 @@ def compared(hidden, weight, targets):
 
 def timed(ways, inputs, tokens, count, device):
     """{name: cell} of each way: nanoseconds a token, the ratio to rbplib, peak memory in MB."""
+    # Each alone: what does not fit is named, and not timed.
     memory, cells = {}, {}
     for name, way in ways.items():
         try:
@@ -66,13 +74,15 @@ def timed(ways, inputs, tokens, count, device):
             memory[name] = common.peak_mb(way, *inputs, device=device)
         except torch.OutOfMemoryError:
             cells[name] = "out of memory"
-    fitting = {name: way for name, way in ways.items() if name in memory}
+    # The others in turn.
+    fitting = {name: ways[name] for name in memory}
     times = common.rounds(fitting, inputs, count, device)
     for name, taken in times.items():
-        text = f"{statistics.median(taken) / tokens * 1e9:,.0f} ns"
-        if common.OURS in times and name != common.OURS:
-            text += f"; {common.ratio(times, name)}"
-        cells[name] = f"{text}; {memory[name]:,.0f} MB"
+        nanoseconds = statistics.median(taken) / tokens * 1e9
+        parts = [f"{nanoseconds:,.0f} ns", f"{memory[name]:,.0f} MB"]
+        if common.OURS in times:
+            parts.insert(1, common.ratio(times, name))
+        cells[name] = "; ".join(parts)
     return cells
 
 
@@ -85,9 +95,9 @@ def time_heads(size, count, device):
 def time_models(size, count, device):
     shape, batch, length = size
     model = peers.make_model(shape, device, torch.bfloat16)
-    inputs = model, peers.make_ids(model, batch, length)
+    ids = peers.make_ids(model, batch, length)
     ways = {name: peers.CONTENDERS[name][0] for name in WAYS}
-    return timed(ways, inputs, batch * (length - 1), count, device)
+    return timed(ways, (model, ids), ids[:, 1:].numel(), count, device)
 
 
 def by_size(run, sizes, end, *options):
@@ -95,15 +105,18 @@ def by_size(run, sizes, end, *options):
     columns, missed = {}, []
     for size in sizes:
         heading = ", ".join(map(str, size))
-        if time.monotonic() < end:
-            columns[heading] = run(size, *options)
-        else:
+        if time.monotonic() > end:
             missed.append(heading)
+        else:
+            columns[heading] = run(size, *options)
+    # One line a way.
     lines = []
     for name in next(iter(columns.values()), {}):
         lines.append([name, *(cells[name] for cells in columns.values())])
-    note = f"\n\nNot reached: {'; '.join(missed)}." if missed else ""
-    return common.table(["", *columns], lines) + note
+    text = common.table(["", *columns], lines)
+    if missed:
+        text += f"\n\nNot reached: {'; '.join(missed)}."
+    return text
 
 
 def main(argv=None):
@@ -115,18 +128,19 @@ def main(argv=None):
     if device == "cuda" and not torch.cuda.is_available():
         print("There is no CUDA device here: nothing was measured.")
         return 0
+    # A rehearsal goes through the same lines at tiny sizes.
     if options.quick:
         sizes, count = QUICK, 1
     elif device != "cuda":
         parser.error("--device cpu is a rehearsal: add --quick.")
     end = time.monotonic() + 60 * options.minutes
-    checked, heads_sizes, models = sizes
     with torch.inference_mode():
-        lines = [[str(size), *check(*size, device)] for size in checked]
-        head = ["rows, V, d, stored", "wrong of exact products", "ranks that differ from float64's"]
-        texts = [common.table([*head, "farthest, places", "logprob, nats"], lines)]
-        texts.append(by_size(time_heads, heads_sizes, end, count, device))
-        texts.append(by_size(time_models, models, end, count, device))
+        lines = []
+        for size in sizes[0]:
+            lines.append([str(size), *check(*size, device)])
+        texts = [common.table(HEAD, lines)]
+        texts.append(by_size(time_heads, sizes[1], end, count, device))
+        texts.append(by_size(time_models, sizes[2], end, count, device))
     text = "\n\n".join(texts)
     print(text)
     if not options.quick:

@@ -122,6 +122,7 @@ def shown(number, text):
 def main(argv=None):
     options = common.parser("heads", __doc__).parse_args(argv)
     rows, sizes, count = ROWS, SIZES, options.rounds
+    # Memory of one way in a process of its own.
     if options.child:
         name, *size = options.child
         inputs = states(*map(int, size))
@@ -145,7 +146,10 @@ def main(argv=None):
     lines = []
     for name in CONTENDERS:
         moved, nats = told[name]
-        memory = common.child("heads", name, rows, *largest)
+        if options.quick:
+            memory = common.peak_mb(CONTENDERS[name], *inputs)
+        else:
+            memory = common.child("heads", name, rows, *largest)
         lines.append([name, *(cells(times[size], name, rows) for size in sizes)])
         lines[-1] += [f"{memory:,.0f}", shown(moved, ".2%"), shown(nats, ".1e")]
     head = ["", *(f"V = {vocab:,}, d = {width}" for vocab, width in sizes)]

@@ -1,7 +1,7 @@
 """Whole models, and ways to score a batch of windows with them: this library and what people use.
 
-Models have the real architecture (GPT-NeoX) and shape with random weights, and ids are random, since
-neither changes the arithmetic. A way is a function of (model, ids); tokenisation is left out.
+Models have the real architecture (GPT-NeoX) and shape with random weights, and ids are random,
+since neither changes the arithmetic. A way is a function of (model, ids); tokenisation is left out.
 """
 
 import warnings
