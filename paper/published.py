@@ -389,7 +389,7 @@ def exponent_ratio(first, second, level=0.95):
     a = first.alpha**2 - half[0, 0]
     b = first.alpha * second.alpha - half[0, 1]
     c = second.alpha**2 - half[1, 1]
-    if a <= 0:
+    if not a > 0:  # NaN where a law has no residuals
         return ratio, (np.nan, np.nan)
     return ratio, tuple(np.sort(np.roots([a, -2 * b, c]).real))
 

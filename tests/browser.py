@@ -48,7 +48,7 @@ return {
   math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
   no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
-  indexes: n("th sub, th sup"), headless: n('.bd-sidebar-primary:not([role]), [role="doc-biblioentry"]'),
+  headless: n('.bd-sidebar-primary:not([role]), [role="doc-biblioentry"]'),
   twice: n("a.rbp-csv") - new Set([...document.querySelectorAll("a.rbp-csv")].map((link) => link.download)).size,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
   wide_tables: [...document.querySelectorAll("article table")]
@@ -114,6 +114,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(
   (all) => done(all.violations.filter(grave).map((r) => `${r.id}: ${r.nodes.map((n) => n.target).join("; ")}`)),
   (error) => done([String(error)]));
 """
+ROOT = Path(__file__).resolve().parents[1]
 WINDOW, PHONE = 1280, 375  # pixels
 
 
@@ -149,19 +150,43 @@ def load(driver, url, width=WINDOW):
     driver.execute_async_script(WAIT)
 
 
-def visit(driver, url):
+def visit(driver, url, base):
+    """{"faults": sentences about a page, none where it is as it should be; and how much of each part it has}."""
     load(driver, url)
     time.sleep(0.1)
-    found = driver.execute_script(COUNT)
+    counts = driver.execute_script(COUNT)
+    wider = {}
     for width in (WINDOW, PHONE):
         set_width(driver, width)
-        found[f"wider than {width}"] = driver.execute_script(WIDER)
+        wider[width] = driver.execute_script(WIDER)
     set_width(driver, WINDOW)
-    found |= driver.execute_async_script(MOVE) | {"text": driver.execute_script(TEXTS)}
-    events = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
-    found["requests"] = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    found["console"] = [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"]
-    return found
+    moved = driver.execute_async_script(MOVE)
+    texts = driver.execute_script(TEXTS)
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    switched = texts.get("own", [])
+    faults = {
+        "asks outside": [address for address in asked if not address.startswith((base, "data:", "blob:"))],
+        "complains": [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"],
+        "pictures that are not there": counts["images"],
+        "pictures without words": counts["no_alt"],
+        "formulas with an error": counts["math_errors"],
+        "formulas not typeset": max(0, counts["math"] - counts["typeset"]),
+        "tables wider than their column": counts["wide_tables"],
+        "tables of more than six columns": counts["many_columns"],
+        "tables that do not sort": max(0, counts["tables"] - counts["sortable"]),
+        "two downloads of one name": counts["twice"],
+        "side bar or reference without a role": counts["headless"],
+        "pixels wider than its window": [pixels for pixels in wider.values() if pixels > 0],
+        "figures that do not move": moved["figures"] - moved["moved"],
+        "figures beyond a narrow box": moved["beyond"],
+        "knobs without a label": moved["unlabelled"],
+        "shows another text than the chosen": [t["title"] for t in switched if t["wrong"] or t["elsewhere"]],
+        "texts that show nothing": [t["title"] for t in switched if not t["seen"] + t["lists"]],
+        "parts left away when all texts are chosen": texts.get("left away", 0),
+    }
+    amounts = {"math": counts["math"], "figures": moved["figures"], "texts": len(switched)}
+    return {"faults": {words: what for words, what in faults.items() if what}, **amounts}
 
 
 def audit(driver, url, axe):
@@ -183,7 +208,9 @@ def main(folder, *pages, axe=None):
     driver = open_browser()
     try:
         seen = {page: (Path(folder).resolve() / page).as_uri() for page in pages}
-        print(json.dumps({p: audit(driver, url, axe) if axe else visit(driver, url) for p, url in seen.items()}))
+        base = Path(folder).resolve().as_uri()
+        found = {p: audit(driver, url, axe) if axe else visit(driver, url, base) for p, url in seen.items()}
+        print(json.dumps(found))
     finally:
         driver.quit()
 

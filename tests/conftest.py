@@ -16,10 +16,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # processes that tests start and s
 ROOT = Path(__file__).resolve().parents[1]
 STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
-OF_THE_BOOK = ("test_offline", "test_figure_boxes", "test_tables")  # files whose tests use it
 SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3, "documents": 12}
 SETTINGS |= {"losses": ["c4"], "tasks": ["lambada_openai", "coqa"]}
-LONGEST = ("test_degenerate", "test_workflow", "test_any_family", "test_hostile_text", "test_training", "test_hub")
+LONGEST = ("test_book", "test_pages", "test_workflow", "test_site", "test_training")  # files
 AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
 
 
@@ -30,11 +29,8 @@ def embedded():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests of the small book come first, then the longest files: what is last must be short, or one process waits."""
-    turn = {name: i for i, name in enumerate([*OF_THE_BOOK, *LONGEST])}
-    for item in items:
-        if "small_book" in item.fixturenames and item.path.stem not in OF_THE_BOOK:
-            raise pytest.UsageError(f"{item.path.name} uses the small book: name it in OF_THE_BOOK of conftest.py.")
+    """The longest files come first: what is last must be short, or one process waits."""
+    turn = {name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turn.get(item.path.stem, len(turn)))
 
 
@@ -46,15 +42,10 @@ def pytest_xdist_auto_num_workers():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Under `-n`, one process runs all tests of a file, and one all those of the small book, built once."""
+    """Under `-n`, one process runs all tests of a file: the small book is built once, by test_book.py."""
     from xdist.scheduler import LoadFileScheduling
 
-    class ByBook(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = nodeid.split("::")[0]
-            return "small book" if Path(file).stem in OF_THE_BOOK else file
-
-    return ByBook(config, log)
+    return LoadFileScheduling(config, log)
 
 
 def small_root(place):
@@ -85,28 +76,16 @@ def small_book(tmp_path_factory):
     """The root of the small book: measured, every notebook run, every page built with warnings as errors."""
     if given := os.environ.get("RBP_SMALL_BOOK"):  # one built earlier, for work on these tests
         return Path(given).resolve()
-    if STORY not in embedded():
-        pytest.skip(f"this checkout has no embedded family {STORY}")
     place = small_root(tmp_path_factory.mktemp("book"))
-    keep = {name: os.environ.get(name) for name in ("RBP_ROOT", "RBP_RESULTS", "OMP_NUM_THREADS", "PYTHONPATH")}
-    os.environ.update(RBP_ROOT=str(place), RBP_RESULTS=str(place / "results"), OMP_NUM_THREADS="1")
-    os.environ["PYTHONPATH"] = str(ROOT)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(place))
+        patch.setenv("RBP_RESULTS", str(place / "results"))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("PYTHONPATH", str(ROOT))
         from workflow.book import make_book
 
         make_book(settings=SETTINGS, show=False)
-    finally:
-        for name, value in keep.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
     return place
-
-
-@pytest.fixture(scope="session")
-def other():
-    """The small book's second family."""
-    if len(embedded()) < 2:
-        pytest.skip("this checkout has only one embedded family")
-    return embedded()[1]
 
 
 @pytest.fixture(scope="session")
@@ -115,15 +94,3 @@ def built_html(request):
     if given := os.environ.get("RBP_HTML"):
         return Path(given).resolve()
     return request.getfixturevalue("small_book") / "_build" / "html"
-
-
-@pytest.fixture
-def three_names(tmp_path, monkeypatch):
-    """A root of its own with one family of three names."""
-    for folder in ("families", "corpora", "notebooks"):
-        (tmp_path / folder).mkdir()
-    text = "models: [{id: a/small}, {id: a/middle}, {id: a/large}]\nembedded: true\n"
-    (tmp_path / "families" / "nano-pythia.yml").write_text(text)
-    (tmp_path / "families" / "other.yml").write_text(text + "title: Another <b>one</b>\n")
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    return tmp_path

@@ -32,12 +32,6 @@ def test_a_workflow_runs_what_is_here(path):
     assert "actions/cache@" in said and "hashFiles('requirements.lock', 'pyproject.toml')" in said
 
 
-def test_one_workflow_tests_and_one_publishes_the_book():
-    text = {path.stem: path.read_text() for path in WORKFLOWS}
-    assert "make test" in text["test"] and "make book" in text["book"] and "actions/deploy-pages@" in text["book"]
-    assert "rbplib verify" in text["book"]
-
-
 def test_commits_are_checked_by_the_ruff_of_the_lock():
     locked = re.search(r"^ruff==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)[1]
     (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
@@ -47,13 +41,9 @@ def test_commits_are_checked_by_the_ruff_of_the_lock():
 
 def test_the_changelog_is_in_its_form():
     text = (ROOT / "CHANGELOG.md").read_text()
-    version = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
     heads = re.findall(r"^## (.*)$", text, re.M)
-    assert heads[0] == "[Unreleased]" and set(re.findall(r"^### (.*)$", text, re.M)) <= {
-        "Added",
-        "Changed",
-        "Fixed",
-        "Removed",
-    }
+    kinds = set(re.findall(r"^### (.*)$", text, re.M))
+    assert heads[0] == "[Unreleased]" and kinds <= {"Added", "Changed", "Fixed", "Removed"}
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head) for head in heads[1:])
-    assert version == re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    version = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
+    assert f'version = "{version}"' in (ROOT / "pyproject.toml").read_text()

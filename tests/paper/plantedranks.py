@@ -3,6 +3,7 @@
 import numpy as np
 
 from paper.distributions import CANDIDATES
+from rbplib.table import COLUMNS, RankTable
 
 V = 5000
 PLANTED = {
@@ -30,3 +31,18 @@ PLANTED = {
 def planted_pmf(name, params, size=V):
     mass = np.exp(CANDIDATES[name].log_mass(np.arange(1.0, size + 1), np.array(params)))
     return mass / mass.sum()
+
+
+def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):
+    """A rank table of a model of size S whose ranks follow R^-exponent."""
+    rng, n = np.random.default_rng(seed), documents * tokens
+    p = np.arange(1.0, V + 1) ** -exponent
+    rank = rng.choice(V, size=n, p=p / p.sum())
+    record = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": V, "documents": documents}
+    document = np.repeat(np.arange(documents), tokens)
+    position = np.tile(np.arange(1, tokens + 1), documents)
+    columns = (document, position, rank, rank, np.ones_like(rank), -np.ones(n))
+    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
+
+
+TABLES = [power_law_table(S, 1.2 + 0.1 * np.log(S / 1e4), seed=i) for i, S in enumerate((1e4, 1e5, 1e6))]

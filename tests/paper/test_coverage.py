@@ -11,7 +11,7 @@ from paper.curves import rbp_curve
 from paper.forecasts import extrapolate
 from paper.laws import fit
 from rbplib.bootstrap import line
-from tests.pages.test_rank_tables import TABLES
+from tests.paper.plantedranks import TABLES
 from tests.planted import planted_curve
 
 FEW_SOURCES_OF_MANY = Design.plain(sources=30, documents=16, between=(0.4, 0.08))

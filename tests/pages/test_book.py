@@ -1,0 +1,170 @@
+"""A built book reads offline: nothing from outside, links lead somewhere, pictures have words, figures are clean."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from matplotlib import pyplot as plt
+
+from paper.show import style
+from tests import browser, figureboxes
+
+LOADED = {"src", "srcset", "data", "poster", "xlink:href"}  # attributes that a browser fetches by itself
+INERT = {"canonical", "search", "prev", "next", "author", "license"}
+IN_CODE = re.compile(
+    r"(?:@import\s+|url\(|(?:fetch|import|importScripts|src\s*=|href\s*=)\s*\(?)"
+    r"\s*[\"'`]?((?:https?:)?//[^\"'`)\s]+)"
+)
+AXE = Path(os.environ.get("RBP_AXE") or browser.ROOT / "node_modules/axe-core/axe.min.js")
+
+
+class Page(HTMLParser):
+    """What a page loads, where its links lead, its ids, and its pictures without words."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.loads, self.links, self.ids, self.wordless = path, [], [], set(), []
+        self.inside = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        about = {name: value or "" for name, value in attributes}
+        self.inside = tag
+        self.ids |= {about.get("id"), about.get("name")}
+        self.loads += IN_CODE.findall(about.get("style", ""))
+        if tag == "a":
+            self.links.append(about.get("href", ""))
+        elif tag == "link" and not INERT & set(about.get("rel", "").split()):
+            self.loads.append(about.get("href", ""))
+        for name in LOADED & set(about):
+            self.loads += [part.split()[0] for part in about[name].split(",") if part.strip()]
+        if tag == "img" and not about.get("alt", "").strip():
+            self.wordless.append(about.get("src"))
+
+    def handle_data(self, data):
+        if self.inside in ("script", "style"):
+            self.loads += IN_CODE.findall(data)
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def faults(self):
+        """Sentences, none for a page that reads offline."""
+        outside = [a for a in self.loads if re.match(r"([a-z][a-z0-9+.-]*:)?//", a, re.I)]
+        dead = [a for a in self.loads + self.links if not self.leads_somewhere(a)]
+        sentences = [f"loads {address}" for address in outside]
+        sentences += [f"{address} leads nowhere" for address in dead]
+        return sentences + [f"{picture} has no words" for picture in self.wordless]
+
+    def leads_somewhere(self, address):
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            return True
+        path = self.path.parent / unquote(parts.path) if parts.path else self.path
+        if not parts.fragment or path.suffix != ".html" or "_static" in path.parts:
+            return path.exists()
+        return path.exists() and unquote(parts.fragment) in page_at(path.resolve()).ids | {"top"}
+
+
+@cache
+def page_at(path):
+    return Page(path)
+
+
+@pytest.fixture(scope="module")
+def pages(built_html):
+    paths = [p.resolve() for p in sorted(built_html.rglob("*.html")) if "_static" not in p.parts]
+    return {p.relative_to(built_html.resolve()).as_posix(): page_at(p) for p in paths}
+
+
+PLANTED = {
+    '<script src="https://cdn.example.org/a.js"></script>': "loads https://cdn.example.org/a.js",
+    '<link rel="stylesheet" href="//x.org/b.css">': "loads //x.org/b.css",
+    "<style>@import url(https://x.org/c)</style>": "loads https://x.org/c",
+    "<script>fetch('https://x.org/d')</script>": "loads https://x.org/d",
+    '<a href="gone.html">x</a>': "gone.html leads nowhere",
+    '<a href="#gone">x</a>': "#gone leads nowhere",
+    '<img src="page.html" alt=" ">': "page.html has no words",
+    '<link rel="canonical" href="https://x.org"><a href="https://x.org">x</a>': None,
+    "<script>const link = 'https://x.org/only-text'</script>": None,
+    '<h1 id="here">x</h1><a href="page.html#here">x</a><img src="page.html" alt="words">': None,
+}
+
+
+@pytest.mark.parametrize(("html", "fault"), PLANTED.items())
+def test_the_scan_sees_what_it_should(tmp_path, html, fault):
+    (tmp_path / "page.html").write_text(html)
+    assert Page(tmp_path / "page.html").faults() == ([fault] if fault else [])
+
+
+def test_every_page_reads_offline(pages):
+    assert len(pages) > 40
+    assert {name: page.faults() for name, page in pages.items() if page.faults()} == {}
+
+
+def test_no_style_or_own_script_loads_anything_from_outside(built_html):
+    files = [*built_html.rglob("*.css"), built_html / "_static" / "rbp.js"]
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    assert len(files) > 3 and not IN_CODE.findall("\n".join(texts))
+
+
+def test_only_pages_with_a_moving_figure_load_the_script_that_draws_it(pages):
+    moving = {n for n, p in pages.items() if 'class="rbp-move"' in p.path.read_text(encoding="utf-8")}
+    assert moving == {n for n, p in pages.items() if any("vendor/vega.js" in a for a in p.loads)} != set()
+
+
+@pytest.mark.parametrize("place, fault", [((0.51, 0.505), "overlap"), ((0.99, 0.1), "cut"), ((0.5, 0.2), "")])
+def test_texts_of_a_figure_that_meet_or_are_cut_are_found(place, fault):
+    figure = plt.figure()
+    figure.text(0.5, 0.5, "one")
+    figure.text(*place, "two")
+    sentences = figureboxes.faults(style.svg_of(figure))
+    plt.close(figure)
+    assert [fault in sentence for sentence in sentences] == [True] * bool(fault)
+
+
+def test_texts_of_no_figure_of_the_book_meet_or_are_cut(built_html):
+    figures = figureboxes.figures_of(built_html)
+    faults = {name: figureboxes.faults(svg) for name, svg in figures.items()}
+    assert len(figures) > 40 and {name: f for name, f in faults.items() if f} == {}
+
+
+def without_network():
+    """A prefix that takes the network away, where this user may do that."""
+    for prefix in (["unshare", "-n"], ["unshare", "-r", "-n"]):
+        shell = [*prefix, "sh", "-c", 'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"', "_"]
+        works = shutil.which("unshare") and not subprocess.run([*shell, "true"], capture_output=True).returncode
+        if works:
+            return shell
+    return []
+
+
+def opened(prefix, *arguments):
+    """What tests/browser.py tells of the pages that it opened, {page: faults or counts}."""
+    command = [str(c) for c in (*prefix, sys.executable, browser.__file__, *arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_a_browser_finds_no_fault(built_html, pages):
+    """One page of each kind, as browsers are slow: console, requests, formulas, tables, figures, switch of texts."""
+    if not all(browser.find()):
+        pytest.skip("no Chromium with its driver is installed")
+    kinds = {Path(n).name if "_executed" in n else n: n for n in reversed(pages)}
+    chosen = [name for kind, name in kinds.items() if kind not in ("genindex.html", "search.html")]
+    visits = opened(without_network(), built_html, *chosen)
+    assert {name: visit["faults"] for name, visit in visits.items() if visit["faults"]} == {}
+    for of in ("math", "figures", "texts"):  # there was something to look at
+        assert sum(visit[of] for visit in visits.values()) > 1
+    if AXE.is_file():  # axe-core is no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
+        audits = opened([], "--axe", AXE, built_html, *chosen)
+        assert {name: faults for name, faults in audits.items() if faults} == {}

@@ -1,0 +1,354 @@
+"""What the book's extensions make of pages: one small site of planted pages and of a family with hostile titles."""
+
+import html
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import nbformat
+import pandas as pd
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from paper.show import plain, prose
+from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
+from tests.notebookfiles import KERNEL
+from tests.pagerunner import run_page
+from workflow import page as workflow_page
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)> </script><script>alert(2)</script> $x_1$ `code` [a](javascript:alert(3)) "
+    "{math}`x` {{ title }} | *b* _c_ \\(z\\) &lt;i&gt; <!-- # --> <svg/onload=alert(4)> ![i](x) \\$"
+)
+RUN = {"page": "the digest", "date": "2026-01-02 03:04 UTC", "seconds": 7, "platform": "<Linux>"}
+CLAIM = {"claim": "At k = {k} RBP_1 <holds>", "basis": "measured", "changes": "more sizes", "k": [1, 10],
+         "pages": ["02_x", "derivations/power", "none", "03_y"]}  # fmt: skip
+OPENING = {"question": "Is it < 1?", "goals": ["fit a line", "read it"], "needs": ["03_y", "power"],
+           "minutes": 12, "beside": ["power", "03_y"]}  # fmt: skip
+BY_HAND = """# The start
+
+A family has hits. All families have hits. In code: `family`.
+
+{check}`An answer = 0.25 ± 0.01 nats` {check}`Whole = 3 ± 0`
+
+```{run-figure} 02_x Another
+```
+
+```{run-figure} 02_x a circle
+```
+
+```{run-words} 02_x answer
+```
+
+```{run-words} 03_y answer
+```
+
+Read {run-page}`How sure? <02_x#how-sure-and-what-would-change-it>` and {run-page}`Nothing <09_z>`.
+
+{cite:p}`yue2025relative`
+
+```{bibliography}
+```
+
+```{cite-book}
+```
+"""
+GLOSSARY = "# Words\n\n```{glossary}\nfamily\n  Models of *one* kind.\n\nhits\n  Ranks within $k$.\n```\n"
+
+
+def output(data, **about):
+    return new_output("display_data", data, metadata=about)
+
+
+def markdown(text, **about):
+    return output({"text/markdown": text, "text/plain": "<Markdown object>"}, **about)
+
+
+def figure(alt, **about):
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><g/><title>{alt}</title></svg>'
+    return output({"image/svg+xml": picture}, **{"image/svg+xml": {"alt": alt}}, **about)
+
+
+def planted_page(digest):
+    laws = prose.table_html(pd.DataFrame({"alpha": ["-log RBP_1"]}), "log10 of RBP^N", "laws.csv")
+    answer = markdown("- **It agrees.** $x$ is 0.25, -log p_N rises.\n- Two.\n- Three.\n- Four.\n- Five.",
+                      rbp="answer", rbp_numbers={"claim a at k = 1": {}, "claim a at k = 10": {}})  # fmt: skip
+    figures = [figure("One."), figure("Another at -62.1.", fold="More & <more>", of=["A, <b>"]),
+               markdown("It *rises*.", see=True)]  # fmt: skip
+    task = ":::{admonition} Exercise\nFind.\n:::\n\n:::{admonition} Solution\n:class: dropdown\nHere.\n:::\n\n"
+
+    def hidden(source, *outputs):
+        return new_code_cell(source, metadata={"tags": ["hide-input"]}, outputs=list(outputs))
+
+    cells = [
+        new_markdown_cell("# A law\n\nOpening words. Pages 03 and 04; `page 03`, page 02."),
+        new_code_cell("k: int = 1", metadata={"tags": ["parameters", "remove-cell"]}),
+        hidden("import first"),
+        new_markdown_cell("## Results"),
+        new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
+        hidden("second()", markdown("A sentence."), *figures),
+        new_markdown_cell("## The answer stands here"),
+        hidden("judge()", answer),
+        new_markdown_cell("## How sure, and what would change it"),
+        hidden("sure()", output({"text/html": laws})),
+        new_markdown_cell(task + task),
+    ]
+    record = {"notebook": "02_x", "parameters": {"k": 10, "corpora": ["a b"], "family": "it's"},
+              "source": "s0", "made_of": None, "page": digest, "texts": ["A, <b>", "B"]}  # fmt: skip
+    return new_notebook(cells=cells, metadata={"rbp": record, **KERNEL})
+
+
+def write_planted(place):
+    """Planted pages below `place`/book, and what the extensions read beside them; their names."""
+    executed = place / "book" / "_executed"
+    (place / "logs" / "runs").mkdir(parents=True)
+    for family, digest in (("fam", "the digest"), ("other", "of another run")):
+        (executed / family).mkdir(parents=True)
+        nbformat.write(planted_page(digest), executed / family / "02_x.ipynb")
+        (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
+    files = {
+        "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
+        "book/derivations/power.md": "# The proof\n",
+        "book/start.md": BY_HAND,
+        "book/glossary.md": GLOSSARY,
+    }
+    for name, text in files.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text)
+    for name, record in {"claims.yml": {"a": CLAIM}, "pages.yml": {"02_x": OPENING}}.items():
+        (place / "book" / name).unlink()
+        (place / "book" / name).write_text(json.dumps(record))
+    shutil.copy(ROOT / "CITATION.cff", place)
+    return [name.rpartition(".")[0] for name in files] + [f"book/_executed/{f}/02_x" for f in ("fam", "other")]
+
+
+def write_hostile(place):
+    """An executed page of a family and a corpus whose titles try to be markup; its name and the notebook."""
+    write_degenerate(place, {"hostile": LOSSES})
+    titled = f"title: {json.dumps(HOSTILE)}\nnote: {json.dumps(HOSTILE)}\n"
+    for path in (place / "families" / "hostile.yml", place / "corpora" / f"{CORPUS}.yml"):
+        path.write_text(titled + path.read_text().partition("\n")[2])
+    notebook = run_page("02_top1_law", family="hostile", corpora=[CORPUS], n_bootstrap=100)
+    workflow_page.tidy(notebook, "hostile")
+    notebook.metadata |= KERNEL
+    path = place / "book" / "_executed" / "hostile" / "02_top1_law.ipynb"
+    workflow_page.write_page(notebook, path, {"made_of": None})
+    return "book/_executed/hostile/02_top1_law", notebook
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """({page: HTML} of the site, built with warnings as errors; the hostile notebook; the folder)."""
+    with root_of_its_own(tmp_path_factory.mktemp("site")) as place:
+        hostile, notebook = write_hostile(place)
+        pages = [*write_planted(place), hostile]
+    listed = "\n".join(pages)
+    (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
+    sphinx = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
+    config = {name: value for name, value in sphinx.items() if name.startswith("bibtex_")}
+    parts = ["rbppage", "rbpterms", "rbpteach", "rbpcite", "rbpfront"]
+    config |= {"extensions": ["myst_nb", "sphinxcontrib.bibtex", *parts], "copyright": "2026",
+               "bibtex_bibfiles": [str(ROOT / "book" / "references.bib")], "nb_execution_mode": "off",
+               "nb_render_markdown_format": "myst", "nb_ipywidgets_js": {}, "include_patterns": ["index.md", "book/**"],
+               "myst_enable_extensions": ["dollarmath", "colon_fence"],
+               "suppress_warnings": ["myst.xref_missing"]}  # fmt: skip
+    (place / "conf.py").write_text("\n".join(f"{name} = {value!r}" for name, value in config.items()))
+    # another process: myst_nb registers itself for all later builds of this one
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'book' / '_ext'}:{ROOT}"}
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert not done.returncode, done.stderr[-3000:]
+    built = {page: (place / "out" / f"{page}.html").read_text(encoding="utf-8") for page in pages}
+    return built, notebook, place / "out"
+
+
+@pytest.fixture(scope="module")
+def page(site):
+    return site[0]["book/_executed/fam/02_x"]
+
+
+@pytest.fixture(scope="module")
+def start(site):
+    return site[0]["book/start"]
+
+
+def words(text):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def part(text, begin, end):
+    return text.split(begin, 1)[1].split(end, 1)[0]
+
+
+def test_a_page_opens_with_its_question_and_what_it_needs(page):
+    opening = part(page, '<div class="rbp-opening">', "</div>")
+    assert words(opening) == (
+        "Is it < 1? After this page you can fit a line read it Needs: The <next> page ; "
+        "for the proofs: The proof . About 12 minutes. This is page 02."
+    )
+    assert 'href="03_y.html"' in opening and page.index("</h1>") < page.index("rbp-opening")
+
+
+def test_the_answer_is_lifted_to_the_top_four_lines_open(page):
+    assert page.count("It agrees.") == 1 and "The answer stands here" not in page
+    box = part(page, "rbp-answer-title", "Results<")
+    before, rest = box.split("<summary>The rest of the answer</summary>")
+    assert "Four." in before and "−log p<sub>N</sub> rises" in before
+    assert words(rest.split("</details>")[0]) == "Five."
+
+
+def test_hidden_code_is_in_one_fold_and_shown_code_stays(page):
+    before, code = page.split("The code of this page")
+    code = words(code.split("</details>")[0])
+    assert re.search(r"import first.*second.*judge.*sure", code) and "shown_code" not in code
+    assert "shown_code" in before and "A sentence." in before and "second" not in words(before)
+
+
+def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(page):
+    captions = [words(text.split("</p>")[0]) for text in page.split('<p class="rbp-caption">')[1:]]
+    assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises ."]
+    fold = part(page, '<div data-of="[&quot;A, &lt;b&gt;&quot;]">', "</details>")
+    assert "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
+    assert 'data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]" hidden' in page
+
+
+def test_formulas_of_tables_are_set_and_a_csv_is_left_plain(page):
+    for html_part in ("<caption>log<sub>10</sub> of RBP<sup>N</sup></caption>", '<th scope="col">α</th>',
+                      '<td class="text">−log RBP<sub>1</sub></td>', "alpha\\n-log RBP_1"):  # fmt: skip
+        assert html_part in page
+
+
+def test_the_number_of_a_page_leads_to_it_but_in_code_and_on_itself(page):
+    sentence = part(page, "Opening words.", "</p>")
+    assert sentence.count("<a ") == 1 and 'Pages <a href="03_y.html">03</a> and 04;' in sentence
+
+
+def test_the_footer_has_a_line_that_runs_in_a_shell_and_the_circumstances_of_this_run(site, page):
+    footer = words(page.split("How this page was made")[1].split("</details>")[0])
+    line = re.sub("<[^>]+>", "", part(page.split("How this page was made")[1], "<pre>", "</pre>"))
+    asked = shlex.split(html.unescape(line))
+    assert asked[:3] == ["papermill", "notebooks/02_x.ipynb", "02_x.ipynb"]
+    assert asked[asked.index("family") + 1] == "it's"
+    assert yaml.safe_load(asked[asked.index("-y") + 1]) == {"corpora": ["a b"]}
+    assert "2026-01-02 03:04 UTC" in footer and "Seconds 7" in footer and "<Linux>" in footer
+    assert "2026-01-02" not in site[0]["book/_executed/other/02_x"]  # its log is of another run
+
+
+def test_claims_say_what_would_change_them(page):
+    item = part(page, "<li><strong>At k", "</ul>")
+    assert words(item) == (
+        "= 1, 10 RBP 1 <holds> (basis of the verdict: measured ); what would change it: more sizes. "
+        "See also The proof , none, The <next> page ."
+    )
+
+
+def test_exercises_are_numbered_by_the_page(page):
+    titles = re.findall(r'admonition-title">([^<]+)<', page)
+    assert titles == ["Exercise 02.1", "Solution to exercise 02.1", "Exercise 02.2", "Solution to exercise 02.2"]
+
+
+def test_the_switch_leads_to_the_same_page_of_other_families(site, page):
+    switch = part(page, '<nav class="rbp-families"', "</nav>")
+    assert re.findall(r"<a ([^>]+)>([^<]+)", switch) == [
+        ('aria-current="page"', "fam"),
+        ('href="../other/02_x.html"', "other"),
+    ]
+    assert "rbp-families" not in site[0]["book/start"]
+
+
+def test_a_field_has_a_label_a_unit_a_tolerance_and_a_live_answer(start):
+    first, second = re.findall(r'<span class="rbp-check".*?</output></span>', start)
+    assert 'data-value="0.25" data-within="0.01"' in first
+    assert words(first) == "An answer (nats, within 0.01) Check" and words(second) == "Whole (exact) Check"
+    ident = re.search(r'<input id="([^"]+)" type="text" inputmode="decimal"', first)[1]
+    assert f'<label for="{ident}">' in first and f'<output for="{ident}" aria-live="polite">' in first
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the page's script")
+def test_a_field_reads_numbers_as_people_write_them():
+    script = (ROOT / "book" / "_static" / "rbp.js").read_text()
+    typed = script[script.index("  function typed") : script.index("  function checked")]
+    cases = {"1,035": [1.035, 1035], "0,0606": [0.0606], "6.06e-2": [0.0606], "2 000": [2000],
+             "25%": [25, 0.25], "\u22123": [-3], "abc": [], "": []}  # fmt: skip
+    code = f"{typed}; console.log(JSON.stringify({json.dumps(list(cases))}.map(typed)))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == list(cases.values())
+
+
+def test_figures_words_and_links_of_a_run_are_shown_and_lacking_ones_are_said(site, start):
+    (picture,) = re.findall(r'<img class="rbp-figure" src="../([^"]+)" alt="Another at −62.1.">', start)
+    assert (site[2] / picture).is_file() and "without this figure of the page 02_x" in start
+    text = words(start)
+    assert "It agrees." in text and "built without what the page 03_y says here" in text
+    assert 'href="../book/_executed/fam/02_x.html#how-sure-and-what-would-change-it">How sure?</a>' in start
+    assert "<em>Nothing</em>" in start
+
+
+def test_the_first_use_of_a_word_is_linked_with_its_meaning(start):
+    links = re.findall(r'href="glossary.html#term-\w+" title="([^"]+)"[^>]*>(?:<span[^>]*>)?([^<]+)', start)
+    assert links == [("Models of one kind.", "family"), ("Ranks within k.", "hits")]
+
+
+def test_references_bear_the_label_of_the_text_and_the_book_says_how_it_is_cited(start):
+    text = re.sub("<[^>]+>", "", start)
+    assert text.count("Yue et al., 2025") == 2
+    assert "@article{yue2025relative," in text and "@software{rbplib," in text
+
+
+class Tags(HTMLParser):
+    """What of a page a browser would run: handlers, links, pictures, scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.alive, self.tag = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        about = {name: value or "" for name, value in attributes}
+        self.tag = "data" if about.get("type") == "application/json" else tag
+        runs = [n for n in about if n.startswith("on") and "alert" in about[n]]
+        if runs or about.get("src") == "x" or about.get("href", "").startswith("javascript:"):
+            self.alive.append(tag)
+
+    def handle_data(self, data):
+        if self.tag == "script" and re.search(r"alert\(\d", data):
+            self.alive.append(data)
+
+    def handle_endtag(self, tag):
+        self.tag = ""
+
+
+def test_the_scan_sees_what_runs():
+    assert Tags(HOSTILE).alive == ["img", "alert(2)", "svg"]
+    assert Tags(MarkdownIt(options_update={"html": True}).render(HOSTILE)).alive
+
+
+def test_nothing_that_titles_say_becomes_markup(site):
+    built, notebook, out = site
+    outputs = [o for cell in notebook.cells for o in cell.get("outputs", ())]
+    alts = [o.metadata.get("image/svg+xml", {}).get("alt", "") for o in outputs]
+    assert any(HOSTILE in alt for alt in alts)
+    text = built["book/_executed/hostile/02_top1_law"]
+    assert HOSTILE in html.unescape(text) and not Tags(text).alive
+    assert "<img" not in (out / "searchindex.js").read_text()  # a title found is shown as HTML
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "1. a", "# a", "- a", "    a", "a\n\n> b", "~~a~~", "***", "|a|b|\n|-|-|"])
+def test_what_people_write_means_nothing_in_markdown(text):
+    rendered = MarkdownIt("gfm-like", {"linkify": False}).render(f"{plain.shown(text)}\n")
+    assert re.fullmatch(r"<p>[^<]*</p>\n", rendered)
+    assert " ".join(html.unescape(rendered[3:-5]).split()) == " ".join(text.split())
+
+
+def test_a_download_holds_titles_as_they_are():
+    frame = pd.DataFrame({"corpus": [plain.shown(HOSTILE)], "x": [0.5]})
+    table = prose.table_html(frame, plain.shown(HOSTILE), "a.csv")
+    csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', table)[1]))
+    assert HOSTILE in csv.replace('""', '"') and not Tags(table).alive
