@@ -30,7 +30,6 @@ REFUSED = [  # (notebook, parameter, value, what the sentence must say): each ki
     ("02_top1_law", "corpora", [""], "each of corpora must be text, not ''"),
     ("07_two_laws", "corpora", ["dcos"], "did you mean 'docs'"),
     ("08_rank_distribution", "corpora", ["docs", "/none/at/all.txt"], "/none/at/all.txt"),
-    ("08_rank_distribution", "corpora", ["-"], "standard input"),
     ("02_top1_law", "family", "", "family must be text, not ''"),
     ("02_top1_law", "family", "nano-pithya", "did you mean 'nano-pythia'"),
     ("02_top1_law", "protocol", "papr", "did you mean 'paper'"),
