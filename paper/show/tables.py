@@ -7,7 +7,7 @@ import pandas as pd
 
 from paper.curves import rbp_curve
 from paper.forecasts import extrapolate
-from paper.laws import fit_law, untested
+from paper.laws import fit_law
 from paper.show.plain import corpus_title as corpus_title
 from paper.show.prose import Values, number
 from paper.tokens import compared
@@ -101,7 +101,7 @@ def explained_words(found, tail=""):
     count = Counter(f.explained_by for f in found)
     tested = len(found) - count[NOT_TESTED]
     if not tested:
-        return f"None of the {len(found)} cases could be tested{tail}: {'; '.join(sorted({*map(untested, found)}))}."
+        return f"None of the {len(found)} cases could be tested{tail}."
     said = {
         "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],
