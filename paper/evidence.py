@@ -6,40 +6,34 @@ import pandas as pd
 from paper.curves import rbp_curve, with_repeats
 from paper.distributions import PAPER, contains
 from paper.families import exponent_difference, pooled
-from paper.show.claims import beyond, cases, known_interval
+from paper.show.claims import beyond, cases, finite, known_interval, lows_and_highs
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
-from rbplib.noise import EXPLAINED, NOT_TESTED
+from rbplib.noise import EXPLAINED
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
 TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded families were trained on
-PLACE = ["family", "corpus", "k"]
-LAW = [*PLACE, "alpha", "r2", "ci_tokens", "ci_trainings", "ci_models", "scored_tokens", "status"]
-NOISE = ["explained_by", "noise_p", "worst_residual", "misses"]
-RUN = [*PLACE, "N", "alpha", "r2", "ratio", "at"]
-GAP = ["k", "N", "gap", "times", "interval", "measured", "independent", "dependent", "successes", "places"]
-PAIR = ["family", "corpus", "ratio", "around", "more", "ci_tokens", "ci_trainings", "largest_gap", "last_gap"]
-RISE = ["family", "corpus", "change", "ci_tokens", "ci_trainings"]
-BEND = ["k", "below", "direction", "estimate", "interval", "groups", "sources_sd", "trainings_sd", "noise_p"]
-FORECAST = ["left_out", "share", "held", "error", "worst_error", "too_low"]
-LINE = ["line_share", "line_held", "line_far", "line_low", "reach"]
-CONTEST = [
-    "family",
-    "corpus",
-    "place",
-    "laws",
-    "behind",
-    "behind_interval",
-    "zipf_lead",
-    "interval",
-    "misfit",
-    "best_misfit",
-]
-CONTEST += ["best", "second", "second_behind"]
-LADDER = ["family", "corpus", "ridge", "size_r2", "log_size_r2", "lead_of_log_size", "models"]
+
+# columns of rows, which a frame without any row has too
+LAW = "family corpus k alpha r2 ci_tokens ci_trainings ci_models scored_tokens status".split()
+NOISE = "explained_by noise_p worst_residual misses".split()
+RUN = "family corpus k N alpha r2 ratio".split()
+GAP = "k N gap times interval measured independent dependent successes places".split()
+PAIR = "family corpus ratio around more ci_tokens ci_trainings largest_gap last_gap".split()
+RISE = "family corpus change ci_tokens ci_trainings".split()
+BEND = "k below direction estimate interval groups sources_sd trainings_sd noise_p".split()
+FORECAST = "left_out share held error worst_error too_low".split()
+LINE = "line_share line_held line_far line_low reach".split()
+CONTEST = "family corpus place laws behind behind_interval zipf_lead interval misfit".split()
+CONTEST += "best_misfit best second second_behind".split()
+LADDER = "family corpus ridge size_r2 log_size_r2 lead_of_log_size models".split()
+
+# does the first noise that is enough leave a line standing? none where trainings are not known
+ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
+TEXT_NOISE = dict(zip(EXPLAINED, (True, True, False, False, False), strict=True))
 
 
 def far_ks(V):
@@ -54,15 +48,17 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
         tables: of `measured_families`; families, corpora, protocol: as given to it.
         ks: the ranks to count, as a function of the size of a vocabulary.
     """
-    files, found = {load_family(f).name: f for f in families}, {}
-    for family in dict.fromkeys(family for family, _ in tables):
-        curves = {}
-        for (name, corpus), rows in tables.items():
-            if name == family:
-                curves[corpus] = rbp_curve(rows, ks(min(int(t.record["vocab_size"]) for t in rows)))
-        curves = with_repeats(curves, files.get(family, family), corpora, protocol)
-        found |= {(family, corpus): curve for corpus, curve in curves.items()}
-    return found
+    # one family after the other, as its files and its repeats are read once
+    places = {load_family(family).name: family for family in families}
+    parts = {}
+    for (family, corpus), ranks in tables.items():
+        V = min(int(table.record["vocab_size"]) for table in ranks)
+        parts.setdefault(family, {})[corpus] = rbp_curve(ranks, ks(V))
+    curves = {}
+    for family, part in parts.items():
+        part = with_repeats(part, places.get(family, family), corpora, protocol)
+        curves |= {(family, corpus): curve for corpus, curve in part.items()}
+    return curves
 
 
 def claimed_ks(V):
@@ -94,30 +90,27 @@ def surely(rows):
     text_not_rejected: no noise known, and no choice of text, rejects the line at 5%.
     """
     known = known_interval(rows)
-    told = [np.isfinite(ends).all() for ends in known]
-    sure = beyond(known.where(told, rows["ci_models"]))
+    sure = beyond(known.where(finite(known), rows["ci_models"]))
     rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
     if "explained_by" not in rows:
         return rows
-    by = rows["explained_by"]
-    enough = (by != EXPLAINED[3]).astype("boolean")
-    enough = enough.mask(by.isin([EXPLAINED[4], NOT_TESTED]))
-    text = by.isin(EXPLAINED[:2]).astype("boolean").mask(by == NOT_TESTED)
-    return rows.assign(not_rejected=enough, text_not_rejected=text)
+    enough = [rows["explained_by"].map(noise).astype("boolean") for noise in (ANY_NOISE, TEXT_NOISE)]
+    return rows.assign(not_rejected=enough[0], text_not_rejected=enough[1])
 
 
 def run_rows(laws):
     """Rows of the laws of N > 1 hits in a row, from {(k, N): Law} of `runs.run_laws`.
 
-    ratio: exponent over that of N = 1. at: N and k in words. No number where counts are too few.
+    ratio: exponent over that of N = 1. No number where counts are too few.
     """
+    sound = {place: law for place, law in laws.items() if law.status in SOUND}
     rows = []
     for (k, N), law in laws.items():
         row = {"family": law.family, "corpus": law.corpus, "k": k, "N": N}
-        if law.status in SOUND:
-            row |= {"r2": law.r2, "alpha": law.alpha, "at": f"N = {N} at k = {k}"}
-            if laws[k, 1].status in SOUND:
-                row["ratio"] = law.alpha / laws[k, 1].alpha
+        if (k, N) in sound:
+            row |= {"r2": law.r2, "alpha": law.alpha}
+        if (k, N) in sound and (k, 1) in sound:
+            row["ratio"] = law.alpha / sound[k, 1].alpha
         if N > 1:
             rows.append(row)
     return cases(rows, RUN)
@@ -155,7 +148,10 @@ def pair_row(frame, gap=np.nan, **place):
         "around": (first["ratio over other sizes: low"], first["ratio over other sizes: high"]),
         "more": last["alpha"] - first["alpha"],
         "ci_tokens": (-first["difference: high"], -first["difference: low"]),
-        "ci_trainings": (-first["difference, and trainings: high"], -first["difference, and trainings: low"]),
+        "ci_trainings": (
+            -first["difference, and trainings: high"],
+            -first["difference, and trainings: low"],
+        ),
         "largest_gap": np.abs(gap).max(),
         "last_gap": gap[-1],
     }
@@ -175,9 +171,8 @@ def differences(rows):
 
 def above_one(intervals):
     """Whether each interval of a column of ratios lies above 1, Float64; none where there is none."""
-    low, high = np.array([*intervals], float).reshape(-1, 2).T
-    above = np.where(np.isfinite(low + high), low > 1, np.nan)
-    return pd.Series(above, intervals.index).astype("Float64")
+    low, _ = lows_and_highs(intervals)
+    return pd.Series(low > 1, intervals.index).astype("Float64").where(finite(intervals))
 
 
 def contest_row(result, fits):

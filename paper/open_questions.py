@@ -18,7 +18,11 @@ LAW = {
     "r2": "R²",
 }
 NOISE = {"worst_residual": "largest residual", "explained_by": "explained by"}
-MIDDLE = {"top1_line": "alpha", "independent_hits": "gap", "equal_exponents": "ratio"}  # sorted by this
+MIDDLE = {
+    "top1_line": "alpha",
+    "independent_hits": "gap",
+    "equal_exponents": "ratio",
+}  # sorted by this
 
 
 def front_words(judged):

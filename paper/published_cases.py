@@ -5,7 +5,7 @@ import pandas as pd
 from scipy.special import ndtr, stdtrit
 
 from paper import gpt2, lognormal, published
-from paper.evidence import LAW, above_one, surely
+from paper.evidence import above_one, law_rows
 from paper.lognormal import predicted_ratio
 from paper.show.claims import cases
 from paper.show.law_tables import form_frame
@@ -34,8 +34,7 @@ def without_attention(published_laws):
     """Rows of the laws of families without attention."""
     attention = "transformer|attention"
     laws = [p.law for p in published_laws if not p.rows["architecture"].str.contains(attention).any()]
-    columns = [name for name in LAW if name != "k"]
-    return surely(cases([{name: getattr(law, name) for name in columns} for law in laws], columns))
+    return law_rows(laws).drop(columns="k")
 
 
 def leans(published_laws):
@@ -54,7 +53,11 @@ def along_training():
     """R² and exponent in tokens of each size of Pythia, and the exponents in size at the ends."""
     steps = published.training_laws("pythia")
     first, last = next(p for p in steps if p.law.r2 > 0.9), steps[-1]
-    ends = {"first_step": first.step, "first_exponent": first.law.alpha, "last_exponent": last.law.alpha}
+    ends = {
+        "first_step": first.step,
+        "first_exponent": first.law.alpha,
+        "last_exponent": last.law.alpha,
+    }
     rows = []
     for T, loss, _ in published.size_paths("pythia").values():
         late = T > LATE

@@ -26,10 +26,14 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-9}  # of two numbers that are the same but
 EQUAL, CLOSE, DIFFERS = "equal", "equal but for rounding", "differs"
 ONLY_BOOK, ONLY_RUN = "only in the book", "only in this run"
 PLACE = ("family", "corpus", "k", "N", "left")  # what a case is known by
-AROUND = {"alpha": "ci_known", "change": "ci_known", "ratio": "around", "slope": "around", "fall": "around"}
-AROUND |= {"times": "times_around", "zipf_lead": "interval", "estimate": "interval"}
-NUMBERS = "r2 r2_drop misfit log_size_r2 first last lead lean given in_tokens trend share line_share"
-NUMBERS = [*AROUND, *NUMBERS.split(), "in_widths", "local_ratio"]  # of a case, with AROUND's intervals
+NUMBERS = {  # of a case, by what holds their intervals
+    "ci_known": "alpha change",
+    "around": "ratio slope fall",
+    "times_around": "times",
+    "interval": "zipf_lead estimate",
+    "": "r2 r2_drop misfit log_size_r2 first last lead lean given in_tokens trend share line_share "
+    "in_widths local_ratio",
+}
 
 
 def page_rows(path):
@@ -52,10 +56,12 @@ def case_rows(case, claim, i):
     name = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)
     if not {"family", "corpus"} <= case.keys():
         name = f"{claim} {name or i}"
-    numbers = [number for number in NUMBERS if case.get(number) is not None]
-    for number in numbers:
-        ends = case.get(AROUND.get(number)) or (None, None)
-        yield name, number, *("" if x is None else str(x) for x in (case[number], *ends))
+    for around, numbers in NUMBERS.items():
+        ends = case.get(around) or (None, None)
+        for number in numbers.split():
+            if case.get(number) is not None:
+                values = (case[number], *ends)
+                yield name, number, *("" if x is None else str(x) for x in values)
 
 
 def table_rows():
@@ -77,7 +83,10 @@ def table_rows():
 
 def made_rows():
     """Rows of the system and the versions that numbers are made with here."""
-    made = {"system": f"{platform.system()} {platform.machine()}", "Python": platform.python_version()}
+    made = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "Python": platform.python_version(),
+    }
     made |= {name: version(name) for name in ("numpy", "scipy", "torch")}
     return [(MADE, MADE, name, value, "", "") for name, value in made.items()]
 
@@ -110,21 +119,24 @@ def compared(book, run):
     Of the book, the pages that were run here with the same parameters; its golden numbers are no page's.
     """
     both = book.merge(run, on=["case", "number"], how="outer", suffixes=("", " here"))
-    page = both["page"].fillna(both["page here"])
-    asked = both[both["number"] == "parameters"]
-    other = asked.loc[asked["value"] != asked["value here"], "case"]
-    here = page.isin(run["page"]) & ~page.isin(other)
-    both, page = both[here], page[here]
+    both["page"] = both["page"].fillna(both["page here"])
+    asked = both[(both["number"] == "parameters") & (both["value"] != both["value here"])]
+    both = both[both["page"].isin(run["page"]) & ~both["page"].isin(asked["case"])]
     # words are equal or not; numbers and the ends of their intervals may be a rounding apart
-    first, second = both[["value", "low", "high"]], both[["value here", "low here", "high here"]]
-    equal = (first.to_numpy() == second.to_numpy()).all(axis=1)
-    first, second = (part.apply(pd.to_numeric, errors="coerce") for part in (first, second))
-    close = np.isclose(first, second, equal_nan=True, **TOLERANCE).all(axis=1) & first["value"].notna()
-    kinds = [both["page"].isna(), both["page here"].isna(), equal, close]
-    columns = {"page": page, "number": both["number"] + " of " + both["case"]}
-    columns |= {"book": both["value"], "here": both["value here"]}
-    outcome = np.select(kinds, [ONLY_RUN, ONLY_BOOK, EQUAL, CLOSE], DIFFERS)
-    return pd.DataFrame({**columns, "outcome": outcome}).fillna("–").reset_index(drop=True)
+    columns = ["value", "low", "high"]
+    words = both[columns], both[[f"{name} here" for name in columns]]
+    equal = (words[0].to_numpy() == words[1].to_numpy()).all(axis=1)
+    numbers = [side.apply(pd.to_numeric, errors="coerce") for side in words]
+    close = np.isclose(*numbers, equal_nan=True, **TOLERANCE).all(axis=1)
+    kinds = {ONLY_RUN: both["value"].isna(), ONLY_BOOK: both["value here"].isna(), EQUAL: equal}
+    kinds[CLOSE] = close & numbers[0]["value"].notna()
+    rows = both.assign(
+        number=both["number"] + " of " + both["case"],
+        book=both["value"],
+        here=both["value here"],
+        outcome=np.select(list(kinds.values()), list(kinds), DIFFERS),
+    )
+    return rows[["page", "number", "book", "here", "outcome"]].fillna("–").reset_index(drop=True)
 
 
 def failures(rows):

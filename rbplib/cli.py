@@ -6,7 +6,6 @@ import json
 import math
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -69,10 +68,18 @@ PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which 
 CORPORA = option("--corpus", action="append", dest="corpora", help="a name, YAML, file or folder (repeatable)")
 MEASURING = (
     FAMILY,
-    option("--model", action="append", dest="models", help="a model of the family (repeatable; default: all)"),
+    option(
+        "--model",
+        action="append",
+        dest="models",
+        help="a model of the family (repeatable; default: all)",
+    ),
     CORPORA,
     PROTOCOL,
-    option("--dtype", help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)"),
+    option(
+        "--dtype",
+        help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)",
+    ),
     RESULTS,
 )
 FITTING = (
@@ -93,7 +100,11 @@ def command(name, example, *options):
     options."""
 
     def register(run):
-        about = {"help": run.__doc__, "description": run.__doc__, "epilog": f"example: rbp {name} {example}"}
+        about = {
+            "help": run.__doc__,
+            "description": run.__doc__,
+            "epilog": f"example: rbp {name} {example}",
+        }
         parser = COMMANDS.add_parser(name, **about)
         parser.set_defaults(run=run)
         for names, how in options:
@@ -137,10 +148,14 @@ def amount(count):
 # --- Families and texts
 
 
-@command("families", "nano-pythia --json", option("name", nargs="?", help="one family only, or a YAML path"), JSON)
+@command(
+    "families",
+    "nano-pythia --json",
+    option("name", nargs="?", help="one family only, or a YAML path"),
+    JSON,
+)
 def list_families(name, as_json):
     """List families and their models."""
-    from rbplib.doors import imported_sizes
     from rbplib.models import family_sizes
 
     rows, lines, code = [], [], 0
@@ -157,14 +172,29 @@ def list_families(name, as_json):
         line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}".format(**row)
         lines.append(f"{line}  (imported)" if "imported" in row else line)
     if not name:
-        lines.append(
-            f"Families are looked for in {root() / 'families'}; one elsewhere is given by the path of its file."
-        )
+        place = root() / "families"
+        lines.append(f"Families are looked for in {place}; one elsewhere is given by its path.")
     tell(as_json, rows, lines)
     return code
 
 
-@command("corpora", "docs --json", option("name", nargs="?", help="one corpus only, or a path"), JSON, RESULTS)
+def imported_sizes(family):
+    """Rows of `family_sizes` for an imported family: what its file says, for its models are not here."""
+    rows = []
+    for model in family.models:
+        row = {"family": family.name, "model": model.name, "id": model.id}
+        row["nonembedding_params"] = model.nonembedding_params
+        rows.append(row | {"imported": True})
+    return rows
+
+
+@command(
+    "corpora",
+    "docs --json",
+    option("name", nargs="?", help="one corpus only, or a path"),
+    JSON,
+    RESULTS,
+)
 def list_corpora(name, as_json, results):
     """List corpora, with documents, sources and tokens where they were measured."""
     from rbplib.table import record_here
@@ -172,18 +202,17 @@ def list_corpora(name, as_json, results):
     rows, lines, folder = [], [], Path(results or results_dir()) / "ranks"
     for corpus in [load_corpus(name)] if name else known("corpus"):
         lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
-        records = {}
-        for path in sorted(folder.glob(f"*/*/{corpus.name}.parquet")):
-            if record := record_here(path, {"corpus": corpus.name}):
-                records[record["family"]] = record
         measured = {}
-        for family, record in records.items():
-            counts = {"documents": record["documents"], "tokens": record["scored_tokens"]}
-            counts["sources"] = len(set(record.get("units") or range(record["documents"])))
-            measured[family] = counts
-            said = "    {family}: {documents:,} documents of {sources:,} sources, {tokens:,} tokens"
-            lines.append(said.format(family=family, **counts))
-        rows.append({"corpus": corpus.name, "title": corpus.title, "source": corpus.source, "measured": measured})
+        for path in sorted(folder.glob(f"*/*/{corpus.name}.parquet")):
+            record = record_here(path, {"corpus": corpus.name})
+            if record:
+                counts = {"documents": record["documents"], "tokens": record["scored_tokens"]}
+                counts["sources"] = len(set(record.get("units") or range(record["documents"])))
+                measured[record["family"]] = counts
+        words = "    {}: {documents:,} documents of {sources:,} sources, {tokens:,} tokens"
+        lines += [words.format(family, **counts) for family, counts in measured.items()]
+        about = {"corpus": corpus.name, "title": corpus.title, "source": corpus.source}
+        rows.append(about | {"measured": measured})
     tell(as_json, rows[0] if name else rows, lines)
 
 
@@ -216,8 +245,16 @@ def plan(as_json, **options):
     *MEASURING,
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
     option("--trust-remote-code", action="store_true", help="run code that a model's repository brings"),
-    option("--batch-tokens", type=whole, help="tokens of one forward pass (default: found against memory)"),
-    option("--replace", action="store_true", help="measure over tables of another model, text or precision"),
+    option(
+        "--batch-tokens",
+        type=whole,
+        help="tokens of one forward pass (default: found against memory)",
+    ),
+    option(
+        "--replace",
+        action="store_true",
+        help="measure over tables of another model, text or precision",
+    ),
     option("--quiet", action="store_false", dest="progress", help="no progress bars"),
 )
 def measure(**options):
@@ -283,7 +320,14 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     "predict",
     "--family nano-pythia --corpus docs --k 1 --size 6.5M 13e6",
     *FITTING,
-    option("--size", type=size, nargs="+", action="extend", required=True, help="non-embedding parameters: 13e9, 13B"),
+    option(
+        "--size",
+        type=size,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="non-embedding parameters: 13e9, 13B",
+    ),
     option("--n", type=whole, default=10, help="length of a run of hits (default 10)"),
 )
 def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as_json, results):
@@ -330,7 +374,14 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
             row |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
             lines.append(f"  {words} {show(value)} {show(ends)}")
         rows.append(row)
-    record = {"family": rbp.family, "corpus": rbp.corpus, "k": k, "n": n, "models": len(main.fitted), "level": 0.95}
+    record = {
+        "family": rbp.family,
+        "corpus": rbp.corpus,
+        "k": k,
+        "n": n,
+        "models": len(main.fitted),
+        "level": 0.95,
+    }
     record |= {"held": held, "missing": list(rbp.missing), "forecasts": rows}
     record["not_told"] = {name: why for name, why in found.items() if isinstance(why, str)}
     tell(as_json, record, lines)
@@ -343,12 +394,16 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
     "export",
     "--family nano-pythia -o nano-pythia.counts",
     FAMILY,
-    option("-o", "--output", dest="out", type=Path, required=True, help="the file to write, NAME.counts"),
+    option(
+        "-o",
+        "--output",
+        dest="out",
+        type=Path,
+        required=True,
+        help="the file to write, NAME.counts",
+    ),
     CORPORA,
     PROTOCOL,
-    option("--k", action="append", type=whole, dest="ks", default=[], help="count at this rank too (repeatable)"),
-    option("--by", default="", help="who measured, as pages shall say it"),
-    option("--anonymous", action="store_true", help="number the sources of the text in place of their names"),
     RESULTS,
 )
 def export(out, **options):
@@ -380,18 +435,14 @@ PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
 
 def run_program(name, arguments):
-    """Start a program of the checkout; returns its exit code."""
+    """Go on as a program of the checkout."""
     places = [place for place in (root(), PACKAGE.parent) if (place / "workflow" / "Snakefile").is_file()]
     if not places:
         raise InputError(f"`rbp {name}` needs a checkout of the repository: run it there, or set RBP_ROOT.")
     paths = [str(places[0]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    process = subprocess.Popen([sys.executable, "-m", PROGRAMS[name], *arguments], env=environment)
-    # a terminal sends Ctrl-C and its end to both: the program stops in order, and is waited for
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    return process.wait()
+    # the program takes the place of this one, with its signals and its exit code
+    os.execve(sys.executable, [sys.executable, "-m", PROGRAMS[name], *arguments], environment)
 
 
 @command("book", "--family nano-pythia")
@@ -419,7 +470,7 @@ def main(argv=None):
             signal.signal(name, interrupt)
     try:
         if arguments[:1] and arguments[0] in PROGRAMS:
-            return run_program(arguments[0], arguments[1:])
+            run_program(arguments[0], arguments[1:])
         options = vars(PARSER.parse_args(arguments))
         return options.pop("run")(**options) or 0
     except InputError as error:

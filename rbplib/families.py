@@ -19,14 +19,12 @@ import yaml
 PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 REPO_ID = re.compile(rf"{PART}(/{PART})?\Z")  # OWNER/NAME or NAME on the hub
 NAME = re.compile(rf"{PART}\Z")  # what may become a file or folder name
-DTYPES = ("auto", "float32", "bfloat16", "float16")
-DTYPES += ("Q8_0", "Q4_1", "Q4_0")  # float32 of llama.cpp's blocks
+BLOCKS = ("Q8_0", "Q4_1", "Q4_0")  # float32 of weights rounded to llama.cpp's blocks
+DTYPES = ("auto", "float32", "bfloat16", "float16", *BLOCKS)
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 WINDOW = 512  # tokens, the paper's truncation
 PACKAGE = Path(__file__).resolve().parent
-MOST_YAML = 1 << 20  # characters of a file
-MOST_ALIASES = 20  # `*names` in it, each of which could stand for many
 
 
 class InputError(ValueError):
@@ -127,18 +125,18 @@ def load_family(name_or_path):
 def family_of(entry, path):
     """The Family that the mapping of a file says."""
     listed = entry.get("models")
-    if not isinstance(listed, list) or not listed:
+    if not listed or not isinstance(listed, list):
         raise InputError(f"{path} lists no models: add 'models:' and a line '- id: ...' for each.")
     keys = ("dtype", "context", "experts", "tokens")
     common = {key: entry.pop(key) for key in keys if key in entry}
     models = tuple(read_model(model, path, common) for model in listed)
-    names, places = set(), set()
+    # one model twice, or two of one name
+    seen = set()
     for model in models:
         place = (model.local or model.id, model.revision or "main", model.dtype)
-        if model.name in names or place in places:
+        if seen & {model.name, place}:
             raise InputError(f"{path} lists {model.name!r} twice: remove or rename one.")
-        names.add(model.name)
-        places.add(place)
+        seen |= {model.name, place}
     return Family(**{"title": entry["name"], **entry, "models": models, "path": path})
 
 
@@ -149,43 +147,40 @@ def read_model(entry, path, common):
         raise InputError(f"{path}: each entry of 'models' needs an 'id': a hub id or a folder.")
     entry = {**common, **checked_entries(entry, Model, path)}
     ident = entry["id"]
+
+    # a folder or GGUF file on this machine, or an id of the hub
+    gguf = ident.endswith(".gguf")
     places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
-    local = next((place.resolve() for place in places if is_model_place(place)), None)
-    if local is None and (not REPO_ID.match(ident) or ident.endswith(".gguf")):
+    here = [place for place in places if (place.is_file() if gguf else place.is_dir())]
+    if not here and (gguf or not REPO_ID.match(ident)):
         raise InputError(f"{path}: {ident!r} is no folder or .gguf, nor a hub id like owner/name.")
     entry.setdefault("name", Path(ident).name.removesuffix(".gguf"))
-    model = Model(**entry, local=local)
+    model = Model(**entry, local=here[0].resolve() if here else None)
+
+    # values that a model may have
     check_name(model.name, f"{path}: model name")
     check_choice(model.dtype, DTYPES, f"{path}: dtype")
     check_choice(model.experts, (None, "all", "active"), f"{path}: experts")
-    for key, least in (("context", 2), ("tokens", 1)):
-        if entry.get(key, least) < least:
-            raise InputError(f"{path}: {key} of {model.name} must be at least {least}.")
+    if entry.get("context", 2) < 2 or entry.get("tokens", 1) < 1:
+        raise InputError(f"{path}: context or tokens of {model.name} is too small.")
     return model
-
-
-def is_model_place(path):
-    """Whether a model may lie at a path: a GGUF file, or a folder."""
-    return path.is_file() if path.suffix == ".gguf" else path.is_dir()
 
 
 def load_corpus(name_or_path):
     """A Corpus by its name in `corpora/`, or by the path of a YAML file, of text or of a folder.
 
-    "-" is standard input. Raises InputError.
+    Raises InputError.
     """
     if isinstance(name_or_path, Corpus):
         return name_or_path
-    if str(name_or_path) == "-":
-        return Corpus(name="stdin", title="standard input", path="-")
     path = Path(name_or_path).expanduser()
-    named = not str(name_or_path) or str(name_or_path) in yaml_files("corpus")
-    if not named and os.path.lexists(path) and path.suffix not in (".yml", ".yaml"):
+    is_name = not str(name_or_path) or str(name_or_path) in yaml_files("corpus")
+    if not is_name and os.path.lexists(path) and path.suffix not in (".yml", ".yaml"):
         return own_text(path)
     entry, path = read_entry(name_or_path, "corpus", Corpus, {"digest": object})
     corpus = Corpus(**{**entry, "file": path})
     check_choice(corpus.source, ("hub", "file"), f"{path}: source")
-    if corpus.documents < 1 or corpus.first is not None and corpus.first < 1:
+    if corpus.documents < 1 or (corpus.first is not None and corpus.first < 1):
         raise InputError(f"{path}: 'documents' and 'first' must be at least 1.")
     if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
         raise InputError(f"{path}: a corpus of the hub needs an 'id' like 'owner/name'.")
@@ -193,10 +188,7 @@ def load_corpus(name_or_path):
 
 
 def own_text(path):
-    """A text file or folder as a Corpus.
-
-    A hash sets its name apart from those in `corpora/`, and from others that lost the same letters.
-    """
+    """A text file or folder as a Corpus; a hash sets its name apart from those in `corpora/`."""
     stem = path.resolve().stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
     if name in yaml_files("corpus") or not name or not stem.isascii():
@@ -220,31 +212,19 @@ def read_entry(name_or_path, what, record, others):
 
 
 class Reader(yaml.SafeLoader):
-    """YAML in which a key given twice is an error, and aliases cannot grow without end."""
-
-    aliases = 0
-
-    def compose_node(self, parent, index):
-        self.aliases += self.check_event(yaml.AliasEvent)
-        if self.aliases > MOST_ALIASES:
-            raise yaml.YAMLError(f"it has more than {MOST_ALIASES} aliases")
-        return super().compose_node(parent, index)
+    """YAML in which a key given twice is an error."""
 
     def construct_mapping(self, node, deep=False):
         keys = [key.value for key, _ in node.value]
-        if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise yaml.YAMLError(f"the key {twice!r} is there twice")
+        if len(set(keys)) < len(keys):
+            raise yaml.YAMLError(f"a key is there twice among {', '.join(keys)}")
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(path):
     """The mapping in a YAML file. Raises InputError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(MOST_YAML + 1)
-        if len(text) > MOST_YAML:
-            raise ValueError(f"it has more than {MOST_YAML:,} characters")
-        entries = yaml.load(text, Reader)
+        entries = yaml.load(Path(path).read_text(encoding="utf-8"), Reader)
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         message = f"{path} is not readable YAML ({first_line(error)})"
         raise InputError(f"{message}: correct it, its path or permissions.") from None
@@ -257,24 +237,23 @@ def checked_entries(entries, record, path, others=None):
     """The entries of a mapping that have a value; each one of `record` or `others`, of its type."""
     kinds = {entry.name: entry.type for entry in fields(record)}
     kinds.update({"name": object}, **(others or {}))
+    entries = {key: value for key, value in entries.items() if value is not None}
     for key, value in entries.items():
         if key not in kinds:
             raise InputError(f"{path} has an unknown key {key!r}: {nearest(key, kinds)}")
         kind = kinds[key]
         # to Python a bool is an int
         strange = isinstance(value, bool) and kind not in (bool, object)
-        if value is not None and (strange or not isinstance(value, kind)):
+        if strange or not isinstance(value, kind):
             kind = getattr(kind, "__name__", kind)
-            value = reprlib.repr(value)
-            raise InputError(f"{path}: {key!r} must be of type {kind}, not {value}.")
-    return {key: value for key, value in entries.items() if value is not None}
+            raise InputError(f"{path}: {key!r} must be of type {kind}, not {reprlib.repr(value)}.")
+    return entries
 
 
 def check_name(name, what):
     """Refuse a name that could leave its folder once it becomes a path."""
     if not isinstance(name, str) or not NAME.match(name) or ".." in name:
-        rule = "letters, digits, '.', '_' and '-', without '..'"
-        raise InputError(f"{what} {name!r} must be of {rule}.")
+        raise InputError(f"{what} {name!r} must be of letters, digits, '.', '_' and '-', without '..'.")
     return name
 
 
@@ -289,14 +268,13 @@ def nearest(name, names):
     """A hint for an unknown name: the nearest known one, or the list."""
     names = [str(known) for known in names]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    apart = "; " if any("," in known for known in names) else ", "
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {apart.join(names)}."
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names)}."
 
 
 def first_line(error):
     """The first line of a library's message, cut where it is very long."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:400]
+    message = str(error).strip() or type(error).__name__
+    return message.splitlines()[0][:400]
 
 
 # --- which there are, and where
@@ -345,21 +323,18 @@ def known(what):
 
 def one_each(records, what):
     """Families or corpora without repeats, in order; two different ones of one name are refused."""
-    named = {}
+    by_name = {}
     for record in records:
-        if named.setdefault(record.name, record) != record:
-            both = f"{argument(named[record.name])} and {argument(record)}"
-            message = f"two {what} are named {record.name!r}, {both}"
-            raise InputError(f"{message}: rename a file, or say 'name: ...'.")
-    return list(named.values())
+        if by_name.setdefault(record.name, record) != record:
+            raise InputError(f"two {what} are named {record.name!r}: rename one of their files.")
+    return list(by_name.values())
 
 
 def argument(record):
     """A family or corpus as another process finds it: its name, or the whole path of its file."""
     what = "corpus" if isinstance(record, Corpus) else "family"
     path = getattr(record, "file", None) or record.path
-    named = path is None or Path(path) == yaml_files(what).get(record.name)
-    return record.name if named else str(path)
+    return str(path) if path and path != yaml_files(what).get(record.name) else record.name
 
 
 def default_corpora(family):

@@ -18,7 +18,17 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from rbplib.families import DTYPES, WINDOW, InputError, check_choice, digest, first_line, load_family, root
+from rbplib.families import (
+    BLOCKS,
+    DTYPES,
+    WINDOW,
+    InputError,
+    check_choice,
+    digest,
+    first_line,
+    load_family,
+    root,
+)
 
 TOKENIZER_FILES = (
     "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
@@ -26,7 +36,7 @@ TOKENIZER_FILES = (
 ).split()
 # what a configuration may call the longest input, and the number of experts that a token meets
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
-CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
+CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k")
 SMALL = 5_000_000  # parameters, below which handing work to other threads takes longer than the work
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
@@ -34,14 +44,14 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
 @contextmanager
 def telling(message):
-    """Whatever a library refuses inside is one InputError: our sentence, and the library's own reason."""
+    """Whatever a library refuses inside is one InputError: our sentence, and its own reason."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:  # readers of a dozen formats raise as many kinds of error
-        reason = first_line(" ".join(str(error).split()) or type(error).__name__)
-        raise InputError(f"{message}: {reason}") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{message}: {first_line(reason)}") from None
 
 
 # --- Loading
@@ -49,8 +59,9 @@ def telling(message):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of a table's record:
-    model_id, revision (a commit) or model_digest (of a folder), sizes, weights_dtype, tokenizer_digest, device."""
+    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of a
+    table's record: model_id, revision (a commit) or model_digest (of a folder), sizes,
+    weights_dtype, tokenizer_digest, device."""
 
     model: object
     tokenizer: object
@@ -62,26 +73,31 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     """Load one families.Model with its tokenizer.
 
     Args:
-        device: "cpu", "cuda", "cuda:1", "mps", "auto" (spread over all GPUs), or None: the best there is.
-        dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA, float32
-            elsewhere. "Q8_0", "Q4_1" and "Q4_0" are float32 of weights rounded to such blocks.
-        trust_remote_code: run code that comes with the weights. Off unless a person asks for this run.
+        device: "cpu", "cuda", "cuda:1", "mps", "auto" (spread over all GPUs), or None: the best
+            there is.
+        dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA,
+            float32 elsewhere. "Q8_0", "Q4_1" and "Q4_0" are float32 of weights rounded to blocks.
+        trust_remote_code: run code that comes with the weights. Off unless a person asks for it.
     Raises:
-        InputError: one sentence, for anything wrong with the model, the network, the files or the memory.
-    Cost: the download on first use; each time, one hashing of a folder's files and reading of the weights.
+        InputError: one sentence, for anything wrong with the model, the network, the files or the
+            memory.
+    Cost: the download on first use; each time, one hashing of a folder's files and reading of the
+        weights.
     """
     import torch
 
+    # the model and its tokenizer
     folder, record = model_folder(model, trust_remote_code)
     device = choose_device(device)
     asked = dtype or model.dtype
-    dtype = choose_dtype(asked, device)
     tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
+    dtype = choose_dtype(asked, device)
     net = load_weights(folder, model.id, dtype, device, trust_remote_code)
     if asked in BLOCKS:
         round_weights(net, asked)
     check_causal(net, model.id)
 
+    # what a table's record says of them
     sizes = checked_sizes(model, count_sizes(net))
     first = net.get_input_embeddings().weight.device
     record |= {
@@ -102,32 +118,31 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
 def model_folder(model, trust_remote_code=False, weights=True):
     """Where a model's files are, and what names them.
 
-    Returns (folder, or GGUF file; {"model_id", "revision"}, with "model_digest" for one that is here).
-    Without weights only its configuration and tokenizer are fetched, and no digest is computed.
+    Returns (folder, or GGUF file; {"model_id", "revision"}, with "model_digest" for one that is
+    here). Without weights only its configuration and tokenizer are fetched, and no digest is made.
     """
     if model.local:
         place, record = Path(model.local), {"model_id": model.id, "revision": None}
         if place.is_dir() and not (place / "config.json").is_file():
-            message = "give a folder as `save_pretrained` writes it, or the path of a .gguf file"
-            raise InputError(f"{place} holds no config.json: {message}.")
+            mend = "give a folder as `save_pretrained` writes it, or the path of a .gguf file"
+            raise InputError(f"{place} holds no config.json: {mend}.")
         if weights:
             record["model_digest"] = folder_digest(place)
         return place, record
     from huggingface_hub import snapshot_download
 
-    def fetch(*patterns):
-        return Path(snapshot_download(model.id, revision=model.revision, allow_patterns=patterns))
-
-    names = ["config.json", "generation_config.json", *TOKENIZER_FILES]
-    names += ["*.py"] if trust_remote_code else []
-    at = f" at revision {model.revision!r}" if model.revision else ""
-    with telling(f"model {model.id!r}{at} could not be had from the hub"):
-        if not weights:
-            folder = fetch(*names)
-        else:
-            folder = fetch(*names, "model*.safetensors", "model.safetensors.index.json")
-            if not any(folder.glob("*.safetensors")):
-                fetch("pytorch_model*.bin", "pytorch_model.bin.index.json")
+    # small files first, then tensors, pickled ones where there are no others
+    files = ["config.json", "generation_config.json", *TOKENIZER_FILES]
+    if trust_remote_code:
+        files.append("*.py")
+    if weights:
+        files += ["model*.safetensors", "model.safetensors.index.json"]
+    pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
+    message = f"model {model.id!r} at revision {model.revision or 'main'!r}"
+    with telling(f"{message} could not be had from the hub"):
+        folder = Path(snapshot_download(model.id, revision=model.revision, allow_patterns=files))
+        if weights and not any(folder.glob("*.safetensors")):
+            snapshot_download(model.id, revision=model.revision, allow_patterns=pickled)
     return folder, {"model_id": model.id, "revision": folder.name}
 
 
@@ -187,38 +202,37 @@ def load_weights(place, model_id, dtype, device, trust_remote_code=False):
 
     config = read_config(place, model_id, trust_remote_code)
     folder, options = for_transformers(place)
-    options |= {"config": config, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    options |= {"weights_only": True, "output_loading_info": True}
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
-    with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
-        spread = "auto" if device == "auto" else None
-        net, report = AutoModelForCausalLM.from_pretrained(folder, device_map=spread, **options)
-        if not spread:
-            net = net.to(device)
-    check_keys(report, net, model_id)
+    message = f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"
+    with telling(message):
+        net, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            device_map=device,
+            trust_remote_code=trust_remote_code,
+            weights_only=True,
+            output_loading_info=True,
+            **options,
+        )
+    check_keys(report, model_id)
     return net.eval().requires_grad_(False)
 
 
 def choose_device(device=None):
-    """A device that is there: the one asked for, or CUDA, then MPS, then the processor."""
+    """A device that is there: the one asked for, or an accelerator, or else the processor."""
     import torch
 
-    if device is None and torch.cuda.is_available():
-        return "cuda"
     if device is None:
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    check_choice(device.partition(":")[0], ("cpu", "cuda", "mps", "auto"), "device")
-    try:
+        return str(torch.accelerator.current_accelerator(check_available=True) or "cpu")
+    with telling(f"there is no device {device!r} here, leave --device out or use --device cpu"):
         torch.empty(0, device="cuda" if device == "auto" else device)
-    except (RuntimeError, AssertionError):  # the latter from a torch without CUDA
-        message = "leave --device out, or use --device cpu"
-        raise InputError(f"there is no device {device!r} here: {message}.") from None
     return device
 
 
 def choose_dtype(dtype, device):
-    """torch dtype of the weights: "auto" is bfloat16 on CUDA, where it has it, float32 elsewhere; as are blocks."""
+    """torch dtype of the weights: "auto" is bfloat16 on CUDA, float32 elsewhere, as blocks are."""
     import torch
 
     check_choice(dtype, DTYPES, "dtype")
@@ -246,34 +260,33 @@ def choose_threads(parameters):
 
 # --- Whether a model is what it says
 
-MOVE = 1e-3  # of the scores' spread that rounding may move them by; half precision: its own unit of rounding
-OLD = re.compile(r"(^|\.)(masked_bias|(attn|attention)\.bias|causal_mask|inv_freq|position_ids|pooler\..*)$")
+MOVE = 1e-3  # of the scores' spread that rounding may move them by; in half precision its unit
 
 
-def check_keys(report, net, model_id):
-    """Refuse weights that lack tensors of the model, or hold some that it has no place for: another model
-    would be measured under their name. Buffers that older versions saved, and other heads, may be there."""
-    missing = sorted(map(str, {*report["missing_keys"], *report["mismatched_keys"]}))
-    parts = {name for module in (net, net.base_model) for name, _ in module.named_children()}
-    unexpected = [key for key in report["unexpected_keys"] if key.split(".")[0] in parts]
-    unexpected = sorted(key for key in unexpected if not OLD.search(key))
+def check_keys(report, model_id):
+    """Refuse weights that lack tensors of the model, or hold blocks that it has no place for:
+    another model would be measured under their name. Masks that older versions saved, and other
+    heads, may be there."""
+    missing = [*report["missing_keys"], *report["mismatched_keys"]]
+    unexpected = [key for key in report["unexpected_keys"] if re.search(r"\d\..*weight$", key)]
     if missing or unexpected:
         what = f"lack {len(missing)}" if missing else f"hold {len(unexpected)} more"
-        first = (missing or unexpected)[0]
+        first = min(map(str, missing or unexpected))
         raise InputError(
-            f"the weights of {model_id!r} {what} tensors than its configuration has ({first}, ...): "
-            "give the weights and the config.json that belong together."
+            f"the weights of {model_id!r} {what} tensors than its configuration has "
+            f"({first}, ...): give the weights and the config.json that belong together."
         )
 
 
 def check_causal(net, model_id):
-    """Refuse a model whose scores at a position depend on later tokens: two inputs that differ in the last.
+    """Refuse a model whose scores at a position depend on later tokens: two inputs that differ in
+    the last.
 
         w0 w1 ... w6 w7      both rows in one batch, so that equal tokens meet equal products: the
         w0 w1 ... w6 x7      scores of the first seven are then equal, nearly everywhere bit for bit
 
-    Raises InputError also where the model cannot be run on token ids alone, or its scores hold a NaN.
-    Cost: one forward pass over (2, 8) ids.
+    Raises InputError also where the model cannot be run on token ids alone, or its scores hold a
+    NaN. Cost: one forward pass over (2, 8) ids.
     """
     import torch
 
@@ -284,14 +297,15 @@ def check_causal(net, model_id):
     with telling(f"model {model_id!r} cannot be run on tokens alone"), torch.inference_mode():
         scores = net(rows, use_cache=False).logits.float()  # (2, 8, V)
     if scores.isnan().any():
-        message = f"hold a NaN in {net.dtype}: use --dtype float32, or an unbroken copy"
-        raise InputError(f"the scores of {model_id!r} {message}.")
+        mend = "use --dtype float32, or an unbroken copy"
+        raise InputError(f"the scores of {model_id!r} hold a NaN in {net.dtype}: {mend}.")
+    # how far the scores before the last token moved, beside how far they spread
     moved = (scores[0, :-1] - scores[1, :-1]).nan_to_num(0.0).abs().max().item()
     spread = scores[0].nan_to_num(neginf=0.0, posinf=0.0).std(-1).mean().item()
     if moved > max(MOVE, torch.finfo(net.dtype).eps) * spread:
         raise InputError(
-            f"model {model_id!r} ({type(net).__name__}) sees the future: another last token moves the "
-            f"scores before it, so its ranks predict nothing; use a causal language model."
+            f"model {model_id!r} ({type(net).__name__}) sees the future, so its ranks predict "
+            "nothing: use a causal language model."
         )
 
 
@@ -299,24 +313,26 @@ def check_causal(net, model_id):
 
 
 def folder_digest(place):
-    """SHA-256 over names and contents of a folder's configuration, tokenizer, weights and code: what a
-    local model is; of a GGUF file its own. Each file is read once in a process, unless it changes."""
+    """SHA-256 over names and contents of a folder's configuration, tokenizer, weights and code:
+    what a local model is; of a GGUF file its own. Each file is read once in a process, unless it
+    changes."""
     place = Path(place)
     if place.is_file():
         return file_digest(place)
-    kinds = {".safetensors", ".bin"}
     config = place / "config.json"
+    endings = [".safetensors", ".bin", ".index.json"]
     if config.is_file() and b'"auto_map"' in config.read_bytes():
-        kinds.add(".py")
+        endings.append(".py")
+    names = ("config.json", *TOKENIZER_FILES)
     files = {}
     for path in filter(Path.is_file, place.iterdir()):
-        index = path.name.endswith(".index.json")
-        if path.suffix in kinds or index or path.name in ("config.json", *TOKENIZER_FILES):
+        if path.name in names or path.name.endswith(tuple(endings)):
             files[path.name] = path
-    beside = tokenizer_place(place)
-    if beside not in (None, place):
-        paths = [beside / name for name in TOKENIZER_FILES]
-        files |= {f"tokenizer/{path.name}": path for path in paths if path.is_file()}
+    # a tokenizer that lies beside the folder
+    beside = tokenizer_place(place) or place
+    for name in TOKENIZER_FILES:
+        if beside != place and (beside / name).is_file():
+            files[f"tokenizer/{name}"] = beside / name
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
         total.update(f"{name}\0{file_digest(path)}\n".encode())
@@ -378,24 +394,25 @@ class Sizes(NamedTuple):
 def count_sizes(model):
     """Sizes of a model at hand, on any device.
 
-    Tables are what the model calls its input embeddings, and every other embedding module outside its
-    repeated blocks: of positions, of token types. Experts are modules of that name with one matrix each,
-    stacked along the first axis.
+    Tables are what the model calls its input embeddings, and every other embedding module outside
+    its repeated blocks: of positions, of token types. Experts are modules of that name whose
+    tensors are stacked along the first axis.
     """
     from torch import nn
 
     head, config = model.get_output_embeddings(), model.config.get_text_config()
-    tables = [module for module in (model.get_input_embeddings(), head) if module is not None]
-    chosen = next((getattr(config, name) for name in CHOSEN if getattr(config, name, None)), None)
-    idle = 0
+    tables = [model.get_input_embeddings()]
+    if head is not None:
+        tables.append(head)
+    # experts that a token meets
+    chosen = max((getattr(config, name, None) or 0 for name in CHOSEN), default=0)
+    idle = 0  # parameters of the others
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) and not re.search(r"(^|\.)\d", name):
             tables.append(module)
         if chosen and "expert" in f"{name.rpartition('.')[2]} {type(module).__name__}".lower():
-            parameters = list(module.parameters(recurse=False))
-            # one matrix of each expert; biases go with them
-            counts = {len(p) for p in parameters if p.dim() == 3}
-            idle += sum(p.numel() // len(p) * max(0, len(p) - chosen) for p in parameters if len(p) in counts)
+            stacked = [p for p in module.parameters(recurse=False) if len(p) > chosen]
+            idle += sum(p.numel() // len(p) * (len(p) - chosen) for p in stacked)
     left_out = {id(p) for module in tables for p in module.parameters(recurse=False)}
     S = sum(p.numel() for p in model.parameters() if id(p) not in left_out)
     vocab = config.vocab_size if head is None else len(head.weight)
@@ -413,24 +430,22 @@ def model_sizes(config):
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    kind = getattr(config, "model_type", None) or config.get("model_type")
-    with telling(f"a configuration of type {kind!r} describes no causal language model"):
+    with telling("the configuration describes no causal language model"):
         if isinstance(config, dict):
-            config = AutoConfig.for_model(kind, **{k: v for k, v in config.items() if k != "model_type"})
+            config = AutoConfig.for_model(**config)
         with torch.device("meta"):
             return count_sizes(AutoModelForCausalLM.from_config(config))
 
 
 def sizes_of(model):
-    """Sizes of one families.Model, from a configuration in families/configs/ or its own; S alone where
-    there is none to be had but S stands in the family file.
+    """Sizes of one families.Model, from a configuration in families/configs/ or its own; S alone
+    where there is none to be had but S stands in the family file.
 
-    Raises InputError: S cannot be had, or the one in the family file differs from the configuration's.
+    Raises InputError: S cannot be had, or the one in the family file is another.
     """
     config = known_config(model)
     try:
-        if config is None:
-            config = read_config(model_folder(model, weights=False)[0], model.id)
+        config = config or read_config(model_folder(model, weights=False)[0], model.id)
     except InputError:
         if model.nonembedding_params is None:
             raise
@@ -439,7 +454,7 @@ def sizes_of(model):
 
 
 def checked_sizes(model, sizes):
-    """Sizes with the S that a families.Model asks for, of all its experts or of those that a token meets."""
+    """Sizes with the S that a families.Model asks for: of all experts, or those a token meets."""
     if model.experts == "active":
         sizes = sizes._replace(nonembedding=sizes.active)
     if model.nonembedding_params not in (None, sizes.nonembedding):
@@ -451,36 +466,31 @@ def checked_sizes(model, sizes):
 
 
 def family_sizes(family):
-    """Sizes of every model of a family (its name or YAML path), in a list of dicts: family, model, id,
-    nonembedding_params, total_params, vocab_size; see `sizes_of`."""
+    """Sizes of every model of a family (its name or YAML path), in a list of dicts: family, model,
+    id, nonembedding_params, total_params, vocab_size; see `sizes_of`."""
     family, rows = load_family(family), []
     for model in family.models:
-        sizes = sizes_of(model)
-        rows.append(
-            {
-                "family": family.name,
-                "model": model.name,
-                "id": model.id,
-                "nonembedding_params": sizes.nonembedding,
-                "total_params": sizes.total,
-                "vocab_size": sizes.vocab,
-            }
-        )
+        row = {"family": family.name, "model": model.name, "id": model.id}
+        names = ("nonembedding_params", "total_params", "vocab_size")
+        rows.append({**row, **dict(zip(names, sizes_of(model)[:3], strict=True))})
     return rows
 
 
 def known_config(model):
-    """The sizes-giving fields of a model's configuration that families/configs/*.json hold, or None."""
+    """What families/configs/*.json hold of a model's configuration, enough for its size; or None."""
     if model.local or model.revision not in (None, "main"):
         return None
-    paths = sorted((root() / "families" / "configs").glob("*.json"))
-    return next((configs[model.id] for configs in map(read_json, paths) if model.id in configs), None)
+    for path in sorted((root() / "families" / "configs").glob("*.json")):
+        configs = read_json(path)
+        if model.id in configs:
+            return configs[model.id]
+    return None
 
 
 def model_context(model):
-    """Longest input of a model in tokens: its family file's word, else its configuration's, else None,
-    as for a model that cannot be had, which will fail by itself. Neither torch nor transformers is
-    loaded for it, but for a GGUF file."""
+    """Longest input of a model in tokens: its family file's word, else its configuration's, else
+    None, as for a model that cannot be had, which will fail by itself. Neither torch nor
+    transformers is loaded for it, but for a GGUF file."""
     if model.context:
         return model.context
     try:
@@ -491,30 +501,31 @@ def model_context(model):
             fields = read_json(place / "config.json")
     except InputError:
         return None
-    lengths = [part.get(name) for part in (fields, fields.get("text_config") or {}) for name in CONTEXT]
-    return next((length for length in lengths if isinstance(length, int) and length > 1), None)
+    fields = {**(fields.get("text_config") or {}), **fields}
+    lengths = [fields[name] for name in CONTEXT if isinstance(fields.get(name), int)]
+    return next((length for length in lengths if length > 1), None)
 
 
 def window_length(family):
     """W of a family: the smaller of 512 and the shortest context of its models."""
-    contexts = [model_context(model) for model in family.models]
+    contexts = map(model_context, family.models)
     return min([WINDOW, *filter(None, contexts)])
 
 
 # --- Weights rounded to blocks, as llama.cpp keeps them
 
-BLOCKS = ("Q8_0", "Q4_0", "Q4_1")
 BLOCK = 32  # weights that share a scale
 
 
 def rounded(values, kind):
-    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the package gguf does.
+    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the
+    package gguf does.
 
     Args:
         values: float32 (..., n), cut along the last side into blocks of 32; what is left over is a
             shorter block.
-        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale and a
-            smallest value).
+        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale
+            and a smallest value).
     Returns:
         float32 of the same shape.
     """
@@ -522,7 +533,8 @@ def rounded(values, kind):
     from torch.nn import functional as F
 
     # repeating the last weight moves neither end of its block
-    lines = F.pad(values.reshape(1, -1, values.shape[-1]), (0, -values.shape[-1] % BLOCK), mode="replicate")
+    n = values.shape[-1]
+    lines = F.pad(values.reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")
     x = lines.reshape(-1, BLOCK)
     low, high = x.aminmax(dim=-1, keepdim=True)
     farthest = x.gather(-1, x.abs().argmax(-1, keepdim=True))  # from 0, with its sign
@@ -536,7 +548,7 @@ def rounded(values, kind):
     else:
         steps, base = ((x - low) * inverse + 0.5).trunc().clamp(0, 15), low.half().float()
     blocks = steps * scale.half().float() + base  # scales are kept in float16
-    return blocks.reshape(lines.shape)[..., : values.shape[-1]].reshape(values.shape)
+    return blocks.reshape(lines.shape)[..., :n].reshape(values.shape)
 
 
 def round_weights(net, kind):
@@ -545,13 +557,15 @@ def round_weights(net, kind):
     import torch
     from torch import nn
 
-    done = set()
+    table, done = net.get_input_embeddings(), set()
     for module in net.modules():
-        transposed = type(module).__name__ == "Conv1D"  # of GPT-2: its matrix stands the other way round
-        matrices = transposed or isinstance(module, nn.Linear) or module is net.get_input_embeddings()
+        # the matrix of GPT-2's Conv1D stands the other way round
+        transposed = type(module).__name__ == "Conv1D"
+        matrices = transposed or module is table or isinstance(module, nn.Linear)
         for p in module.parameters(recurse=False):
             stacked = p.dim() == 3 and not isinstance(module, nn.Conv1d)
-            if id(p) in done or not (stacked or matrices and p.dim() == 2):  # a tied head shares its table
+            # a tied head shares its table
+            if id(p) in done or not (stacked or matrices and p.dim() == 2):
                 continue
             with torch.no_grad():
                 p.copy_(rounded(p.T, kind).T if transposed else rounded(p, kind))

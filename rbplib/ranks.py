@@ -51,8 +51,8 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
             +inf and -inf are scores like any other; -inf marks a masked candidate.
         targets: int64 tensor (...), ids in [0, V).
     Returns:
-        Ranks of the targets' shape. Where a row's highest score is infinite its probability is shared
-        equally by the candidates at that score, which is the limit of finite scores.
+        Ranks of the targets' shape. Where a row's highest score is infinite its probability is
+        shared equally by the candidates at that score, which is the limit of finite scores.
     Raises:
         ValueError: shapes disagree, an id is outside the vocabulary, nothing is given, or a NaN.
     Cost: two comparisons and one exponential per candidate, no sort.
@@ -80,8 +80,8 @@ def head_ranks(
 
     Args:
         hidden: float tensor (..., d), final hidden states.
-        head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any function
-            of (n, d) rows.
+        head: the model's output module (a linear layer), its weight (V, d), a `Head`, or any
+            function of (n, d) rows.
         targets: int64 tensor (...), ids in [0, V).
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
@@ -117,34 +117,35 @@ def sequence_ranks(
 
     Args:
         model: a causal language model in evaluation mode.
-        input_ids: int64 (B, T), T >= 2. Padding stands on the right, where a causal model never sees it.
-        scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are 0,
-            logprob is NaN.
+        input_ids: int64 (B, T), T >= 2. Padding stands on the right, where a causal model never
+            sees it.
+        scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are
+            0, logprob is NaN.
         dtype: as in `head_ranks`.
         device: where the model reads its ids, by default where they are.
     Returns:
         Ranks of shape (B, T - 1), where the ids were given.
     Raises:
-        ValueError: as `head_ranks`; the model is in training mode; a window holds no token to score.
+        ValueError: as `head_ranks`; the model is in training mode; shapes that disagree.
     """
     # refuse what has no ranks
     if model.training:
         raise ValueError("the model is in training mode, where dropout moves ranks: call model.eval()")
     if input_ids.dim() != 2 or input_ids.shape[1] < 2:
-        shape = tuple(input_ids.shape)
-        raise ValueError(f"windows of shape {shape} hold no token to score: give (B, T) with T >= 2")
-    if scored is not None and scored.shape != input_ids[:, 1:].shape:
-        shape = tuple(input_ids[:, 1:].shape)
-        raise ValueError(f"`scored` has shape {tuple(scored.shape)}, not {shape} as these windows need")
-    _check_ids(input_ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
-
+        raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score")
     ids = input_ids.to(device)
-    entries = torch.ones_like(ids[:, 1:]) if scored is None else scored.to(ids.device)
-    entries = entries.bool()  # (B, T-1)
+    targets = ids[:, 1:]  # (B, T-1)
+    scored = torch.ones_like(targets) if scored is None else scored
+    if scored.shape != targets.shape:
+        shapes = f"{tuple(scored.shape)}, not {tuple(targets.shape)}"
+        raise ValueError(f"`scored` has shape {shapes} as these windows need")
+    _check_ids(ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
+
+    scored = scored.to(ids.device).bool()
     ranks = Ranks(
-        greater=torch.zeros_like(ids[:, 1:]),
-        ties=torch.zeros_like(ids[:, 1:]),
-        logprob=torch.full(entries.shape, math.nan, device=ids.device),
+        greater=torch.zeros_like(targets),
+        ties=torch.zeros_like(targets),
+        logprob=torch.full(targets.shape, math.nan, device=ids.device),
     )
     with torch.inference_mode():
         head = head_of(model, ids)
@@ -152,18 +153,17 @@ def sequence_ranks(
         step = 1 if head is None else len(ids)
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
-            here = entries[part]
-            if not here.any():
+            here, wanted = scored[part], targets[part][scored[part]]
+            if not len(wanted):
                 continue
-            wanted = ids[part, 1:][here]
             if head is None:
                 logits = model(ids[part], use_cache=False).logits[:, :-1]
-                found = token_ranks(logits[here.to(logits.device)], wanted.to(logits.device))
+                columns = token_ranks(logits[here.to(logits.device)], wanted.to(logits.device))
             else:
                 states = final_hidden(model, ids[part])[:, :-1]
                 states = states[here.to(states.device)].to(head.weight.device)
-                found = head_ranks(states, head, wanted.to(states.device), dtype=dtype)
-            for whole, values in zip(ranks, found, strict=True):
+                columns = head_ranks(states, head, wanted.to(states.device), dtype=dtype)
+            for whole, values in zip(ranks, columns, strict=True):
                 whole[part][here] = values.to(whole.device)
     return Ranks(*(column.to(input_ids.device) for column in ranks))
 
@@ -298,12 +298,11 @@ def _product(states, head, dtype, columns=slice(None), out=None) -> Tensor:
 def _check(values: Tensor, targets: Tensor, name: str) -> None:
     """Refuse inputs that would give a wrong rank, or a message about something else."""
     if values.dim() < 1 or targets.shape != values.shape[:-1]:
-        shapes = tuple(values.shape), tuple(targets.shape)
-        raise ValueError(f"{name} of shape {shapes[0]} need one target per row, not {shapes[1]}")
-    if targets.dtype != torch.int64:
-        raise ValueError(f"targets are {targets.dtype}: give token ids as torch.int64")
-    if not values.is_floating_point():
-        raise ValueError(f"{name} are {values.dtype}: give a floating-point tensor")
+        shapes = f"{tuple(values.shape)} need one target per row, not {tuple(targets.shape)}"
+        raise ValueError(f"{name} of shape {shapes}")
+    if targets.dtype != torch.int64 or not values.is_floating_point():
+        kinds = f"{values.dtype} and targets {targets.dtype}"
+        raise ValueError(f"{name} are {kinds}: give floating-point numbers and int64 ids")
     if targets.numel() == 0:
         raise ValueError("there is no token to rank: the window is empty")
 

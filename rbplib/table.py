@@ -48,10 +48,9 @@ KEY = b"rbplib"  # of the record in the file's metadata
 ENGINE = 3  # raise it when the same model and text would give other rows
 DEFINITIONS = ("greater+ties", "greater+1", "random")
 LONGEST = 60  # tokens between two hits whose dependence is looked at
-# of every record
-NEEDED = set(
-    "family model corpus protocol sample documents vocab_size nonembedding_params scored_tokens columns_sha256".split()
-)
+# what pages and laws need of every record
+NEEDED = {"family", "model", "corpus", "protocol", "sample", "documents", "vocab_size"}
+NEEDED |= {"nonembedding_params", "scored_tokens", "columns_sha256"}
 
 
 # --- Counting
@@ -75,16 +74,18 @@ def distinct(*columns):
     return np.vstack([*np.unravel_index(rows, shape), number]).astype(np.int64)
 
 
-def rank_entropy(ranks, tokens=None):
+def rank_entropy(ranks):
     """(entropy of ranks (n,) in nats with the Miller-Madow correction, the correction, log p of
-    each (n,)).
+    each (n,))."""
+    counts = np.bincount(ranks)
+    p = counts[counts > 0] / len(ranks)
+    correction = (len(p) - 1) / (2 * len(ranks))
+    return correction - p @ np.log(p), correction, np.log(counts[ranks] / len(ranks))
 
-    tokens: how many have each rank, int (n,); one each by default.
-    """
-    counts = np.bincount(ranks, tokens)
-    seen, n = counts[counts > 0], counts.sum()
-    correction = (len(seen) - 1) / (2 * n)
-    return -(seen / n @ np.log(seen / n)) + correction, correction, np.log(counts[ranks] / n)
+
+def place(columns):
+    """Document and position of each row as one number, int64 (n,): neighbours differ by 1."""
+    return np.asarray(columns["document"], np.int64) << 32 | columns["position"]
 
 
 class Documents:
@@ -190,31 +191,27 @@ class RankTable(Documents):
     def joined(self):
         """Whether a row goes on from the one before: the same document, the next position; bool
         (n,)."""
-        joined = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
-        return np.append(False, joined)[: len(self)]
+        return np.diff(place(self.columns), prepend=-9) == 1
 
     @cached_property
     def scored(self):
         """Distinct (document, length) of the runs of scored tokens without a gap, and their
         number, int64 (3, R)."""
-        return self.runs_of(np.ones(len(self), bool))
+        return self.runs(np.inf)
 
     def runs(self, k):
         """The same of the runs of hits, each as long as it is."""
-        return self.runs_of(self.rank() <= k)
-
-    def runs_of(self, hits):
-        """The same of the runs of rows where hits, bool (n,)."""
-        before = np.append(False, hits[:-1])[: len(hits)]
-        starts = hits & ~(before & self.joined)
+        hits = self.rank() <= k
+        # a run starts at a hit that does not go on from another
+        starts = hits.copy()
+        starts[1:] &= ~(hits[:-1] & self.joined[1:])
         lengths = np.bincount(starts.cumsum()[hits] - 1, minlength=starts.sum())
         return distinct(self.document[starts], lengths)
 
     def lagged(self, k):
         """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later,
-        at the earlier, at
-        both. The lags end at half the median run, at most LONGEST. Cost: one pass over the table a
-        lag."""
+        at the earlier, at both. The lags end at half the median run, at most LONGEST. Cost: one
+        pass over the table a lag."""
         _, length, number = self.scored
         most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
         hits, run = self.rank() <= k, np.cumsum(~self.joined)
@@ -222,7 +219,7 @@ class RankTable(Documents):
         for lag in range(1, most + 1):
             same = run[lag:] == run[:-lag]
             late, early = hits[lag:][same], hits[:-lag][same]
-            counts.append([same.sum(), late.sum(), early.sum(), (late & early).sum()])
+            counts.append([len(late), late.sum(), early.sum(), (late & early).sum()])
         return np.array(counts).T
 
 
@@ -250,9 +247,8 @@ def checked_columns(columns, vocab):
     columns = {name: np.asarray(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
     if len({column.shape for column in columns.values()}) != 1 or columns["document"].ndim != 1:
         raise ValueError("the columns of a rank table must be one-dimensional and of one length")
-    place = columns["document"].astype(np.int64) << 32 | columns["position"]
     rules = {
-        "rows are not sorted by (document, position), or repeat": np.diff(place) > 0,
+        "rows are not sorted by (document, position), or repeat": np.diff(place(columns)) > 0,
         "a position is below 1": columns["position"] >= 1,
         "a token id is outside the vocabulary": (columns["token"] >= 0) & (columns["token"] < vocab),
         "greater is negative": columns["greater"] >= 0,

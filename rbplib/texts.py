@@ -16,12 +16,11 @@ import io
 import json
 import os
 import re
-import string
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -31,15 +30,16 @@ from rbplib.families import (
     PACKAGE,
     InputError,
     argument,
-    atomic_path,
     digest,
     first_line,
     load_corpus,
     nearest,
     results_dir,
     root,
+    write_text,
 )
 
+FIELDS = re.compile(r"{([^{}]*)}")  # of a template
 PROSE = (".txt", ".md")  # cut into pieces
 JSON = (".jsonl", ".ndjson", ".json")
 TABLES = {".csv": ",", ".tsv": "\t"}
@@ -118,8 +118,7 @@ def draw_sample(rows, corpus, source, files=None):
     try:
         return Documents(tuple(texts), texts_digest(texts), source, tuple(units))
     except UnicodeEncodeError as error:
-        message = f"a document of corpus {corpus.name!r} holds half a character"
-        raise InputError(f"{message} ({error}): write the whole one.") from None
+        raise InputError(f"corpus {corpus.name!r} holds half a character ({error}).") from None
 
 
 def fits(row, corpus):
@@ -137,31 +136,26 @@ def render(template, row, corpus):
     >>> render("{title}: {body.text}", {"title": "a", "body": {"text": "b"}}, Corpus("notes"))
     'a: b'
     """
-    try:
-        parts = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise InputError(f"template {template!r} is not well formed ({error}).") from None
-    if not any(name for _, name, _, _ in parts):
+    if not FIELDS.search(template):
         raise InputError(f"template {template!r} names no field: write one like {{text}}.")
-    text = ""
-    for literal, name, form, conversion in parts:
-        if form or conversion:
-            raise InputError(f"template {template!r} has a format: use plain names, like {{text}}.")
-        value = None if name is None else lookup(row, name, corpus)
-        if isinstance(value, list | dict | bytes):
-            kind = type(value).__name__
-            raise InputError(f"field {name!r} of corpus {corpus.name!r} holds a {kind}, not text.")
-        text += literal + ("" if value is None else str(value))
-    return text
+    return FIELDS.sub(lambda match: field_text(row, match[1], corpus), template)
+
+
+def field_text(row, name, corpus):
+    """The text of a field; missing values are nothing."""
+    value = lookup(row, name, corpus)
+    if isinstance(value, list | dict | bytes):
+        kind = type(value).__name__
+        raise InputError(f"field {name!r} of corpus {corpus.name!r} holds a {kind}, not text.")
+    return "" if value is None else str(value)
 
 
 def lookup(row, name, corpus):
     """The value of a field; a dot reaches into a nested one, unless it is part of a name."""
     for part in [name] if name in row else name.split("."):
         if not isinstance(row, dict) or part not in row:
-            hint = nearest(part, row) if isinstance(row, dict) else ""
-            message = f"the rows of corpus {corpus.name!r} have no field {name!r}: {hint}"
-            raise InputError(f"{message} Its `template` says which fields make a document.")
+            hint = nearest(part, row) if isinstance(row, dict) else "check its `template`."
+            raise InputError(f"the rows of corpus {corpus.name!r} have no field {name!r}: {hint}")
         row = row[part]
     return row
 
@@ -180,12 +174,10 @@ def texts_digest(texts):
 
 def hub_sample(corpus):
     """The Documents of a corpus of the hub: those kept in results/corpora/, else drawn and kept."""
-    path = sample_path(corpus)
-    documents = read_sample(path)
+    documents = read_sample(corpus)
     if documents is None:
         documents = draw_sample(*hub_rows(corpus))
-        with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps(asdict(documents)), encoding="utf-8")
+        write_text(sample_path(corpus), json.dumps(asdict(documents)))
     return documents
 
 
@@ -212,16 +204,16 @@ def hub_rows(corpus):
     except InputError:
         raise
     except Exception as error:
-        asked = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
-        asked = ", ".join(filter(None, asked))
-        message = f"data set {corpus.id!r} ({asked}) could not be had from the hub"
-        raise InputError(f"{message}: {first_line(error.__cause__ or error)}") from None
+        request = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
+        message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
+        reason = first_line(error.__cause__ or error)
+        raise InputError(f"{message} could not be had from the hub: {reason}") from None
     return rows, corpus, {"id": corpus.id, "revision": builder.hash}
 
 
 def definition(corpus):
     """What decides the sample of a corpus of the hub, as JSON holds it."""
-    request = {name: value for name, value in asdict(corpus).items() if name in REQUEST}
+    request = {name: getattr(corpus, name) for name in REQUEST}
     return json.loads(json.dumps(request, default=str))  # YAML knows dates
 
 
@@ -230,15 +222,17 @@ def sample_path(corpus):
     return results_dir() / "corpora" / f"{corpus.name}-{digest(definition(corpus))[:16]}.json"
 
 
-def read_sample(path):
-    """The Documents kept at a path, or None where there are none or they are damaged."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        texts, units = tuple(kept["texts"]), tuple(kept.get("units", ()))
-        documents = Documents(texts, kept["digest"], kept.get("source", {}), units)
-        return documents if texts_digest(texts) == documents.digest else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+def read_sample(corpus):
+    """The kept Documents of a corpus of the hub, or None where there are none."""
+    path = sample_path(corpus)
+    if not path.is_file():
         return None
+    with suppress(ValueError, KeyError):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        texts, units = tuple(entries["texts"]), tuple(entries["units"])
+        if entries["digest"] == texts_digest(texts):
+            return Documents(texts, entries["digest"], entries["source"], units)
+    raise InputError(f"{path} is damaged: delete it, and it is drawn again.")
 
 
 # --- what a table's record says of its text
@@ -248,23 +242,25 @@ def text_known(corpus, sample=None):
     """What a rank table's record says of a corpus' text, as far as it is known without a network.
 
     Returns:
-        {"sample": how it is drawn, "corpus_digest", "units": what its documents are from}; the last
-        two only where the text is here. sample: Documents to read in place of the corpus' own.
+        {"sample": how it is drawn, "corpus_digest", "units": what its documents are from}; the
+        last two only where the text is here. sample: Documents in place of the corpus' own.
     """
     request = definition(corpus)
     if corpus.source != "hub":  # its digest says what was drawn
         request = {"group": None if corpus.kind else corpus.group}
-    known = {"sample": {"source": "embedded" if corpus.kind else corpus.source, **request}}
+    entries = {"sample": {"source": "embedded" if corpus.kind else corpus.source, **request}}
     sample = sample or sample_here(corpus)
     if sample is not None:
-        return {**known, "corpus_digest": sample.digest, "units": list(sample.units)}
-    return {**known, "corpus_digest": corpus.digest} if corpus.kind else known
+        entries.update(corpus_digest=sample.digest, units=list(sample.units))
+    elif corpus.kind:
+        entries["corpus_digest"] = corpus.digest
+    return entries
 
 
 def sample_here(corpus):
     """The Documents of a corpus that need no network, or None where there are none."""
     if corpus.source == "hub":
-        return read_sample(sample_path(corpus))
+        return read_sample(corpus)
     if corpus.kind and corpus.digest and not find_path(corpus).is_file():
         return None  # text that `corpora.make` promises
     return load_documents(corpus)
@@ -283,15 +279,13 @@ def file_sample(corpus):
     for file in paths:
         new = file_rows(file)
         rows += new
-        pieces = len(paths) > 1 and text_kind(file)[0] in PROSE
-        files += [file.relative_to(path).as_posix() if pieces else ""] * len(new)
+        in_pieces = len(paths) > 1 and text_kind(file)[0] in PROSE
+        files += [file.relative_to(path).as_posix() if in_pieces else ""] * len(new)
     return draw_sample(rows, corpus, {"file": path.name}, files)
 
 
 def find_path(corpus):
     """Where a corpus' file or folder is: as it says, beside its YAML, or in the root."""
-    if corpus.path == "-":
-        return standard_input()
     if not corpus.path:
         raise InputError(f"corpus {corpus.name!r} has no 'path': name a file or a folder of text.")
     if corpus.kind:
@@ -308,46 +302,24 @@ def make_text(corpus):
     env = {**os.environ, "RBP_ROOT": str(root())}
     done = subprocess.run(command, cwd=PACKAGE.parent, env=env, capture_output=True, text=True)
     if done.returncode:
-        reason = (done.stderr.splitlines() or [""])[-1].removeprefix("rbp: ")
-        message = f"the text of corpus {corpus.name!r} is not here"
-        mend = "run `python -m corpora.make` in a checkout"
-        raise InputError(f"{message}: {mend} ({reason})")
-
-
-@cache
-def standard_input():
-    """The path of what standard input holds: read once, kept in results/corpora/ by its content."""
-    piped = sys.stdin is not None and not sys.stdin.isatty()
-    data = sys.stdin.buffer.read() if piped else b""
-    if not data:
-        raise InputError("standard input holds no text: pipe some, as in `cat notes.txt | rbp`.")
-    kind = "jsonl" if data.lstrip().startswith(b"{") else "txt"
-    name = f"stdin-{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
-    path = results_dir() / "corpora" / name
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(data)
-    return path
+        reason = done.stderr.strip().rpartition("\n")[2].removeprefix("rbp: ")
+        message = f"the text of corpus {corpus.name!r} is not here: run `python -m corpora.make`"
+        raise InputError(f"{message} in a checkout ({reason})")
 
 
 def text_files(path):
     """The file at a path, or the text files of a folder in the order of their paths."""
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if is_text_of(path, file))
-    if not files:
-        raise InputError(f"{path} holds no text file: none ends in {', '.join(KNOWN)}.")
+        below = [file for file in sorted(path.rglob("*")) if text_kind(file)[0]]
+        hidden = {file for file in below if "/." in f"/{file.relative_to(path).as_posix()}"}
+        files = [file for file in below if file not in hidden and not file.is_dir()]
+    if not files or not text_kind(files[0])[0]:
+        raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
         if not file.is_file():
-            raise InputError(f"there is no file {file}: check the path; a pipe is read by '-'.")
-        if not text_kind(file)[0]:
-            raise InputError(f"{file} has no ending that is known: {', '.join(KNOWN)}.")
+            raise InputError(f"there is no file {file}: check the path.")
     return files
-
-
-def is_text_of(folder, file):
-    """Whether a file in a folder is one of its texts: of a known ending, and not hidden."""
-    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return not hidden and not file.is_dir() and bool(text_kind(file)[0])
 
 
 def text_kind(path):
@@ -391,10 +363,8 @@ def table_rows(text, delimiter):
     csv.field_size_limit(FIELD)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     names, *lines = [line for line in lines if line] or [[]]
-    if len(names) == 1 and re.search("[;,\t]", names[0]):
-        raise ValueError(f"its columns are not parted by {delimiter!r}")
-    if len(set(names)) < len(names):
-        raise ValueError("two columns have one name")
+    if len(set(names)) < len(names) or len(names) == 1 and re.search("[;,\t]", names[0]):
+        raise ValueError(f"its first line does not name columns parted by {delimiter!r}")
     for number, line in enumerate(lines, 1):
         if len(line) != len(names):
             raise ValueError(f"row {number} has {len(line)} fields, the names are {len(names)}")
@@ -405,16 +375,16 @@ def table_rows(text, delimiter):
 
 def json_rows(text, whole):
     """Rows of JSON: an object or a text in quotes on each line, or a whole array of them."""
-    rows = json.loads(text) if whole else []
-    for number, line in enumerate([] if whole else text.split("\n"), 1):  # nothing else ends a line
-        try:
-            rows += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
+    if whole:
+        rows = json.loads(text)
+    else:
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     for number, row in enumerate(rows, 1):
-        if not isinstance(row, str | dict):
+        if isinstance(row, str):
+            rows[number - 1] = {"text": row}
+        elif not isinstance(row, dict):
             raise ValueError(f"row {number} is neither object nor text but {str(row)[:40]}")
-    return [{"text": row} if isinstance(row, str) else row for row in rows]
+    return rows
 
 
 def pieces(text):

@@ -113,7 +113,6 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("import {root}/nope.counts", "nope.counts"),
         ("import {root}/empty.txt", "empty.txt"),
         ("import {root}/empty.txt --as ../x", "empty.txt"),
-        ("book --family nope", "nope"),
     ],
 )
 def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
@@ -129,6 +128,12 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     assert name in err and len(err.strip().splitlines()) == 1 and "Traceback" not in err, err
     made = [path for path in sorted(root.rglob("*")) if path not in before and path.is_file()]
     assert not made, made
+
+
+def test_programs_of_the_checkout_take_the_rest_of_the_line(root):
+    command = [sys.executable, "-m", "rbplib", "book", "--family", "nope"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "nope" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_every_command_has_help_with_an_example(capsys):

@@ -100,7 +100,7 @@ def write_budget(name, tokens, models, repeats):
     # Counts go through export and import, which check them.
     counts = folder() / f"{name}.counts"
     grid = partial(k_grid, per_decade=3)
-    export_family(families[-1], counts, CORPORA, by="this project", grid=grid)
+    export_family(families[-1], counts, CORPORA, grid=grid)
     for file in import_counts(counts).parent.glob(f"{name}.*"):
         if file.suffix == ".yml":
             text = file.read_text(encoding="utf-8")

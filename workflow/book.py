@@ -188,8 +188,6 @@ def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
         config["families"] = [argument(f) for f in one_each(map(load_family, families), "families")]
     if corpora:
         corpora = one_each(map(load_corpus, corpora), "corpora")
-        if any(corpus.path == "-" for corpus in corpora):
-            raise InputError("the pages of a book are many programs: give a file, not standard input.")
         config["corpora"] = [argument(corpus) for corpus in corpora]
     if replace:
         config["replace"] = True

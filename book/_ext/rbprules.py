@@ -43,18 +43,23 @@ def sure(app, page, cells):
     app.env.note_dependency(str(place))
     alike = {}  # {other pages: {what would change it and basis: claims}}: a sentence stands once
     judged = judged_claims(cells)
-    for name, rule in read_yaml(place).items():
-        if name in judged:
-            claim = rule["claim"].replace("{k}", ", ".join(f"{k:,}" for k in sorted(judged[name])))
-            others = ", ".join(link_to(p) for p in rule["pages"] if p != page)
-            verdict = f", {html.escape(rule['proved'])}" if rule.get("proved") else ""
-            told = f' (basis of the verdict: <span class="rbp-basis">{html.escape(rule["basis"])}</span>{verdict})'
-            told += f"; what would change it: {html.escape(rule['changes'])}" if rule.get("changes") else ""
-            alike.setdefault(others, {}).setdefault(told, []).append(f"<strong>{math_html(claim)}</strong>")
+    for name, words in read_yaml(place).items():
+        if name not in judged:
+            continue
+        claim = words["claim"].replace("{k}", ", ".join(f"{k:,}" for k in sorted(judged[name])))
+        others = ", ".join(link_to(p) for p in words["pages"] if p != page)
+        basis = f'<span class="rbp-basis">{html.escape(words.get("basis", "measured"))}</span>'
+        verdict = f", {html.escape(words['proved'])}" if "proved" in words else ""
+        reason = f" (basis of the verdict: {basis}{verdict})"
+        if "changes" in words:
+            reason += f"; what would change it: {html.escape(words['changes'])}"
+        claims = alike.setdefault(others, {}).setdefault(reason, [])
+        claims.append(f"<strong>{math_html(claim)}</strong>")
     items = ""
-    for others, found in alike.items():
-        for told, (first, *more) in found.items():
-            items += f"<li>{first}{told}.{f' See also {others}.' * bool(others)}</li>"
+    for others, reasons in alike.items():
+        also = f" See also {others}." if others else ""
+        for reason, (first, *more) in reasons.items():
+            items += f"<li>{first}{reason}.{also}</li>"
             items += "".join(f"<li>{name}: as for the claim above.</li>" for name in more)
     text = f"<ul>{items}</ul>"
     if len(judged) > MOST:

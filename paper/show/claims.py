@@ -11,7 +11,7 @@ stay in the executed page, where page 13 and `paper.verify` find them.
 
 import html
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 import numpy as np
@@ -22,7 +22,13 @@ from paper.show.prose import MARKS, say
 from rbplib.families import held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-SEEN = ("verdict", "claim", "paper", "ours")  # columns of a table of findings that a page has room for
+SEEN = (
+    "verdict",
+    "claim",
+    "paper",
+    "ours",
+)  # columns of a table of findings that a page has room for
+OURS = "not studied (our question)"
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
 
 
@@ -32,25 +38,15 @@ class Claim:
 
     name: str
     claim: str
-    paper: str
     found: str
-    basis: str
     pages: list
-    section: object = None
+    paper: str = OURS
+    basis: str = "measured"
     part: str = ""
     rule: str = ""
     proved: str = ""
-    short: str = ""
-    but: dict | None = None
+    but: dict = field(default_factory=dict)
     changes: str = ""
-
-    @property
-    def place(self):
-        """Where the paper makes it."""
-        if self.section is None:
-            return "our question"
-        kind = "appendix" if str(self.section)[0].isalpha() else "section"
-        return f"{kind} {self.section}"
 
 
 @cache
@@ -70,27 +66,34 @@ def cases(records, columns=None):
     return frame.assign(**numbers.where(np.isfinite(numbers)).astype("Float64"))
 
 
+def lows_and_highs(intervals):
+    """Both ends of the intervals of a column of n: float64, (2, n)."""
+    return np.array([*intervals], float).reshape(-1, 2).T
+
+
 def beyond(intervals):
     """How far each interval of a column lies from 0, Float64: its nearer end, 0 where 0 is in it."""
-    low, high = np.array([*intervals], float).reshape(-1, 2).T
+    low, high = lows_and_highs(intervals)
     ends = np.where(low > 0, low, np.where(high < 0, high, low * high * 0))
     return pd.Series(ends, intervals.index).astype("Float64")
 
 
+def finite(intervals):
+    """Whether each interval of a column is known."""
+    return intervals.map(lambda ends: np.isfinite(ends).all()).astype(bool)
+
+
 def known_interval(rows):
     """Column of the intervals over other text and trainings, over other text where that is unknown."""
-    wider = [np.isfinite(ends).all() for ends in rows["ci_trainings"]]
-    return rows["ci_trainings"].where(wider, rows["ci_tokens"])
+    return rows["ci_trainings"].where(finite(rows["ci_trainings"]), rows["ci_tokens"])
 
 
 def known_noise(rows):
     """What the intervals of `known_interval` are over, in words."""
-    if "ci_trainings" not in rows:
+    wider = finite(rows["ci_trainings"]) if "ci_trainings" in rows else np.array(False)
+    if not wider.any():
         return "other text"
-    wider = {bool(np.isfinite(ends).all()) for ends in rows["ci_trainings"]}
-    if len(wider) > 1:
-        return "other text, and trainings where known"
-    return "other text and trainings" if True in wider else "other text"
+    return "other text and trainings" if wider.all() else "other text, and trainings where known"
 
 
 @dataclass(frozen=True)
@@ -106,43 +109,42 @@ class Judged:
     enough: int = CASES
 
     @property
-    def decided(self):
-        """Whether the claim holds, for the rows that decide."""
-        return self.rows["holds"].dropna().astype(bool)
-
-    @property
-    def whole(self):
-        """How many rows the claim counts among."""
-        return len(self.decided) + int(self.rows["hidden"].sum())
+    def counts(self):
+        """In how many rows the claim holds, in how many it fails, and how many it counts among."""
+        holds, fails = self.rows["holds"].sum(), (~self.rows["holds"]).sum()
+        return holds, fails, holds + fails + self.rows["hidden"].sum()
 
     @property
     def count(self):
-        """How many of them hold, in words."""
-        return share(self.decided.sum(), self.whole)
+        """In how many of them it holds, in words."""
+        holds, _, whole = self.counts
+        return share(holds, whole)
 
     @property
     def fails(self):
-        """How many of them do not."""
-        return share((~self.decided).sum(), self.whole)
+        """In how many of them it does not."""
+        _, fails, whole = self.counts
+        return share(fails, whole)
 
     @property
     def verdict(self):
         """agrees, differs or mixed by the share of all cases in which the claim holds, or fails."""
+        holds, fails, whole = self.counts
         if self.words.proved:
             return self.words.proved
-        if len(self.decided) < self.enough:
+        if holds + fails < self.enough:
             return OPEN
-        if self.decided.sum() >= 0.8 * self.whole:
+        if holds >= 0.8 * whole:
             return AGREES
-        return DIFFERS if (~self.decided).sum() >= 0.8 * self.whole else MIXED
+        return DIFFERS if fails >= 0.8 * whole else MIXED
 
     @property
     def but(self):
         """What stands beside the verdict: words of columns that are above 0 in some row."""
-        words = self.words.but or {}
-        beside = [text for name, text in words.items() if name in self.rows and (self.rows[name] > 0).any()]
         first = ", but " if self.verdict == AGREES else ", "
-        return "".join(first + self.filled(text) for text in beside)
+        columns = [name for name in self.words.but if name in self.rows]
+        beside = [name for name in columns if (self.rows[name] > 0).any()]
+        return "".join(first + self.filled(self.words.but[name]) for name in beside)
 
     @property
     def title(self):
@@ -170,8 +172,13 @@ class Judged:
 
     def record(self, rows=True):
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
-        about = {"verdict": self.verdict, "cases that hold": self.count, "enough": self.enough}
-        return about | {"rows": row_records(self.rows) if rows else []}
+        records = recordable(plain_rows(self.rows)) if rows else []
+        return {
+            "verdict": self.verdict,
+            "cases that hold": self.count,
+            "enough": self.enough,
+            "rows": records,
+        }
 
 
 class Words(dict):
@@ -191,15 +198,12 @@ def plain_rows(rows):
     return rows.astype(object).where(rows.notna(), np.nan).to_dict("records")
 
 
-def row_records(rows):
-    """Rows as JSON holds them."""
-    return [{name: recordable(x) for name, x in row.items()} for row in plain_rows(rows)]
-
-
 def recordable(x):
-    """A number, truth, interval or word as JSON holds it; None for a number that is none."""
-    if np.ndim(x):
-        return [recordable(end) for end in x]
+    """Rows, numbers, truths, intervals and words as JSON holds them; None for a number that is none."""
+    if isinstance(x, dict):
+        return {name: recordable(value) for name, value in x.items()}
+    if isinstance(x, list | tuple | np.ndarray):
+        return [recordable(part) for part in x]
     if isinstance(x, str | bool):
         return x
     return float(x) if np.isfinite(x) else None
@@ -239,28 +243,24 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
 
 def keep(name, rows):
     """Keep rows in the executed page for page 13, and show nothing."""
-    say(" ", numbers={f"rows {name}": {"rows": row_records(rows)}})
+    say(" ", numbers={f"rows {name}": {"rows": recordable(plain_rows(rows))}})
 
 
 def line(judged, again=False):
     """One claim in a page's answer; again: its rule is that of the line before."""
-    words, rows = judged.words, judged.rows
+    words = judged.words
     # in how many cases it holds; one case alone needs no count
-    end = f"basis: {words.basis}"
+    ends = [f"basis: {words.basis}"]
     if words.rule and judged.enough > 1:
-        alone = "corpus" in rows and rows["corpus"].notna().all() and rows["corpus"].is_unique
-        end = f"holds on {judged.count} corpora" if alone else f"holds in {judged.count} cases"
-        if judged.verdict == OPEN and len(judged.decided):
-            end = f"holds in {judged.count}, too few to decide"
-        elif judged.verdict == OPEN:
-            end = "no case decides"
-    # who says so, and by which rule
-    paper = "Our question" if words.section is None else f"The paper: {words.paper}"
+        few = ", too few to decide" if judged.verdict == OPEN else ""
+        ends = [f"holds in {judged.count}{few}"]
     if words.rule:
-        end += f"; rule: {'the same' if again else words.rule}"
-    here = judged.filled(words.short or words.found)
+        ends.append(f"rule: {'the same' if again else words.rule}")
+    # who says so
+    paper = "Our question" if words.paper == OURS else f"The paper: {words.paper}"
     verdict = f"{MARKS[judged.verdict]} **{judged.verdict}{judged.but}.**"
-    return f"- {verdict} {judged.title}. {paper}; here: {here}; {end}."
+    here = f"here: {judged.filled(words.found)}"
+    return f"- {verdict} {judged.title}. {'; '.join([paper, here, *ends])}."
 
 
 @lru_cache(maxsize=100)
@@ -288,8 +288,8 @@ def collected(name, page, families):
         intervals = {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
         row.update(intervals)
     rows = cases(rows, None if rows else ["holds", "hidden"])
-    kinds = {kind: "boolean" for kind in ("holds", "hidden") if kind in rows}
-    return Judged(all_claims().get(name), rows.astype(kinds), enough)
+    truths = rows.columns.intersection(["holds", "hidden"])
+    return Judged(all_claims().get(name), rows.astype(dict.fromkeys(truths, "boolean")), enough)
 
 
 def findings(part, judged, families):
@@ -304,16 +304,17 @@ def findings(part, judged, families):
 def finding_frame(judged):
     """The table of the page, plain: its columns are those of the CSV."""
     rows = []
-    for one in judged:
-        words, ours = one.words, one.filled(one.words.found)
-        if words.rule and "{count}" not in words.found:
-            ours += f"; holds in {one.count}"
+    for finding in judged:
+        words = finding.words
+        ours = finding.filled(words.found)
+        if words.rule:
+            ours += f"; holds in {finding.count}"
         rows.append(
             {
-                "verdict": one.verdict + one.but,
-                "claim": one.title,
+                "verdict": finding.verdict + finding.but,
+                "claim": finding.title,
                 "rule": words.rule,
-                "paper": f"{words.paper} ({words.place})",
+                "paper": words.paper,
                 "ours": ours,
                 "basis": words.basis,
                 "what would change it": words.changes,

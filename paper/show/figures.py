@@ -1,53 +1,80 @@
-"""Drawing functions. Each takes an axis and returns it; none writes a file, fits anything or sets the style.
+"""Drawing functions. Each takes an axis and returns it; none writes a file, fits or sets the style.
 
-The sole exception is `show`, which hands a finished figure to the page as SVG together with its alternative text.
+The sole exception is `show`, which hands a finished figure to the page as SVG, with words for
+readers who cannot see it.
 """
 
 import html
 
 import numpy as np
 
-from paper.show.prose import only
-from paper.show.style import EMPTY, GREY, drawn, svg_of
+from paper.show.prose import only, plain
+from paper.show.style import COLOURS, EMPTY, GREY, LINES, drawn, svg_of
 
 BAND = 0.18  # opacity of an interval drawn as a band
-PALE = 0.09  # of the second band, for sources and trainings; a bar that wide is drawn at FAINT
-FAINT = 0.28
+PALE = 0.09  # of the second band, for sources and trainings
+FAINT = 0.28  # of a bar that wide
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
+RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)  # marked on an axis of fitted over observed
+
+
+# ---- a figure on the page, its axes and its legend
 
 
 def show(figure, alt, fold=None, see="", of=()):
-    """Put a figure on the page and close it; alt: one sentence for readers who cannot see what is drawn and shown.
+    """Put a figure on the page and close it; alt: one sentence that says what is drawn and seen.
 
-    fold: what stands in its place until a click. see: a sentence of Markdown under it. of: `only` for these corpora.
+    fold: what stands in its place until a click. see: a sentence of Markdown under it. of: `only`
+    for these corpora.
     """
     from IPython.display import Markdown, display
     from matplotlib import pyplot as plt
 
     if not str(alt).strip():
         raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
-    alt = html.unescape(str(alt))
-    svg, seen = svg_of(figure), [ax for ax in figure.axes if ax.get_visible()]
-    alt += " Nothing could be drawn." if all(ax.get_gid() == EMPTY for ax in seen) else ""
-    bundle = {"image/svg+xml": svg, "text/plain": alt}
-    display(bundle, raw=True, metadata={"image/svg+xml": {"alt": alt}, **only(of)} | ({"fold": fold} if fold else {}))
+    # drawing says of empty axes that they are
+    svg, alt = svg_of(figure), html.unescape(str(alt))
+    if all(ax.get_gid() == EMPTY for ax in figure.axes if ax.get_visible()):
+        alt += " Nothing could be drawn."
+    # what the page's own script reads
+    metadata = {"image/svg+xml": {"alt": alt}, **only(of)}
+    if fold:
+        metadata["fold"] = fold
+    display({"image/svg+xml": svg, "text/plain": alt}, raw=True, metadata=metadata)
     if see:
         display(Markdown(see), metadata={"see": True})
     plt.close(figure)
 
 
+def panels(n, height=2.6):
+    """(figure, n axes) side by side in two columns with common scales."""
+    from matplotlib import pyplot as plt
+
+    n = max(n, 1)
+    rows = -(-n // 2)
+    size = (plt.rcParams["figure.figsize"][0], 0.3 + height * rows)
+    fig, axes = plt.subplots(rows, min(n, 2), squeeze=False, figsize=size, sharex=True, sharey=True)
+    for ax in axes.flat[n:]:
+        ax.set_visible(False)
+    for ax in axes.flat[:n]:
+        ax.xaxis.set_tick_params(labelbottom=True)
+    return fig, axes.flat[:n]
+
+
 def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
     """Logarithmic axes with labels that name the quantity."""
-    ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)", ylabel=ylabel)
+    ax.set(xscale="log", yscale="log", ylabel=ylabel)
+    ax.set_xlabel("model size $S$ (non-embedding parameters)")
     return ax
 
 
 def k_axis(ax, ylabel, vocab_size=None):
-    """k on a logarithmic axis; the end of the vocabulary, where RBP_k is 1 for every model, is marked."""
+    """k on a logarithmic axis; |V|, where RBP_k is 1 for every model, is marked."""
     ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
     if vocab_size:
         ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
-        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), xycoords=("data", "axes fraction"), textcoords="offset points")
+        place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), **place)
     return ax
 
 
@@ -68,25 +95,11 @@ def legend_below(figure, ax, ncols=3):
 
 
 def family_legend(ax, looks):
-    """A legend with one entry per family, whatever was drawn: looks is {name: {"color", "marker"}}."""
+    """A legend with an entry per family, whatever was drawn: {name: {"color", "marker"}}."""
     from matplotlib.lines import Line2D
 
-    ax.legend(handles=[Line2D([], [], label=name, linestyle="-", **look) for name, look in looks.items()])
+    ax.legend(handles=[Line2D([], [], label=name, **look) for name, look in looks.items()])
     return ax
-
-
-def panels(n, height=2.6):
-    """(figure, n axes) side by side in two columns with common scales."""
-    from matplotlib import pyplot as plt
-
-    rows = -(-max(n, 1) // 2)
-    shape = {"figsize": (plt.rcParams["figure.figsize"][0], 0.3 + height * rows), "sharex": True, "sharey": True}
-    fig, axes = plt.subplots(rows, min(max(n, 1), 2), squeeze=False, **shape)
-    for ax in axes.flat[n:]:
-        ax.set_visible(False)
-    for ax in axes.flat[:n]:
-        ax.xaxis.set_tick_params(labelbottom=True)
-    return fig, axes.flat[:n]
 
 
 def name_once(ax, label, **style):
@@ -96,8 +109,16 @@ def name_once(ax, label, **style):
     return ax
 
 
+def mark(i):
+    """The look of the i-th kind of points that share rows."""
+    return {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
+
+
+# ---- laws over sizes, and what follows from them
+
+
 def draw_bars(ax, x, lo, hi, color):
-    """Pale bars behind points: their interval over sources and trainings; nothing where that is not known."""
+    """Pale bars behind points: their interval over sources and trainings, where it is known."""
     if lo is not None and np.isfinite(lo).any():
         ax.vlines(x, lo, hi, color=color, alpha=FAINT, linewidth=5)
         name_once(ax, SOURCES, linewidth=1.1)
@@ -106,7 +127,7 @@ def draw_bars(ax, x, lo, hi, color):
 
 
 def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
-    """Points, arrays (M,), with their interval, if one is given, as bars; hollow: numbers that are not ours."""
+    """Points, arrays (M,), with their interval as bars; hollow: numbers that are not ours."""
     bars = None if lo is None else np.clip([y - lo, hi - y], 0, None)
     face = "white" if hollow else style.get("color")
     style = {"marker": "o", **style, "linestyle": "none"}
@@ -115,73 +136,85 @@ def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
 
 
 def draw_line(ax, law, times=1, **style):
-    """A fitted law, `times` so high, over its sizes and a little beyond both ends; nothing where the fit failed."""
+    """A fitted law, `times` so high, a little beyond both ends of its sizes, where it was fitted."""
     if np.isfinite(law.alpha):
-        grid = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
-        ax.plot(grid, times * np.exp(law.y_at(grid)), **style)
+        sizes = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
+        ax.plot(sizes, times * np.exp(law.y_at(sizes)), **style)
     return ax
 
 
 def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
-    """Fig. 3 of the paper: a law with its own points, their intervals, and its line, on logarithmic axes.
+    """Fig. 3 of the paper: a law with its points, their intervals, and its line.
 
-    ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled sources, if any, and
-    behind them pale bars over sources and trainings, where those are known. shift: of the points, decades right.
+    ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled
+    sources, and behind them pale bars over sources and trainings, each where it is known.
+    shift: of the points, decades right.
     """
     x = law.S * 10**shift
+    # intervals of the points
+    if ends is None and law.training_band is not None:
+        draw_bars(ax, x, *np.exp(law.training_band), style.get("color", "C0"))
     if ends is None:
         ends = (None, None) if law.band is None else np.exp(law.band)
-        if law.training_band is not None:
-            draw_bars(ax, x, *np.exp(law.training_band), style.get("color", "C0"))
     draw_points(ax, x, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
-    return law_axes(draw_line(ax, law, **{k: v for k, v in style.items() if k in ("color", "linestyle")}))
+    # the line has no marks
+    line = {name: style[name] for name in ("color", "linestyle") if name in style}
+    return law_axes(draw_line(ax, law, **line))
 
 
 def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
-    """A curve with its interval as a band (R² or exponent against k); wide: (low, high) of a second, paler one."""
-    marker = style.pop("marker", None)
-    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=max(1, len(x) // 8), **style)
+    """A curve with its interval as a band; wide: (low, high) of a second, paler one."""
+    marker, every = style.pop("marker", None), max(1, len(x) // 8)
+    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=every, **style)
+    look = {"color": line.get_color(), "linewidth": 0}
     if lo is not None:
-        ax.fill_between(x, lo, hi, color=line.get_color(), alpha=BAND, linewidth=0)
+        ax.fill_between(x, lo, hi, alpha=BAND, **look)
     if wide is not None and np.isfinite(wide).any():
-        ax.fill_between(x, *wide, color=line.get_color(), alpha=PALE, linewidth=0)
+        ax.fill_between(x, *wide, alpha=PALE, **look)
         name_once(ax, SOURCES, linewidth=6, alpha=BAND + PALE)
         name_once(ax, TRAININGS, linewidth=6, alpha=PALE)
     return ax
 
 
-def draw_steps(ax, found, shift=0.0, label=None, **style):
-    """Exponents between neighbouring sizes (`noise.LocalExponents`) with both intervals; shift: decades right."""
-    x, style = found.S * 10**shift, {k: v for k, v in style.items() if k in ("color", "marker")}
-    draw_bars(ax, x, *found.trainings, style.get("color", "C0"))
-    draw_points(ax, x, found.alpha, *found.sources, label=label, **style)
-    ax.plot(x, found.alpha, color=style.get("color", "C0"), linewidth=0.8)
+def draw_steps(ax, steps, shift=0.0, label=None, color="C0", marker="o", **_):
+    """Exponents between neighbouring sizes (`noise.LocalExponents`) with both intervals.
+
+    shift: decades right.
+    """
+    x = steps.S * 10**shift
+    draw_bars(ax, x, *steps.trainings, color)
+    draw_points(ax, x, steps.alpha, *steps.sources, label=label, color=color, marker=marker)
+    ax.plot(x, steps.alpha, color=color, linewidth=0.8)
     ax.set(xscale="log", xlabel="model size $S$, middle of a step", ylabel="local exponent")
     return ax
 
 
 def draw_intervals(ax, labels, values, intervals, names):
-    """One row per label: the value and one or more intervals (n, 2) beside each other, each with a name."""
+    """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
     rows = row_axis(ax, labels)
     for i, (ends, name) in enumerate(zip(intervals, names, strict=True)):
+        low, high = np.asarray(ends, float).T
         shift = 0.16 * (i - (len(intervals) - 1) / 2)
-        look = {"color": f"C{i}", "linewidth": 3.4 - 2.2 * i / max(1, len(names) - 1)}  # not told by colour alone
-        ax.hlines(rows - shift, *np.asarray(ends, float).T, label=name, **look)
+        width = 3.4 - 2.2 * i / max(1, len(names) - 1)  # not told by colour alone
+        ax.hlines(rows - shift, low, high, label=name, color=f"C{i}", linewidth=width)
     ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
     return ax
 
 
 def draw_three(ax, labels, laws, parameter="alpha"):
-    """`draw_intervals` of one parameter of laws: other text; and trainings, where known; other sizes."""
-    laws = list(laws)
-    names = max((list(w.sides(parameter)) for w in laws), key=len)
-    ends = [[w.sides(parameter).get(name, (np.nan, np.nan)) for w in laws] for name in names]
-    return draw_intervals(ax, labels, [w.parameters[parameter] for w in laws], ends, names)
+    """`draw_intervals` of one parameter of laws: other text; and trainings; other sizes."""
+    sides = [law.sides(parameter) for law in laws]
+    names = list(max(sides, key=len))
+    ends = []
+    for name in names:
+        ends.append([side.get(name, (np.nan, np.nan)) for side in sides])
+    return draw_intervals(ax, labels, [law.parameters[parameter] for law in laws], ends, names)
 
 
 def draw_noise(ax, misses, sd, **style):
-    """Standard deviation of log(-log RBP_k) over resampled sources against the misses it rests on."""
-    ax.plot(misses, sd, **{"marker": "o", **style, "linestyle": "none", "markersize": 4})
+    """Standard deviation of log(-log RBP_k) over sources against the misses it rests on."""
+    style = {"marker": "o", **style, "linestyle": "none", "markersize": 4}
+    ax.plot(misses, sd, **style)
     ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
     ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over sources")
     return ax
@@ -190,7 +223,8 @@ def draw_noise(ax, misses, sd, **style):
 def draw_noise_line(ax):
     """What independent misses would give, over the axis as it stands."""
     low, high = ax.get_xlim()
-    low = low if low > 0 else high / 10  # an axis without a point
+    if low <= 0:  # an axis without a point
+        low = high / 10
     m = np.geomspace(low, high, 50)
     ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=r"$1/\sqrt{m}$")
     ax.set_xlim(low, high)
@@ -198,29 +232,32 @@ def draw_noise_line(ax):
 
 
 def draw_expected(ax, x, measured, low, high, label=None, wide=None, **style):
-    """A measured curve, and a grey band for what it would be if a law held exactly; wide: a second, paler one."""
+    """A measured curve, and grey bands for what it would be if a law held exactly."""
     look = {"color": GREY, "linewidth": 0}
+    exact = "exact law, noise of sources"
     if wide is not None and np.isfinite(wide).any():
-        ax.fill_between(x, *wide, alpha=0.15, label="exact law, noise of sources and trainings", **look)
-    ax.fill_between(x, low, high, alpha=0.4, label="exact law, noise of sources", **look)
+        ax.fill_between(x, *wide, alpha=0.15, label=f"{exact} and trainings", **look)
+    ax.fill_between(x, low, high, alpha=0.4, label=exact, **look)
     ax.plot(x, measured, label=label, markersize=4, **style)
     return ax
 
 
 def draw_runs(ax, law, single, N, **style):
-    """N hits in a row: points, the law fitted to them, and N times the law at N = 1, dashed between hollow marks."""
+    """N hits in a row: points, their law, and N times the law at N = 1, dashed between marks."""
     draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
-    draw_line(ax, single, times=N, **style, linestyle="--", linewidth=1, markersize=4, mfc="white", markevery=[0, -1])
-    return ax
+    dashed = {"linestyle": "--", "linewidth": 1, "markersize": 4, "mfc": "white"}
+    return draw_line(ax, single, times=N, **style, **dashed, markevery=[0, -1])
 
 
 def draw_sigmoid(ax, single, N, law, **style):
-    """Probability of N hits in a row on a linear axis: the law at N = 1 over sizes never measured, and points."""
+    """Probability of N hits in a row: the law at N = 1 over sizes never measured, and points."""
     S, name = single.loss.S, f"$N = {N}$"
     ax.axvspan(S.min(), S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
+    # no model has less than one parameter
     if np.isfinite(single.alpha):
-        grid = np.geomspace(max(1, S.min() / 1e4), S.max() * 1e40, 400)  # no model has less than one parameter
-        ax.plot(grid, np.exp(-N * np.exp(single.y_at(grid))), label=name, markevery=[], markersize=4, **style)
+        sizes = np.geomspace(max(1, S.min() / 1e4), S.max() * 1e40, 400)
+        p = np.exp(-N * np.exp(single.y_at(sizes)))
+        ax.plot(sizes, p, label=name, markevery=[], markersize=4, **style)
         ax.margins(x=0)
         name = None  # the line stands in the legend with its points
     draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=name, markersize=4, **style)
@@ -229,24 +266,29 @@ def draw_sigmoid(ax, single, N, law, **style):
 
 
 def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
-    """Rates of `laws.coverage`: a row per design, a mark per kind, two standard errors; what is meant is a band."""
+    """Rates of `coverage`: a row per design, a mark per kind, two standard errors, and a band."""
     designs = list(dict.fromkeys(frame["design"]))
-    rows, table = row_axis(ax, designs), frame.set_index([kind, "design"])
+    rows = row_axis(ax, designs)
     ax.axvspan(nominal - within, nominal + within, color=GREY, alpha=0.2, linewidth=0)
-    for i, name in enumerate(k for k in kinds if k in table.index):
-        part = table.loc[name].reindex(designs)
-        ax.errorbar(part[rate], rows + 0.15 * (1.5 - i), xerr=2 * part["simulation error"], label=name, **mark(i))
+    present = [name for name in kinds if name in set(frame[kind])]
+    for i, name in enumerate(present):
+        part = frame[frame[kind] == name].set_index("design").reindex(designs)
+        errors = 2 * part["simulation error"]
+        ax.errorbar(part[rate], rows + 0.15 * (1.5 - i), xerr=errors, label=name, **mark(i))
     ax.axvline(nominal, color="black", linewidth=0.8)
     return ax
 
 
 def draw_shifts(ax, frame):
-    """Change of RBP_k per precision, rows of tables.shift_frame: colour and marker say the rank definition."""
+    """Change of RBP_k per precision, rows of tables.shift_frame, a mark per rank definition."""
     precisions = list(dict.fromkeys(frame["precision"]))
     rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
-    frame = frame.assign(change=frame["change"].where(frame["change"].abs() >= 1e-9, 0))  # what floats leave of nothing
+    # what floats leave of nothing is nothing
+    frame = frame.assign(change=frame["change"].where(frame["change"].abs() >= 1e-9, 0))
     for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
-        ax.plot(part["change"], part["precision"].map(rows) + 0.2 * (1 - i), label=definition, **mark(i))
+        heights = part["precision"].map(rows) + 0.2 * (1 - i)
+        ax.plot(part["change"], heights, label=definition, **mark(i))
+    # few numbers, in percentage points
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_xlabel("change (% points)")
     ax.locator_params(axis="x", nbins=2)
@@ -255,6 +297,95 @@ def draw_shifts(ax, frame):
     return ax
 
 
-def mark(i):
-    """The look of the i-th kind of points that share rows."""
-    return {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
+# ---- distributions of ranks
+
+
+def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
+    """Share of tokens per rank against rank, with fitted ones as lines (paper Fig. 8c).
+
+    Args:
+        histogram: RankHistogram. fits: RankDistributions.
+    """
+    low, high, share = histogram.wide()
+    seen = share > 0
+    density = (share / (high - low + 1))[seen]
+    look = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
+    ax.plot(np.sqrt(low * high)[seen], density, label=label, **look)
+    for fit, line in zip(fits, LINES, strict=False):
+        ax.plot(np.arange(1, len(fit.pmf) + 1), fit.pmf, label=fit.title, linestyle=line)
+    ax.set(xscale="log", yscale="log", xlabel="rank of the true token")
+    ax.set_ylabel("share of tokens per rank")
+    ax.set_ylim(bottom=density.min() / 10)
+    return ax
+
+
+def draw_fit_ratio(ax, histogram, fits):
+    """Fitted over observed share in log bins: what a logarithmic histogram hides."""
+    low, high, share = histogram.wide()
+    seen = share > 0
+    middle = np.sqrt(low * high)[seen]
+    for fit, line in zip(fits, LINES, strict=False):
+        below = np.concatenate([[0.0], fit.pmf.cumsum()])
+        fitted = below[high] - below[low - 1]
+        ax.plot(middle, fitted[seen] / share[seen], label=fit.title, linestyle=line)
+    ax.axhline(1, color="black", linewidth=0.8)
+    ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
+    ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
+    ax.set_yticks([], minor=True)
+    return ax
+
+
+def draw_regions(ax, ratio, sigma, error, label, point, name):
+    """A map of relative error over (mu/sigma, sigma), lines of 1% and 10%, and a named point.
+
+    Args:
+        ratio: (X,). sigma: (Y,). error: (Y, X), signed; NaN where the formula gives no number.
+    """
+    # the map, in powers of ten
+    size = np.log10(np.clip(np.abs(error), 1e-6, 10))
+    look = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
+    mesh = ax.pcolormesh(ratio, sigma, size, vmin=-6, vmax=1, **look)
+    # its lines
+    look = {"levels": [-2, -1], "colors": ["white", "black"], "linewidths": 1.4}
+    lines = ax.contour(ratio, sigma, size, **look)
+    ax.clabel(lines, fmt={-2: "1%", -1: "10%"}, fontsize=9)
+    ax.set(yscale="log", xlabel=r"$\mu/\sigma$", ylabel=r"$\sigma$")
+    ax.grid(visible=False)
+    ax.figure.colorbar(mesh, ax=ax, label=label)
+    # the point
+    star = {"marker": "*", "markersize": 12, "color": "white", "markeredgecolor": "black"}
+    ax.plot(*point, linestyle="none", **star)
+    ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
+    return ax
+
+
+def draw_ratio_parts(ax, parts):
+    """What the printed likelihood ratio is made of: a bar per pair of power law and lognormal."""
+    rows = row_axis(ax, parts.names)
+    for row, value in zip(rows, parts.ratios, strict=True):
+        color = COLOURS["vermilion"] if value < 0 else COLOURS["blue"]
+        ax.barh(row, value, color=color, height=0.6)
+        gap, side = (60, "left") if value >= 0 else (-60, "right")
+        text = f"{round(value):,}".replace("-", "−")
+        ax.text(value + gap, row, text, va="center", ha=side, fontsize=8.5)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.margins(x=0.22)
+    ax.set_xlabel("log likelihood above that of the lognormal (nats)")
+    return ax
+
+
+def draw_candidates(ax, example):
+    """Fig. 1 of the paper for one of `examples.examples`: candidates as bars, the true one apart."""
+    candidates = list(example.candidates)
+    if example.target not in [text for text, _ in candidates]:
+        candidates.append((example.target, example.probability))
+    rows = row_axis(ax, [plain(ascii(text)) for text, _ in candidates])
+    for row, (text, probability) in zip(rows, candidates, strict=True):
+        if text == example.target:
+            ax.barh(row, probability, color=COLOURS["vermilion"], hatch="//")
+        else:
+            ax.barh(row, probability, color="#717D8A")
+    ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")
+    title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
+    ax.set(xlabel="probability", title=title)
+    return ax

@@ -1,5 +1,6 @@
 """Tables of the page on the three losses: their values, their exponents, and how these differ."""
 
+from itertools import product
 from operator import itemgetter
 from types import SimpleNamespace
 
@@ -13,13 +14,17 @@ from paper.show.tables import ends
 from paper.steps import size_spread
 from rbplib.noise import half_width, own_seeds
 
+NONE = (np.nan, np.nan)  # no interval
+
 
 def loss_frame(losses, interval):
     """One row per model of `losses.family_losses`; interval: of the gap between the first two, (2, M)."""
     entropy, ranks, top, floor = losses.values()
-    measured = {loss.name: loss.values for loss in (entropy, ranks, top)}
+    frame = pd.DataFrame({"model": top.models, "S": top.S.astype(int)})
+    for loss in (entropy, ranks, top):
+        frame[loss.name] = loss.values
     gap = {"CE less H(R)": entropy.values - ranks.values, **ends(interval)}
-    return pd.DataFrame({"model": top.models, "S": top.S.astype(int), **measured, **gap, "E ln R": floor.values})
+    return frame.assign(**gap, **{"E ln R": floor.values})
 
 
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):
@@ -30,33 +35,46 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     trainings are NaN where their scatter is not known.
     """
     *others, top, _ = losses.values()
-    laws = [fit(loss, n_bootstrap=n_bootstrap, seed=seed) for loss in (*others, top)]
+    top_law = fit(top, n_bootstrap=n_bootstrap, seed=seed)
     rows = []
-    for law in laws:
-        gap, interval = np.nan, (nothing := (np.nan, np.nan))
-        if law.loss is not top:
-            gap, interval = exponent_difference(top, law.loss, n_bootstrap=n_bootstrap, seed=seed)
-        row = {"loss": law.loss.name, "alpha": law.alpha, **ends(law.ci_tokens, "other text: ")}
-        row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
-        row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
-        row |= ends(with_trainings(top, law.loss, gap, interval), "difference, and trainings: ")
-        alike = law.used == laws[-1].used
-        ratio, around = (
-            exponent_ratio(law, laws[-1]) if alike and law is not laws[-1] else (float(alike) or np.nan, nothing)
-        )
-        rows.append(row | {"ratio": ratio, **ends(around, "ratio over other sizes: ")})
+    for loss in others:
+        law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
+        gap, interval = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
+        trainings = with_trainings(top, loss, gap, interval)
+        ratio, around = exponent_ratio(law, top_law) if law.used == top_law.used else (np.nan, NONE)
+        rows.append(_exponent_row(law, gap, interval, trainings, ratio, around))
+    # -log RBP_1 beside itself
+    rows.append(_exponent_row(top_law, np.nan, NONE, with_trainings(top, top, np.nan, NONE), 1.0, NONE))
     return pd.DataFrame(rows)
+
+
+def _exponent_row(law, gap, interval, trainings, ratio, around):
+    return {
+        "loss": law.loss.name,
+        "alpha": law.alpha,
+        **ends(law.ci_tokens, "other text: "),
+        **ends(law.ci_trainings, "and trainings: "),
+        "R²": law.r2,
+        "less that of -log RBP_1": gap,
+        **ends(interval, "difference: "),
+        **ends(trainings, "difference, and trainings: "),
+        "ratio": ratio,
+        **ends(around, "ratio over other sizes: "),
+    }
 
 
 def with_trainings(first, second, gap, interval):
     """The 95% interval of `exponent_difference` with the scatter between trainings, in which both losses move."""
-    known = np.isfinite(gap) and first.repeats is not None and second.repeats is not None
-    sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S) if known else (np.nan, 0)
+    if not np.isfinite(gap) or first.repeats is None or second.repeats is None:
+        return NONE
+    sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S)
     if not df:
-        return np.nan, np.nan
-    sources, trainings = ((interval[1] - interval[0]) / 2 / 1.96) ** 2, sd**2 / size_spread(first.S)
+        return NONE
+    # the variances of both noises
+    sources = ((interval[1] - interval[0]) / 2 / 1.96) ** 2
+    trainings = sd**2 / size_spread(first.S)
     if not sources + trainings > 0:
-        return np.nan, np.nan
+        return NONE
     half = half_width(sources, first.n_sources - 1, trainings, df, own_seeds(first, df))
     return gap - half, gap + half
 
@@ -69,18 +87,35 @@ def entropy_cases(curves, ks):
     """
     from scipy.special import fdtrc
 
-    groups, cases = {}, []
-    for c, k in ((c, k) for c in curves for k in ks if k in c.ks):
-        groups.setdefault((c.corpus, c.vocab_size, k), []).append((c.cross_entropy_loss(), c.loss(k)))
+    # what is comparable
+    groups = {}
+    for curve, k in product(curves, ks):
+        if k in curve.ks:
+            pairs = groups.setdefault((curve.corpus, curve.vocab_size, k), [])
+            pairs.append((curve.cross_entropy_loss(), curve.loss(k)))
+    cases = []
     for (corpus, _, k), pairs in groups.items():
-        points = np.array([np.concatenate([loss.y for loss in of]) for of in zip(*pairs, strict=True)])
-        x, y = points[:, np.isfinite(points).all(axis=0)]
-        if (spare := len(np.unique(x)) - 3) < 1 or np.ptp(y) == 0:
+        # log losses of all models with both
+        x = np.concatenate([entropy.y for entropy, _ in pairs])
+        y = np.concatenate([loss.y for _, loss in pairs])
+        known = np.isfinite(x) & np.isfinite(y)
+        x, y = x[known], y[known]
+        spare = len(np.unique(x)) - 3
+        if spare < 1 or np.ptp(y) == 0:
             continue
+        # the scatter around one curve, beside that between trainings
         squares = np.sum((y - np.polyval(np.polyfit(x, y, 2), x)) ** 2)
         variance, _, df = max((loss.training_variance for _, loss in pairs), key=itemgetter(2))
-        case = SimpleNamespace(corpus=corpus, k=k, models=len(x), r2=1 - squares / np.var(y) / len(y))
-        case.sd, case.times = np.sqrt(squares / spare), np.sqrt(squares / spare / variance)
-        case.p_of_one_curve = float(fdtrc(spare, df, case.times**2)) if df else np.nan
-        cases.append(case)
+        times = np.sqrt(squares / spare / variance)
+        cases.append(
+            SimpleNamespace(
+                corpus=corpus,
+                k=k,
+                models=len(x),
+                r2=1 - squares / np.var(y) / len(y),
+                sd=np.sqrt(squares / spare),
+                times=times,
+                p_of_one_curve=float(fdtrc(spare, df, times**2)) if df else np.nan,
+            )
+        )
     return cases

@@ -35,8 +35,6 @@ def check_parameters(cell, given, page):
             check_choice(value, PROTOCOLS, name)
         if name in ("corpora", "family") or (name == "families" and default == "[]"):  # 10 is about others
             list(map(load_corpus if name == "corpora" else load_family, value if kind == "list" else [value]))
-        if name == "corpora" and "-" in value:
-            raise InputError("a page cannot read standard input: write the text to a file and name that.")
     if "family" in known and "ks" in given and str(given["ks"]) != known["ks"][1]:
         check_ks(given["ks"], load_family(given.get("family") or literal_eval(known["family"][1])))
 

@@ -71,13 +71,13 @@ def imported_words(*families):
     """Where the numbers of those families come from that were not measured here; empty where all were."""
     said = []
     for family in (f for f in map(load_family, families) if f.counts):
-        ((table, *_),) = imported_tables(family, [Corpus(family.corpora[0])], None).values()
+        ((table, *_),) = imported_tables(family, [Corpus(family.corpora[0])]).values()
         told, record = {k: plain(v) for k, v in table.record["imported"].items()}, table.record
         libraries = record["libraries"].items() if isinstance(record.get("libraries"), dict) else ()
         made = [record.get("platform"), *(f"{name} {version}" for name, version in libraries)]
         said.append(
-            f"**Imported.** {plain(family.name)} was measured elsewhere, as {told['was']}, by "
-            f"{told['by'] or 'someone who left no name'}, and exported on {told['exported']}. Its counts are here (in "
+            f"**Imported.** {plain(family.name)} was measured elsewhere, as {told['was']}, "
+            f"and exported on {told['exported']}. Its counts are here (in "
             f"{told['file']}, SHA-256 {told['sha256']}, with the record and digest of every rank table); its models "
             f"and its text are not. Made with: {plain(', '.join(str(m) for m in made if m)) or 'not told'}."
         )

@@ -46,28 +46,39 @@ def ends(interval, of=""):
 
 def law_columns(law):
     """What every table of laws says of one: exponent, 95% intervals, R², how far it is off, what is enough for that."""
-    row = {"alpha": law.alpha, **ends(law.ci_tokens, "other text: "), **ends(law.ci_trainings, "and trainings: ")}
-    row |= {**ends(law.ci_models, "other sizes: "), "R²": law.r2}
-    return row | {"largest residual (%)": 100 * law.worst_residual, "explained by": law.explained_by}
+    return {
+        "alpha": law.alpha,
+        **ends(law.ci_tokens, "other text: "),
+        **ends(law.ci_trainings, "and trainings: "),
+        **ends(law.ci_models, "other sizes: "),
+        "R²": law.r2,
+        "largest residual (%)": 100 * law.worst_residual,
+        "explained by": law.explained_by,
+    }
 
 
 def line_words(laws, bound=None):
     """R² and exponents of lines in words, and how many reach an R² of `bound`; those without a fit count apart."""
-    fitted = sorted((w for w in laws if np.isfinite(w.r2)), key=lambda w: w.r2)
-    left, said = Counter("; ".join(w.notes) for w in laws if not np.isfinite(w.r2)), []
+    fitted = sorted((law for law in laws if np.isfinite(law.r2)), key=lambda law: law.r2)
+    failed = Counter("; ".join(law.notes) for law in laws if not np.isfinite(law.r2))
+    sentences = []
     if bound and fitted:
-        said += [f"{sum(w.r2 >= bound for w in fitted)} of {len(fitted)} lines reach the paper's $R^2 \\ge {bound}$."]
+        reached = sum(law.r2 >= bound for law in fitted)
+        sentences.append(f"{reached} of {len(fitted)} lines reach the paper's $R^2 \\ge {bound}$.")
     if fitted:
-        where = f" (lowest on {corpus_title(fitted[0].corpus)} at $k = {fitted[0].k}$)" if len(fitted) > 1 else ""
-        r2, alpha = (Values([getattr(w, of) for w in fitted]) for of in ("r2", "alpha"))
-        said += [f"$R^2$ is {r2.range}{where}, the exponent {alpha.range}."]
-        said += ["A negative exponent says that larger models do worse."] if alpha.low < 0 else []
-    if without := sum(len(w.used) < len(w.loss.models) for w in fitted):
-        said += [f"In {without} of {len(fitted)} fits some model has no hit, or no miss, and is left out."]
-    if left:
-        why = ", ".join(f"{n} × *{status}*" for status, n in left.items())
-        said += [f"No line could be fitted ({why}): it takes three sizes with hits, misses and unlike losses."]
-    return " ".join(said)
+        r2, alpha = Values([law.r2 for law in fitted]), Values([law.alpha for law in fitted])
+        lowest = f" (lowest on {corpus_title(fitted[0].corpus)} at $k = {fitted[0].k}$)" if len(fitted) > 1 else ""
+        sentences.append(f"$R^2$ is {r2.range}{lowest}, the exponent {alpha.range}.")
+        if alpha.low < 0:
+            sentences.append("A negative exponent says that larger models do worse.")
+    # what is left out of a fit, and fits that failed
+    without = sum(len(law.used) < len(law.loss.models) for law in fitted)
+    if without:
+        sentences.append(f"In {without} of {len(fitted)} fits some model has no hit, or no miss, and is left out.")
+    if failed:
+        why = ", ".join(f"{n} × *{status}*" for status, n in failed.items())
+        sentences.append(f"No line could be fitted ({why}): it takes three sizes with hits, misses and unlike losses.")
+    return " ".join(sentences)
 
 
 def law_frame(laws):
@@ -77,102 +88,142 @@ def law_frame(laws):
     where it is known for some law.
     """
     laws = list(laws)
-    shared, trained = any(w.over_documents is not w for w in laws), any(w.training_df for w in laws)
     rows = []
-    for w in laws:
-        row = {"corpus": corpus_title(w.corpus), "k": w.k if w.k else "–", "alpha": w.alpha}
-        row |= (ends(w.over_documents.ci_tokens, "documents: ") if shared else {}) | ends(w.ci_tokens, "other text: ")
-        row |= ends(w.ci_trainings, "and trainings: ") if trained else {}
-        row |= {**ends(w.ci_models, "other sizes: "), "R²": w.r2}
-        row |= {"p, sources and trainings": w.trained_lack_of_fit_p} if trained else {}
-        row |= {"p, sources": w.lack_of_fit_p} | ({"p, documents": w.over_documents.lack_of_fit_p} if shared else {})
-        row |= {"explained by": w.explained_by, "largest residual, %": 100 * w.worst_residual}
-        row |= {"models": w.n_models, "sources": w.n_sources, "misses at the largest": w.misses, "status": w.status}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    for law in laws:
+        rows.append(
+            {
+                "corpus": corpus_title(law.corpus),
+                "k": law.k if law.k else "–",
+                "alpha": law.alpha,
+                **ends(law.over_documents.ci_tokens, "documents: "),
+                **ends(law.ci_tokens, "other text: "),
+                **ends(law.ci_trainings, "and trainings: "),
+                **ends(law.ci_models, "other sizes: "),
+                "R²": law.r2,
+                "p, sources and trainings": law.trained_lack_of_fit_p,
+                "p, sources": law.lack_of_fit_p,
+                "p, documents": law.over_documents.lack_of_fit_p,
+                "explained by": law.explained_by,
+                "largest residual, %": 100 * law.worst_residual,
+                "models": law.n_models,
+                "sources": law.n_sources,
+                "misses at the largest": law.misses,
+                "status": law.status,
+            }
+        )
+    frame = pd.DataFrame(rows)
+    # columns that no law has something in
+    if all(law.over_documents is law for law in laws):
+        frame = frame.drop(columns=frame.filter(like="documents").columns)
+    if not any(law.training_df for law in laws):
+        frame = frame.drop(columns=frame.filter(like="trainings").columns)
+    return frame
 
 
-def explained_words(found, tail=""):
-    """Counts of `explained_by` over laws, local exponents or noise floors in words: which noise is enough, in how many.
+def explained_words(cases, tail=""):
+    """Counts of `explained_by` over laws, local exponents or noise floors: which noise is enough, in how many.
 
     tail: what it is that is tested, as the end of the sentence's first clause.
     """
-    found = list(found)
-    count = Counter(f.explained_by for f in found)
-    tested = len(found) - count[NOT_TESTED]
+    cases = list(cases)
+    count = Counter(case.explained_by for case in cases)
+    tested = len(cases) - count[NOT_TESTED]
     if not tested:
-        return f"None of the {len(found)} cases could be tested{tail}."
-    said = {
+        return f"None of the {len(cases)} cases could be tested{tail}."
+    clauses = {
         "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],
         "text and trainings together are not enough in {}": count[EXPLAINED[3]],
         "the choice of text is not enough in {}, and training noise is not known there": count[EXPLAINED[4]],
     }
-    parts = "; ".join(words.format(n) for words, n in said.items() if n)
-    left = f" ({len(found) - tested} more could not be tested)" if tested < len(found) else ""
-    return f"Of {tested} cases tested at the 5% level{tail}{left}: {parts}."
+    counts = "; ".join(clause.format(n) for clause, n in clauses.items() if n)
+    left = f" ({len(cases) - tested} more could not be tested)" if tested < len(cases) else ""
+    return f"Of {tested} cases tested at the 5% level{tail}{left}: {counts}."
 
 
 def training_words(laws):
     """How far trainings of one size differ, measured on whose models; or that it is not known."""
-    laws, said = list(laws), []
-    known = [w for w in laws if w.training_df]
-    for by in dict.fromkeys(w.loss.repeats.family for w in known):
-        own = [w for w in known if w.loss.repeats.family == by]
-        lent = dict.fromkeys(w.family for w in own if not by.startswith(w.family))
-        said.append(
-            f"Two trainings of one size scatter by {Values([100 * w.training_sd for w in own]).range}% of the loss "
-            f"beyond the choice of text (standard deviation, {own[0].training_df} degrees of freedom; 0 where that "
-            f"choice is enough), measured on the {len(own[0].loss.repeats.models)} models of *{by}*, "
-            f"{own[0].training_df} of them trained again"
-            + (f"; taken over from there for {', '.join(lent)}, trained once." if lent else ".")
+    laws, sentences = list(laws), []
+    known = [law for law in laws if law.training_df]
+    for measured_on in dict.fromkeys(law.loss.repeats.family for law in known):
+        same = [law for law in known if law.loss.repeats.family == measured_on]
+        repeats, df = same[0].loss.repeats, same[0].training_df
+        scatter = Values([100 * law.training_sd for law in same]).range
+        borrowed = dict.fromkeys(law.family for law in same if not measured_on.startswith(law.family))
+        lent = f"; taken over from there for {', '.join(borrowed)}, trained once" if borrowed else ""
+        sentences.append(
+            f"Two trainings of one size scatter by {scatter}% of the loss beyond the choice of text (standard "
+            f"deviation, {df} degrees of freedom; 0 where that choice is enough), measured on the "
+            f"{len(repeats.models)} models of *{measured_on}*, {df} of them trained again{lent}."
         )
-    if alone := dict.fromkeys(w.family for w in laws if w.family not in {k.family for k in known}):
-        said.append(f"No size of {', '.join(alone)} has a known second training, so training noise is not known here.")
-    return " ".join(said)
+    # families without a second training
+    families = {law.family for law in known}
+    alone = dict.fromkeys(law.family for law in laws if law.family not in families)
+    if alone:
+        names = ", ".join(alone)
+        sentences.append(f"No size of {names} has a known second training, so training noise is not known here.")
+    return " ".join(sentences)
 
 
 def bend_words(steps):
     """The last step from one size to the next against the mean of the others, over `noise.LocalExponents`: how much."""
-    told = [s for s in steps if np.isfinite(s.bend)]
-    if not told:
+    steps = [step for step in steps if np.isfinite(step.bend)]
+    if not steps:
         return "There are too few sizes with a value to compare the last step with the others."
-    last, others = np.median([s.alpha[-1] for s in told]), np.median([s.alpha[:-1].mean() for s in told])
+    last = np.median([step.alpha[-1] for step in steps])
+    others = np.median([step.alpha[:-1].mean() for step in steps])
+    smaller = sum(step.bend < 0 for step in steps)
     return (
         f"The exponent of the last step is {number(last, 2)} in the median, the mean of the steps before it "
-        f"{number(others, 2)}; the last one is the smaller in {sum(s.bend < 0 for s in told)} of {len(told)} cases. "
-        + explained_words(told, " for this difference")
+        f"{number(others, 2)}; the last one is the smaller in {smaller} of {len(steps)} cases. "
+        + explained_words(steps, " for this difference")
     )
 
 
 def apart_words(laws, parameter):
     """In how many laws a parameter is told from zero, and on which side, by each of its intervals."""
-    found = {}
+    intervals = {}
     for law in laws:
-        for name, (low, high) in law.sides(parameter).items():
-            found.setdefault(name, []).extend([(low > 0) - int(high < 0)] if np.isfinite([low, high]).all() else [])
-    told = {name: (f.count(1), f.count(-1), len(f)) for name, f in found.items() if f}
-    said = "; ".join(f"over *{of}* above 0 in {up} of {n} cases, below in {low}" for of, (up, low, n) in told.items())
-    return f"The 95% interval lies {said}." if said else "No case has an interval."
+        for name, interval in law.sides(parameter).items():
+            if np.isfinite(interval).all():
+                intervals.setdefault(name, []).append(interval)
+    clauses = []
+    for name, of_laws in intervals.items():
+        low, high = np.array(of_laws).T
+        clauses.append(f"over *{name}* above 0 in {sum(low > 0)} of {len(low)} cases, below in {sum(high < 0)}")
+    return f"The 95% interval lies {'; '.join(clauses)}." if clauses else "No case has an interval."
 
 
 def worst_words(laws):
     """The effect size in words: how far the models leave their law at the worst, in percent of the loss."""
-    away = Values([w.worst_residual for w in laws])
+    away = Values([law.worst_residual for law in laws])
     if not away.found:
         return "No law could be fitted."
-    middle = f", {away.middle:%} in the median" * (away.low < away.high)
+    middle = f", {away.middle:%} in the median" if away.low < away.high else ""
     return f"The model furthest from its line is off by {away.between('%')} of the loss{middle}."
 
 
 def held_out_table(frame):
     """`forecasts.held_out_forecasts` of one family as a page shows it."""
-    names = {"models": "models fitted", "of": "left out", "horizon": "decades beyond", "low": "interval: low"}
-    names |= {"high": "interval: high", "line_error": "line: error", "line_inside": "line: inside"}
-    yes = {name: np.where(frame[name], "yes", "no") for name in ("inside", "line_inside")}
-    shown = frame.assign(corpus=frame["corpus"].map(corpus_title), S=frame["S"].astype(int), **yes)
-    shown.insert(3, "held out", [row.model + f", of the largest {row.of}" * (row.of > 1) for row in frame.itertuples()])
-    return shown.drop(columns=["family", "loss"]).rename(columns=names)
+    frame = frame.assign(
+        corpus=frame["corpus"].map(corpus_title),
+        S=frame["S"].astype(int),
+        inside=np.where(frame["inside"], "yes", "no"),
+        line_inside=np.where(frame["line_inside"], "yes", "no"),
+    )
+    # which of several left out
+    among = np.where(frame["of"] > 1, ", of the largest " + frame["of"].astype(str), "")
+    frame.insert(3, "held out", frame["model"] + among)
+    names = {
+        "models": "models fitted",
+        "of": "left out",
+        "horizon": "decades beyond",
+        "low": "interval: low",
+        "high": "interval: high",
+        "line_error": "line: error",
+        "line_inside": "line: inside",
+    }
+    return frame.drop(columns=["family", "loss"]).rename(columns=names)
 
 
 def compare_estimators(curves, ks):
@@ -200,13 +251,23 @@ def tie_frame(tables):
     rows = []
     for precision, found in tables.items():
         for table, exact in zip(found, tables[EXACT], strict=True):
-            tied, rank, true = table.ties > 1, table.rank(), exact.rank()
-            row = {"precision": precision, "model": table.record["model"]}
-            row |= {"S": int(table.record["nonembedding_params"]), "tied": tied.mean()}
-            row |= {"tied with the best": ((table.greater == 0) & tied).mean(), "ties, largest": int(table.ties.max())}
-            for name, kept in (("first ten", true <= 10), ("beyond 100", true > 100)):
-                row[f"rank changed, {name}"] = (rank != true)[kept].mean() if kept.any() else np.nan
-            rows.append(row | {f"rank changed, {d}": (table.rank(d) != exact.rank(d)).mean() for d in DEFINITIONS})
+            tied, true = table.ties > 1, exact.rank()
+            changed = table.rank() != true
+            near, far = changed[true <= 10], changed[true > 100]
+            row = {
+                "precision": precision,
+                "model": table.record["model"],
+                "S": int(table.record["nonembedding_params"]),
+                "tied": tied.mean(),
+                "tied with the best": ((table.greater == 0) & tied).mean(),
+                "ties, largest": int(table.ties.max()),
+                "rank changed, first ten": near.mean() if len(near) else np.nan,
+                "rank changed, beyond 100": far.mean() if len(far) else np.nan,
+            }
+            for definition in DEFINITIONS:
+                different = table.rank(definition) != exact.rank(definition)
+                row[f"rank changed, {definition}"] = different.mean()
+            rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -51,7 +51,6 @@ REFUSED = [  # (notebook, parameters, what the sentence must say)
     ("02_top1_law", {"corpora": {"docs": 1}}, "corpora must be a list"),
     ("07_two_laws", {"corpora": ["dcos"]}, "did you mean 'docs'"),
     ("08_rank_distribution", {"corpora": ["docs", "/none/at/all.txt"]}, "/none/at/all.txt"),
-    ("08_rank_distribution", {"corpora": ["-"]}, "standard input"),
     ("02_top1_law", {"family": 3}, "family must be text, not 3"),
     ("02_top1_law", {"family": ["nano-pythia"]}, "family must be text"),
     ("02_top1_law", {"family": ""}, "family must be text, not ''"),

@@ -174,8 +174,8 @@ REFUSED = {  # inputs of token_ranks, and what is said of them
     ),
     "an id below 0": (X, T - 1, "token id -1 is outside"),
     "nothing": (X[:0], T[:0], "the window is empty"),
-    "targets that are no ids": (X, T.float(), "targets are torch.float32"),
-    "scores that are no numbers": (X.long(), T, "are torch.int64: give a floating-point tensor"),
+    "targets that are no ids": (X, T.float(), "targets torch.float32"),
+    "scores that are no numbers": (X.long(), T, "are torch.int64 .* give floating-point numbers"),
     "a NaN": (
         torch.where(torch.eye(4, 6) > 0, NAN, X)[2:].view(1, 2, 6),
         T[:2].view(1, 2),

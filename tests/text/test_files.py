@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbplib import texts
-from rbplib.families import Corpus, InputError, load_corpus
-from rbplib.texts import load_documents, pieces, standard_input
+from rbplib.families import Corpus, InputError
+from rbplib.texts import load_documents, pieces
 
 DOCUMENTS = [f'{i}: a text, with "quotes",\n\nlines, é, 文 and \t tabs; [{"x" * i}]' for i in range(19)] + ["\u2028, ü"]
 OBJECTS = [{"id": i, "text": text} for i, text in enumerate(DOCUMENTS)]
@@ -152,18 +152,6 @@ def test_first_rows_long_ones_and_rows_without_a_source(tmp_path):
     assert len(documents.texts) == 4 and {len(text) for text in documents.texts} < set(range(6, 11))
     documents = load_documents(Corpus("mine", shuffle=False, **asked))
     assert documents.texts[0] == "" and documents.units[:4] == ("row 0", "b1", "b2", "b0")
-
-
-def test_standard_input_is_read_once_and_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
-    for data, ending in ((lines(OBJECTS), "jsonl"), (PROSE, "txt")):
-        pipe = type("Pipe", (), {"buffer": io.BytesIO(data), "isatty": lambda self: False})()
-        monkeypatch.setattr("sys.stdin", pipe)
-        standard_input.cache_clear()
-        assert load_documents("-") == load_documents(load_corpus("-"))
-        (kept,) = (tmp_path / "corpora").glob(f"stdin-*.{ending}")
-        assert kept.read_bytes() == data and load_documents("-").digest == load_documents(str(kept)).digest
-    standard_input.cache_clear()
 
 
 ZST = zstd(os.urandom(9_000))
