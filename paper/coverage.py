@@ -20,13 +20,14 @@ from paper.forecasts import extrapolate
 from paper.laws import fit
 from paper.steps import slope_weights, y_se
 from rbplib.bootstrap import line, percentile_interval, quantiles, sum_by_source
-from rbplib.losses import Loss, check_models, logarithm, minus_log
+from rbplib.losses import Loss, logarithm, minus_log
 
 THESE, ANY = "alpha of these models", "alpha of any training"
 RBP, NEXT = "RBP of the largest", "next model"
 BLOCK = 20  # families that share one set of resamples: few, so that the sets' luck averages out
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+TAILS = [0.025, 0.975]  # of a 95% interval
 
 
 # --- families with a planted law
@@ -63,7 +64,6 @@ class Design:
         models=6,
         decades=2.5,
         between=(0.2, 0.02),
-        alpha=0.06,
         loss=1.5,
         training_sd=0.015,
     ):
@@ -79,19 +79,15 @@ class Design:
         shared, own = between
         between = shared**2 + own**2 * np.eye(len(S))
         within = 0.4**2 + 0.1**2 * np.eye(len(S))
-        return cls(totals, source, S, models, alpha, loss, between, within, training_sd)
+        return cls(totals, source, S, models, 0.06, loss, between, within, training_sd)
 
     @classmethod
     def of(cls, loss):
         """The design of a measured -log RBP_k: its documents, sources, sizes, law and scatter.
 
         A family without repeats is one training a size, without scatter between trainings.
-
-        Raises:
-            InputError: fewer than three sizes with a value.
         """
         loss = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
-        check_models(loss)
         law, used, sums, S = fit(loss, n_bootstrap=0), loss.used, loss.sums, loss.S
 
         # other trainings of the same sizes, but for those that are the family's own models
@@ -246,13 +242,12 @@ def _root(matrix):
 # --- how often intervals cover, and tests reject
 
 
-def coverage(designs, families=400, n_resamples=500, seed=0, level=0.95, progress=iter):
-    """How often each interval holds what it is about, and each test rejects a law that is true.
+def coverage(designs, families=400, n_resamples=500, seed=0, progress=iter):
+    """How often each 95% interval holds what it is about, and each test at 5% rejects a true law.
 
     Args:
         designs: {name: Design}. families: drawn of each; a rate p has the simulation error
             sqrt(p (1 - p) / families). n_resamples: B of each family.
-        level: of the intervals; tests reject at 1 - level.
     Returns:
         two data frames: a row per design, interval and what it is about, with the share that
         covered, its simulation error, the mean width and the share without an interval (they do not
@@ -265,14 +260,14 @@ def coverage(designs, families=400, n_resamples=500, seed=0, level=0.95, progres
         rng = np.random.default_rng(seed)
         for i in range(0, families, BLOCK):
             for loss, y in design.losses(min(BLOCK, families - i), rng):
-                intervals, ps = judged(loss, y, design.alpha, n_resamples, seed + i, level)
+                intervals, ps = judged(loss, y, design.alpha, n_resamples, seed + i)
                 ends += [(name, *what, *interval) for what, interval in intervals.items()]
                 tests += [(name, *test) for test in ps.items()]
     ends = pd.DataFrame(ends, columns=["design", "of", "interval", "low", "high", "truth"])
     ends["covered"] = ends["truth"].between(ends["low"], ends["high"])
     ends["width"] = ends["high"] - ends["low"]
     tests = pd.DataFrame(tests, columns=["design", "against", "p"])
-    tests["rejected"] = tests["p"] < 1 - level
+    tests["rejected"] = tests["p"] < 0.05
     covered = _rates(ends.groupby(["design", "of", "interval"], sort=False), "covered", "width")
     rejected = _rates(tests.groupby(["design", "against"], sort=False), "rejected", "p")
     rejected = rejected.drop(columns="mean p")
@@ -291,7 +286,7 @@ def _rates(groups, event, value):
     return pd.DataFrame(columns).reset_index()
 
 
-def judged(loss, y, alpha, n_resamples, seed, level=0.95):
+def judged(loss, y, alpha, n_resamples, seed):
     """({(target, interval): (low, high, truth)}, {noise: p of the lack of fit}) of one family.
 
     Targets: the exponent of these very models on endless text, that of the planted law (any
@@ -299,7 +294,7 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
     intervals over sources are also computed for fewer sources than MIN_DOCUMENTS, where pages give
     none.
     """
-    law = fit(loss, n_bootstrap=n_resamples, seed=seed, level=level)
+    law = fit(loss, n_bootstrap=n_resamples, seed=seed)
     documents, part, used = law.over_documents, loss.keep(list(law.used)), y[list(law.used)]
 
     # the exponent of these models, and of any training
@@ -307,7 +302,7 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
     ends, these = dict.fromkeys(names, (np.nan, np.nan)), np.nan
     if np.isfinite(law.alpha):
         ends |= _resampled(part, law, n_resamples, seed)
-        ends["tokens"] = token_interval(part, law.alpha, level)
+        ends["tokens"] = token_interval(part, law.alpha)
         these = -line(used, np.log(law.S))[0]
     ends["documents"] = documents.ci_tokens
     intervals = {(THESE, name): (*pair, these) for name, pair in ends.items()}
@@ -321,7 +316,7 @@ def judged(loss, y, alpha, n_resamples, seed, level=0.95):
         pair = (np.nan, np.nan) if band is None else band[:, -1]
         intervals[RBP, name] = (*pair, largest)
     if len(loss.models) > 3:
-        ahead = extrapolate(loss, level=level)
+        ahead = extrapolate(loss)
         intervals[NEXT, "models"] = (*ahead.interval[:, 0], ahead.observed[0])
     return intervals, {
         "documents": documents.lack_of_fit_p,
@@ -336,14 +331,14 @@ def _resampled(part, law, n_resamples, seed):
     paired, unpaired = -line(y, x)[0], -line(apart(y), x)[0]
     left_out = -line(part.jackknife().y, x)[0]
     return {
-        "sources": percentile_interval(paired, law.level),
-        "sources, BCa": bca_interval(paired, law.alpha, left_out, law.level),
-        "sources, unpaired": percentile_interval(unpaired, law.level),
+        "sources": percentile_interval(paired),
+        "sources, BCa": bca_interval(paired, law.alpha, left_out),
+        "sources, unpaired": percentile_interval(unpaired),
     }
 
 
-def bca_interval(samples, point, jackknife, level=0.95):
-    """Bias-corrected and accelerated interval (Efron 1987): float64 (2,), NaN where it has none.
+def bca_interval(samples, point, jackknife):
+    """95%, bias-corrected and accelerated interval (Efron 1987): float64 (2,), NaN where it has none.
 
     samples: float64 (B,), resampled values. point: value on the sources themselves. jackknife:
     float64 (D,), value with one source left out.
@@ -354,14 +349,14 @@ def bca_interval(samples, point, jackknife, level=0.95):
     if not (0 < below < 1 and spread > 0):
         return np.full(2, np.nan)
     push = (gap**3).sum() / (6 * spread**1.5)
-    shifted = ndtri(below) + ndtri([(1 - level) / 2, (1 + level) / 2])
+    shifted = ndtri(below) + ndtri(TAILS)
     return quantiles(samples, ndtr(ndtri(below) + shifted / (1 - push * shifted)))
 
 
-def token_interval(loss, alpha, level):
-    """Ends for alpha were tokens independent and each model scored on tokens of its own."""
+def token_interval(loss, alpha):
+    """95% ends for alpha were tokens independent and each model scored on tokens of its own."""
     se = y_se(-np.expm1(-loss.values), loss.total)
-    half = ndtri((1 + level) / 2) * np.sqrt(se**2 @ slope_weights(loss.S) ** 2)
+    half = ndtri(TAILS[1]) * np.sqrt(se**2 @ slope_weights(loss.S) ** 2)
     return alpha - half, alpha + half
 
 

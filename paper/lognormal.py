@@ -56,8 +56,6 @@ class LocalExponents(NamedTuple):
 def natural(mu, sigma):
     """(lam, beta) of the lognormal with location mu and scale sigma > 0 (label eq-natural)."""
     mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    if np.any(sigma <= 0):
-        raise ValueError("sigma must be positive; for the power-law limit use beta = 0 instead.")
     return Natural(-mu / sigma**2, 0.5 / sigma**2)
 
 
@@ -74,14 +72,17 @@ def _tail_integrals(lam, beta, T, orders, shift):
 
     By one Gauss-Legendre rule over the t > T where the integrand exceeds exp(-FADE) of its largest.
     """
+    # the peak of the integrand, and how far it goes to both sides of it
     with np.errstate(divide="ignore", invalid="ignore"):
         peak = np.maximum(T, np.where(beta > 0, -lam / (2 * beta), T))
         left = np.minimum(peak - T, np.sqrt(FADE / beta))
     fall = np.maximum(lam + 2 * beta * peak, 0.0)  # rate of decay at the peak: 0 inside
     right = 2 * FADE / (fall + np.sqrt(fall**2 + 4 * beta * FADE))
-    nodes, weights = LEGENDRE
-    t = peak - left + (left + right) * (1 + nodes[:, None]) / 2  # (80, P)
-    mass = np.exp(-lam * t - beta * t**2 - shift) * weights[:, None] * (left + right) / 2
+
+    # the rule on that stretch, (80, P)
+    nodes, weights = (column[:, None] for column in LEGENDRE)
+    t = peak - left + (left + right) * (1 + nodes) / 2
+    mass = np.exp(-lam * t - beta * t**2 - shift) * weights * (left + right) / 2
     return np.stack([(mass * t**j).sum(0) for j in range(orders)])
 
 
@@ -95,8 +96,6 @@ def lattice_sums(lam, beta, start=1, orders=3):
     Returns:
         sums: float64 (orders, *shape), multiplied by exp(-shift).
         shift: float64 (*shape), a log scale that keeps the sums from overflowing.
-    Raises:
-        ValueError: the sum diverges.
     Cost: HEAD exponentials per parameter pair.
 
     >>> sums, shift = lattice_sums(1.0, 0.0)      # the zeta law: the sum of 1/k^2
@@ -106,15 +105,10 @@ def lattice_sums(lam, beta, start=1, orders=3):
     lam, beta = np.broadcast_arrays(np.asarray(lam, float), np.asarray(beta, float))
     shape = lam.shape
     lam, beta = lam.ravel(), beta.ravel()
-    if not (np.isfinite(lam).all() and np.isfinite(beta).all()):
-        raise ValueError("lam and beta must be finite numbers.")
-    if np.any(beta < 0) or np.any((beta == 0) & (lam <= 0)):
-        raise ValueError("the sum over ranks diverges: it needs beta > 0, or lam > 0 at beta = 0.")
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where((lam < 0) & (beta > 0), lam**2 / (4 * beta), 0.0)
 
     # an integral from K on, and the ranks before it, those of the edge with their weights
-    start = int(start)
     K = max(HEAD, start)
     sums = _tail_integrals(lam, beta, np.log(K), orders, shift)
     t = np.log(np.arange(start, K + len(EDGE), dtype=float))  # (H,)
@@ -147,15 +141,20 @@ def log_moments(lam, beta, orders=2):
 
 def _anchored_entropy(lam, beta):
     """Entropy where the mode is a rank above 1: terms relative to it, nothing cancels. Scalars."""
+    # minus the log of p_k over p_mode, of the other ranks below HEAD
     s = 1 + lam
-    mode = float(np.clip(np.round(np.exp(min(-s / (2 * beta), 20.0))), 1, HEAD // 2))
+    peak = np.exp(min(-s / (2 * beta), 20.0))
+    mode = int(np.clip(np.round(peak), 1, HEAD // 2))
     anchor = s * np.log(mode) + beta * np.log(mode) ** 2
-    t = np.log(np.delete(np.arange(1.0, HEAD), int(mode) - 1))
-    u = s * t + beta * t**2 - anchor  # minus the log of p_k over p_mode
+    t = np.log(np.delete(np.arange(1.0, HEAD), mode - 1))
+    u = s * t + beta * t**2 - anchor
+
+    # and the sums of all others
     (m0, m1, m2), shift = lattice_sums(lam, beta, start=HEAD, orders=3)
     scale = np.exp(shift + anchor)
+    far = s * m1 + beta * m2 - anchor * m0
     others = np.exp(-u).sum() + m0 * scale
-    weighted = (u * np.exp(-u)).sum() + (s * m1 + beta * m2 - anchor * m0) * scale
+    weighted = (u * np.exp(-u)).sum() + far * scale
     return np.log1p(others) + weighted / (1 + others)
 
 
@@ -181,8 +180,6 @@ def log_covariance(lam, beta):
 def misses(k, lam, beta):
     """1 - RBP_k under the lognormal at thresholds k; an array (*k.shape). Scalar lam and beta."""
     k = np.atleast_1d(np.asarray(k, dtype=np.int64))
-    if np.any(k < 1):
-        raise ValueError("rank thresholds k must be at least 1.")
     above, scale = np.empty(k.shape), log_z(lam, beta)
     for place, threshold in np.ndenumerate(k):
         sums, shift = lattice_sums(lam, beta, start=threshold + 1, orders=1)
@@ -252,7 +249,8 @@ def paper_entropy(mu, sigma):
     P, c = _over_density(mu, sigma)
     mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
     inner = np.exp(P - c) * ((sigma**2 - mu**2) / (2 * sigma**2) + mu)
-    return paper_neg_log_p1(mu, sigma) + (inner + np.exp(-c) * (sigma - mu / (2 * sigma)))
+    edge = np.exp(-c) * (sigma - mu / (2 * sigma))
+    return paper_neg_log_p1(mu, sigma) + (inner + edge)
 
 
 def formulas_and_sums(mu, sigma):

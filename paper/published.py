@@ -34,13 +34,7 @@ OTHER, UNKNOWN = "otherwise", "not in the source"
 
 def read(name):
     """The table `published/NAME.csv`, rows in file order: data frame."""
-    folder = held("published")
-    path = folder / f"{name}.csv"
-    if not path.is_file():
-        known = sorted(p.stem for p in folder.glob("*.csv"))
-        hint = nearest(name, known) if known else "the folder is missing."
-        raise InputError(f"there is no published table {name!r}: {hint}")
-    return pd.read_csv(path, float_precision="round_trip")
+    return pd.read_csv(held("published") / f"{name}.csv", float_precision="round_trip")
 
 
 def open_lm(quantity, least=0.02):
@@ -145,12 +139,9 @@ def lambada(family, step=None):
         token of the text in `loss_text`), digits, source, loss (-log acc, infinite where none was
         right), y_se (standard error of its logarithm from so many passages).
     Raises:
-        InputError: an unknown family, or a step that was not evaluated.
+        InputError: an unknown family.
     """
     rows, steps = _of(family), lambada_steps(family)
-    if step is not None and step not in steps:
-        choice = steps or "none but the last"
-        raise InputError(f"{family} was not evaluated at step {step}: choose one of {choice}.")
     if steps:
         rows = rows[rows["step"] == (steps[-1] if step is None else step)]
     return rows.reset_index(drop=True)
@@ -166,14 +157,11 @@ def _of(family, benchmark="LAMBADA"):
     return rows[rows["family"] == family]
 
 
-def published_loss(family, quantity="-log acc", step=None):
+def published_loss(family, quantity, step):
     """(Loss, rows as of `lambada`) of one of QUANTITIES of a family by size.
 
-    InputError: one of these is unknown.
+    InputError: an unknown family.
     """
-    if quantity not in QUANTITIES:
-        hint = nearest(quantity, QUANTITIES)
-        raise InputError(f"no such published quantity, {quantity!r}: {hint}")
     benchmark, column = QUANTITIES[quantity]
     rows = lambada(family, step) if benchmark == "LAMBADA" else _of(family, benchmark)
     rows, total = rows[rows[column].notna()], SCORED[benchmark]
@@ -198,10 +186,6 @@ def gpt2_reference(quantity):
     The first array is S for `neg_log_rbp` and k for the rest; NaN where the table has none.
     """
     rows = read("gpt2_wikipedia_reference")
-    known = sorted(set(rows["quantity"]))
-    if quantity not in known:
-        hint = nearest(quantity, known)
-        raise InputError(f"no such quantity in the GPT-2 figures, {quantity!r}: {hint}")
     key = "nonembedding_params" if quantity == "neg_log_rbp" else "k"
     columns = rows.loc[rows["quantity"] == quantity, [key, "value", "uncertainty"]]
     return tuple(columns.to_numpy(float).T)
@@ -371,8 +355,8 @@ def training_laws(family):
     return laws
 
 
-def exponent_ratio(first, second, level=0.95):
-    """(exponent of the second law over that of the first, its interval), by Fieller's theorem.
+def exponent_ratio(first, second):
+    """(exponent of the second law over that of the first, its 95% interval), by Fieller's theorem.
 
     The interval holds each ratio r at which the residuals of y_2 - r y_1, whose two parts move
     together, allow a slope of 0 (Student t on M - 2); NaN ends: other models, or the first exponent
@@ -382,7 +366,7 @@ def exponent_ratio(first, second, level=0.95):
     if first.models != second.models or first.n_models < 4:
         return ratio, (np.nan, np.nan)
     residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.n_models - 2
-    t = stdtrit(spare, (1 + level) / 2)
+    t = stdtrit(spare, 0.975)
     half = t**2 * residuals @ residuals.T / spare / size_spread(first.S)
 
     # the ends are the roots of a r^2 - 2 b r + c
@@ -407,7 +391,7 @@ class Ancova:
     spread: tuple[float, ...]  # sd of the exponents beyond their noise, low end, high end
 
 
-def ancova(losses, level=0.95):
+def ancova(losses):
     """Analysis of covariance, log loss ~ log S * family: have families one exponent, and one level?
 
     losses: Loss of each family, two or more. Levels are log losses less the mean of the families
@@ -434,8 +418,8 @@ def ancova(losses, level=0.95):
     each["alpha"] = -own.params.filter(like=":x").to_numpy()
     each["se"] = own.bse.filter(like=":x").to_numpy()
     each["level"] = (levels - levels.mean()).to_numpy()
-    ends = np.array([1.0, *fdtri(k, own.df_resid, [(1 + level) / 2, (1 - level) / 2])])
-    low, high = common.conf_int(1 - level).loc["x"]
+    ends = np.array([1.0, *fdtri(k, own.df_resid, [0.975, 0.025])])
+    low, high = common.conf_int(0.05).loc["x"]
     return Ancova(
         each=each,
         common=-common.params["x"],
@@ -447,8 +431,8 @@ def ancova(losses, level=0.95):
     )
 
 
-def shared_sizes(losses, slack=1.25):
-    """The same losses for models of sizes that every family reaches, give or take a factor."""
-    low = max(loss.S.min() for loss in losses) / slack
-    high = min(loss.S.max() for loss in losses) * slack
+def shared_sizes(losses):
+    """The same losses for models of sizes that every family reaches, give or take a quarter."""
+    low = max(loss.S.min() for loss in losses) / 1.25
+    high = min(loss.S.max() for loss in losses) * 1.25
     return [loss.keep(np.flatnonzero((loss.S > low) & (loss.S < high))) for loss in losses]

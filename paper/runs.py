@@ -1,4 +1,6 @@
-"""N hits in a row: measured windows, the law of the paper (Eqs. 6-8), and what dependence between hits does to it."""
+"""N hits in a row: measured windows, the law of the paper (Eqs. 6-8), and what dependence between
+hits does to it.
+"""
 
 from dataclasses import dataclass
 
@@ -23,27 +25,32 @@ def run_losses(tables, k, lengths, repeats=None):
         InputError: N longer than every run of scored tokens.
     """
     tables = by_size(tables)
-    success, (windows, *_) = zip(*(sequence_success(t, k, lengths) for t in tables), strict=True)
-    same = repeats and k <= int(repeats[0].record["vocab_size"])
-    fit_in = [N for N in lengths if same and N <= longest_run(repeats[0])]
-    again = run_losses(repeats, k, fit_in) if fit_in else {}
-    shared = measured_on(tables) | {"k": k}
-    return {
-        N: Loss(
-            np.ascontiguousarray(hits),
-            name=f"-log p_{{{N},{k}}}",
-            repeats=again.get(N),
-            **shared | {"totals": total},
-        )
-        for N, hits, total in zip(lengths, np.stack(success, axis=1).transpose(2, 0, 1), windows.T, strict=True)
-    }
+    again = {}
+    if repeats and k <= int(repeats[0].record["vocab_size"]):
+        countable = [N for N in lengths if N <= longest_run(repeats[0])]
+        again = run_losses(repeats, k, countable) if countable else {}
+
+    # documents by models by lengths, and the windows that all models share
+    counts = [sequence_success(table, k, lengths) for table in tables]
+    successes = np.stack([success for success, _ in counts], axis=1)
+    windows, shared = counts[0][1], measured_on(tables)
+    losses = {}
+    for i, N in enumerate(lengths):
+        columns = shared | {"k": k, "totals": windows[:, i], "repeats": again.get(N)}
+        hits = np.ascontiguousarray(successes[:, :, i])
+        losses[N] = Loss(hits, name=f"-log p_{{{N},{k}}}", **columns)
+    return losses
 
 
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
-    """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is always there."""
-    lengths = list(dict.fromkeys([1, *lengths]))
-    losses = {k: run_losses(tables, k, lengths, repeats) for k in ks}
-    return {(k, N): fit(loss, n_bootstrap=n_bootstrap, seed=seed) for k in ks for N, loss in losses[k].items()}
+    """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is
+    always there.
+    """
+    lengths, laws = list(dict.fromkeys([1, *lengths])), {}
+    for k in ks:
+        for N, loss in run_losses(tables, k, lengths, repeats).items():
+            laws[k, N] = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
+    return laws
 
 
 def rise_width(alpha, low=0.1, high=0.9):
@@ -66,11 +73,13 @@ class Dependence:
     lags: np.ndarray  # int64 (L,)
     acf: np.ndarray  # float64 (L,), autocorrelation of hits within documents, about the corpus mean
     icc: float  # intraclass correlation of documents: one-way analysis of variance
-    plateau: float  # mean autocorrelation at the long lags: what documents share, no longer neighbours
+    plateau: float  # mean autocorrelation at the long lags: what documents, not neighbours, share
     rho: float  # what is left between neighbours once the plateau is taken out
 
     def log_run(self, N):
-        """log p_N with Beta documents and Markov hits, from p, plateau and rho alone: nothing is fitted to p_N."""
+        """log p_N with Beta documents and Markov hits, from p, plateau and rho alone: nothing is
+        fitted to p_N.
+        """
         return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
 
 
@@ -78,7 +87,8 @@ def hit_dependence(table, k):
     """Autocorrelation and intraclass correlation of the hits of one model.
 
     Args:
-        table: RankTable. k: int. The upper half of the lags makes the plateau, see `RankTable.lagged`.
+        table: RankTable. k: int. The upper half of the lags makes the plateau, see
+            `RankTable.lagged`.
     Returns:
         Dependence; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
@@ -86,12 +96,18 @@ def hit_dependence(table, k):
     hits, totals = table.hits([k])[:, 0], table.totals
     p = hits.sum() / totals.sum()
     pairs, late, early, both = table.lagged(k)
-    lags, acf = np.arange(1, len(pairs) + 1), np.full(len(pairs), np.nan)
+
+    # autocorrelation about the corpus mean, at lags that some document has
+    acf = np.full(len(pairs), np.nan)
     if 0 < p < 1:
-        seen = pairs > 0
-        acf[seen] = ((both - p * (late + early))[seen] / pairs[seen] + p**2) / (p * (1 - p))
-    plateau = float(np.nanmean(acf[len(lags) // 2 :])) if np.isfinite(acf).any() else np.nan
-    return Dependence(k, float(p), lags, acf, _icc(hits, totals), plateau, float((acf[0] - plateau) / (1 - plateau)))
+        there = pairs > 0
+        products = (both - p * (late + early))[there] / pairs[there] + p**2
+        acf[there] = products / (p * (1 - p))
+    plateau = np.nan
+    if np.isfinite(acf).any():
+        plateau = float(np.nanmean(acf[len(acf) // 2 :]))
+    rho, lags = float((acf[0] - plateau) / (1 - plateau)), np.arange(1, len(acf) + 1)
+    return Dependence(k, float(p), lags, acf, _icc(hits, totals), plateau, rho)
 
 
 def _icc(hits, totals):
@@ -127,34 +143,41 @@ class RunGap:
             return float(np.power(10.0, self.gap))
 
 
-def run_gap(table, k, N, dependence=None, n_bootstrap=10_000, seed=42, level=0.95):
+def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
     """Test of independence (paper Eq. 6) for one model: is p_N what RBP_k to the N would give?
 
-    Both sides come from the same resampled sources. An interval of the gap that leaves out 0 rejects independence.
+    Both sides come from the same resampled sources. A 95% interval of the gap that leaves out 0
+    rejects independence. dependence: `hit_dependence` of the table at k.
     """
-    (hit, success), (scored, windows) = (counts.T for counts in sequence_success(table, k, [1, N]))
-    dependence = dependence or hit_dependence(table, k)
-    columns = sum_by_source(np.column_stack([hit, scored, success, windows])[scored > 0], table.source[scored > 0])
-    total = columns.sum(axis=0)
+    # hits, scored tokens, successes and windows of every source
+    success, windows = sequence_success(table, k, [1, N])
+    columns = np.stack([success[:, 0], windows[:, 0], success[:, 1], windows[:, 1]], axis=1)
+    scored = windows[:, 0] > 0
+    columns = sum_by_source(columns[scored], table.source[scored])
+    hits, tokens, successes, places = columns.sum(axis=0)
+
+    # log10 p_N and what independence and dependence say, and the gap of resampled sources
+    ends = (np.nan, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        measured, independent = np.log10(total[2] / total[3]), N * np.log10(total[0] / total[1])
-        ends = (np.nan, np.nan)
-        if len(columns) >= MIN_DOCUMENTS and n_bootstrap and total[2] and total[0] < total[1]:
+        measured, independent = np.log10(successes / places), N * np.log10(hits / tokens)
+        if len(columns) >= MIN_DOCUMENTS and n_bootstrap and successes and hits < tokens:
             sums = resampled_sums(columns, n_bootstrap, seed)
             gaps = np.log10(sums[:, 2] / sums[:, 3]) - N * np.log10(sums[:, 0] / sums[:, 1])
-            ends = tuple(percentile_interval(gaps, level).tolist())
-        dependent = dependence.log_run(N) / np.log(10) if np.isfinite(dependence.rho) else np.nan
-        return RunGap(
-            k=k,
-            N=N,
-            measured=float(measured),
-            independent=float(independent),
-            dependent=dependent,
-            gap=float(measured - independent),
-            interval=ends,
-            successes=int(total[2]),
-            places=int(total[3]),
-        )
+            ends = tuple(percentile_interval(gaps).tolist())
+        dependent = np.nan
+        if np.isfinite(dependence.rho):
+            dependent = dependence.log_run(N) / np.log(10)
+    return RunGap(
+        k=k,
+        N=N,
+        measured=float(measured),
+        independent=float(independent),
+        dependent=dependent,
+        gap=float(measured - independent),
+        interval=ends,
+        successes=int(successes),
+        places=int(places),
+    )
 
 
 def log_run_independent(p, N):
@@ -167,36 +190,36 @@ def log_run_markov(p, N, rho):
 
     P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
     """
-    p, N = np.asarray(p, float), np.asarray(N)
-    again = p + np.asarray(rho, float) * (1 - p)
-    if np.any(again <= 0):
-        raise ValueError("rho is too negative for this p: P(hit | hit) would not be positive.")
-    return np.log(p) + (N - 1) * np.log(again)
+    p = np.asarray(p, float)
+    return np.log(p) + (np.asarray(N) - 1) * np.log(p + rho * (1 - p))
 
 
 def beta_parameters(p, icc):
-    """Shapes (a, b) of the Beta law of document hit rates with mean p and intraclass correlation icc = 1/(a+b+1)."""
-    p, icc = np.asarray(p, float), np.asarray(icc, float)
-    if np.any((icc <= 0) | (icc >= 1)):
-        raise ValueError("icc must lie strictly between 0 and 1; use the independent or Markov form for icc = 0.")
+    """Shapes (a, b) of the Beta law of document hit rates with mean p and intraclass correlation
+    icc = 1/(a+b+1), strictly between 0 and 1.
+    """
     total = 1 / icc - 1
     return p * total, (1 - p) * total
 
 
 def log_run_beta(p, N, icc):
-    """log p_N when each document has its own hit rate, drawn from a Beta law: B(a+N, b)/B(a, b) (label eq-beta-run)."""
+    """log p_N when each document has its own hit rate, drawn from a Beta law: B(a+N, b)/B(a, b)
+    (label eq-beta-run).
+    """
     a, b = beta_parameters(p, icc)
     return special.betaln(a + N, b) - special.betaln(a, b)
 
 
 def log_run_both(p, N, icc, rho):
-    """log p_N for Beta documents with Markov hits inside each, E[p_d (p_d + rho (1 - p_d))^(N-1)] (label eq-both).
+    """log p_N for Beta documents with Markov hits inside each,
+    E[p_d (p_d + rho (1 - p_d))^(N-1)] (label eq-both).
 
-    As p + rho (1 - p) = rho + (1 - rho) p, each of the N - 1 later hits repeats the one before it with probability rho
-    and is drawn anew otherwise: a binomial mixture of `log_run_beta` over how many are drawn, exact for any icc.
-    Scalars p, N, icc, rho in [0, 1]; icc = 0 gives the Markov form.
+    As p + rho (1 - p) = rho + (1 - rho) p, each of the N - 1 later hits repeats the one before it
+    with probability rho and is drawn anew otherwise: a binomial mixture of `log_run_beta` over how
+    many are drawn, exact for any icc. Scalars p, N, icc, rho in [0, 1]; icc = 0 gives the Markov form.
     """
     if icc == 0:
         return log_run_markov(p, N, rho)
     anew = np.arange(N)
-    return special.logsumexp(stats.binom.logpmf(anew, N - 1, 1 - rho) + log_run_beta(p, anew + 1, icc))
+    weights = stats.binom.logpmf(anew, N - 1, 1 - rho)
+    return special.logsumexp(weights + log_run_beta(p, anew + 1, icc))

@@ -22,7 +22,7 @@ from paper.forecasts import beside
 from paper.laws import fit as fit_line
 from paper.steps import step_weights
 from rbplib import forecasting
-from rbplib.families import InputError, check_choice, load_family
+from rbplib.families import InputError, load_family
 from rbplib.losses import logarithm, same_tokens
 from rbplib.table import family_tables
 
@@ -134,9 +134,8 @@ class JointLaw:
 
     @property
     def r2(self):
-        """In log of the loss; NaN where all losses are equal."""
-        spread = np.log(self.loss).var() if np.ptp(self.loss) > 0 else np.nan
-        return float(1 - np.mean(self.residuals**2) / spread)
+        """In log of the loss."""
+        return float(1 - np.mean(self.residuals**2) / np.log(self.loss).var())
 
     @property
     def notes(self):
@@ -158,24 +157,15 @@ class JointLaw:
                 notes.append(f"the exponent of {side} ran away")
         return notes
 
-    def refitted(self, losses):
-        """Fits to other losses (R, n), started here: list of JointLaw, None for a row with a loss
-        that is bad.
-        """
-        good = (np.isfinite(losses) & (np.asarray(losses) > 0)).all(axis=1)
-        laws = [None] * len(losses)
-        for i in np.flatnonzero(good):
-            laws[i] = _search(self.form, self.S, self.D, losses[i], self)
-        return laws
-
     def resampled(self, losses):
         """Parameters (R, P) of fits to other losses (R, n), started here; NaN for a row with a loss
         that is bad.
         """
         rows = np.full((len(losses), len(self.values)), np.nan)
-        for row, law in zip(rows, self.refitted(losses), strict=True):
-            if law is not None:
-                row[:] = list(law.parameters.values())
+        good = (np.isfinite(losses) & (losses > 0)).all(axis=1)
+        for i in np.flatnonzero(good):
+            law = _search(self.form, self.S, self.D, losses[i], self)
+            rows[i] = list(law.parameters.values())
         return rows
 
     def widening(self, S, D, h=1e-5):
@@ -184,12 +174,11 @@ class JointLaw:
         """
         slopes, ahead = [], []
         for step in h * np.eye(len(self.values)):
-            up, down = (
-                replace(self, values=self.values + step),
-                replace(self, values=self.values - step),
-            )
-            for rows, place in ((slopes, (self.S, self.D)), (ahead, (S, D))):
-                rows.append(np.log(up.predict(*place) / down.predict(*place)) / (2 * h))
+            up = replace(self, values=self.values + step)
+            down = replace(self, values=self.values - step)
+            here = np.log(up.predict(self.S, self.D) / down.predict(self.S, self.D))
+            slopes.append(here / (2 * h))
+            ahead.append(np.log(up.predict(S, D) / down.predict(S, D)) / (2 * h))
         covariance = np.linalg.pinv(np.array(slopes) @ np.transpose(slopes), rcond=1e-8)
         return np.sqrt(1 + np.einsum("ph,pq,qh->h", ahead, covariance, ahead))
 
@@ -252,11 +241,10 @@ def _starts(form, y):
 
 def reason(S, D, loss, form):
     """Why these points, float64 (n,) each, cannot carry a form, in words; "" where they can."""
-    kind = FORMS[check_choice(form, FORMS, "the form")]
+    kind = FORMS[form]
     P = len(kind.parameters)
-    for name, values in (("size", S), ("number of tokens", D), ("loss", loss)):
-        if len(values) != len(S) or not (np.isfinite(values) & (values > 0)).all():
-            return f"not every point has a {name} that is a positive number"
+    if not (np.isfinite(loss) & (loss > 0)).all():
+        return "not every point has a loss that is a positive number"
     if len(S) <= P:
         return f"it has {P} parameters and needs more points than that, not {len(S)}"
     least = 2 if len(kind.terms) == 1 else 3
@@ -282,12 +270,13 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
     S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
     sizes, losses = [], []
     for size in np.unique(S):
-        own = np.flatnonzero(S == size)
-        own = own[np.argsort(D[own])]
-        below, above = D[own][D[own] <= tokens], D[own][D[own] >= tokens]
+        order = np.argsort(D[S == size])
+        budgets, values = D[S == size][order], loss[S == size][order]
+        below, above = budgets[budgets <= tokens], budgets[budgets >= tokens]
         if len(below) and len(above) and above[0] < apart * below[-1]:
+            y = np.interp(np.log(tokens), np.log(budgets), np.log(values))
             sizes.append(size)
-            losses.append(np.exp(np.interp(np.log(tokens), np.log(D[own]), np.log(loss[own]))))
+            losses.append(np.exp(y))
     return np.array(sizes), np.array(losses)
 
 
@@ -397,62 +386,59 @@ class Grid:
         """{tokens: Law in S} of every budget with three models or more. options: n_bootstrap, seed,
         as of `fit`.
         """
-        loss, laws = self.loss(k), {}
-        for d in self.budgets:
-            where = np.flatnonzero(self.D == d)
-            if len(where) > 2:
-                laws[d] = fit_line(loss.keep(where), **options)
-        return laws
+        return _laws(self.loss(k), self.D, options)
 
     def along_tokens(self, k=None, **options):
         """{size: Law in D} of every size with three budgets or more; the law's S is the number of
         tokens.
         """
-        loss, laws = self.loss(k), {}
-        for size in np.unique(self.curve.S):
-            where = np.flatnonzero(self.curve.S == size)
-            where = where[np.argsort(self.D[where])]
-            if len(where) > 2:
-                budgets = replace(loss.keep(where), S=self.D[where], repeats=None)
-                laws[size] = fit_line(budgets, **options)
-        return laws
+        return _laws(replace(self.loss(k), S=self.D, repeats=None), self.curve.S, options)
 
 
-def grid(families, corpus, ks, protocol="paper", results=None, partial=False):
+def _laws(loss, groups, options):
+    """{value: Law} of the models of each value of `groups` (M,) that three or more have."""
+    laws = {}
+    for value in np.unique(groups):
+        where = np.flatnonzero(groups == value)
+        if len(where) > 2:
+            laws[value] = fit_line(loss.keep(where), **options)
+    return laws
+
+
+def grid(families, corpus, ks):
     """The Grid of families whose files say how many `tokens` each model saw.
 
     Args: families: names or YAML paths; one of them may name `repeats`, which tell of all how
-        trainings differ. corpus: name or path. ks: ranks to count. results, partial: as in
-        `family_tables`.
+        trainings differ. corpus: name or path. ks: ranks to count.
     Raises: InputError: a family does not say its tokens, has no table, or was measured on other
         tokens of text.
     """
-    if not families:
-        raise InputError("no family was given: name some that saw different amounts of text.")
     curves, names, tokens, every = [], [], [], []
     for family in map(load_family, families):
+        # what each model saw, and the tables, all on the same text
         seen = {model.name: model.tokens for model in family.models}
-        silent = [name for name, n in seen.items() if n is None]
-        if silent:
-            message = f"{family.name} does not say how much text {silent[0]} saw"
-            raise InputError(f"{message}: add 'tokens:' to its file.")
-        tables, missing = family_tables(family, corpus, protocol, results, partial)
+        for name, number in seen.items():
+            if number is None:
+                message = f"{family.name} does not say how much text {name} saw"
+                raise InputError(f"{message}: add 'tokens:' to its file.")
+        tables, missing = family_tables(family, corpus)
         every += tables
         same_tokens(every)
         curve = rbp_curve(tables, ks, missing=missing)
-        curves.append(own_repeats(curve, family, corpus, protocol, results))
+        curves.append(own_repeats(curve, family, corpus))
         names += [f"{curve.family} {model}" for model in curve.models]
         tokens += [float(seen[model]) for model in curve.models]
 
     # one curve of all models, budget by budget
     order = np.argsort(tokens, kind="stable")
+    repeats = [curve.repeats for curve in curves if curve.repeats is not None]
     whole = replace(
         curves[0],
         models=tuple(names[i] for i in order),
         S=np.concatenate([curve.S for curve in curves])[order],
         nll=np.concatenate([curve.nll for curve in curves], axis=1)[:, order],
         hits=np.concatenate([curve.hits for curve in curves], axis=1)[:, order],
-        repeats=next((curve.repeats for curve in curves if curve.repeats is not None), None),
+        repeats=repeats[0] if repeats else None,
     )
     return Grid(whole, np.array(tokens)[order])
 
@@ -485,9 +471,10 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
         NaN with fewer than three.
     """
     loss, S, budgets = grid.loss(k), grid.curve.S, grid.budgets
+    unknown = np.full((1, len(budgets)), np.nan)
     shared = np.unique(grid.whole.curve.S)
     if len(shared) < 3:
-        return budgets, np.full(len(budgets), np.nan), np.full((1, len(budgets)), np.nan)
+        return budgets, unknown[0], unknown
 
     # weights whose sums with y are the exponents of the steps
     last, before = np.zeros((2, len(budgets), len(S)))
@@ -500,17 +487,17 @@ def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
     noisy = noisy_losses(loss, n_bootstrap, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (last @ loss.y) / (before @ loss.y)
-        if noisy is None:
-            return budgets, ratio, np.full((1, len(budgets)), np.nan)
-        y = logarithm(noisy)
-        return budgets, ratio, (y @ last.T) / (y @ before.T)
+        if noisy is not None:
+            y = logarithm(noisy)
+            unknown = (y @ last.T) / (y @ before.T)
+    return budgets, ratio, unknown
 
 
 # --- forecasts
 
 
-def joint_forecast(points, S, D, level=0.95):
-    """Forecast a loss at sizes and tokens that were not measured.
+def joint_forecast(points, S, D):
+    """Forecast a loss with its 95% interval at sizes and tokens that were not measured.
 
     As of one ladder, an even mixture of forms, Student's t about each. Models of one size, or of
     one amount of text, miss a form together, so its scatter counts as known from no more points
@@ -545,7 +532,7 @@ def joint_forecast(points, S, D, level=0.95):
         y.append(np.log(law.predict(S, D)))
         sd.append(law.residual_sd * law.widening(S, D))
         df.append([max(1.0, groups - law.form.exponents.sum())])
-    shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
+    shares = [0.025, 0.5, 0.975]
     forms = np.array(y), np.array(sd), np.array(df)
     low, middle, high = forecasting.mixture_quantiles(*forms, shares)
     return forecasting.Forecast(laws, S, middle, np.stack([low, high]))
@@ -569,14 +556,9 @@ def held_out_joint(points, left, about=None):
             ahead = joint_forecast(rest, points[0][wanted], points[1][wanted])
         except InputError:
             continue
-        columns = {
-            **(about or {}),
-            "left": kind,
-            "S": ahead.S,
-            "D": points[1][wanted],
-            **beside(ahead, points[2][wanted]),
-        }
-        parts.append(pd.DataFrame(columns))
+        columns = {"left": kind, "S": ahead.S, "D": points[1][wanted]}
+        columns |= beside(ahead, points[2][wanted])
+        parts.append(pd.DataFrame((about or {}) | columns))
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 

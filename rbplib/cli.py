@@ -225,9 +225,8 @@ def plan(as_json, **options):
     from rbplib.measuring import plan as planned
 
     found = planned(**options)
-    lines = [
-        f"{text['corpus']:14} about {text['tokens']:,} tokens (by {text['counted_in']})" for text in found["corpora"]
-    ]
+    words = "{corpus:14} about {tokens:,} tokens"
+    lines = [words.format(**text) for text in found["corpora"]]
     for row in found["models"]:
         if row["weights_bytes"] is None:
             line = f"no estimate: {row['note']}"

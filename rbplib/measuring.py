@@ -10,7 +10,7 @@ turns.
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import zip_longest
@@ -38,12 +38,10 @@ from rbplib.windows import batches, encode, make_windows, scored_rows
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
 SAVED = 600  # seconds of work that a killed measuring may lose
-# of a plan: characters of a token of English, roughly; bytes of a parameter, of the process, of a
-# token's id in memory,
-# and of a row of a table on disk; and what the hub calls files of weights
-CHARACTERS, PROCESS, TEXT, ROW = 4.0, 600_000_000, 8, 9
+# of a plan: characters of a token of English, roughly; bytes of the process, of a row of a table on
+# disk, and of a parameter
+CHARACTERS, PROCESS, ROW = 4.0, 600_000_000, 9
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,6 @@ def measured(
     if not replace:
         tables, missing = tables_here(*reading, samples=samples, **precision)
         if not missing:
-            tidy({ranks_path(t.record, results).parent for found in tables.values() for t in found})
             return tables
     family.need_models()
     samples = samples or [load_documents(corpus) for corpus in corpora]
@@ -143,15 +140,6 @@ def alone(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink()
         yield
-
-
-def tidy(folders):
-    """Remove what a measuring left that was killed after its last table; nothing where one is at
-    work."""
-    for folder in folders:
-        if folder.with_name(f".{folder.name}.lock").exists():
-            with suppress(InputError), one_at_a_time(folder, wait=False):
-                pass
 
 
 def measure_model(
@@ -357,83 +345,60 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     """What a measuring will take, before anything of it starts, as JSON can hold it; arguments as
     of `measured`.
 
-    Tokens are those of a table that is here, else CHARACTERS of a text that is here each, else
-    what the corpus file
-    says, else all that fit. Memory is that of the weights, the process and the ids; None where a
-    model's size cannot
-    be known without the network.
+    Tokens are those of a table that is here, else about those of `plan_tokens`. Memory is that of
+    the weights and the process; download is that of all weights of the hub, in its cache or not.
+    Bytes are None where a model's size cannot be known without the network.
 
     Raises InputError: unknown names. Cost: the configurations, and one reading of text that is
     here.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
-    rows, counted = [], {}
+    length, rows = window_length(family), []
+    tokens = {corpus.name: plan_tokens(corpus, length, protocol) for corpus in corpora}
     for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
         here = [record_here(ranks_path(record, results), record) for record in records]
-        counted |= {record["corpus"]: record["read_tokens"] for record in here if record}
+        tokens |= {record["corpus"]: record["read_tokens"] for record in here if record}
         row = plan_model(family.model(model), dtype)
         rows.append(row | {"tables_to_measure": here.count(None)})
-    texts = []
-    for corpus in corpora:
-        tokens, source = counted.get(corpus.name), "a table"
-        if tokens is None:
-            tokens, source = plan_corpus(corpus, window_length(family), protocol)
-        texts.append({"corpus": corpus.name, "tokens": tokens, "counted_in": source})
-    tokens = sum(text["tokens"] for text in texts)
+    # what models of a known size need that are still to be measured
     missing = [row for row in rows if row["tables_to_measure"] and row["weights_bytes"]]
     download = sum(row["download_bytes"] for row in missing)
     total = {
-        "memory_bytes": max((row["weights_bytes"] for row in missing), default=0) + PROCESS + TEXT * tokens,
+        "memory_bytes": PROCESS + max((row["weights_bytes"] for row in missing), default=0),
         "download_bytes": download,
-        "disk_bytes": download + ROW * tokens * len(missing),
+        "disk_bytes": download + ROW * sum(tokens.values()) * len(missing),
     }
     return {
         "family": family.name,
         "protocol": protocol,
         "models": rows,
-        "corpora": texts,
+        "corpora": [{"corpus": name, "tokens": count} for name, count in tokens.items()],
         "total": total,
     }
 
 
-def plan_corpus(corpus, length, protocol):
-    """(about how many tokens of a corpus are read, what says so) where no table is here."""
+def plan_tokens(corpus, length, protocol):
+    """About how many tokens of a corpus are read: CHARACTERS of a text that is here each, else what
+    its file says, else all that fit."""
     sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
     if sample:
-        return round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts)), "its text"
+        return round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
     if corpus.tokens and protocol == "paper":
-        return corpus.tokens, "its file"
-    return corpus.documents * length, "documents times window"
+        return corpus.tokens
+    return corpus.documents * length
 
 
 def plan_model(model, dtype=None):
     """S, and bytes of the weights in memory and to download; None where the size of a model is
     unknown."""
-    row = {"model": model.name}
+    row = {"model": model.name, "nonembedding_params": None, "weights_bytes": None}
     try:
         sizes = sizes_of(model)
     except InputError as error:
-        return row | {
-            "nonembedding_params": None,
-            "weights_bytes": None,
-            "download_bytes": None,
-            "note": str(error),
-        }
+        return row | {"download_bytes": None, "note": str(error)}
     total = sizes.total or sizes.nonembedding
-    download = 0 if model.local or is_cached(model) else total * BYTES["bfloat16"]
-    weights = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
-    return row | {
-        "nonembedding_params": sizes.nonembedding,
-        "weights_bytes": weights,
-        "download_bytes": download,
-    }
-
-
-def is_cached(model):
-    """Whether weights of a model of the hub are in its cache."""
-    from huggingface_hub import try_to_load_from_cache
-
-    names = [f"{name}{index}" for name in WEIGHTS for index in ("", ".index.json")]
-    places = (try_to_load_from_cache(model.id, name, revision=model.revision) for name in names)
-    return any(isinstance(place, str) for place in places)
+    row["nonembedding_params"] = sizes.nonembedding
+    row["weights_bytes"] = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
+    row["download_bytes"] = 0 if model.local else total * BYTES["bfloat16"]
+    return row

@@ -383,12 +383,8 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
     family file says) and of the head's product. Cost: one reading of the text, and hashing of
     local models.
     """
-    shared = {
-        "protocol": protocol,
-        "window": window_length(family),
-        "engine": ENGINE,
-        "head_dtype": head_dtype,
-    }
+    shared = {"protocol": protocol, "window": window_length(family), "engine": ENGINE}
+    shared["head_dtype"] = head_dtype
     texts = [text_known(*pair) for pair in zip(corpora, samples or [None] * len(corpora), strict=True)]
     records = {}
     for model in models:
@@ -456,12 +452,14 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
     family, models, corpora = asked(family, None, [corpus], protocol)
     tables, missing = tables_here(family, models, corpora, protocol, results)
     (tables,), names = tables.values(), [model for model, _ in missing]
-    of, on = (shlex.quote(argument(x)) for x in (family, corpora[0]))
-    mend = f"run `rbp measure --family {of} --corpus {on}"
-    mend += "`" if protocol == "paper" else f" --protocol {protocol}`"
+    without = f"{family.name} has no rank table on {corpora[0].name}"
+    command = ["rbp", "measure", "--family", argument(family), "--corpus", argument(corpora[0])]
+    if protocol != "paper":
+        command += ["--protocol", protocol]
+    mend = f"run `{shlex.join(command)}`"
     if not tables:
-        raise InputError(f"{family.name} has no rank table on {corpora[0].name}: {mend}.")
+        raise InputError(f"{without}: {mend}.")
     if missing and not partial:
-        without = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
-        raise InputError(f"{without}: {mend}, or go on without with --partial.")
+        message = f"{without} of {', '.join(names)}"
+        raise InputError(f"{message}: {mend}, or go on without with --partial.")
     return tables, tuple(names)

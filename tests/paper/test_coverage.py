@@ -155,7 +155,7 @@ def test_exponents_are_drawn_by_tokens_documents_and_sources():
     tokens = -line(apart.resampled(1000, 1).y, np.log(loss.S))[0]
     assert drawn["tokens"].std() == pytest.approx(tokens.std(), rel=0.1)
     assert drawn["tokens"].mean() == pytest.approx(law.alpha, abs=0.1 * tokens.std())
-    low, high = token_interval(loss, law.alpha, 0.95)
+    low, high = token_interval(loss, law.alpha)
     assert np.diff(np.quantile(drawn["tokens, unpaired"], [0.025, 0.975])) == pytest.approx(high - low, rel=0.1)
 
 

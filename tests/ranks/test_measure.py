@@ -265,9 +265,6 @@ def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
         (folder / name).touch()
     measure()
     assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
-    (folder / "../.m0.lock").touch()  # killed between the last table and its end
-    measure()
-    assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
 
 
 def test_memory_that_runs_out_halves_the_batch(root, monkeypatch):
@@ -317,7 +314,7 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     tables = measure(["m0", "m1", "m2"])["lines"]
     after = m.plan("toy", ["lines"])
     read = tables[0].record["read_tokens"]
-    assert after["corpora"] == [{"corpus": "lines", "tokens": read, "counted_in": "a table"}]
+    assert after["corpora"] == [{"corpus": "lines", "tokens": read}]
     assert before["corpora"][0]["tokens"] == pytest.approx(read, rel=0.5)
     for row, table in zip(before["models"], tables, strict=True):
         assert row["nonembedding_params"] == table.record["nonembedding_params"]
