@@ -1,26 +1,25 @@
-"""python -m benchmarks [NAME] [options], NAME one of ranks, explore, precision, bootstrap, distributions, plan, memory,
-gpu, report.
+"""python -m benchmarks [NAME] [--quick], NAME one of heads, ranks, bootstrap, memory, book, gpu.
 
-Without a name: everything that runs on this machine, then the table and the figures.
+Without a name: all of them.
 """
 
 import importlib
 import sys
 
-NAMES = ("ranks", "explore", "precision", "bootstrap", "distributions", "plan", "memory", "gpu")
+NAMES = ("heads", "ranks", "bootstrap", "memory", "book", "gpu")
 
 
-def main(argv):
-    if argv and argv[0] in (*NAMES, "report"):
-        return importlib.import_module(f"benchmarks.{argv[0]}").main(argv[1:])
-    if argv:
+def main(arguments):
+    if arguments and arguments[0] in NAMES:
+        return importlib.import_module(f"benchmarks.{arguments[0]}").main(arguments[1:])
+    if arguments not in ([], ["--quick"]):
         print(__doc__.strip())
-        return 0 if argv[0] in ("-h", "--help") else 2
-    worst = 0
+        return 0 if arguments[0] in ("-h", "--help") else 2
+    code = 0
     for name in NAMES:
         print(f"== {name}")
-        worst = max(worst, importlib.import_module(f"benchmarks.{name}").main([]) or 0)
-    return max(worst, importlib.import_module("benchmarks.report").main())
+        code = max(code, importlib.import_module(f"benchmarks.{name}").main(arguments))
+    return code
 
 
 if __name__ == "__main__":

@@ -1,120 +1,127 @@
-"""Paired document bootstrap beside scipy.stats.bootstrap: the same statistic, resamples and seed, one run.
+"""Intervals of exponents over other text: rbplib beside SciPy and a loop, on the same draws.
 
-    python -m benchmarks bootstrap [--resamples 10000] [--documents 1000] [--models 7] [--ks 100] [--rounds 5]
+    python -m benchmarks bootstrap [--rounds 5]
 
-The statistic is all slopes and R^2 of log(-log RBP_k) on log S. Each contender runs in a process of its own, so that
-the peak of memory is its own; the intervals must agree before a time is printed.
+All exponents of log(-log RBP_k) on log S over resampled documents, many k at once. Every contender
+draws the same documents, in a process of its own, in turn; the intervals must agree before a time
+is told.
 """
 
-import argparse
 import json
-import resource
 import statistics
-import subprocess
 import sys
 import time
 
 import numpy as np
 
-from benchmarks.ranks import write_result
+from benchmarks import common
+from rbplib.bootstrap import line, percentile_interval, resampled_sums
+
+SIZE = (10_000, 1_000, 7, 100)  # resamples, documents, models, values of k
+SEED, BATCH, AGREE = 1, 50, 1e-9
 
 
-def counts(documents, models, ks):
-    """Hits (D, M, K), totals (D,) and sizes (M,) of a planted family with clustered documents."""
+def planted(documents, models, ks):
+    """Hits (D, M, K), totals (D,) and sizes (M,) of a family with clustered documents."""
     rng = np.random.default_rng(0)
     S = np.geomspace(1e4, 1e7, models)
     totals = rng.integers(200, 512, documents)
-    loss = np.geomspace(0.9, 0.05, ks)[None] * ((S / S[0]) ** -0.1)[:, None]  # (M, K)
-    hard = rng.gamma(10, 0.1, (documents, 1, 1))
-    return rng.binomial(totals[:, None, None], np.exp(-loss * hard)), totals, S
+    hardness = rng.gamma(10, 0.1, (documents, 1, 1))
+    loss = np.geomspace(0.9, 0.05, ks) * (S[:, None] / S[0]) ** -0.1  # (M, K)
+    return rng.binomial(totals[:, None, None], np.exp(-loss * hardness)), totals, S
 
 
-def ours(hits, totals, S, resamples, method="percentile"):
-    from rbplib.bootstrap import paired_bootstrap
-
-    start = time.perf_counter()
-    result = paired_bootstrap(hits, totals, S, resamples, seed=1, method=method)
-    return time.perf_counter() - start, result.slope_interval, result.r2_interval
+def log_loss(hits, totals):
+    """log(-log RBP_k), linear in log S under the law."""
+    return np.log(-np.log(hits / totals))
 
 
-def scipy_vector(hits, totals, S, resamples):
-    """scipy.stats.bootstrap with a statistic that returns every slope and R^2 at once."""
+def rbplib(hits, totals, S, resamples):
+    columns = np.column_stack([totals, hits.reshape(len(hits), -1)])
+    drawn = resampled_sums(columns, resamples, SEED)
+    y = log_loss(drawn[:, 1:], drawn[:, :1]).reshape(-1, *hits.shape[1:])  # (B, M, K)
+    slope, _, _ = line(y.swapaxes(1, 2), np.log(S))
+    return percentile_interval(slope)
+
+
+def scipy_bootstrap(hits, totals, S, resamples):
+    """scipy.stats.bootstrap with a statistic of all exponents and many resamples at once."""
     from scipy.stats import bootstrap
 
     x = np.log(S) - np.log(S).mean()
 
-    def statistic(documents, axis=-1):
+    def slopes(documents, axis=-1):
+        # SciPy gives one resample (D,), or a batch of them (b, D).
         rows = documents.reshape(-1, documents.shape[-1])
-        y = np.stack([np.log(-np.log(hits[r].sum(axis=0) / totals[r].sum())) for r in rows], axis=-1)  # (M, K, b)
-        slope = np.tensordot(x, y, 1) / (x @ x)
-        r2 = slope**2 * (x @ x) / ((y - y.mean(axis=0)) ** 2).sum(axis=0)
-        found = np.concatenate([slope, r2])  # (2 K, b)
-        return found[:, 0] if documents.ndim == 1 else found
+        y = [log_loss(hits[row].sum(axis=0), totals[row].sum()) for row in rows]
+        slope = np.tensordot(x, np.stack(y, axis=-1), 1) / (x @ x)  # (K, b)
+        return slope[:, 0] if documents.ndim == 1 else slope
 
-    start = time.perf_counter()
-    found = bootstrap((np.arange(len(totals)),), statistic, n_resamples=resamples, batch=50, vectorized=True,
-                      method="percentile", rng=np.random.default_rng(1)).confidence_interval  # fmt: skip
-    seconds = time.perf_counter() - start
-    slopes, r2 = np.split(np.array([found.low, found.high]), 2, axis=1)
-    return seconds, slopes, r2
+    interval = bootstrap(
+        (np.arange(len(totals)),),
+        slopes,
+        n_resamples=resamples,
+        batch=BATCH,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(SEED),
+    ).confidence_interval
+    return np.array(interval)
 
 
-SCIPY = "scipy.stats.bootstrap, percentile, vector statistic"
+def loop(hits, totals, S, resamples):
+    """One resample after another, its lines by numpy.polyfit."""
+    rng = np.random.default_rng(SEED)
+    slopes = []
+    for _ in range(resamples):
+        drawn = rng.integers(0, len(totals), len(totals))
+        y = log_loss(hits[drawn].sum(axis=0), totals[drawn].sum())
+        slopes.append(np.polyfit(np.log(S), y, 1)[0])
+    return np.quantile(slopes, [0.025, 0.975], axis=0)
+
+
 CONTENDERS = {
-    "rbplib, percentile": ours,
-    "rbplib, BCa": lambda *a: ours(*a, method="bca"),
-    SCIPY: scipy_vector,
+    common.OURS: rbplib,
+    "scipy.stats.bootstrap": scipy_bootstrap,
+    "a loop and numpy.polyfit": loop,
 }
 
 
-def measured(name, args):
-    """Seconds, the intervals and the peak memory of one contender, in its own process."""
-    command = [sys.executable, "-m", "benchmarks.bootstrap", "--only", name]
-    for option in ("resamples", "documents", "models", "ks"):
-        command += [f"--{option}", str(getattr(args, option))]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def run_one(args):
-    hits, totals, S = counts(args.documents, args.models, args.ks)
-    warm = [a[:20] if a is not S else a for a in (hits, totals, S)]
-    CONTENDERS[args.only](*warm, 100)  # libraries loaded, threads started
-    seconds, slopes, r2 = CONTENDERS[args.only](hits, totals, S, args.resamples)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "peak_mb": peak, "slopes": slopes.tolist(), "r2": r2.tolist()}
-
-
-def table(rounds):
-    """Median seconds, peak memory, and how many times faster than SciPy, round by round."""
-    lines = ["| | seconds | peak memory | times faster than SciPy |", "|---|---|---|---|"]
-    for name in CONTENDERS:
-        seconds = [r[name]["seconds"] for r in rounds]
-        ratios = sorted(r[SCIPY]["seconds"] / r[name]["seconds"] for r in rounds)
-        shown = "1" if name == SCIPY else f"{statistics.median(ratios):.1f}x ({ratios[0]:.1f}-{ratios[-1]:.1f})"
-        peak = max(r[name]["peak_mb"] for r in rounds)
-        lines.append(f"| {name} | {statistics.median(seconds):.2f} | {peak:,.0f} MB | {shown} |")
-    return "\n".join(lines)
-
-
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks bootstrap", description=__doc__.split("\n")[0])
-    for option, default in (("resamples", 10_000), ("documents", 1000), ("models", 7), ("ks", 100), ("rounds", 5)):
-        parser.add_argument(f"--{option}", type=int, default=default)
-    parser.add_argument("--only", choices=list(CONTENDERS), help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
-    if args.only:
-        print(json.dumps(run_one(args)))
+    options = common.parser("bootstrap", __doc__).parse_args(argv)
+    # One contender in a process of its own.
+    if options.child:
+        run = CONTENDERS[options.child[0]]
+        resamples, *size = map(int, options.child[1:])
+        run(*planted(25, *size[1:]), 100)  # libraries loaded, threads started
+        data = planted(*size)
+        start = time.perf_counter()
+        interval = run(*data, resamples)
+        print(json.dumps([time.perf_counter() - start, interval.tolist()]))
         return 0
-    size = f"{args.resamples:,} resamples x {args.documents:,} documents x {args.models} models x {args.ks} values of k"
-    rounds = [{name: measured(name, args) for name in CONTENDERS} for _ in range(args.rounds)]
-    last = rounds[-1]
-    gap = float(np.abs(np.array(last["rbplib, percentile"]["slopes"]) - last[SCIPY]["slopes"]).max())
-    text = f"{size}; {args.rounds} rounds.\n\n{table(rounds)}\n\n"
-    text += f"Largest difference between the two percentile intervals of a slope: {gap:.1e}."
-    print(text)
-    if gap > 1e-9:
+    # All of them in turn.
+    size, count = SIZE, options.rounds
+    if options.quick:
+        size, count = (200, 30, 4, 3), 1
+    times, intervals = {name: [] for name in CONTENDERS}, {}
+    for _ in range(count):
+        for name in CONTENDERS:
+            taken, intervals[name] = common.child("bootstrap", name, *size)
+            times[name].append(taken)
+    # Nothing is told of contenders that do not agree.
+    apart = np.ptp(list(intervals.values()), axis=0).max()
+    if not apart < AGREE:
+        print(f"the intervals differ by {apart:.1e}: {intervals}", file=sys.stderr)
         return 1
-    write_result("bootstrap", text)
+    # One line a contender.
+    lines = []
+    for name, taken in times.items():
+        lines.append([name, f"{statistics.median(taken):.3f}", common.ratio(times, name)])
+    text = "{:,} resamples of {:,} documents, {} models, {} values of k.\n\n".format(*size)
+    text += common.table(["", "seconds", "times as long as rbplib"], lines)
+    print(text)
+    if not options.quick:
+        common.record("bootstrap", text, seconds=times, apart=apart)
     return 0
 
 

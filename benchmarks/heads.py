@@ -1,263 +1,167 @@
-"""Ways to turn hidden states and a head into ranks that may be faster on a GPU: timed, and compared with the engine.
+"""The head alone: ranks and log-probabilities from hidden states, by rbplib and in other ways.
 
-Most of what the engine does beside the product is memory traffic: each operation over a tile of scores reads and writes
-it once, 0.2 MB a token for 50,304 float32 scores. A way says how it takes the three sums of a tile (candidates above
-the target, equal to it, and the sum of exp(score - own)), and how the tile is cut; product, rows and refusals stay the
-engine's, whose `sum_rows` is replaced while a way is timed. All counts are exact: a comparison is of the same scores,
-and a count is below 2^24. Log-probabilities may differ in their last bits, which is measured.
+    python -m benchmarks heads [--rounds 5]
+
+All ways take the same hidden states (n, d), output embedding (V, d) and targets (n,), in turn in
+one process. Peak memory is that of a process of its own.
 """
 
-from contextlib import contextmanager, nullcontext
-from unittest import mock
+import json
+import statistics
+import sys
 
 import torch
+from torch.nn import LinearCrossEntropyOptions
+from torch.nn.functional import linear_cross_entropy
 
-from rbplib import tiles
-from rbplib.heads import Head
+from benchmarks import common
 from rbplib.ranks import head_ranks
 
-MUCH = 1 << 34  # bytes: the number of rows alone cuts the tile
+SIZES = [(50_304, 128), (50_304, 512), (4_096, 128), (4_096, 512)]  # V, d
+ROWS = 2_048
+LARGEST = (50_304, 512)  # whose memory and differences are told
+TOP = 10_000  # candidates that the paper's own code sorts
+# Rows of linear_cross_entropy at once: of its own choice a processor takes tens of times as long.
+CHUNK = {"cpu": 256, "cuda": 2_048}
+MOST = 0.05  # share of ranks that another way of adding up may move
 
 
-def engine_sums(tile, own):
-    sums = torch.empty(3, len(own), dtype=tile.dtype, device=tile.device)
-    tiles.sum_tile(tile, own, tiles.flags_of(tile), sums)
-    return sums.double()
+def rbplib(hidden, weight, targets):
+    ranks = head_ranks(hidden, weight, targets)
+    return ranks.greater + ranks.ties, ranks.logprob
 
 
-def counts(tile, own):
-    """Candidates above and equal, by booleans: a byte each, but a GPU copies them to int64 to add them up."""
-    return [torch.count_nonzero(flags, 1).double() for flags in (tile > own, tile == own)]
+def logits_alone(hidden, weight, targets):
+    hidden @ weight.t()
+    return None, None
 
 
-def flags_exp(tile, own):
-    """The engine's flags, which a GPU adds up as they are, and exp."""
-    flags, sums = tiles.flags_of(tile), torch.empty(3, len(own), dtype=tile.dtype, device=tile.device)
-    for compare, row in ((torch.gt, sums[0]), (torch.eq, sums[1])):
-        torch.sum(compare(tile, own, out=flags), 1, out=row)
-    torch.sum(tile.sub_(own).exp_(), 1, out=sums[2])
-    return sums.double()
+def compare(hidden, weight, targets):
+    logits = hidden @ weight.t()
+    rank = (logits >= logits.gather(1, targets[:, None])).sum(1)
+    return rank, logprob_of(logits, targets)
 
 
-def boolean_exp2(tile, own):
-    found = counts(tile, own)
-    return torch.stack([*found, tile.sub_(own).mul_(tiles.LOG2_E).exp2_().sum(1).double()])
+def argsort(hidden, weight, targets):
+    logits = hidden @ weight.t()
+    order = logits.argsort(1, descending=True)
+    rank = (order == targets[:, None]).float().argmax(1) + 1
+    return rank, logprob_of(logits, targets)
 
 
-def boolean_exp(tile, own):
-    return torch.stack([*counts(tile, own), tile.sub_(own).exp_().sum(1).double()])
+def topk(hidden, weight, targets):
+    logits = hidden @ weight.t()
+    most = min(TOP, logits.shape[1])
+    places = logits.topk(most).indices == targets[:, None]
+    rank = torch.where(places.any(1), places.float().argmax(1) + 1, most + 1)
+    return rank, logprob_of(logits, targets)
 
 
-def boolean_logsumexp(tile, own):
-    return torch.stack([*counts(tile, own), (torch.logsumexp(tile, 1) - own[:, 0]).double().exp()])
+def cross_entropy(hidden, weight, targets):
+    return None, -linear_cross_entropy(hidden, weight, targets, reduction="none")
 
 
-def boolean_softmax(tile, own):
-    """log-softmax is one kernel; its value at the target is read off by the target's own place."""
-    found, place = counts(tile, own), (tile == own).byte().argmax(1, keepdim=True)
-    return torch.stack([*found, (-torch.log_softmax(tile, 1).gather(1, place)[:, 0]).double().exp()])
+def cross_entropy_chunked(hidden, weight, targets):
+    options = LinearCrossEntropyOptions(batch_chunk_size=CHUNK[hidden.device.type])
+    loss = linear_cross_entropy(hidden, weight, targets, reduction="none", options=options)
+    return None, -loss
 
 
-def three_sums(tile, own):
-    """In one expression, for a compiler to fuse: the tile is then read once."""
-    above, equal = (tile > own).sum(1), (tile == own).sum(1)
-    return torch.stack([above.double(), equal.double(), (tile - own).exp().sum(1).double()])
+def logprob_of(logits, targets):
+    return logits.log_softmax(1).gather(1, targets[:, None])[:, 0]
 
 
-@contextmanager
-def summed_by(sums):
-    """The engine with other sums of a tile, while this is entered."""
-
-    def sum_rows(scores, some, wanted):
-        tile = scores(some, slice(None))[: len(wanted)]  # (n, V)
-        return sums(tile, tile.gather(1, wanted[:, None]))
-
-    with mock.patch.object(tiles, "sum_rows", sum_rows), whole_rows():
-        yield
-
-
-def with_sums(sums, rows=None):
-    """The engine with other sums of a tile, and with so many rows at once, whatever memory they take."""
-
-    def run(hidden, head, targets):
-        with summed_by(sums):
-            if rows is None:
-                return head_ranks(hidden, head, targets)
-            scores = scores_of(hidden, head, targets)
-            scores.most = rows
-            return tiles.Ranks(*(column.to(targets.device) for column in tiles.ranked(scores, targets)))
-
-    return run
+CONTENDERS = {
+    common.OURS: rbplib,
+    "logits alone": logits_alone,
+    "logits, compare": compare,
+    "logits, sort": argsort,
+    "logits, top 10,000": topk,
+    "linear_cross_entropy": cross_entropy,
+    "linear_cross_entropy, chunked": cross_entropy_chunked,
+}
 
 
-def whole_rows():
-    """On a processor too, one block of the vocabulary, so that all ways run the code that a GPU runs."""
-    return mock.patch.object(tiles, "blocks", lambda size, device: [(0, size)])
+def states(rows, vocab, width, device="cpu", dtype=torch.float32):
+    """Random hidden states, an output embedding that spreads scores as a trained one, targets."""
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(rows, width, generator=generator)
+    weight = torch.randn(vocab, width, generator=generator) * 2.5 / width**0.5
+    targets = torch.randint(0, vocab, (rows,), generator=generator)
+    return hidden.to(device, dtype), weight.to(device, dtype), targets.to(device)
 
 
-def scores_of(hidden, head, targets):
-    return tiles.Product(hidden, head, torch.float32, MUCH)
+def differences(inputs):
+    """{contender: (share of ranks that differ from rbplib's, largest difference of logprob)}.
+
+    Either is None where a contender does not give it. A rank past the top 10,000 counts as one.
+    """
+    truth, truth_logprob = rbplib(*inputs)
+    differing = {}
+    for name, run in CONTENDERS.items():
+        rank, logprob = run(*inputs)
+        moved = nats = None
+        if rank is not None:
+            expected = truth.clamp(max=TOP + 1) if run is topk else truth
+            moved = (rank != expected).double().mean().item()
+        if logprob is not None:
+            nats = (logprob - truth_logprob).abs().max().item()
+        differing[name] = moved, nats
+    return differing
 
 
-def product_alone(hidden, head, targets):
-    scores = scores_of(hidden, head, targets)
-    for chunk in tiles.row_chunks(len(targets), 1024):
-        scores(scores.rows(chunk), slice(None))
+def cells(times, name, rows):
+    """Microseconds a token, and the ratio to rbplib."""
+    text = f"{statistics.median(times[name]) / rows * 1e6:.1f}"
+    return text if name == common.OURS else f"{text}; {common.ratio(times, name)}"
 
 
-def stored_product_alone(hidden, head, targets):
-    for chunk in tiles.row_chunks(len(targets), 1024):
-        hidden[chunk] @ head.weight.t()
+def shown(number, text):
+    """A number as text, a dash where there is none."""
+    return "–" if number is None else format(number, text)
 
 
-def in_blocks(rows, columns):
-    """Tiles of some rows and words, small enough for the device's cache; the target's score is made ahead of them."""
-
-    def run(hidden, head, targets):
-        scores, found = scores_of(hidden, head, targets), []
-        for chunk in tiles.row_chunks(len(targets), rows):
-            some, wanted = scores.rows(chunk), targets[chunk]
-            own, total = scores.own(some, wanted), 0
-            for left in range(0, len(head.weight), columns):
-                tile = scores(some, slice(left, left + columns))[: len(wanted)]
-                total = total + engine_sums(tile, own)
-            found.append(total)
-        above, equal, total = torch.cat(found, 1)
-        return tiles.Ranks(above.long(), equal.long(), (-total.log()).float())
-
-    return run
-
-
-def two_streams(rows):
-    """The product of one chunk while the chunk before is counted."""
-
-    def run(hidden, head, targets):
-        scores, found = scores_of(hidden, head, targets), []
-        on_gpu = hidden.is_cuda
-        main, other = (torch.cuda.current_stream(), torch.cuda.Stream()) if on_gpu else (None, None)
-        for chunk in tiles.row_chunks(len(targets), rows):
-            wanted = targets[chunk]
-            tile = scores(scores.rows(chunk), slice(None))[: len(wanted)]
-            if on_gpu:
-                other.wait_stream(main)
-                tile.record_stream(other)
-            with torch.cuda.stream(other) if on_gpu else nullcontext():
-                found.append(boolean_exp(tile, tile.gather(1, wanted[:, None])))
-        if on_gpu:
-            main.wait_stream(other)
-        above, equal, total = torch.cat(found, 1)
-        return tiles.Ranks(above.long(), equal.long(), (-total.log()).float())
-
-    return run
-
-
-def recorded(sums, rows):
-    """A chunk's work recorded as a CUDA graph and replayed: one launch in place of a dozen. On a processor it runs."""
-    kept = {}
-
-    def work(hidden, head, targets):
-        scores = scores_of(hidden, head, targets)
-        tile = scores(scores.rows(slice(None)), slice(None))[: len(targets)]
-        return sums(tile, tile.gather(1, targets[:, None]))
-
-    def replayed(hidden, head, targets):
-        if not hidden.is_cuda:
-            return work(hidden, head, targets)
-        key = (hidden.shape, head.weight.data_ptr())
-        if key not in kept:
-            held, wanted, side = hidden.clone(), targets.clone(), torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                work(held, head, wanted)
-            torch.cuda.current_stream().wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                out = work(held, head, wanted)
-            kept[key] = graph, held, wanted, out
-        graph, held, wanted, out = kept[key]
-        held.copy_(hidden)
-        wanted.copy_(targets)
-        graph.replay()
-        return out.clone()
-
-    def run(hidden, head, targets):
-        found = [replayed(hidden[c], head, targets[c]) for c in tiles.row_chunks(len(targets), rows)]
-        above, equal, total = torch.cat(found, 1)
-        return tiles.Ranks(above.long(), equal.long(), (-total.log()).float())
-
-    return run
+def main(argv=None):
+    options = common.parser("heads", __doc__).parse_args(argv)
+    rows, sizes, count = ROWS, SIZES, options.rounds
+    # Memory of one way in a process of its own.
+    if options.child:
+        name, *size = options.child
+        inputs = states(*map(int, size))
+        CONTENDERS[name](*(inputs[0][:64], inputs[1], inputs[2][:64]))
+        print(json.dumps(common.peak_mb(CONTENDERS[name], *inputs)))
+        return 0
+    if options.quick:
+        rows, sizes, count = 64, [(1_000, 16)], 1
+    # Differences first: ways that do not agree are not timed. This call warms them up, too.
+    times, largest = {}, LARGEST if LARGEST in sizes else sizes[-1]
+    for size in sizes:
+        inputs = states(rows, *size)
+        differing = differences(inputs)
+        if size == largest:
+            told = differing
+        if max(moved or 0 for moved, _ in differing.values()) > MOST:
+            print(f"ranks differ at V, d = {size}: {differing}", file=sys.stderr)
+            return 1
+        times[size] = common.rounds(CONTENDERS, inputs, count)
+    # One line a contender.
+    lines = []
+    for name in CONTENDERS:
+        moved, nats = told[name]
+        if options.quick:
+            memory = common.peak_mb(CONTENDERS[name], *inputs)
+        else:
+            memory = common.child("heads", name, rows, *largest)
+        lines.append([name, *(cells(times[size], name, rows) for size in sizes)])
+        lines[-1] += [f"{memory:,.0f}", shown(moved, ".2%"), shown(nats, ".1e")]
+    head = ["", *(f"V = {vocab:,}, d = {width}" for vocab, width in sizes)]
+    text = common.table([*head, "memory, MB", "ranks that differ", "logprob, nats"], lines)
+    print(text)
+    if not options.quick:
+        raw = [[size, taken] for size, taken in times.items()]
+        common.record("heads", text, threads=torch.get_num_threads(), seconds=raw)
+    return 0
 
 
-def float32_head(rows=None):
-    """The head's numbers stored in float32: the engine's fixed number of rows, or so many at once with its sums."""
-    kept = {}
-
-    def run(hidden, head, targets):
-        key = (hidden.data_ptr(), head.weight.data_ptr())
-        if key not in kept:
-            kept[key] = hidden.float(), Head(head.weight.float())
-        states, wide = kept[key]
-        if rows is None:
-            return head_ranks(states, wide, targets)
-        scores = scores_of(states, wide, targets)
-        scores.most, scores.fixed = rows, 0
-        return tiles.Ranks(*(column.to(targets.device) for column in tiles.ranked(scores, targets)))
-
-    return run
-
-
-def in_storage_dtype(hidden, head, targets):
-    """The engine's dtype=None by other sums: bf16 scores compared as they are. Widening is exact and keeps the order,
-    so counts are those of the widened scores; the log-softmax widens inside its kernel."""
-    found = []
-    for chunk in tiles.row_chunks(len(targets), 1024):
-        tile, wanted = hidden[chunk] @ head.weight.t(), targets[chunk][:, None]
-        own = tile.gather(1, wanted)
-        logprob = torch.log_softmax(tile, 1, dtype=torch.float32).gather(1, wanted)[:, 0]
-        found.append((*(torch.count_nonzero(flags, 1) for flags in (tile > own, tile == own)), logprob))
-    return tiles.Ranks(*(torch.cat(part) for part in zip(*found, strict=True)))
-
-
-def ways(device, compiler=True):
-    """{name: (function of hidden, head and targets, name of the way whose ranks are the truth or None)}."""
-    truth, stored = "the engine", "the engine, dtype=None"
-    found = {
-        truth: (lambda h, head, t: head_ranks(h, head, t), truth),
-        stored: (lambda h, head, t: head_ranks(h, head, t, dtype=None), stored),
-        "the product alone, float32 scores": (product_alone, None),
-        "the product alone, scores in the weights' dtype": (stored_product_alone, None),
-        "dtype=None, compared in the weights' dtype": (in_storage_dtype, stored),
-        "engine's flags, exp": (with_sums(flags_exp), truth),
-        "booleans, exp2": (with_sums(boolean_exp2), truth),
-        "booleans, exp": (with_sums(boolean_exp), truth),
-        "booleans, logsumexp": (with_sums(boolean_logsumexp), truth),
-        "booleans, log-softmax": (with_sums(boolean_softmax), truth),
-    }
-    for rows in (256, 1024, 4096, 8192):
-        found[f"{rows} rows, engine's sums"] = (with_sums(engine_sums, rows), truth)
-        found[f"{rows} rows, engine's flags, exp"] = (with_sums(flags_exp, rows), truth)
-    for rows, columns in ((1024, 2048), (2048, 4096), (4096, 8192)):
-        found[f"blocks of {rows} x {columns}, engine's sums"] = (in_blocks(rows, columns), truth)
-    found["two streams, 1024 rows, booleans, exp"] = (two_streams(1024), truth)
-    found["CUDA graph of 1024 rows, booleans, exp"] = (recorded(boolean_exp, 1024), truth)
-    found["CUDA graph of 1024 rows, engine's sums"] = (recorded(engine_sums, 1024), truth)
-    fixed = f"float32 head, the engine (on CUDA always {tiles.CUDA_ROWS} rows)"
-    found[fixed] = (float32_head(), fixed)
-    for rows in (64, 1024, 4096):
-        found[f"float32 head, {rows} rows at once"] = (float32_head(rows), fixed)
-    if compiler:
-        fused = torch.compile(three_sums, dynamic=False, backend="inductor" if device == "cuda" else "eager")
-        for rows in (1024, 4096):
-            found[f"{rows} rows, three sums in one kernel (torch.compile)"] = (with_sums(fused, rows), truth)
-    return found
-
-
-FEWER = {"engine's flags, exp": flags_exp, "booleans, logsumexp": boolean_logsumexp}  # timed in whole batches too
-
-
-def states(rows, width, vocab, device, dtype):
-    """Random hidden states (rows, width), a Head of a trained model's spread, and targets."""
-    pick = torch.Generator(device).manual_seed(0)
-    hidden = torch.randn(rows, width, generator=pick, device=device).to(dtype)
-    weight = (torch.randn(vocab, width, generator=pick, device=device) * 2.5 / width**0.5).to(dtype)
-    return hidden, Head(weight), torch.randint(0, vocab, (rows,), generator=pick, device=device)
+if __name__ == "__main__":
+    sys.exit(main())

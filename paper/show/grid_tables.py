@@ -8,7 +8,7 @@ import pandas as pd
 from paper import tokens as joint
 from paper.curves import repeated
 from paper.evidence import FORECAST, forecast_rows
-from paper.forecasts import tally
+from paper.forecasts import tried
 from paper.published import exponent_ratio
 from paper.show.claims import beyond, cases
 from paper.show.tables import corpus_title
@@ -28,12 +28,15 @@ def loss_name(k):
     return CROSS_ENTROPY if k is None else f"k = {k}"
 
 
-def side_frame(found, losses, n_bootstrap=10_000, seed=42):
+def side_frame(grids, losses, n_bootstrap=10_000, seed=42):
     """The law along each side of the whole part of grids {corpus: Grid}, a row per corpus, loss, side and place."""
-    rows, drawn = [], {"n_bootstrap": n_bootstrap, "seed": seed}
-    for corpus, one in found.items():
+    rows = []
+    for corpus, grid in grids.items():
         for k in losses:
-            sides = {"size": one.whole.along_size(k, **drawn), "tokens": one.whole.along_tokens(k, **drawn)}
+            sides = {
+                "size": grid.whole.along_size(k, n_bootstrap=n_bootstrap, seed=seed),
+                "tokens": grid.whole.along_tokens(k, n_bootstrap=n_bootstrap, seed=seed),
+            }
             for side, laws in sides.items():
                 for at, law in laws.items():
                     place = (corpus_title(corpus), loss_name(k), side, at, law.n_models)
@@ -41,36 +44,46 @@ def side_frame(found, losses, n_bootstrap=10_000, seed=42):
     return pd.DataFrame(rows, columns=SIDES)
 
 
-def bend_cases(found, losses, n_bootstrap=10_000, seed=42):
+def bend_cases(grids, losses, n_bootstrap=10_000, seed=42):
     """The last step over those before it, at the least and the most tokens of each grid and loss.
 
     Fields: corpus, k, D (B,), ratio (B,), band (2, B), first, last, change (last less first), interval (of the change).
     """
     cases = []
-    for corpus, one in found.items():
+    for corpus, grid in grids.items():
         for k in losses:
-            D, ratio, draws = last_steps(one, k, n_bootstrap, seed)
-            case = {"corpus": corpus, "k": k, "D": D, "ratio": ratio, "band": percentile_interval(draws)}
-            case |= {"first": ratio[0], "last": ratio[-1]}
-            ends = percentile_interval(draws[:, -1] - draws[:, 0])
-            cases.append(SimpleNamespace(**case, change=ratio[-1] - ratio[0], interval=tuple(ends)))
+            D, ratio, draws = last_steps(grid, k, n_bootstrap, seed)
+            cases.append(
+                SimpleNamespace(
+                    corpus=corpus,
+                    k=k,
+                    D=D,
+                    ratio=ratio,
+                    band=percentile_interval(draws),
+                    first=ratio[0],
+                    last=ratio[-1],
+                    change=ratio[-1] - ratio[0],
+                    interval=tuple(percentile_interval(draws[:, -1] - draws[:, 0])),
+                )
+            )
     return cases
 
 
-def form_frame(found, losses):
+def form_frame(grids, losses):
     """The joint forms compared on what was left out: `tokens.compared` with columns corpus, k and what was left out."""
     parts = []
-    for corpus, one in found.items():
+    for corpus, grid in grids.items():
         for k in losses:
-            place = (one.curve.S, one.D, one.loss(k).values)
-            if not (np.isfinite(place[2]) & (place[2] > 0)).all():
+            values = grid.loss(k).values
+            if not (np.isfinite(values) & (values > 0)).all():
                 continue
-            for kind, left in joint.groupings(*place[:2]).items():
-                own = joint.compared(errors := joint.held_out(*place, left))
+            # each way of leaving models out
+            points = (grid.curve.S, grid.D, values)
+            for kind, left in joint.groupings(grid.curve.S, grid.D).items():
+                errors = joint.held_out(*points, left)
+                frame = joint.compared(errors).assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0)
                 ahead = leads(errors[["additive", "product"]])
-                parts.append(
-                    own.assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0, better_beyond_the_spread=ahead)
-                )
+                parts.append(frame.assign(better_beyond_the_spread=ahead))
     columns = ["corpus", "loss", "left", "k", "form", "rmse", "better_beyond_the_spread"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
@@ -92,47 +105,82 @@ def left_out_frame(compared, names):
     return errors.reindex([n for n in names if n in errors.index]).rename_axis(columns=None).reset_index()
 
 
-def exponent_cases(found, losses, **drawn):
+def exponent_cases(grids, losses, **drawn):
     """{kind: cases} of the laws in size: of each its r2 and worst_residual; of the fewest and the most tokens their
     exponents, first and last, and growth, their quotient; grid_ends: those at the most tokens. drawn: as of `fit`."""
-    cases, lines, most = [], [], []
-    for corpus, one in found.items():
+    growths, lines, most = [], [], []
+    for corpus, grid in grids.items():
         for k in losses:
-            laws, place = one.whole.along_size(k, **drawn), {"corpus": corpus, "k": k or 0}
-            tokens, laws = max(laws, default=0), list(laws.values())
-            lines += [SimpleNamespace(**place, r2=law.r2, worst_residual=law.worst_residual) for law in laws]
-            if len(laws) > 1:
-                ends = {"first": laws[0].alpha, "last": laws[-1].alpha, "growth": laws[-1].alpha / laws[0].alpha}
-                last = {name: getattr(laws[-1], name) for name in ("alpha", "ci_tokens", "ci_trainings")}
-                most.append(SimpleNamespace(**place, **last, grid_alpha=last["alpha"], grid_tokens=tokens))
-                around = {"first_around": laws[0].ci_models, "last_around": laws[-1].ci_models}
-                cases.append(SimpleNamespace(**place, **ends, **around))
-    return {"grid_exponents": cases, "grid_lines": lines, "grid_ends": most}
+            by_tokens = grid.whole.along_size(k, **drawn)
+            place = {"corpus": corpus, "k": k or 0}
+            for law in by_tokens.values():
+                lines.append(SimpleNamespace(**place, r2=law.r2, worst_residual=law.worst_residual))
+            if len(by_tokens) < 2:
+                continue
+            # the fewest tokens beside the most
+            first, *_, last = by_tokens.values()
+            growths.append(
+                SimpleNamespace(
+                    **place,
+                    first=first.alpha,
+                    last=last.alpha,
+                    growth=last.alpha / first.alpha,
+                    first_around=first.ci_models,
+                    last_around=last.ci_models,
+                )
+            )
+            most.append(
+                SimpleNamespace(
+                    **place,
+                    alpha=last.alpha,
+                    ci_tokens=last.ci_tokens,
+                    ci_trainings=last.ci_trainings,
+                    grid_alpha=last.alpha,
+                    grid_tokens=max(by_tokens),
+                )
+            )
+    return {"grid_exponents": growths, "grid_lines": lines, "grid_ends": most}
 
 
-def ratio_cases(found, k):
+def ratio_cases(grids, k):
     """Exponent in size at k over cross-entropy's: corpus, D, ratio and its band (2, B), first, last, nearer (to 1)."""
     cases = []
-    for corpus, one in found.items():
-        laws = {loss: one.whole.along_size(loss, n_bootstrap=0) for loss in (k, None)}
-        told = {d: exponent_ratio(laws[None][d], law) for d, law in laws[k].items() if d in laws[None]}
-        ratio, band = np.array([r for r, _ in told.values()]), np.array([ends for _, ends in told.values()]).T
-        if len(ratio) > 1:
-            first, last = float(ratio[0]), float(ratio[-1])
-            ends = {"first": first, "last": last, "nearer": abs(first - 1) - abs(last - 1)}
-            ends |= {"first_around": tuple(band[:, 0]), "last_around": tuple(band[:, -1])}
-            cases.append(SimpleNamespace(corpus=corpus, D=list(told), ratio=ratio, band=band, **ends))
+    for corpus, grid in grids.items():
+        # at each number of tokens with both laws
+        laws = grid.whole.along_size(k, n_bootstrap=0)
+        entropy = grid.whole.along_size(None, n_bootstrap=0)
+        ratios = {D: exponent_ratio(entropy[D], law) for D, law in laws.items() if D in entropy}
+        if len(ratios) < 2:
+            continue
+        ratio = np.array([ratio for ratio, _ in ratios.values()])
+        band = np.array([interval for _, interval in ratios.values()]).T
+        first, last = float(ratio[0]), float(ratio[-1])
+        cases.append(
+            SimpleNamespace(
+                corpus=corpus,
+                D=list(ratios),
+                ratio=ratio,
+                band=band,
+                first=first,
+                last=last,
+                nearer=abs(first - 1) - abs(last - 1),
+                first_around=tuple(band[:, 0]),
+                last_around=tuple(band[:, -1]),
+            )
+        )
     return cases
 
 
-def grid_forecasts(found, losses):
+def grid_forecasts(grids, losses):
     """`held_out_joint` of the largest models of grids {corpus: Grid}, of those on the most text, and of both."""
     parts = []
-    for corpus, one in found.items():
+    for corpus, grid in grids.items():
         for k in losses:
-            points, place = (one.curve.S, one.D, one.loss(k).values), {"corpus": corpus, "loss": loss_name(k)}
-            if (np.isfinite(points[2]) & (points[2] > 0)).all():
-                parts.append(held_out_joint(points, grid_ends(*points[:2]), place))
+            values = grid.loss(k).values
+            if (np.isfinite(values) & (values > 0)).all():
+                ends = grid_ends(grid.curve.S, grid.D)
+                place = {"corpus": corpus, "loss": loss_name(k)}
+                parts.append(held_out_joint((grid.curve.S, grid.D, values), ends, place))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -171,7 +219,7 @@ def form_rows(forms):
 
 def ahead_rows(ahead):
     """The one row for claims of `grid_forecasts`, with those beyond both sizes and tokens apart."""
-    rows = forecast_rows(tally(ahead), FORECAST)
+    rows = forecast_rows(tried(ahead), FORECAST)
     if not len(rows):
         return rows
     both = ahead[ahead["left"] == BOTH]
@@ -185,16 +233,34 @@ def models_behind(tables, families=(), corpora=(), protocol="paper"):
     Args:
         tables: {(family, corpus): rank tables}, of `measured_families`. families, corpora, protocol: as given to it.
     """
-    given = {f.name: f for f in map(load_family, families)}
-    own = [given.get(name) or load_family(name) for name in dict.fromkeys(name for name, _ in tables)]
-    again = {(f.repeats, c): t for f in own if f.repeats for c, t in repeated(f, corpora, protocol).items()}
-    own += map(load_family, dict.fromkeys([*(name for name, _ in again), *GRID]))
-    tokens, found = {(f.name, m.name): m.tokens for f in own for m in f.models}, {}
-    places = {"ladder": tables, "repeat": again, "grid": measured_families(GRID, KINDS)}
-    records = [(part, t.record) for part, where in places.items() for some in where.values() for t in some]
-    alike = {r["columns_sha256"] for part, r in records if part == "ladder"}  # one training may have two names
-    once_more = {(r["family"], r["model"]) for part, r in records if part != "ladder" and r["columns_sha256"] in alike}
-    for part, r in records:
-        if part == "ladder" or (r["family"], r["model"]) not in once_more:
-            found.setdefault((part, r["family"], r["model"]), r)
-    return [(part, r, tokens.get((family, model))) for (part, family, model), r in found.items()]
+    # the families of the ladders, of what repeats them, and of the grid
+    given = {family.name: family for family in map(load_family, families)}
+    ladders = [given.get(name) or load_family(name) for name in dict.fromkeys(name for name, _ in tables)]
+    repeats = {}
+    for family in ladders:
+        if family.repeats:
+            for corpus, repeated_tables in repeated(family, corpora, protocol).items():
+                repeats[family.repeats, corpus] = repeated_tables
+    others = map(load_family, dict.fromkeys([*(name for name, _ in repeats), *GRID]))
+    tokens = {}
+    for family in [*ladders, *others]:
+        for model in family.models:
+            tokens[family.name, model.name] = model.tokens
+    # a record of every rank table
+    parts = {"ladder": tables, "repeat": repeats, "grid": measured_families(GRID, KINDS)}
+    records = []
+    for part, tables_of in parts.items():
+        for some in tables_of.values():
+            records += [(part, table.record) for table in some]
+    # one training may have two names: it counts with its ladder
+    alike = {record["columns_sha256"] for part, record in records if part == "ladder"}
+    once_more = set()
+    for part, record in records:
+        if part != "ladder" and record["columns_sha256"] in alike:
+            once_more.add((record["family"], record["model"]))
+    models = {}
+    for part, record in records:
+        model = (record["family"], record["model"])
+        if part == "ladder" or model not in once_more:
+            models.setdefault((part, *model), record)
+    return [(part, record, tokens.get((family, model))) for (part, family, model), record in models.items()]

@@ -1,0 +1,132 @@
+"""What the benchmarks share: contenders in turn, peak memory, tables, and their records."""
+
+import argparse
+import gc
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PACKAGES = ("torch", "transformers", "numpy", "scipy", "pandas", "lm-eval", "minicons")
+OURS = "rbplib"  # the contender that all others are put beside
+
+
+def parser(name, text):
+    """Command line that every benchmark has; `--child` is for processes that it starts itself."""
+    options = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=text.splitlines()[0])
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--quick", action="store_true", help="tiny, one round, nothing recorded")
+    options.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    return options
+
+
+def child(module, *words):
+    """What `python -m benchmarks.MODULE --child WORDS` prints in its last line, from JSON."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--child", *map(str, words)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def seconds(run, *inputs, device="cpu"):
+    """Wall time of one call, until the device has done its work."""
+    finish(device)
+    start = time.perf_counter()
+    run(*inputs)
+    finish(device)
+    return time.perf_counter() - start
+
+
+def finish(device):
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def rounds(contenders, inputs, count, device="cpu"):
+    """Seconds of each contender, {name: list of `count`}: all in turn, `count` times over."""
+    times = {name: [] for name in contenders}
+    for _ in range(count):
+        for name, run in contenders.items():
+            times[name].append(seconds(run, *inputs, device=device))
+    return times
+
+
+def ratio(times, name):
+    """How many times as long as rbplib a contender takes in the same round: "median (range)"."""
+    ratios = sorted(other / ours for other, ours in zip(times[name], times[OURS], strict=True))
+    return f"{statistics.median(ratios):.2f}x ({ratios[0]:.2f}-{ratios[-1]:.2f})"
+
+
+def peak_mb(run, *inputs, device="cpu"):
+    """Highest memory during one call above what was held before it, MB; on a processor by Linux."""
+    gc.collect()
+    if device == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run(*inputs)
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = status_kb("VmRSS")
+    run(*inputs)
+    return (status_kb("VmHWM") - before) / 1024
+
+
+def status_kb(field):
+    """A field of the kernel's account of this process, kB."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(rf"\n{field}:\s+(\d+)", status)[1])
+
+
+def table(head, rows):
+    """Markdown of a table; cells are text."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def record(name, text, **raw):
+    """Write results/NAME.json, and its text between the two marks of NAME in README.md."""
+    about = {"machine": machine(), "versions": versions(), **raw, "text": text}
+    path = HERE / "results" / f"{name}.json"
+    path.write_text(json.dumps(about, indent=1) + "\n")
+    # The page holds the text, and below it where it was measured.
+    where = "; ".join([about["machine"], *(f"{k} {v}" for k, v in about["versions"].items())])
+    page = (HERE / "README.md").read_text()
+    before, rest = page.split(f"<!-- {name} -->\n")
+    after = rest.split(f"<!-- end {name} -->")[1]
+    filled = f"<!-- {name} -->\n{text}\n\n*{where}*\n<!-- end {name} -->"
+    (HERE / "README.md").write_text(before + filled + after)
+
+
+def machine():
+    """What matters of this machine for its numbers."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text() if path.exists() else ""
+    vendor = re.search(r"vendor_id\s*: (\w+)", text)
+    model = re.search(r"cpu family\s*: (\d+)\nmodel\s*: (\d+)", text)
+    words = [vendor[1] if vendor else platform.processor(), platform.machine()]
+    if model:
+        words.append(f"family {model[1]} model {model[2]}")
+    units = [name for name in ("avx512f", "amx_tile") if name in text]
+    return f"{' '.join(words)}, {os.cpu_count()} cores, {' '.join(units) or 'no wide units'}"
+
+
+def versions():
+    """{package: version} of those that are installed."""
+    installed = {"Python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            installed[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return installed

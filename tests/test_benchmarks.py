@@ -1,0 +1,55 @@
+"""The quick form of benchmarks: whole runs, and no time told of ways that do not agree."""
+
+import pytest
+
+from benchmarks import bootstrap, common, gpu, heads
+from benchmarks.__main__ import main
+
+
+def test_ways_of_the_head_agree_and_are_told(capsys):
+    assert main(["heads", "--quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split(" | ")[0].strip("| ") for line in lines] == list(heads.CONTENDERS)
+
+
+def test_a_way_that_is_wrong_is_not_timed(capsys, monkeypatch):
+    def wrong(*inputs):
+        rank, logprob = heads.compare(*inputs)
+        return rank + 1, logprob
+
+    monkeypatch.setitem(heads.CONTENDERS, "logits, compare", wrong)
+    assert heads.main(["--quick"]) == 1
+    assert "ranks differ at V, d = (1000, 16)" in capsys.readouterr().err
+
+
+def test_bootstraps_agree(capsys, monkeypatch):
+    assert bootstrap.main(["--quick"]) == 0
+    assert "1.00x (1.00-1.00)" in capsys.readouterr().out
+    monkeypatch.setattr(bootstrap, "AGREE", 0.0)
+    assert bootstrap.main(["--quick"]) == 1
+
+
+def test_the_script_for_a_gpu_on_a_processor(capsys):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        assert gpu.main([]) == 0
+    assert capsys.readouterr().out == "There is no CUDA device here: nothing was measured.\n"
+    assert gpu.main(["--quick", "--device", "cpu"]) == 0
+    checked, *_ = capsys.readouterr().out.splitlines()[2:]
+    assert checked.split(" | ")[1:3] == ["0", "0.00%"]
+
+
+def test_a_record_is_put_between_its_marks(tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "HERE", tmp_path)
+    (tmp_path / "results").mkdir()
+    page = tmp_path / "README.md"
+    page.write_text("before\n<!-- heads -->\nold\n<!-- end heads -->\nafter\n")
+    common.record("heads", "new")
+    assert page.read_text().startswith("before\n<!-- heads -->\nnew\n\n*")
+    assert page.read_text().endswith("*\n<!-- end heads -->\nafter\n")
+    assert "old" not in page.read_text()
+
+
+def test_ratios_are_of_the_same_round():
+    times = {common.OURS: [1.0, 2.0, 4.0], "other": [2.0, 2.0, 12.0]}
+    assert common.ratio(times, "other") == "2.00x (1.00-3.00)"

@@ -1,0 +1,171 @@
+"""Ranks on a device against brute force: small on a processor, and on CUDA where it is."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.special import log_softmax
+from transformers import AutoTokenizer
+
+import rbplib as rbp
+from rbplib.ranks import head_ranks, sequence_ranks, token_ranks
+from tests.smallmodels import save_model
+
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, CUDA])]
+everywhere = pytest.mark.parametrize("device", DEVICES)
+VOCAB = {"cpu": 3_001, "cuda": 50_257}
+ROWS, WIDTH = {"cpu": 70, "cuda": 700}, {"cpu": 64, "cuda": 1024}
+HALVES = [torch.bfloat16, torch.float16]
+
+
+def brute(scores, targets):
+    """(greater, ties, logprob) of float64 scores (n, V) by NumPy."""
+    scores, rows = scores.double().cpu().numpy(), np.arange(len(targets))
+    targets = targets.cpu().numpy()
+    own = scores[rows, targets][:, None]
+    return (scores > own).sum(1), (scores == own).sum(1), log_softmax(scores, 1)[rows, targets]
+
+
+def assert_ranks(ranks, scores, targets, nats=1e-5):
+    greater, ties, logprob = brute(scores, targets)
+    np.testing.assert_array_equal(ranks.greater.cpu(), greater)
+    np.testing.assert_array_equal(ranks.ties.cpu(), ties)
+    np.testing.assert_allclose(ranks.logprob.cpu(), logprob, rtol=nats, atol=nats)
+
+
+def assert_near(ranks, hidden, weight, targets):
+    """Ranks differ from those of float64 scores by candidates within float32 rounding alone.
+
+    Roundings of 2^-24 of a sum add up as the root of d, on matrix units, which cut off, as d.
+    """
+    hidden, weight = hidden.double(), weight.double()
+    scores = hidden @ weight.t()
+    q = (hidden.square() @ weight.square().t()).sqrt()
+    bound = 2 * (8 * hidden.shape[1] ** 0.5 + hidden.shape[1] / 2) * 2.0**-24 * q
+    own = scores.gather(1, targets[:, None])
+    close = ((scores - own).abs() <= bound).sum(1)
+    moved = (ranks.greater - (scores > own).sum(1)).abs()
+    assert close.double().mean() < 10, "the bound says nothing"
+    assert (moved < close).all()
+    logprob = scores.log_softmax(1).gather(1, targets[:, None])[:, 0]
+    assert (ranks.logprob - logprob).abs().max() <= 2 * bound.max() + 1e-5
+
+
+def planted(device, dtype, whole=False):
+    """States, an output embedding and targets, the same numbers everywhere."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = []
+    for count in (ROWS[device], VOCAB[device]):
+        values = torch.randn(count, WIDTH[device], generator=generator)
+        values = values.round() if whole else values * 1.6 / WIDTH[device] ** 0.25
+        inputs.append(values.to(device, dtype))
+    targets = torch.randint(0, VOCAB[device], (ROWS[device],), generator=generator)
+    return *inputs, targets.to(device)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALVES])
+def test_ranks_ties_and_logprobs_of_logits(device, dtype):
+    generator = torch.Generator().manual_seed(1)
+    scores = (torch.randn(ROWS[device], VOCAB[device], generator=generator) * 4).to(device, dtype)
+    scores[::2] = scores[::2].round()  # many ties
+    targets = torch.randint(0, VOCAB[device], (ROWS[device],), generator=generator).to(device)
+    ranks = token_ranks(scores, targets)
+    assert (ranks.ties[::2] > 1).float().mean() > 0.9
+    assert_ranks(ranks, scores, targets)
+
+
+@everywhere
+def test_infinite_scores(device):
+    low, high = -torch.inf, torch.inf
+    scores = [[0, low, low, 0], [0, low, 1, 2], [low, low, low, low], [high, 0, high, 3]]
+    targets = torch.tensor([0, 1, 2, 2], device=device)
+    ranks = token_ranks(torch.tensor(scores, device=device), targets)
+    assert ranks.greater.tolist() == [0, 3, 0, 0]
+    assert ranks.ties.tolist() == [2, 1, 4, 2]
+    expected = torch.tensor([0.5, 0, 0.25, 0.5]).log()  # those at the top share the probability
+    torch.testing.assert_close(ranks.logprob.cpu(), expected)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_exact_products_with_ties(device, dtype):
+    """Small whole numbers are multiplied and added exactly in any order."""
+    hidden, weight, targets = planted(device, dtype, whole=True)
+    ranks = head_ranks(hidden, weight, targets)
+    assert (ranks.ties > 1).float().mean() > 0.5
+    assert_ranks(ranks, hidden.double() @ weight.double().t(), targets, 1e-4)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_ranks_of_a_head_are_within_rounding(device, dtype):
+    """Half-precision weights, too, have float32 scores: rounding to half moves most ranks."""
+    inputs = planted(device, dtype)
+    assert_near(head_ranks(*inputs), *inputs)
+
+
+@everywhere
+def test_a_nan_is_refused(device):
+    hidden, weight, targets = planted(device, torch.float32)
+    hidden[7, 3] = torch.nan
+    with pytest.raises(ValueError, match="NaN"):
+        head_ranks(hidden, weight, targets)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_whole_model(device, dtype, tmp_path):
+    model = save_model(tmp_path, "gpt_neox").to(device, dtype)
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.randint(0, model.config.vocab_size, (3, 40), generator=generator).to(device)
+    ranks = sequence_ranks(model, ids)
+    with torch.inference_mode():
+        hidden = model.base_model(ids).last_hidden_state[:, :-1].flatten(0, 1)
+    assert ranks.greater.shape == (3, 39)
+    columns = type(ranks)(*(column.flatten() for column in ranks))
+    assert_near(columns, hidden, model.get_output_embeddings().weight, ids[:, 1:].flatten())
+
+
+@everywhere
+def test_a_whole_measure(device, tmp_path, monkeypatch):
+    """A rank table made on the device beside the model's logits on the processor."""
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    net = save_model(tmp_path / "m", "gpt_neox", scale=2)
+    family, corpus, lines = (tmp_path / name for name in ("one.yml", "text.yml", "text.jsonl"))
+    family.write_text(f"context: 64\nmodels: [{{id: {tmp_path}/m, dtype: float32}}]\n")
+    corpus.write_text(f"source: file\npath: {lines}\ntemplate: '{{text}}'\n")
+    texts = [f"{number} bottles, {number**2} more. " * 9 for number in range(20)]
+    lines.write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    rbp.measure(family, corpus, device=device, progress=False)
+    (path,) = tmp_path.rglob("*.parquet")
+    # Every document is the start of one text, in any order.
+    encoded = AutoTokenizer.from_pretrained(tmp_path / "m")(texts)["input_ids"]
+    starts = {tuple(ids[1:64]): torch.tensor(ids[:64]) for ids in encoded}
+    for _, rows in pd.read_parquet(path).groupby("document"):
+        ids = starts.pop(tuple(rows.token))
+        with torch.inference_mode():
+            logits = net(ids[None]).logits[0, :-1]
+        greater, _, logprob = brute(logits, ids[1:])
+        assert (rows.greater != greater).mean() < 0.05
+        assert np.abs(rows.greater - greater).max() <= 1
+        np.testing.assert_allclose(rows.logprob, logprob, atol=1e-4)
+    assert not starts
+
+
+@pytest.mark.gpu
+@CUDA
+def test_memory_stays_below_the_logits():
+    """Of 16,384 tokens: half of what the bfloat16 logits alone take."""
+    rows = 16_384
+    hidden, weight, _ = planted("cuda", torch.bfloat16)
+    hidden = hidden.repeat(24, 1)[:rows]
+    targets = torch.zeros(rows, dtype=torch.int64, device="cuda")
+    head_ranks(hidden, weight, targets)  # the libraries' own workspace stays
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    head_ranks(hidden, weight, targets)
+    assert torch.cuda.max_memory_allocated() - before < rows * VOCAB["cuda"]
