@@ -21,7 +21,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 13_000,
     "training": 11_100,
     "benchmarks": 7_200,
-    "tests": 93_500,
+    "tests": 93_000,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)
