@@ -12,9 +12,17 @@ import numpy as np
 from rbplib.bootstrap import percentile_interval
 from rbplib.doors import KS, k_grid
 from rbplib.families import InputError, load_family
-from rbplib.losses import Loss, longest_run, measured_on, paired, rbp_loss, vocabulary
+from rbplib.losses import (
+    Loss,
+    check_inside,
+    longest_run,
+    measured_on,
+    paired,
+    rbp_loss,
+    vocabulary,
+)
 from rbplib.measuring import measured
-from rbplib.table import asked, by_size, family_tables, tables_here
+from rbplib.table import asked, by_size, tables_here
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
@@ -97,17 +105,6 @@ class Curve:
         return Loss(**own, **{name: getattr(self, name) for name in names}, repeats=again)
 
 
-def check_ks(ks, vocab_size, where=""):
-    """ks as a sorted int64 array; each from 1 to the vocabulary size."""
-    ks = np.unique(np.atleast_1d(np.asarray(ks)))
-    if ks.size == 0 or not np.issubdtype(ks.dtype, np.number) or not np.all(ks == np.floor(ks)):
-        raise InputError("k must be a whole number, or a list of them.")
-    for k in ks:
-        if k < 1 or k > vocab_size:
-            raise InputError(f"k = {k:g} is outside 1 to {vocab_size}, the vocabulary size{where}: choose k inside it.")
-    return ks.astype(np.int64)
-
-
 def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     """Curve of one family on one corpus from its rank tables.
 
@@ -116,24 +113,23 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
         ks: values of k, each in [1, V].
         definition: of the rank, see ranks.table.RankTable.rank; the paper's is "greater+ties".
     Raises:
-        InputError: no table, a k outside the vocabulary, different tokens, or a model given twice.
+        InputError: no table, a k outside the vocabulary, or different tokens.
     """
     tables = paired(tables)
-    shared, vocab = measured_on(tables), vocabulary(tables)
-    if twice := sorted({n for n in shared["models"] if shared["models"].count(n) > 1}):
-        raise InputError(f"the model {twice[0]!r} was given twice: give each model's table once.")
-    ks = check_ks(ks, vocab, f" of {shared['family']}")
+    vocab, ks = vocabulary(tables), np.unique(ks)
+    for k in ks:
+        check_inside("k", k, vocab, "vocabulary size")
     hits = np.empty((tables[0].documents, len(tables), len(ks)), np.int64)
     for m, table in enumerate(tables):
         hits[:, m] = table.hits(ks, definition)
     return Curve(
         vocab_size=vocab,
-        ks=ks,
+        ks=ks.astype(np.int64),
         hits=hits,
         nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,
         missing=tuple(missing),
-        **shared,
+        **measured_on(tables),
     )
 
 
@@ -174,12 +170,6 @@ def beside(curve, tables):
     return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
 
 
-def family_curve(family, corpus, ks, protocol="paper", results=None, partial=False):
-    """Read a family's rank tables on one corpus, and its repeats' where there are any, and count. See rbp_curve."""
-    tables, missing = family_tables(family, corpus, protocol, results, partial)
-    return own_repeats(rbp_curve(tables, ks, missing=missing), family, corpus, protocol, results)
-
-
 def own_repeats(curve, family, corpus, protocol="paper", results=None):
     """A curve with the repeats that its family's file names beside it, where they were measured."""
     repeats = load_family(family).repeats
@@ -189,27 +179,26 @@ def own_repeats(curve, family, corpus, protocol="paper", results=None):
     return beside(curve, again)
 
 
-def sequence_success(table, k, N):
-    """Runs of N consecutive scored tokens that are all hits (paper Eq. 7): windows never bridge a gap or a document.
+def sequence_success(table, k, lengths):
+    """Runs of N consecutive scored tokens that are all hits (paper Eq. 7), for each N of lengths.
+
+    Windows never bridge a gap or a document; p_{N,k} is the ratio of their sums.
 
     Args:
-        table: RankTable. k: int in [1, V]. N: int or list of ints, each at least 1.
+        table: RankTable. k: int in [1, V]. lengths: list of ints, each at least 1.
     Returns:
-        (successes, windows): int64 (D, len(N)) each, or (D,) for one N; p_{N,k} is the ratio of their sums.
+        (successes, windows): int64 (D, len(lengths)) each.
     Raises:
-        InputError: N below 1, or longer than every run of scored tokens.
+        InputError: an N below 1, or longer than every run of scored tokens.
     Cost: one pass over the table, then one over its runs per N.
     """
-    check_ks([k], vocabulary([table]))
-    lengths = np.atleast_1d(np.asarray(N))
-    if not np.issubdtype(lengths.dtype, np.integer) or (lengths < 1).any():
-        raise InputError(f"N must be a whole number of at least 1, got {N}.")
-    if lengths.max(initial=1) > (longest := longest_run(table)):
-        raise InputError(f"N = {lengths.max()} is longer than any document's run of scored tokens ({longest}).")
-    success, windows = (
-        np.stack([table.inside(runs, length) for length in lengths], axis=1) for runs in (table.runs(k), table.scored)
-    )
-    return (success, windows) if np.ndim(N) else (success[:, 0], windows[:, 0])
+    check_inside("k", k, vocabulary([table]), "vocabulary size")
+    for N in lengths:
+        check_inside("N", N, longest_run(table), "longest run of scored tokens")
+    runs, scored = table.runs(k), table.scored
+    success = [table.inside(runs, N) for N in lengths]
+    windows = [table.inside(scored, N) for N in lengths]
+    return np.stack(success, axis=1), np.stack(windows, axis=1)
 
 
 def family_losses(tables, repeats=None):

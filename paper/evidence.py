@@ -238,7 +238,7 @@ def direction(interval, noise_p):
 
 
 def forecast_rows(records, columns=(*FORECAST, *LINE)):
-    """The one row of models left out, of `tried` or `tally`, with what `covers` says of its intervals."""
+    """The one row of models left out, of `tried`, with what `covers` says of its intervals."""
     rows = cases([vars(record) for record in records], list(columns))
     for name, share in (("covers", "share"), ("line_covers", "line_share")):
         if share in rows:

@@ -1,8 +1,7 @@
 """Forecasts held against models that were left out: fit the smaller models, predict the largest, compare, and count."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -115,31 +114,56 @@ def published_losses():
     return [*(p.law.loss for p in published_laws()), *open_lm_losses("loss_openlm"), gpt2]
 
 
-def tried(frame):
-    """What models left out come to, as the one case of a claim; none where none was left out.
+@dataclass(frozen=True)
+class Tried:
+    """What models left out come to: shares and errors are shares of 1.
 
-    Shares of the models inside the interval and inside that of the line alone, errors, and how often it was too low;
-    of the line alone more than FAR decades beyond, how many lie inside, and how many it forecast too low.
+    `line_...` is of the straight line alone, `line_far` and `line_low` of it more than FAR decades
+    beyond: how many lie inside, and how many it forecast too low. None where no line was tried.
     """
-    cases = tally(frame)
-    for case in cases:
-        case.line_share, case.reach = frame["line_inside"].mean(), frame["horizon"].max()
-        case.line_held = f"{frame['line_inside'].sum()} of {len(frame)}"
-        far = frame[frame["horizon"] > FAR]
-        case.line_far, case.line_low = (
-            f"{told.sum()} of {len(far)}" if len(far) else "no model"
-            for told in (far["line_inside"], far["line_error"] < 0)
-        )
-    return cases
+
+    left_out: int
+    share: float  # inside the interval
+    held: str  # the same in words
+    error: float  # median
+    worst_error: float
+    too_low: float
+    line_share: float | None = None
+    line_held: str | None = None
+    line_far: str | None = None
+    line_low: str | None = None
+    reach: float | None = None  # decades, the furthest forecast
 
 
-def tally(frame):
-    """The part of `tried` that needs no line: inside and error are the columns of the frame that count."""
-    if not (n := len(frame)):
+def tried(frame):
+    """[Tried] of a frame of models left out, see `held_out_forecasts`; [] where none was left out."""
+    if not len(frame):
         return []
-    found = {"frame": frame, "left_out": n, "share": frame["inside"].mean(), "held": f"{frame['inside'].sum()} of {n}"}
-    found |= {"error": frame["error"].abs().median(), "worst_error": frame["error"].abs().max()}
-    return [SimpleNamespace(**found, too_low=(frame["error"] < 0).mean())]
+    case = Tried(
+        left_out=len(frame),
+        share=frame["inside"].mean(),
+        held=count(frame["inside"]),
+        error=frame["error"].abs().median(),
+        worst_error=frame["error"].abs().max(),
+        too_low=(frame["error"] < 0).mean(),
+    )
+    if "line_inside" not in frame:
+        return [case]
+    far = frame[frame["horizon"] > FAR]
+    line = replace(
+        case,
+        line_share=frame["line_inside"].mean(),
+        line_held=count(frame["line_inside"]),
+        line_far=count(far["line_inside"]),
+        line_low=count(far["line_error"] < 0),
+        reach=frame["horizon"].max(),
+    )
+    return [line]
+
+
+def count(yes):
+    """How many of a column are true, in words."""
+    return f"{yes.sum()} of {len(yes)}" if len(yes) else "no model"
 
 
 def by_horizon(frame):

@@ -159,28 +159,21 @@ def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, 
 
 
 def spread_of_trainings(y, sizes):
-    """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes; (NaN, 0) if none is twice."""
-    groups = [g for g in (y[(sizes == size) & np.isfinite(y)] for size in np.unique(sizes)) if len(g) > 1]
-    spare = sum(len(g) - 1 for g in groups)
-    squares = sum(((g - g.mean()) ** 2).sum() for g in groups)
+    """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes.
+
+    (NaN, 0) where no size is there twice.
+    """
+    squares, spare = 0.0, 0
+    for size in np.unique(sizes):
+        group = y[(sizes == size) & np.isfinite(y)]
+        if len(group) > 1:
+            squares += ((group - group.mean()) ** 2).sum()
+            spare += len(group) - 1
     return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
 
 
 def pooled_df(first, first_df, second, second_df):
     """Degrees of freedom of the sum of two estimated variances (Welch and Satterthwaite)."""
     weights = first**2 / first_df + second**2 / second_df
-    return np.divide((first + second) ** 2, weights, out=np.full(np.shape(weights), np.nan), where=weights > 0)
-
-
-def untested(case):
-    """Why a Law, a NoiseFloor or LocalExponents is NOT_TESTED, in words."""
-    if hasattr(case, "r2_band"):  # a noise floor, of text with sources enough
-        return "no line takes in every model"
-    sources, models = (case.bend_df[0] + 1, 0) if hasattr(case, "bend_df") else (case.n_sources, case.n_models)
-    if sources < max(MIN_DOCUMENTS, models + 1):
-        return "too few sources"
-    if np.isnan(case.alpha).any():
-        return "no line could be fitted"
-    if np.isnan(getattr(case, "noise_sd", 0.0)):
-        return "some model has no value in most resamples"
-    return "resampled sources move some models alike, or one not at all"
+    nothing = np.full(np.shape(weights), np.nan)
+    return np.divide((first + second) ** 2, weights, out=nothing, where=weights > 0)

@@ -46,29 +46,42 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
         NoiseFloor.
     """
     law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
-    alpha = fit(loss, "binomial", n_bootstrap=0).alpha if alpha is None else alpha
+    if alpha is None:
+        alpha = fit(loss, "binomial", n_bootstrap=0).alpha
     nothing, drawn = np.full(len(loss.models), np.nan), loss.resampled(n_bootstrap, seed)
-    found = NoiseFloor(loss.k, alpha, loss.misses, law.r2, law.excess_sd, nothing, nothing)
+    floor = NoiseFloor(loss.k, alpha, loss.misses, law.r2, law.excess_sd, nothing, nothing)
     if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
-        return found
+        return floor
+    # The noise of the text, laid on an exact law that is fitted again.
     y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
     x = np.log(loss.S)
     exact = law.y.mean() - alpha * (x - x.mean())
     slope, _, r2 = line(exact + y - law.y, x)
-    sd = y.std(axis=0)
-    deff = nothing if loss.misses is None else (sd / y_se(loss.misses / loss.total, loss.total)) ** 2
+    floor = replace(
+        floor,
+        sd=y.std(axis=0),
+        r2_band=band(r2),
+        worse=float((r2 < law.r2).mean()),
+        wrong_sign=float((slope > 0).mean()),
+    )
+    if loss.misses is not None:
+        alone = y_se(loss.misses / loss.total, loss.total)
+        floor = replace(floor, deff=(floor.sd / alone) ** 2)
     variance, shared, df = loss.training_variance
-    if df and law.noise_sd > 0:  # as the lack-of-fit test: the text's part of that variance counts once, and it is a t
-        rng, text = np.random.default_rng(seed), np.sqrt(max(1 - shared / law.noise_sd**2, 0.0))
-        scale = np.sqrt(variance * df / rng.chisquare(df, len(y)))
-        trained = line(exact + text * (y - law.y) + scale[:, None] * rng.normal(size=y.shape), x)[2]
-        found = replace(found, trained_band=_band(trained), trained_worse=float((trained < law.r2).mean()))
-    worse, wrong_sign = float((r2 < law.r2).mean()), float((slope > 0).mean())
-    return replace(found, sd=sd, deff=deff, r2_band=_band(r2), worse=worse, wrong_sign=wrong_sign)
+    if not df or not law.noise_sd > 0:
+        return floor
+    # With trainings: the text's part of their variance counts once, and it is a t.
+    rng = np.random.default_rng(seed)
+    text = np.sqrt(max(1 - shared / law.noise_sd**2, 0.0))
+    scale = np.sqrt(variance * df / rng.chisquare(df, len(y)))
+    trained = exact + text * (y - law.y) + scale[:, None] * rng.normal(size=y.shape)
+    r2 = line(trained, x)[2]
+    return replace(floor, trained_band=band(r2), trained_worse=float((r2 < law.r2).mean()))
 
 
-def _band(r2):
-    return tuple(float(b) for b in np.quantile(r2, [0.05, 0.5, 0.95]))
+def band(r2):
+    """5%, 50% and 95% of R^2 over resamples."""
+    return tuple(np.quantile(r2, [0.05, 0.5, 0.95]).tolist())
 
 
 @dataclass(frozen=True)
@@ -83,8 +96,6 @@ class LocalExponents:
     sources: np.ndarray  # float64 (2, E), interval over resampled sources
     trainings: np.ndarray  # float64 (2, E), over sources and trainings
     bend: float  # last exponent less the mean of the others; below 0: the gain from size slows down
-    bend_sd: tuple[float, float]  # of the bend over sources, and over trainings
-    bend_df: tuple[int, int]  # degrees of freedom of these two
     p: tuple[float, float, float]  # of the bend against documents, sources, sources and trainings; two-sided
     level: float = 0.95
 
@@ -122,29 +133,41 @@ def local_exponents(loss, n_bootstrap=10_000, seed=42, level=0.95):
 
     part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
     x, steps = np.unique(np.log(part.S)), step_weights(part.S)  # (E, M)
-    bend = steps[-1] - steps[:-1].mean(axis=0) if len(steps) > 1 else np.full(len(part.S), np.nan)
+    bend = np.full(len(part.S), np.nan)
+    if len(steps) > 1:
+        bend = steps[-1] - steps[:-1].mean(axis=0)
     rows = np.vstack([steps, bend])  # (E + 1, M)
-    drawn = [one.resampled(n_bootstrap if len(steps) else 0, seed) for one in (part.over_documents(), part)]
-    values, nothing = rows @ (part.y - part.y[:1]), np.full(len(rows), np.nan)  # models all alike: 0 to the last digit
-    noise = [nothing if d is None else (d.y[np.isfinite(d.y).all(axis=1)] @ rows.T).std(axis=0) for d in drawn]
+    values = rows @ (part.y - part.y[:1])  # models all alike: 0 to the last digit
+    nothing = np.full(len(rows), np.nan)
+    # What other documents, and other sources, make of them.
+    noise, sources = [], np.full((2, len(steps)), np.nan)
+    for case in (part.over_documents(), part):
+        drawn = case.resampled(n_bootstrap if len(steps) else 0, seed)
+        if drawn is None:
+            noise.append(nothing)
+            continue
+        whole = drawn.y[np.isfinite(drawn.y).all(axis=1)]
+        noise.append((whole @ rows.T).std(axis=0))
+    if drawn is not None:
+        sources = percentile_interval(drawn.y @ steps.T, level)
+    # What trainings add.
     sd, df = part.training_noise()
     trainings, spare = sd * np.sqrt((rows**2).sum(axis=1)), part.n_sources - 1
     both = np.hypot(noise[1], trainings)
-    free = pooled_df(noise[1] ** 2, spare, trainings**2, df) if df else nothing
+    free = nothing
+    if df:
+        free = pooled_df(noise[1] ** 2, spare, trainings**2, df)
     half = stdtrit(free, (1 + level) / 2) * both
+    # How far the bend is from none, by each noise.
     sizes = np.array([part.n_documents - 1, spare, free[-1]])
     away = np.abs(values[-1]) / np.array([noise[0][-1], noise[1][-1], both[-1]])
     return LocalExponents(
         S=np.exp((x[1:] + x[:-1]) / 2),
         alpha=values[:-1],
-        sources=np.full((2, len(steps)), np.nan)
-        if drawn[1] is None
-        else percentile_interval(drawn[1].y @ steps.T, level),
-        trainings=(values + half * np.array([[-1.0], [1.0]]))[:, :-1],
+        sources=sources,
+        trainings=np.stack([values - half, values + half])[:, :-1],
         bend=float(values[-1]) if len(steps) > 1 else np.nan,
-        bend_sd=(float(noise[1][-1]), float(trainings[-1])),
-        bend_df=(spare, df),
-        p=tuple(float(p) for p in 2 * stdtr(sizes, -away)),
+        p=tuple((2 * stdtr(sizes, -away)).tolist()),
         level=level,
     )
 
@@ -155,8 +178,14 @@ def fewer_sources(curve, share, seed=42):
     known = np.unique(source)
     count = max(1, round(share * len(known)))
     chosen = np.isin(source, np.random.default_rng(seed).permutation(known)[:count])
-    kept = {name: getattr(curve, name)[chosen] for name in ("hits", "totals", "nll")}
-    return replace(curve, **kept, source=source[chosen], repeats=None)
+    return replace(
+        curve,
+        hits=curve.hits[chosen],
+        totals=curve.totals[chosen],
+        nll=curve.nll[chosen],
+        source=source[chosen],
+        repeats=None,
+    )
 
 
 def y_se(q, n, deff=1.0):

@@ -15,13 +15,13 @@ FLOORS = ("rbplib", "paper", "workflow")  # each imports itself and those before
 PENDING = set()  # imports against the arrows that are still to go; nothing may be added
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
     "rbplib": 30_700,
-    "paper": 57_900,
+    "paper": 57_500,
     "workflow": 5_200,
     "corpora": 2_300,
     "book": 13_000,
     "training": 11_100,
     "benchmarks": 7_200,
-    "tests": 93_500,
+    "tests": 93_000,
 }
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef)

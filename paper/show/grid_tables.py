@@ -8,7 +8,7 @@ import pandas as pd
 from paper import tokens as joint
 from paper.curves import repeated
 from paper.evidence import FORECAST, forecast_rows
-from paper.forecasts import tally
+from paper.forecasts import tried
 from paper.published import exponent_ratio
 from paper.show.claims import beyond, cases
 from paper.show.tables import corpus_title
@@ -219,7 +219,7 @@ def form_rows(forms):
 
 def ahead_rows(ahead):
     """The one row for claims of `grid_forecasts`, with those beyond both sizes and tokens apart."""
-    rows = forecast_rows(tally(ahead), FORECAST)
+    rows = forecast_rows(tried(ahead), FORECAST)
     if not len(rows):
         return rows
     both = ahead[ahead["left"] == BOTH]

@@ -62,7 +62,7 @@ def test_runs_equal_a_plain_scan(rows, N, data):
         return
     loss = rbp.run_loss([ranks], 1, N)
     assert loss.sums[:, 0].tolist() == success.tolist() and loss.totals.tolist() == windows.tolist()
-    assert np.array_equal(sequence_success(ranks, 1, N), [success, windows])
+    assert np.array_equal(sequence_success(ranks, 1, [N]), np.stack([success, windows])[..., None])
 
 
 BAD_TABLES = [

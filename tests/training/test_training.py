@@ -357,8 +357,9 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
 @pytest.mark.slow
 def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     """The smallest on the fewest tokens: counts of the same weights are equal, others within 2%."""
-    from paper.curves import family_curve
+    from paper.curves import rbp_curve
     from rbplib.measuring import measured
+    from rbplib.table import family_tables
 
     if not (data.folder() / "tokens.npz").is_file():
         pytest.skip("the training text is not built here, which takes minutes")
@@ -374,8 +375,9 @@ def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     file = tmp_path / "again.yml"
     file.write_text(f"context: 256\ndtype: float32\nmodels:\n  - {{id: {place}}}\n")
     measured(file, ["docs"], results=tmp_path / "results", progress=False)
-    ours = family_curve(file, "docs", (1, 10), results=tmp_path / "results")
-    theirs = family_curve(family, "docs", (1, 10)).keep([record["size"]])
+    tables = family_tables(file, "docs", results=tmp_path / "results")[0], family_tables(family, "docs")[0]
+    ours, theirs = (rbp_curve(of, (1, 10)) for of in tables)
+    theirs = theirs.keep([record["size"]])
     if grid.record_of(place)["weights"] == record["weights"]:
         assert np.array_equal(ours.hits, theirs.hits)
     np.testing.assert_allclose(ours.rbp, theirs.rbp, rtol=0.02)
