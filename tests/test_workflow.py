@@ -40,7 +40,7 @@ def built(tmp_path_factory):
     for number in range(3):
         save_model(place / f"models/m{number}", seed=number, words=words)
     for family, numbers in {"demo": (0, 1), "other": (2,)}.items():
-        models = [{"id": f"models/m{n}", "nonembedding_params": 1000 * 4**n} for n in numbers]
+        models = [{"id": f"models/m{n}"} for n in numbers]
         entry = {"title": f"The {family} family", "context": 32, "dtype": "float32", "models": models}
         (place / f"families/{family}.yml").write_text(yaml.safe_dump(entry))
     lines = [json.dumps({"text": f"document number {i} of the notes"}) for i in range(6)]
