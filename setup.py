@@ -13,7 +13,9 @@ class WithDefinitions(build_py):
         if self.editable_mode:
             return
         package = Path(self.build_lib) / "rbplib"
-        copytree("families", package / "families", ignore=ignore_patterns("nano-*"), dirs_exist_ok=True)
+        copytree(
+            "families", package / "families", ignore=ignore_patterns("nano-*"), dirs_exist_ok=True
+        )
         (package / "corpora").mkdir(exist_ok=True)
         for path in Path("corpora").glob("*.yml"):
             if "source: hub" in path.read_text(encoding="utf-8"):

@@ -20,7 +20,9 @@ OURS = "rbplib"  # the contender that all others are put beside
 
 def parser(name, text):
     """Command line that every benchmark has; `--child` is for processes that it starts itself."""
-    options = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=text.splitlines()[0])
+    options = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {name}", description=text.splitlines()[0]
+    )
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--quick", action="store_true", help="tiny, one round, nothing recorded")
     options.add_argument("--child", nargs="+", help=argparse.SUPPRESS)

@@ -91,7 +91,9 @@ def word_tokenizer(vocab):
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer(WordLevel({f"w{i}": i for i in range(vocab)}, unk_token="w0"))
-    return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0", eos_token="w0", bos_token="w0")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="w0", eos_token="w0", bos_token="w0"
+    )
 
 
 def wrapped_once(wrap):

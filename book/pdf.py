@@ -49,7 +49,9 @@ def browser():
     """The path of a Chromium or Chrome. Raises InputError: none is found."""
     if found := next(filter(None, map(shutil.which, BROWSERS)), None):
         return found
-    raise InputError(f"a PDF is printed by Chromium or Chrome, and neither is found: install one ({BROWSERS[0]}).")
+    raise InputError(
+        f"a PDF is printed by Chromium or Chrome, and neither is found: install one ({BROWSERS[0]})."
+    )
 
 
 def one_page():
@@ -57,13 +59,29 @@ def one_page():
     place = root() / "_build" / "pdf"
     shutil.rmtree(place, ignore_errors=True)
     contents = place / "contents.yml"
-    write_text(contents, (root() / "_toc.yml").read_text(encoding="utf-8").replace(DEFAULT_FAMILY, families_page()))
+    write_text(
+        contents,
+        (root() / "_toc.yml").read_text(encoding="utf-8").replace(DEFAULT_FAMILY, families_page()),
+    )
     script = Path(sys.executable).with_name("jupyter-book")
-    command = [script, "build", root(), "--toc", contents, "--builder", "singlehtml", "--path-output", place, "-q"]
+    command = [
+        script,
+        "build",
+        root(),
+        "--toc",
+        contents,
+        "--builder",
+        "singlehtml",
+        "--path-output",
+        place,
+        "-q",
+    ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=root())
     found = sorted((place / "_build" / "singlehtml").rglob("intro.html"))
     if done.returncode or not found:
-        raise RuntimeError("the book could not be built as one page:\n" + (done.stdout + done.stderr)[-2000:])
+        raise RuntimeError(
+            "the book could not be built as one page:\n" + (done.stdout + done.stderr)[-2000:]
+        )
     return found[0]
 
 
@@ -82,7 +100,10 @@ def within(text):
     title, as texts say "page 14". Where pages have an id in common, one that is linked to gets its page's name too."""
     parts = re.split(r'(?=<span id="document-)', text)
     names = [(re.match(r'<span id="document-([^"]*)', part) or ("", ""))[1] for part in parts]
-    ids = {name: set(re.findall(r'\bid="([^"]+)"', part)) for name, part in zip(names, parts, strict=True)}
+    ids = {
+        name: set(re.findall(r'\bid="([^"]+)"', part))
+        for name, part in zip(names, parts, strict=True)
+    }
     renamed = set()
 
     def place(here, address):
@@ -90,7 +111,9 @@ def within(text):
         path, _, at = address.removeprefix("#document-").partition("#")
         page = here if address.startswith("#") and not path else path.removesuffix(".html")
         holders = [name for name in ids if at in ids[name]]
-        if page not in ids or at and page not in holders:  # citations are addressed as if they stood on the first page
+        if (
+            page not in ids or at and page not in holders
+        ):  # citations are addressed as if they stood on the first page
             page = next((name for name in ("book/references", *holders) if name in holders), page)
         if at in ids.get(page, ()) and len(holders) > 1:
             renamed.add((page, at))
@@ -101,10 +124,14 @@ def within(text):
         if not re.match(r"#.|[\w./-]+\.html(#|$)", match[2]):
             return match[0]
         known = place(here, match[2])
-        return f'{match[1]}"#{known}"' if known else match[1].removesuffix("href=")  # of a page that is not printed
+        return (
+            f'{match[1]}"#{known}"' if known else match[1].removesuffix("href=")
+        )  # of a page that is not printed
 
     for i, (name, part) in enumerate(zip(names, parts, strict=True)):
-        parts[i] = re.sub(r'(<a\b[^>]*?\bhref=)"([^"]*)"', lambda match, name=name: link(name, match), part)
+        parts[i] = re.sub(
+            r'(<a\b[^>]*?\bhref=)"([^"]*)"', lambda match, name=name: link(name, match), part
+        )
         if number := re.search(r"_executed/[^/]+/(\d\d)_", name):
             parts[i] = re.sub(r"(<h\d\b[^>]*>)", rf"\g<1>{number[1]} · ", parts[i], count=1)
     numbered = r'(<li class="toctree-l1[^>]*><a [^>]*href="[^"]*_executed/[^/"]+/(\d\d)_[^>]*>)'
@@ -117,10 +144,22 @@ def within(text):
 
 def printed(page, out, chromium):
     """Print a page of HTML; formulas are set and figures drawn before, as the browser's clock runs ahead."""
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-pdf-header-footer"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-pdf-header-footer",
+    ]
     flags += ["--generate-pdf-document-outline"]
-    flags += ["--virtual-time-budget=600000", f"--timeout={SECONDS * 1000}", f"--print-to-pdf={out}"]
-    done = subprocess.run([chromium, *flags, page.as_uri()], capture_output=True, text=True, timeout=SECONDS)
+    flags += [
+        "--virtual-time-budget=600000",
+        f"--timeout={SECONDS * 1000}",
+        f"--print-to-pdf={out}",
+    ]
+    done = subprocess.run(
+        [chromium, *flags, page.as_uri()], capture_output=True, text=True, timeout=SECONDS
+    )
     if not out.is_file():
         raise RuntimeError(f"{chromium} printed nothing:\n{done.stderr[-1000:]}")
     return out

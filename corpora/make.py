@@ -2,8 +2,8 @@
 
 Packages are read as files, never imported. No package gives both evaluation and training text of a
 kind: documentation, code and examples are drawn from EVALUATION; licences and descriptions, of
-which nothing is trained on, from both tables. A training document that repeats an evaluation document is
-dropped by `training.data`.
+which nothing is trained on, from both tables. A training document that repeats an evaluation
+document is dropped by `training.data`.
 
 `python -m corpora.make` writes the evaluation text of each corpus that names a `kind` to its path,
 as JSON lines of "text" and "source"; from then on it is a file like any other.
@@ -58,7 +58,9 @@ LEAST = {"docs": 500, "code": 500, "doctests": 150, "licences": 300, "descriptio
 READ = 800  # characters of a document that count against its source: about a window of 256 tokens
 LARGEST = 0.04  # of a corpus's characters that one source may give
 PASSAGE = 700  # characters at which a licence or a description is cut (at the next blank line)
-SKIP = re.compile(r"(^|/)(tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$")
+SKIP = re.compile(
+    r"(^|/)(tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$"
+)
 LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice)[^/]*$", re.IGNORECASE)
 NO_TEXT = re.compile(r"\.(py|pyc|json|css|js)$")
 BEFORE = re.compile(
@@ -221,8 +223,8 @@ def evaluation_documents(kind, documents, seed):
 
     The next document always comes from the source with the least text so far, so that sources give
     alike as long as they last; one that shares more than SHARED of its shingles, or of the other's,
-    with a document drawn before is passed over. Drawing ends where no source can go on below LARGEST
-    of the whole.
+    with a document drawn before is passed over. Drawing ends where no source can go on below
+    LARGEST of the whole.
     """
     rng, drawn, kept = np.random.default_rng(seed), [], Kept()
     left = {}

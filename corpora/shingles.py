@@ -16,7 +16,9 @@ def shingles(text):
     runs = max(len(words) - SHINGLE + 1, 1)
     code = np.zeros(runs, np.uint64)
     for step in range(min(SHINGLE, len(words))):
-        code = code * np.uint64(1_000_003) + words[step : step + runs]  # wraps around: a rolling hash
+        code = (
+            code * np.uint64(1_000_003) + words[step : step + runs]
+        )  # wraps around: a rolling hash
     return np.unique(code ^ (code >> np.uint64(29)))
 
 

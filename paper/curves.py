@@ -75,7 +75,9 @@ class Curve:
         """Column of `k` in the arrays."""
         where = np.flatnonzero(self.ks == k)
         if not len(where):
-            raise InputError(f"k = {k} was not counted for {self.family} on {self.corpus}: add it to ks.")
+            raise InputError(
+                f"k = {k} was not counted for {self.family} on {self.corpus}: add it to ks."
+            )
         return int(where[0])
 
     def keep(self, models):
@@ -98,7 +100,17 @@ class Curve:
         return self._loss(sums=self.nll, hits=False, name="cross-entropy")
 
     def _loss(self, **own):
-        names = ("totals", "S", "source", "family", "corpus", "protocol", "definition", "models", "missing")
+        names = (
+            "totals",
+            "S",
+            "source",
+            "family",
+            "corpus",
+            "protocol",
+            "definition",
+            "models",
+            "missing",
+        )
         again = None
         if self.repeats is not None:
             again = self.repeats.loss(own["k"]) if "k" in own else self.repeats.cross_entropy_loss()
@@ -139,7 +151,10 @@ def rbp_curves(tables, ks=KS):
     Args:
         ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
     """
-    return {corpus: rbp_curve(found, list(ks) or k_grid(vocabulary(found))) for corpus, found in tables.items()}
+    return {
+        corpus: rbp_curve(found, list(ks) or k_grid(vocabulary(found)))
+        for corpus, found in tables.items()
+    }
 
 
 def repeated(family, corpora=None, protocol="paper"):

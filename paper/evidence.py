@@ -94,7 +94,9 @@ def surely(rows):
     rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
     if "explained_by" not in rows:
         return rows
-    enough = [rows["explained_by"].map(noise).astype("boolean") for noise in (ANY_NOISE, TEXT_NOISE)]
+    enough = [
+        rows["explained_by"].map(noise).astype("boolean") for noise in (ANY_NOISE, TEXT_NOISE)
+    ]
     return rows.assign(not_rejected=enough[0], text_not_rejected=enough[1])
 
 

@@ -13,7 +13,11 @@ from rbplib.forecasting import FAR, attempt, one_a_size, widening
 from rbplib.noise import training_quantile
 
 HORIZONS = (0.0, 0.3, 0.6, 1.0, 2.0)  # decades, by which models left out are grouped
-SHOWN = {"left_out": "left out", "share": "inside 95% interval", "line_share": "inside that of the line"}
+SHOWN = {
+    "left_out": "left out",
+    "share": "inside 95% interval",
+    "line_share": "inside that of the line",
+}
 SHOWN |= {"error": "error: median", "worst_error": "worst", "too_low": "forecast too low"}
 
 
@@ -77,7 +81,13 @@ def extrapolate(loss, held_out=1, estimator="least_squares", level=0.95):
 def beside(forecast, true):
     """Columns of a table: a Forecast of the loss, float64 (H,), and what was measured, in nats."""
     value, (low, high) = forecast.loss, forecast.interval
-    found = {"forecast": value, "low": low, "high": high, "measured": true, "error": value / true - 1}
+    found = {
+        "forecast": value,
+        "low": low,
+        "high": high,
+        "measured": true,
+        "error": value / true - 1,
+    }
     return found | {"inside": (low <= true) & (true <= high)}
 
 
@@ -100,10 +110,21 @@ def held_out_forecasts(losses, held_out=(1, 2)):
         rest, new = part.keep(order[:-held]), part.keep(order[-held:])
         if isinstance(found := attempt(rest, new.S), str):
             continue
-        line, about = extrapolate(part, held), {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
-        about |= {"loss": loss.name, "models": len(rest.S), "model": new.models, "of": held, "S": new.S}
+        line, about = (
+            extrapolate(part, held),
+            {"family": loss.family, "corpus": loss.corpus, "k": loss.k},
+        )
+        about |= {
+            "loss": loss.name,
+            "models": len(rest.S),
+            "model": new.models,
+            "of": held,
+            "S": new.S,
+        }
         row = about | {"horizon": found.horizon} | beside(found, new.values)
-        rows += pd.DataFrame(row | {"line_error": line.error, "line_inside": line.inside}).to_dict("records")
+        rows += pd.DataFrame(row | {"line_error": line.error, "line_inside": line.inside}).to_dict(
+            "records"
+        )
     return pd.DataFrame(rows)
 
 
@@ -169,6 +190,14 @@ def count(yes):
 def by_horizon(frame):
     """Shares and errors of models left out by how far beyond the largest fitted they lie, and of all: data frame."""
     names = [f"{low:g} to {high:g}" for low, high in pairwise(HORIZONS)]
-    parts = dict(iter(frame.groupby(pd.cut(frame["horizon"], HORIZONS, labels=names), observed=True)))
+    parts = dict(
+        iter(frame.groupby(pd.cut(frame["horizon"], HORIZONS, labels=names), observed=True))
+    )
     rows = {where: vars(tried(part)[0]) for where, part in (parts | {"all": frame}).items()}
-    return pd.DataFrame(rows).T[list(SHOWN)].rename(columns=SHOWN).rename_axis("decades beyond").reset_index()
+    return (
+        pd.DataFrame(rows)
+        .T[list(SHOWN)]
+        .rename(columns=SHOWN)
+        .rename_axis("decades beyond")
+        .reset_index()
+    )

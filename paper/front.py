@@ -28,7 +28,9 @@ def law_figure(path):
         law = fit_law(rbp_curve(tables, (1,)), n_bootstrap=0)
         figures.draw_fit(panels[corpus], law, label=family, **style.family_style(family))
     for corpus, ax in panels.items():
-        figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(title=corpus_title(corpus), xlabel="")
+        figures.law_axes(ax, r"$-\log\,\mathrm{RBP}_{1}$").set(
+            title=corpus_title(corpus), xlabel=""
+        )
 
     # a spare panel leaves its numbers of sizes to the one above it
     for spare in axes.flat[len(corpora) :]:

@@ -76,7 +76,11 @@ class Law(library.Law):
 
     def sides(self, parameter="alpha"):
         """{what varies, in words: (low, high)} of one parameter; what trainings add only where it is known."""
-        words = {"other text": "text", "other text and trainings": "trainings", "other sizes": "models"}
+        words = {
+            "other text": "text",
+            "other text and trainings": "trainings",
+            "other sizes": "models",
+        }
         if not self.training_df:
             del words["other text and trainings"]
         return {name: self.intervals[of][parameter] for name, of in words.items()}
@@ -125,14 +129,20 @@ class Law(library.Law):
     @property
     def noise_p(self):
         """p of the lack of fit against the widest noise that is known: sources, and trainings where they are."""
-        return self.lack_of_fit_p if np.isnan(self.trained_lack_of_fit_p) else self.trained_lack_of_fit_p
+        return (
+            self.lack_of_fit_p
+            if np.isnan(self.trained_lack_of_fit_p)
+            else self.trained_lack_of_fit_p
+        )
 
     @cached_property
     def over_documents(self):
         """The same law with documents resampled in place of sources; itself where each document is its own source."""
         if self.n_sources == self.n_documents:
             return self
-        return fit(self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level)
+        return fit(
+            self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level
+        )
 
     @property
     def explained_by(self):
@@ -144,7 +154,9 @@ class Law(library.Law):
 def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95):
     """The library's `fit` of a Loss, as a Law that pages show."""
     law = library.fit(loss, estimator, n_bootstrap, seed, level)
-    return Law(**vars(law), n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0, seed=seed)
+    return Law(
+        **vars(law), n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0, seed=seed
+    )
 
 
 def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, **options):
@@ -155,7 +167,9 @@ def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, 
 def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, seed=42, **options):
     """`fit_law` for several k and estimators of one curve: list of Law, k by k."""
     ks = [int(k) for k in (curve.ks if ks is None else ks)]
-    return [fit_law(curve, k, name, n_bootstrap, seed, **options) for k in ks for name in estimators]
+    return [
+        fit_law(curve, k, name, n_bootstrap, seed, **options) for k in ks for name in estimators
+    ]
 
 
 def spread_of_trainings(y, sizes):

@@ -63,10 +63,14 @@ def middle_words(name, row, middle):
         words = f"Exponent {number(row['alpha'])}, {text} over {known_noise(middle)}, "
         return words + f"{interval(row['ci_models'])} over other sizes"
     if name == "equal_exponents":
-        words = f"The exponent of -log RBP_1 is {number(row['ratio'])} times that of cross-entropy, "
+        words = (
+            f"The exponent of -log RBP_1 is {number(row['ratio'])} times that of cross-entropy, "
+        )
         return words + f"{interval(row['around'])} over other sizes"
     words = f"At k = {row['k']:g} the largest model has {row['N']:g} hits in a row {number(row['times'], 2)} times"
-    return f"{words} as often as independence says, {interval(row['times_around'], 2)} over other text"
+    return (
+        f"{words} as often as independence says, {interval(row['times_around'], 2)} over other text"
+    )
 
 
 def ladder_tokens(family):

@@ -13,7 +13,9 @@ CONDITIONS = {  # name: dtypes of the weights and activations, and of the head's
     "fp16 weights": ("float16", "float32"),
     "fp16 throughout": ("float16", "float16"),
 }
-QUANTISED = {name: (name, "float32") for name in ("Q8_0", "Q4_1", "Q4_0")}  # weights rounded to blocks, see rounded
+QUANTISED = {
+    name: (name, "float32") for name in ("Q8_0", "Q4_1", "Q4_0")
+}  # weights rounded to blocks, see rounded
 
 
 def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)):
@@ -27,6 +29,10 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     some = [replace(sample, texts=texts, units=sample.units[:documents])]  # but the whole's digest
     for name in conditions:
         weights, head = (CONDITIONS | QUANTISED)[name]
-        folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"  # so that samples never mix
-        found[name] = measure(family, corpus, dtype=weights, results=folder, samples=some, head_dtype=head)
+        folder = (
+            results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"
+        )  # so that samples never mix
+        found[name] = measure(
+            family, corpus, dtype=weights, results=folder, samples=some, head_dtype=head
+        )
     return found

@@ -33,7 +33,9 @@ def by_size():
 def without_attention(published_laws):
     """Rows of the laws of families without attention."""
     attention = "transformer|attention"
-    laws = [p.law for p in published_laws if not p.rows["architecture"].str.contains(attention).any()]
+    laws = [
+        p.law for p in published_laws if not p.rows["architecture"].str.contains(attention).any()
+    ]
     return law_rows(laws).drop(columns="k")
 
 
@@ -44,7 +46,9 @@ def leans(published_laws):
     """
     forms = form_frame(published_laws)
     error = forms["line, 1 out"]
-    fixed, grows = (error.where(forms["text"] == text) for text in (published.FIXED, published.GROWS))
+    fixed, grows = (
+        error.where(forms["text"] == text) for text in (published.FIXED, published.GROWS)
+    )
     forms = forms.assign(fixed=fixed, grows=grows, lean=grows.fillna(-fixed))
     return cases(forms[["family", "fixed", "grows", "lean"]].to_dict("records"))
 

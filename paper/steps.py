@@ -23,11 +23,15 @@ class NoiseFloor:
     r2: float  # measured
     excess_sd: float  # measured scatter of the models beyond the sources' noise
     sd: np.ndarray  # float64 (M,), of y over resampled sources
-    deff: np.ndarray  # float64 (M,), variance of the misses over that of independent tokens; NaN for nats
+    deff: (
+        np.ndarray
+    )  # float64 (M,), variance of the misses over that of independent tokens; NaN for nats
     r2_band: tuple[float, float, float] = (np.nan,) * 3  # 5%, 50%, 95% under the exact law
     worse: float = np.nan  # share of fits under the exact law with an R^2 below the measured one
     wrong_sign: float = np.nan  # share of those fits in which larger models seem worse
-    trained_band: tuple[float, float, float] = (np.nan,) * 3  # with the scatter between trainings added; NaN: unknown
+    trained_band: tuple[float, float, float] = (
+        np.nan,
+    ) * 3  # with the scatter between trainings added; NaN: unknown
     trained_worse: float = np.nan
 
     @property
@@ -96,7 +100,9 @@ class LocalExponents:
     sources: np.ndarray  # float64 (2, E), interval over resampled sources
     trainings: np.ndarray  # float64 (2, E), over sources and trainings
     bend: float  # last exponent less the mean of the others; below 0: the gain from size slows down
-    p: tuple[float, float, float]  # of the bend against documents, sources, sources and trainings; two-sided
+    p: tuple[
+        float, float, float
+    ]  # of the bend against documents, sources, sources and trainings; two-sided
     level: float = 0.95
 
     @property
@@ -114,7 +120,9 @@ def slope_weights(S):
 def step_weights(S):
     """Weights whose products with y are the exponents between neighbouring sizes, float64 (sizes - 1, M)."""
     x, which = np.unique(np.log(S), return_inverse=True)
-    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[:, None]  # models of one size count as one
+    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[
+        :, None
+    ]  # models of one size count as one
     return -np.diff(means, axis=0) / np.diff(x)[:, None]
 
 

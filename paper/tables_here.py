@@ -17,5 +17,7 @@ def measured_families(families=(), corpora=(), protocol="paper"):
             digest = found[0].record.get("corpus_digest")
             other, text = first.setdefault(corpus, (family.name, digest))
             if text != digest:
-                raise InputError(f"{corpus} of {family.name} is another text than that of {other}: show them apart.")
+                raise InputError(
+                    f"{corpus} of {family.name} is another text than that of {other}: show them apart."
+                )
     return tables

@@ -110,7 +110,9 @@ def read_reference(path=None):
     try:
         return pd.read_csv(path, dtype=str, keep_default_na=False)[COLUMNS]
     except (ValueError, LookupError) as error:
-        raise InputError(f"{path} is damaged ({error}): fetch it again from the repository.") from None
+        raise InputError(
+            f"{path} is damaged ({error}): fetch it again from the repository."
+        ) from None
 
 
 def compared(book, run):
@@ -146,8 +148,12 @@ def failures(rows):
 
 def main(arguments=None):
     """`rbp verify`: exit code 1 where a number is not reproduced, 2 where nothing can be compared."""
-    parser = argparse.ArgumentParser(prog="rbp verify", description="Compare this run's numbers with the book's.")
-    parser.add_argument("path", nargs="?", metavar="FILE", help="another run's numbers (default: the book's own)")
+    parser = argparse.ArgumentParser(
+        prog="rbp verify", description="Compare this run's numbers with the book's."
+    )
+    parser.add_argument(
+        "path", nargs="?", metavar="FILE", help="another run's numbers (default: the book's own)"
+    )
     parser.add_argument("--write", action="store_true", help="keep this run's as the book's own")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     asked = parser.parse_args(arguments)
@@ -167,7 +173,9 @@ def main(arguments=None):
         print(rows.to_json(orient="records", indent=1))
     else:
         for row in bad.itertuples():
-            print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
+            print(
+                f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here"
+            )
         print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
     return int(len(bad) > 0)
 

@@ -4,7 +4,8 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# name -> module. Loaded on first use: `import rbplib` costs nothing, and reading tables needs no torch.
+# name -> module. Loaded on first use: `import rbplib` costs nothing, and reading tables needs no
+# torch.
 _WHERE = {
     "InputError": "families",
     "load_family": "families",

@@ -48,7 +48,9 @@ def size(text):
     except ValueError:
         number = math.nan
     if not 1 <= number <= 1e18:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1e18: write 13e9, 13B, 350M or 22k")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number from 1 to 1e18: write 13e9, 13B, 350M or 22k"
+        )
     return number
 
 
@@ -65,7 +67,9 @@ JSON = option("--json", action="store_true", dest="as_json", help="print JSON fo
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
-CORPORA = option("--corpus", action="append", dest="corpora", help="a name, YAML, file or folder (repeatable)")
+CORPORA = option(
+    "--corpus", action="append", dest="corpora", help="a name, YAML, file or folder (repeatable)"
+)
 MEASURING = (
     FAMILY,
     option(
@@ -85,10 +89,16 @@ MEASURING = (
 FITTING = (
     FAMILY,
     option("--corpus", required=True, help="a corpus that the family was measured on"),
-    option("--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"),
+    option(
+        "--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"
+    ),
     PROTOCOL,
-    option("--partial", action="store_true", help="go on without the models that were not measured"),
-    option("--n-bootstrap", type=whole, default=10_000, help="resamples of the sources (default 10000)"),
+    option(
+        "--partial", action="store_true", help="go on without the models that were not measured"
+    ),
+    option(
+        "--n-bootstrap", type=whole, default=10_000, help="resamples of the sources (default 10000)"
+    ),
     option("--seed", type=whole, default=42, help="seed of the bootstrap"),
     JSON,
     RESULTS,
@@ -179,7 +189,8 @@ def list_families(name, as_json):
 
 
 def imported_sizes(family):
-    """Rows of `family_sizes` for an imported family: what its file says, for its models are not here."""
+    """Rows of `family_sizes` for an imported family: what its file says, for its models are not
+    here."""
     rows = []
     for model in family.models:
         row = {"family": family.name, "model": model.name, "id": model.id}
@@ -243,7 +254,9 @@ def plan(as_json, **options):
     "--family nano-pythia",
     *MEASURING,
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
-    option("--trust-remote-code", action="store_true", help="run code that a model's repository brings"),
+    option(
+        "--trust-remote-code", action="store_true", help="run code that a model's repository brings"
+    ),
     option(
         "--batch-tokens",
         type=whole,
@@ -298,17 +311,22 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
     }
     numbers = {name: jsonable(value) for name, value in numbers.items()}
     texts = {name: show(value) for name, value in numbers.items()}
-    explained = explanation((documents.p["sources"], law.p["sources"], law.p["trainings"]), law.level)
+    explained = explanation(
+        (documents.p["sources"], law.p["sources"], law.p["trainings"]), law.level
+    )
     row = {"family": loss.family, "corpus": loss.corpus, "k": k, **numbers}
     row |= {"explained_by": explained, "n_models": len(law.used), "scored_tokens": int(loss.total)}
     row |= {"sources": loss.n_sources, "status": law.status, "missing": list(missing)}
     lines = [
         f"{loss.family} on {loss.corpus}, k = {k}: alpha {texts['alpha']}, R2 {texts['r2']}",
-        f"  95% intervals: other text {texts['ci_tokens']}, as if documents were independent {texts['ci_documents']}",
+        f"  95% intervals: other text {texts['ci_tokens']}, "
+        f"as if documents were independent {texts['ci_documents']}",
         f"  other text and trainings {texts['ci_trainings']}, other sizes {texts['ci_models']}",
-        f"  lack of fit p {texts['lack_of_fit_p']}, with trainings {texts['trained_lack_of_fit_p']}: {explained}",
+        f"  lack of fit p {texts['lack_of_fit_p']}, "
+        f"with trainings {texts['trained_lack_of_fit_p']}: {explained}",
         f"  curvature {texts['curvature']} {texts['ci_curvature']}",
-        f"  {len(law.used)} models, {loss.n_sources:,} sources, {loss.total:,.0f} tokens, status: {law.status}",
+        f"  {len(law.used)} models, {loss.n_sources:,} sources, "
+        f"{loss.total:,.0f} tokens, status: {law.status}",
     ]
     if missing:
         lines.append(f"  not measured, and left out: {', '.join(missing)}")
@@ -336,7 +354,10 @@ def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as
     if n < 1:
         raise InputError(f"a run has at least 1 hit, not {n}.")
     losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
-    found = {name: attempt(loss, size, n_bootstrap=n_bootstrap, seed=seed) for name, loss in losses.items()}
+    found = {
+        name: attempt(loss, size, n_bootstrap=n_bootstrap, seed=seed)
+        for name, loss in losses.items()
+    }
     main, rbp = found["rbp"], losses["rbp"]
     if isinstance(main, str):
         raise InputError(main)
@@ -410,8 +431,13 @@ def export(out, **options):
     from rbplib.doors import export_family
 
     export_family(out=out, **options)
-    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; but who holds the models can")
-    print("test whether a text is among those counted, and may find very short documents by trying.")
+    print(
+        f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; "
+        f"but who holds the models can"
+    )
+    print(
+        "test whether a text is among those counted, and may find very short documents by trying."
+    )
 
 
 @command(
@@ -435,9 +461,13 @@ PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
 def run_program(name, arguments):
     """Go on as a program of the checkout."""
-    places = [place for place in (root(), PACKAGE.parent) if (place / "workflow" / "Snakefile").is_file()]
+    places = [
+        place for place in (root(), PACKAGE.parent) if (place / "workflow" / "Snakefile").is_file()
+    ]
     if not places:
-        raise InputError(f"`rbp {name}` needs a checkout of the repository: run it there, or set RBP_ROOT.")
+        raise InputError(
+            f"`rbp {name}` needs a checkout of the repository: run it there, or set RBP_ROOT."
+        )
     paths = [str(places[0]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     # the program takes the place of this one, with its signals and its exit code

@@ -91,7 +91,9 @@ class Counts(Documents):
 
     def unknown(self, what):
         family, corpus = self.record["family"], self.record["corpus"]
-        return InputError(f"{family} is imported, without counts on {corpus} {what}: choose another.")
+        return InputError(
+            f"{family} is imported, without counts on {corpus} {what}: choose another."
+        )
 
 
 # --- The file
@@ -199,7 +201,9 @@ def exported_ks(V):
     return sorted(k for k in {*range(1, 21), *KS, *k_grid(V), *far} if k <= V)
 
 
-def export_family(family, out, corpora=None, protocol="paper", results=None, exported="", grid=exported_ks):
+def export_family(
+    family, out, corpora=None, protocol="paper", results=None, exported="", grid=exported_ks
+):
     """Write the counts file of a measured family, and of the models that tell how its trainings
     differ where measured.
 
@@ -208,7 +212,9 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, exp
     Raises InputError: a model without a table, or the file cannot be written.
     """
     family, _, corpora = asked(family, None, corpora, protocol)
-    ladders = [("family", family_tables(family, corpus, protocol, results)[0]) for corpus in corpora]
+    ladders = [
+        ("family", family_tables(family, corpus, protocol, results)[0]) for corpus in corpora
+    ]
     if family.repeats:
         repeats = asked(family.repeats, None, corpora, protocol)
         again, missing = tables_here(*repeats, protocol, results)

@@ -253,7 +253,9 @@ def checked_entries(entries, record, path, others=None):
 def check_name(name, what):
     """Refuse a name that could leave its folder once it becomes a path."""
     if not isinstance(name, str) or not NAME.match(name) or ".." in name:
-        raise InputError(f"{what} {name!r} must be of letters, digits, '.', '_' and '-', without '..'.")
+        raise InputError(
+            f"{what} {name!r} must be of letters, digits, '.', '_' and '-', without '..'."
+        )
     return name
 
 

@@ -1,9 +1,11 @@
-"""From a causal language model to what its ranks need: final hidden states, and the head that reads them.
+"""From a causal language model to what its ranks need: final hidden states, and the head that
+reads them.
 
 The head is the model's output embedding and whatever the model does to its scores afterwards. Few
-shapes cover the known architectures (`candidates`). None is believed: each is compared, bit for bit,
-with the model's own logits on a few tokens before it is used. A model that none fits is asked for its
-own logits.
+shapes cover the known architectures (`candidates`). None is believed: each is compared, bit for
+bit,
+with the model's own logits on a few tokens before it is used. A model that none fits is asked for
+its own logits.
 """
 
 import warnings
@@ -22,7 +24,8 @@ CAPS = ("final_logit_softcapping", "logits_soft_cap")  # Gemma 2; RecurrentGemma
 
 @dataclass(frozen=True)
 class Head:
-    """Scores = after(hidden @ weight.T + bias); `after` multiplies, divides, soft-caps, in this order."""
+    """Scores = after(hidden @ weight.T + bias); `after` multiplies, divides, soft-caps, in this
+    order."""
 
     weight: Tensor  # (V, d)
     bias: Tensor | None = None  # (V,)
@@ -100,7 +103,9 @@ def head_of(model: nn.Module, input_ids: Tensor) -> Head | None:
         if weight is not None and weight.dim() == 2 and weight.device.type != "meta":
             head = _proven_head(model, input_ids[:1, :PROBE_TOKENS])
         if head is None:
-            message = "its head is unknown, so its own logits are taken whole, one sequence at a time"
+            message = (
+                "its head is unknown, so its own logits are taken whole, one sequence at a time"
+            )
             warnings.warn(f"{type(model).__name__}: {message}", RuntimeWarning, stacklevel=3)
         _heads[model] = weight, head
     return _heads[model][1]

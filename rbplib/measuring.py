@@ -173,7 +173,9 @@ def measure_model(
 
     def windows_of(task):
         protocol = task.record["protocol"]
-        ids, read = encode(loaded.tokenizer, task.documents.texts, length if protocol == "paper" else None)
+        ids, read = encode(
+            loaded.tokenizer, task.documents.texts, length if protocol == "paper" else None
+        )
         return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol, read)
 
     with ThreadPoolExecutor(1) as pool:
@@ -182,7 +184,9 @@ def measure_model(
             windows = ahead.result()
             if following:
                 ahead = pool.submit(windows_of, following)
-            measure_table(loaded, task, windows, progress, batch_tokens or choose_batch_tokens(loaded, length))
+            measure_table(
+                loaded, task, windows, progress, batch_tokens or choose_batch_tokens(loaded, length)
+            )
 
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
@@ -196,7 +200,9 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
             f"{record['model']} ({vocab}): its tokenizer does not belong to it."
         )
     if record | task.record != record:
-        raise InputError(f"the files of {record['model']} were changed while it was read: run again.")
+        raise InputError(
+            f"the files of {record['model']} were changed while it was read: run again."
+        )
 
     # go on from the rows that a killed run left, and cut batches as it did
     part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0
@@ -237,7 +243,10 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
 
 def joined(rows):
     """One table's columns of those of its parts, in order."""
-    return {name: np.concatenate([np.empty(0, COLUMNS[name]), *(part[name] for part in rows)]) for name in COLUMNS}
+    return {
+        name: np.concatenate([np.empty(0, COLUMNS[name]), *(part[name] for part in rows)])
+        for name in COLUMNS
+    }
 
 
 def groups(windows):
@@ -255,7 +264,9 @@ def groups(windows):
 
 def provenance(loaded, task, windows):
     """The record of a table: what was asked for, and what it was made with."""
-    source = {k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "path"}
+    source = {
+        k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "path"
+    }
     return {
         **task.record,
         **loaded.record,
@@ -334,7 +345,9 @@ def choose_batch_tokens(loaded, length):
     free, _ = torch.cuda.mem_get_info(loaded.device)
     config = loaded.model.config
     width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
-    per_token = 40 * width * loaded.model.dtype.itemsize  # a block's live activations, with room to spare
+    per_token = (
+        40 * width * loaded.model.dtype.itemsize
+    )  # a block's live activations, with room to spare
     return int(max(length, min(1 << 17, free * 0.5 / per_token)))
 
 

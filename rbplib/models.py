@@ -1,9 +1,10 @@
-"""A model ready to be measured: from the hub, a folder or a GGUF file; how large it is, and how far it reads.
+"""A model ready to be measured: from the hub, a folder or a GGUF file; how large it is, and how
+far it reads.
 
-Nothing of a model is executed but what transformers itself holds: code that comes with the weights is
-refused unless the caller allows it for this one run, and weights are read as tensors only.
-S, the paper's size, is every parameter but the token and position embedding tables and an untied output
-embedding. It is counted on the meta device: no weights are read, made or downloaded.
+Nothing of a model is executed but what transformers itself holds: code that comes with the weights
+is refused unless the caller allows it for this one run, and weights are read as tensors only.
+S, the paper's size, is every parameter but the token and position embedding tables and an untied
+output embedding. It is counted on the meta device: no weights are read, made or downloaded.
 
 torch and transformers are imported where they are used: pages ask for sizes without them.
 """
@@ -31,13 +32,23 @@ from rbplib.families import (
 )
 
 TOKENIZER_FILES = (
-    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
+    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json "
+    "vocab.json merges.txt "
     "vocab.txt tokenizer.model spiece.model sentencepiece.bpe.model"
 ).split()
 # what a configuration may call the longest input, and the number of experts that a token meets
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
-CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k")
-SMALL = 5_000_000  # parameters, below which handing work to other threads takes longer than the work
+CHOSEN = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "top_k_experts",
+    "moe_topk",
+    "moe_k",
+    "moe_top_k",
+)
+SMALL = (
+    5_000_000  # parameters, below which handing work to other threads takes longer than the work
+)
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
@@ -174,7 +185,8 @@ def load_tokenizer(place, model_id, trust_remote_code=False):
         if folder is None:
             message = "comes without a tokenizer: put its tokenizer.json beside the weights"
             raise InputError(f"model {model_id!r} {message}.")
-        # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever the file says
+        # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever
+        # the file says
         settings = folder / "tokenizer_config.json"
         generic = ("TokenizersBackend", "PreTrainedTokenizerFast")
         if settings.is_file() and read_json(settings).get("tokenizer_class") in generic:
@@ -184,7 +196,8 @@ def load_tokenizer(place, model_id, trust_remote_code=False):
 
 
 def tokenizer_place(folder):
-    """Where the tokenizer of a model is: in its folder, or in `tokenizer/` in, beside or above that; None: nowhere."""
+    """Where the tokenizer of a model is: in its folder, or in `tokenizer/` in, beside or above
+    that; None: nowhere."""
     above = (folder, folder.parent, folder.parent.parent)
     for place in (folder, *(parent / "tokenizer" for parent in above)):
         if any((place / name).is_file() for name in TOKENIZER_FILES if name != "vocab.txt"):
@@ -250,7 +263,8 @@ def all_threads():
 
 
 def choose_threads(parameters):
-    """Use one thread for a small model, all for others; OMP_NUM_THREADS, where it is set, decides."""
+    """Use one thread for a small model, all for others; OMP_NUM_THREADS, where it is set,
+    decides."""
     import torch
 
     default = all_threads()
@@ -420,7 +434,8 @@ def count_sizes(model):
 
 
 def model_sizes(config):
-    """Sizes of the model that a transformers configuration, or a mapping with `model_type`, describes.
+    """Sizes of the model that a transformers configuration, or a mapping with `model_type`,
+    describes.
 
     Paper section 3 (S); the book's page on the metric says what is left out.
 
@@ -477,7 +492,8 @@ def family_sizes(family):
 
 
 def known_config(model):
-    """What families/configs/*.json hold of a model's configuration, enough for its size; or None."""
+    """What families/configs/*.json hold of a model's configuration, enough for its size; or
+    None."""
     if model.local or model.revision not in (None, "main"):
         return None
     for path in sorted((root() / "families" / "configs").glob("*.json")):

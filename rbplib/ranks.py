@@ -1,9 +1,12 @@
 """The rank of each observed token among all candidates, without ever holding the full logits.
 
-Torch alone, without Triton: the same code on a processor, CUDA and MPS. Scores are made, counted and
-thrown away. Three numbers per row are what stays: candidates above the target, candidates equal to it,
+Torch alone, without Triton: the same code on a processor, CUDA and MPS. Scores are made, counted
+and
+thrown away. Three numbers per row are what stays: candidates above the target, candidates equal to
+it,
 and its log-probability. `_count` reads them off whole rows of the vocabulary, as a GPU likes it;
-`_by_blocks` takes 512 candidates at a time, so that a processor counts a tile while it is in its cache.
+`_by_blocks` takes 512 candidates at a time, so that a processor counts a tile while it is in its
+cache.
 """
 
 import math
@@ -19,7 +22,9 @@ from rbplib.heads import Head, final_hidden, head_of
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
 TILE = 2**19  # logits at once on a processor: they stay in its cache
-DEVICE_ROWS = 512  # rows at once on an accelerator: always so many, as others may meet other kernels
+DEVICE_ROWS = (
+    512  # rows at once on an accelerator: always so many, as others may meet other kernels
+)
 LOG2_E = math.log2(math.e)
 
 
@@ -27,7 +32,8 @@ class Ranks(NamedTuple):
     """Three tensors of the targets' shape.
 
     greater: int64, candidates scored strictly above the target; unit: tokens.
-    ties: int64, candidates scored equal to it, itself included; 0 marks a token that was not scored.
+    ties: int64, candidates scored equal to it, itself included; 0 marks a token that was not
+    scored.
     logprob: float32, log-softmax of the target; unit: nats.
     """
 
@@ -130,7 +136,9 @@ def sequence_ranks(
     """
     # refuse what has no ranks
     if model.training:
-        raise ValueError("the model is in training mode, where dropout moves ranks: call model.eval()")
+        raise ValueError(
+            "the model is in training mode, where dropout moves ranks: call model.eval()"
+        )
     if input_ids.dim() != 2 or input_ids.shape[1] < 2:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score")
     ids = input_ids.to(device)
@@ -206,8 +214,8 @@ def _count(scores, targets) -> Ranks:
 def _by_blocks(states, head, targets, dtype) -> Ranks:
     """Ranks of targets (n,) on a processor, a block of the vocabulary at a time.
 
-    A row is done again, whole, where its sum of exp(score - own score) is not finite, or its own score
-    came out otherwise ahead of its block.
+    A row is done again, whole, where its sum of exp(score - own score) is not finite, or its own
+    score came out otherwise ahead of its block.
     """
     _check_ids(targets, len(head.weight))
     # runs of about equal length: many rows, since each tile reads its block of the weight anew
@@ -229,9 +237,11 @@ def _by_blocks(states, head, targets, dtype) -> Ranks:
 
 
 def _block_sums(states, head, targets, dtype, scratch) -> Tensor:
-    """Candidates above each target, equal to it, and the sum of exp(score - own score): (3, n), float64.
+    """Candidates above each target, equal to it, and the sum of exp(score - own score): (3, n),
+    float64.
 
-    That sum needs no maximum: it is at least 1, and one that overflows says so. It is set to infinity
+    That sum needs no maximum: it is at least 1, and one that overflows says so. It is set to
+    infinity
     where the target's own score, which must be known before the first block, is not the one in its
     tile: counts never rest on two products that round differently.
 

@@ -225,7 +225,9 @@ class RankTable(Documents):
 
 def by_size(tables):
     """Tables of one family, smallest model first."""
-    return sorted(tables, key=lambda t: (t.record["nonembedding_params"], str(t.record.get("model"))))
+    return sorted(
+        tables, key=lambda t: (t.record["nonembedding_params"], str(t.record.get("model")))
+    )
 
 
 # --- The file
@@ -235,7 +237,9 @@ def columns_digest(columns, names=tuple(COLUMNS)):
     """SHA-256 over columns in order, little-endian."""
     checksum = hashlib.sha256()
     for name in names:
-        checksum.update(np.ascontiguousarray(columns[name], np.dtype(COLUMNS[name]).newbyteorder("<")))
+        checksum.update(
+            np.ascontiguousarray(columns[name], np.dtype(COLUMNS[name]).newbyteorder("<"))
+        )
     return checksum.hexdigest()
 
 
@@ -250,10 +254,12 @@ def checked_columns(columns, vocab):
     rules = {
         "rows are not sorted by (document, position), or repeat": np.diff(place(columns)) > 0,
         "a position is below 1": columns["position"] >= 1,
-        "a token id is outside the vocabulary": (columns["token"] >= 0) & (columns["token"] < vocab),
+        "a token id is outside the vocabulary": (columns["token"] >= 0)
+        & (columns["token"] < vocab),
         "greater is negative": columns["greater"] >= 0,
         "ties is below 1": columns["ties"] >= 1,
-        "a rank is above the vocabulary size": rank_of(columns["greater"], columns["ties"]) <= vocab,
+        "a rank is above the vocabulary size": rank_of(columns["greater"], columns["ties"])
+        <= vocab,
         "a logprob is above 0 or not a number": columns["logprob"] <= 1e-4,
     }
     for broken, fine in rules.items():
@@ -282,7 +288,9 @@ def write_table(path, columns, record):
     table = pa.table(columns)
     with atomic_path(path) as temporary:
         # not as metadata of the schema, which would stand in the file twice
-        with pq.ParquetWriter(temporary, table.schema, compression="zstd", store_schema=False) as file:
+        with pq.ParquetWriter(
+            temporary, table.schema, compression="zstd", store_schema=False
+        ) as file:
             file.write_table(table)
             file.add_key_value_metadata({KEY: json.dumps(record, sort_keys=True)})
 
@@ -298,7 +306,9 @@ def read_record(path, asked=None):
     import pyarrow.parquet as pq
 
     if not Path(path).is_file():
-        raise InputError(f"there is no rank table {path}: run `rbp measure` for that family and corpus first.")
+        raise InputError(
+            f"there is no rank table {path}: run `rbp measure` for that family and corpus first."
+        )
     try:
         record = dict(json.loads(pq.read_metadata(path).metadata[KEY]))
         whole = digest({k: v for k, v in record.items() if k != "sha256"}) == record["sha256"]
@@ -307,7 +317,9 @@ def read_record(path, asked=None):
     if not whole or NEEDED - set(record):
         raise unusable(path, "is damaged, or no rank table")
     if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
-        raise unusable(path, f"was measured with another {' and '.join(different)} than what is asked for")
+        raise unusable(
+            path, f"was measured with another {' and '.join(different)} than what is asked for"
+        )
     return record
 
 
@@ -363,14 +375,18 @@ def asked(family, models=None, corpora=None, protocol="paper"):
     models = [family.model(name) for name in models] if models else family.models
     corpora = corpora or default_corpora(family)
     if family.counts:  # a corpus is a label there: its text is not here
-        corpora = [Corpus(check_choice(getattr(c, "name", c), family.corpora, "corpus")) for c in corpora]
+        corpora = [
+            Corpus(check_choice(getattr(c, "name", c), family.corpora, "corpus")) for c in corpora
+        ]
     corpora = one_each(map(load_corpus, corpora), "corpora")
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
     return family, models, corpora
 
 
-def expected(family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"):
+def expected(
+    family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"
+):
     """{model name: [entries that the record must have, one dict a corpus]} of the tables asked for.
 
     A model is known by its folder's digest, or by its id and revision on the hub; text by its
@@ -385,7 +401,9 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
     """
     shared = {"protocol": protocol, "window": window_length(family), "engine": ENGINE}
     shared["head_dtype"] = head_dtype
-    texts = [text_known(*pair) for pair in zip(corpora, samples or [None] * len(corpora), strict=True)]
+    texts = [
+        text_known(*pair) for pair in zip(corpora, samples or [None] * len(corpora), strict=True)
+    ]
     records = {}
     for model in models:
         entries = shared | {"family": family.name, "model": model.name}
@@ -397,13 +415,17 @@ def expected(family, models, corpora, protocol="paper", samples=None, dtype=None
         precision = check_choice(dtype or model.dtype, DTYPES, "dtype")
         if precision != "auto":
             entries["weights_dtype"] = precision
-        records[model.name] = [entries | {"corpus": c.name} | t for c, t in zip(corpora, texts, strict=True)]
+        records[model.name] = [
+            entries | {"corpus": c.name} | t for c, t in zip(corpora, texts, strict=True)
+        ]
     return records
 
 
 def ranks_path(record, results=None):
     """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
-    family, model, corpus = (check_name(record[name], f"{name} name") for name in ("family", "model", "corpus"))
+    family, model, corpus = (
+        check_name(record[name], f"{name} name") for name in ("family", "model", "corpus")
+    )
     suffix = "" if record["protocol"] == "paper" else f".{record['protocol']}"
     return Path(results or results_dir()) / "ranks" / family / model / f"{corpus}{suffix}.parquet"
 
@@ -439,7 +461,9 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
                 precisions[table.record.get("weights_dtype")] = model
     if len(precisions) > 1:
         both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
-        raise InputError(f"{family.name} was measured in several precisions, {both}: name one by --dtype.")
+        raise InputError(
+            f"{family.name} was measured in several precisions, {both}: name one by --dtype."
+        )
     return {name: by_size(found) for name, found in tables.items()}, missing
 
 

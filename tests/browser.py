@@ -163,10 +163,14 @@ def visit(driver, url, base):
     moved = driver.execute_async_script(MOVE)
     texts = driver.execute_script(TEXTS)
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    asked = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
     switched = texts.get("own", [])
     faults = {
-        "asks outside": [address for address in asked if not address.startswith((base, "data:", "blob:"))],
+        "asks outside": [
+            address for address in asked if not address.startswith((base, "data:", "blob:"))
+        ],
         "complains": [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"],
         "pictures that are not there": counts["images"],
         "pictures without words": counts["no_alt"],
@@ -181,7 +185,9 @@ def visit(driver, url, base):
         "figures that do not move": moved["figures"] - moved["moved"],
         "figures beyond a narrow box": moved["beyond"],
         "knobs without a label": moved["unlabelled"],
-        "shows another text than the chosen": [t["title"] for t in switched if t["wrong"] or t["elsewhere"]],
+        "shows another text than the chosen": [
+            t["title"] for t in switched if t["wrong"] or t["elsewhere"]
+        ],
         "texts that show nothing": [t["title"] for t in switched if not t["seen"] + t["lists"]],
         "parts left away when all texts are chosen": texts.get("left away", 0),
     }
@@ -209,7 +215,10 @@ def main(folder, *pages, axe=None):
     try:
         seen = {page: (Path(folder).resolve() / page).as_uri() for page in pages}
         base = Path(folder).resolve().as_uri()
-        found = {p: audit(driver, url, axe) if axe else visit(driver, url, base) for p, url in seen.items()}
+        found = {
+            p: audit(driver, url, axe) if axe else visit(driver, url, base)
+            for p, url in seen.items()
+        }
         print(json.dumps(found))
     finally:
         driver.quit()

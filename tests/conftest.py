@@ -11,20 +11,44 @@ import yaml
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 gc.set_threshold(100_000, 50, 50)  # as in the workflow: text is gathered in half the time
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # processes that tests start and send it would be deaf to it under nohup
+signal.signal(
+    signal.SIGHUP, signal.SIG_DFL
+)  # processes that tests start and send it would be deaf to it under nohup
 
 ROOT = Path(__file__).resolve().parents[1]
-STORY = "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
+STORY = (
+    "nano-pythia"  # the family of the paper's part; another one has its own place in the contents
+)
 MODELS, DOCUMENTS = 4, 30  # extrapolation needs one model more than a fit's three
-SETTINGS = {"n_bootstrap": 200, "runs": 40, "resamples": 100, "tokens": 100_000, "rungs": 3, "documents": 12}
+SETTINGS = {
+    "n_bootstrap": 200,
+    "runs": 40,
+    "resamples": 100,
+    "tokens": 100_000,
+    "rungs": 3,
+    "documents": 12,
+}
 SETTINGS |= {"losses": ["c4"], "tasks": ["lambada_openai", "coqa"]}
 LONGEST = ("test_book", "test_pages", "test_workflow", "test_site", "test_training")  # files
-AS_THEY_ARE = ("models", "notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml", "CITATION.cff")
+AS_THEY_ARE = (
+    "models",
+    "notebooks",
+    "published",
+    "training",
+    "benchmarks",
+    "_config.yml",
+    "_toc.yml",
+    "CITATION.cff",
+)
 
 
 def embedded():
     """Names of the embedded families, the story's own first, then the one that is no transformer."""
-    found = [p.stem for p in (ROOT / "families").glob("*.yml") if yaml.safe_load(p.read_text()).get("embedded")]
+    found = [
+        p.stem
+        for p in (ROOT / "families").glob("*.yml")
+        if yaml.safe_load(p.read_text()).get("embedded")
+    ]
     return sorted(found, key=lambda name: (name != STORY, "mamba" not in name, name))
 
 

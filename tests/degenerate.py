@@ -14,7 +14,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (1_000, 4_000, 16_000, 64_000)
 CORPUS = "notes"
-LOSSES = 1.5 * np.array(SIZES) ** -0.2 * SIZES[0] ** 0.2  # -log RBP_1 of a family that follows the law
+LOSSES = (
+    1.5 * np.array(SIZES) ** -0.2 * SIZES[0] ** 0.2
+)  # -log RBP_1 of a family that follows the law
 FAMILIES = {  # name: the loss of each model, smallest first; no hit at all where it is infinite
     "planted": LOSSES,
     "one-model": LOSSES[:1],

@@ -18,7 +18,9 @@ from matplotlib.transforms import Affine2D
 SLACK = 0.6  # points
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 LETTER = re.compile(r"#[A-Za-z]\w*(?:-[A-Z][a-z]+)*-([0-9a-f]+)$")
-GLYPHS = {glyph: chr(code) for code, glyph in FT2Font(findfont("DejaVu Sans")).get_charmap().items()}
+GLYPHS = {
+    glyph: chr(code) for code, glyph in FT2Font(findfont("DejaVu Sans")).get_charmap().items()
+}
 
 
 def transform(text):
@@ -26,7 +28,9 @@ def transform(text):
     whole = Affine2D()
     for name, inside in reversed(re.findall(r"(\w+)\(([^)]*)\)", text or "")):
         numbers = [float(x) for x in re.split(r"[ ,]+", inside.strip())]
-        step = {"translate": whole.translate, "rotate": whole.rotate_deg, "scale": whole.scale}[name]
+        step = {"translate": whole.translate, "rotate": whole.rotate_deg, "scale": whole.scale}[
+            name
+        ]
         whole = step(*numbers)
     return whole
 

@@ -25,7 +25,9 @@ def caught():
     def display(*things, raw=False, metadata=None, **_):
         for thing in things:
             data, about = (thing, {}) if raw else formatter.format(thing)
-            shown.append(nbformat.v4.new_output("display_data", data, metadata=about | (metadata or {})))
+            shown.append(
+                nbformat.v4.new_output("display_data", data, metadata=about | (metadata or {}))
+            )
 
     module.display = display
     try:
@@ -52,6 +54,8 @@ def words(page):
     for output in (o for c in page.cells if c.cell_type == "code" for o in c.outputs):
         data = output.get("data", {})
         text = data.get("text/markdown") or data.get("text/html") or output.get("text", "")
-        said.append(html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S)))
+        said.append(
+            html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S))
+        )
         said.append(output.get("metadata", {}).get("image/svg+xml", {}).get("alt", ""))
     return fixed, "\n".join(said)

@@ -8,7 +8,9 @@ from paper.curves import Curve
 from rbplib.losses import Loss
 
 
-def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0):
+def planted_curve(
+    alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0
+):
     """A curve whose -log RBP_k is exactly loss_k (S / S_0)^-alpha in the mean, documents sharing their difficulty.
 
     Each document's miss probability is the law's times a gamma factor of mean 1 and sd `clustering`, the same factor
@@ -17,12 +19,24 @@ def planted_curve(alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100
     rng = np.random.default_rng(seed)
     S, ks = np.geomspace(2e4, 2e7, models), np.array(ks)
     totals = rng.integers(tokens // 2, tokens, documents)
-    hard = rng.gamma(1 / clustering**2, clustering**2, (documents, 1)) if clustering else np.ones((documents, 1))
+    hard = (
+        rng.gamma(1 / clustering**2, clustering**2, (documents, 1))
+        if clustering
+        else np.ones((documents, 1))
+    )
     hits = np.empty((documents, models, len(ks)), dtype=np.int64)
     for column, k in enumerate(ks):
         miss = -np.expm1(-top * k**-0.25 * (S / S[0]) ** -alpha)  # (M,)
-        hits[:, :, column] = totals[:, None] - rng.binomial(totals[:, None], np.minimum(miss * hard, 1))
-    nll = 3.0 * (S / S[0]) ** -0.06 * totals[:, None] * hard * rng.normal(1, 0.02, (documents, models))
+        hits[:, :, column] = totals[:, None] - rng.binomial(
+            totals[:, None], np.minimum(miss * hard, 1)
+        )
+    nll = (
+        3.0
+        * (S / S[0]) ** -0.06
+        * totals[:, None]
+        * hard
+        * rng.normal(1, 0.02, (documents, models))
+    )
     names = tuple(f"m{i}" for i in range(models))
     return Curve("planted", "synthetic", "paper", names, S, 4096, ks, hits, totals, nll)
 
@@ -46,7 +60,10 @@ def planted_loss(y, training_sd=0.0, source_sd=0.2, sources=60, documents=3, aga
     if not again:
         return loss
     many = np.tile(np.arange(len(y)), again)
-    return replace(loss, repeats=trained(y[many], S[many], np.repeat(hard.mean(axis=1)[:, None], len(many), axis=1)))
+    return replace(
+        loss,
+        repeats=trained(y[many], S[many], np.repeat(hard.mean(axis=1)[:, None], len(many), axis=1)),
+    )
 
 
 S = np.geomspace(1e4, 1e8, 7)
@@ -54,7 +71,12 @@ S = np.geomspace(1e4, 1e8, 7)
 
 def exact(y, S=S, **more):
     """A Loss whose log is y, of one document."""
-    known = {"name": "loss", "family": "f", "corpus": "c", "models": tuple(f"m{i}" for i in range(len(y)))}
+    known = {
+        "name": "loss",
+        "family": "f",
+        "corpus": "c",
+        "models": tuple(f"m{i}" for i in range(len(y))),
+    }
     return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **known, **more)
 
 
@@ -73,7 +95,9 @@ def broken(rng, sd=0.01):
     return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, sd, len(S)))
 
 
-def planted_grid(a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1, training_sd=0.0, seed=0):
+def planted_grid(
+    a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1, training_sd=0.0, seed=0
+):
     """A Grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at k = 1, 10 and in cross-entropy."""
     from paper.tokens import Grid
 
@@ -83,7 +107,13 @@ def planted_grid(a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, no
     loss = (A * S**-a + B * D**-b) * np.exp(rng.normal(0, training_sd, len(S)))
     totals, hard = np.full(sources, 100_000), np.exp(rng.normal(0, noise, (sources, 1)))
     hard /= hard.mean()
-    hits = np.stack([np.exp(-x * loss) * totals[:, None] for x in (hard, hard / 3)], axis=2).round().astype(np.int64)
+    hits = (
+        np.stack([np.exp(-x * loss) * totals[:, None] for x in (hard, hard / 3)], axis=2)
+        .round()
+        .astype(np.int64)
+    )
     names = tuple(f"{s:.0f} {d:.0f}" for s, d in zip(S, D, strict=True))
     nll = 3 * loss * totals[:, None] * hard
-    return Grid(Curve("grid", "synthetic", "paper", names, S, 4096, np.array([1, 10]), hits, totals, nll), D)
+    return Grid(
+        Curve("grid", "synthetic", "paper", names, S, 4096, np.array([1, 10]), hits, totals, nll), D
+    )

@@ -10,14 +10,17 @@ VOCABULARY = 400
 CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
 
 
-def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 800_000), documents=60):
+def write_family(
+    root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 800_000), documents=60
+):
     """Families, corpora and results under `root`; ranks follow a law in S, documents and neighbours hang together."""
     root = Path(root)
     for folder in ("families", "corpora"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     models = [f"{name}-{s}" for s in sizes]
     entries = "".join(
-        f"  - {{id: none/{m}, dtype: float32, nonembedding_params: {s}}}\n" for m, s in zip(models, sizes, strict=True)
+        f"  - {{id: none/{m}, dtype: float32, nonembedding_params: {s}}}\n"
+        for m, s in zip(models, sizes, strict=True)
     )
     (root / "families" / f"{name}.yml").write_text(
         f"title: Synthetic\nembedded: true\ncontext: 256\nmodels:\n{entries}"
@@ -30,7 +33,9 @@ def write_family(root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 8
         lengths = rng.integers(40, 200, documents)
         document = np.repeat(np.arange(documents), lengths)
         position = np.concatenate([np.arange(1, n + 1) for n in lengths])
-        position[document == 0] += np.where(np.arange(lengths[0]) >= 20, 5, 0)  # a gap that no window may bridge
+        position[document == 0] += np.where(
+            np.arange(lengths[0]) >= 20, 5, 0
+        )  # a gap that no window may bridge
         n = len(document)
         token, fresh = rng.integers(0, VOCABULARY, n), rng.normal(size=n)
         shared = fresh + 0.5 * np.concatenate([[0], fresh[:-1]])

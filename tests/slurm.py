@@ -63,9 +63,14 @@ def answer(*command):
 
 def jobs(model):
     """(number, state, MB asked) of each job that SLURM knows of that measures a model, oldest first."""
-    lines = answer("squeue", "--states=all", "--noheader", "--sort=i", "--format=%i|%T|%m|%k").splitlines()
+    lines = answer(
+        "squeue", "--states=all", "--noheader", "--sort=i", "--format=%i|%T|%m|%k"
+    ).splitlines()
     found = [line.split("|") for line in lines if line.endswith(f"__{model}")]
-    return [(number, state, round(float(mb[:-1]) * {"M": 1, "G": 1024}[mb[-1]])) for number, state, mb, _ in found]
+    return [
+        (number, state, round(float(mb[:-1]) * {"M": 1, "G": 1024}[mb[-1]]))
+        for number, state, mb, _ in found
+    ]
 
 
 @contextmanager
@@ -77,10 +82,14 @@ def slurm(place):
     (place / "munge.key").write_bytes(os.urandom(64))
     with socket.socket() as a, socket.socket() as b:
         ports = [s.bind(("127.0.0.1", 0)) or s.getsockname()[1] for s in (a, b)]
-    said = CONF.format(place=place, host=socket.gethostname().split(".")[0], user=getpass.getuser(), ports=ports)
+    said = CONF.format(
+        place=place, host=socket.gethostname().split(".")[0], user=getpass.getuser(), ports=ports
+    )
     (place / "slurm.conf").write_text(said)
     os.environ["SLURM_CONF"] = str(place / "slurm.conf")  # steps of jobs are not told of it
-    (place / "srun").write_text(f'#!/bin/sh\nSLURM_CONF={place}/slurm.conf exec {shutil.which("srun")} "$@"\n')
+    (place / "srun").write_text(
+        f'#!/bin/sh\nSLURM_CONF={place}/slurm.conf exec {shutil.which("srun")} "$@"\n'
+    )
     (place / "srun").chmod(0o755)
     os.environ["PATH"] = f"{place}:{os.environ['PATH']}"
     files = [f"--{k}-file={place}/munge.{k}" for k in ("key", "log", "pid", "seed")]
@@ -94,7 +103,9 @@ def slurm(place):
         until = time.monotonic() + 30
         while answer("sinfo", "--noheader", "--format=%T") != "idle":
             if time.monotonic() > until or any(d.poll() is not None for d in running):
-                raise RuntimeError(" | ".join((place / f"{n}.said").read_text()[-200:] for n in DAEMONS))
+                raise RuntimeError(
+                    " | ".join((place / f"{n}.said").read_text()[-200:] for n in DAEMONS)
+                )
             time.sleep(0.5)
         yield
         answer("scancel", "--full", "--user", getpass.getuser())
@@ -106,7 +117,9 @@ def slurm(place):
 
 def cluster(place):
     """Two runs by workflow/profiles/slurm of the toy family, a job a model; what fails is sent again for more."""
-    missing = [d for d in DAEMONS if not shutil.which(d)] + [PLUGIN] * (not find_spec(PLUGIN.replace("-", "_")))
+    missing = [d for d in DAEMONS if not shutil.which(d)] + [PLUGIN] * (
+        not find_spec(PLUGIN.replace("-", "_"))
+    )
     count = Count("cluster", note=f"(skipped: no {', '.join(missing)} here; see CONTRIBUTING.md)")
     if missing:
         return count
@@ -117,8 +130,22 @@ def cluster(place):
     (place / "hook" / "sitecustomize.py").write_text(HOG)
     os.environ["PYTHONPATH"] = f"{place / 'hook'}:{ROOT}"
     flow, asked = ROOT / "workflow", 0
-    command = [sys.executable, "-m", "snakemake", "--snakefile", flow / "Snakefile", "--directory", place]
-    command += ["--profile", flow / "profiles" / "slurm", "--config", "families=toy", "corpora=lines,more"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        flow / "Snakefile",
+        "--directory",
+        place,
+    ]
+    command += [
+        "--profile",
+        flow / "profiles" / "slurm",
+        "--config",
+        "families=toy",
+        "corpora=lines,more",
+    ]
     command += ["--", *(f"measure__toy__{m}" for m in MODELS)]
     log = place / "logs" / "measure" / "toy-m1.log"
     try:
@@ -127,7 +154,9 @@ def cluster(place):
                 log.unlink(missing_ok=True)
                 known, disturbed = {m: len(jobs(m)) for m in MODELS}, jobs_each == 2
                 environment = os.environ | {"RBP_RESULTS": str(results), "HOG_MB": str(asked)}
-                run = subprocess.Popen(command, env=environment, stdout=PIPE, stderr=STDOUT, text=True)
+                run = subprocess.Popen(
+                    command, env=environment, stdout=PIPE, stderr=STDOUT, text=True
+                )
                 while disturbed and run.poll() is None and not log.exists():
                     time.sleep(0.5)
                 answer("scancel", jobs("m1")[-1][0]) if disturbed else None
@@ -135,12 +164,20 @@ def cluster(place):
                 seen = {m: jobs(m)[known[m] :] for m in MODELS}
                 fine = run.returncode == 0 and left(results) == expected
                 for tried in seen.values():
-                    ends, mb = [state == "COMPLETED" for _, state, _ in tried], [mb for *_, mb in tried]
-                    fine &= ends == [False, True][-jobs_each:] and mb == [mb[0], 2 * mb[0]][:jobs_each]
+                    ends, mb = (
+                        [state == "COMPLETED" for _, state, _ in tried],
+                        [mb for *_, mb in tried],
+                    )
+                    fine &= (
+                        ends == [False, True][-jobs_each:] and mb == [mb[0], 2 * mb[0]][:jobs_each]
+                    )
                 asked = max((mb for _, _, mb in seen["m0"]), default=0) + 300
                 count.take(fine, f"{results.name}: {seen} {said[-600:]}")
                 judge(count, place, results, expected, results.name)
-                states = (f"{m} " + ", then ".join(f"{s} at {mb} MB" for _, s, mb in seen[m]) for m in MODELS)
+                states = (
+                    f"{m} " + ", then ".join(f"{s} at {mb} MB" for _, s, mb in seen[m])
+                    for m in MODELS
+                )
                 count.note += f"{count.note and ', '}{results.name}: {'; '.join(states)}"
     except RuntimeError as error:
         count.note = f"skipped: the daemons do not run here: {error}"

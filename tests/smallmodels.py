@@ -6,16 +6,41 @@ from pathlib import Path
 SHAPES = {
     "gpt2": {"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 2},
     "opt": {
-        **{"model_type": "opt", "max_position_embeddings": 64, "hidden_size": 32, "num_hidden_layers": 2},
-        **{"num_attention_heads": 2, "ffn_dim": 64, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
+        **{
+            "model_type": "opt",
+            "max_position_embeddings": 64,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+        },
+        **{
+            "num_attention_heads": 2,
+            "ffn_dim": 64,
+            "word_embed_proj_dim": 16,
+            "do_layer_norm_before": False,
+        },
     },
     "gpt_neox": {
-        **{"model_type": "gpt_neox", "max_position_embeddings": 64, "hidden_size": 32, "num_hidden_layers": 2},
+        **{
+            "model_type": "gpt_neox",
+            "max_position_embeddings": 64,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+        },
         **{"num_attention_heads": 2, "intermediate_size": 64, "tie_word_embeddings": False},
     },
     "qwen2": {
-        **{"model_type": "qwen2", "max_position_embeddings": 64, "hidden_size": 32, "num_hidden_layers": 2},
-        **{"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 64, "tie_word_embeddings": True},
+        **{
+            "model_type": "qwen2",
+            "max_position_embeddings": 64,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+        },
+        **{
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "intermediate_size": 64,
+            "tie_word_embeddings": True,
+        },
     },
     "mamba": {"model_type": "mamba", "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
 }
@@ -31,7 +56,9 @@ def tokenizer(vocab=320, alphabet=None):
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet() if alphabet is None else alphabet
-    trainer = trainers.BpeTrainer(vocab_size=vocab, special_tokens=["<end>"], initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab, special_tokens=["<end>"], initial_alphabet=alphabet
+    )
     backend.train_from_iterator([Path(__file__).read_text(encoding="utf-8")], trainer)
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", bos_token="<end>")
 

@@ -22,7 +22,18 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 NEVER = 600  # seconds after which a run counts as stuck
 CHANGES = ("wall_seconds", "seconds", "date")  # of a record, from run to run
-MEASURE = ["-m", "rbplib", "measure", "--family", "toy", "--corpus", "lines", "--corpus", "more", "--quiet"]
+MEASURE = [
+    "-m",
+    "rbplib",
+    "measure",
+    "--family",
+    "toy",
+    "--corpus",
+    "lines",
+    "--corpus",
+    "more",
+    "--quiet",
+]
 ENDS = (signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 
 
@@ -66,7 +77,11 @@ def workshop(place, documents=30):
 
 def start(place, results, command=MEASURE, before=()):
     """The measuring of the toy family, begun in a process group of its own."""
-    environment = os.environ | {"RBP_ROOT": str(place), "RBP_RESULTS": str(results), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "RBP_ROOT": str(place),
+        "RBP_RESULTS": str(results),
+        "OMP_NUM_THREADS": "1",
+    }
     environment["PYTHONPATH"] = f"{ROOT}:{ROOT / 'tests'}"
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     arguments = [*before, sys.executable, *command]
@@ -111,7 +126,10 @@ def judge(count, place, results, expected, what):
     code, words = run(place, results)
     files = left(results)
     different = sorted(name for name in expected | files if expected.get(name) != files.get(name))
-    count.take(code == 0 and not different, f"{what}: code {code}, different {different[:5]}, {words[-300:]}")
+    count.take(
+        code == 0 and not different,
+        f"{what}: code {code}, different {different[:5]}, {words[-300:]}",
+    )
 
 
 # ---- accidents
@@ -169,8 +187,12 @@ def bits(place, tries=40, seed=0):
 def small_disk(place, **limits):
     """A disk of few bytes or files; yields a call that gives it room."""
     place.mkdir()
-    options = ",".join(f"{key}={value}" for key, value in ({"size": "64m", "nr_inodes": 10_000} | limits).items())
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True, capture_output=True)
+    options = ",".join(
+        f"{key}={value}" for key, value in ({"size": "64m", "nr_inodes": 10_000} | limits).items()
+    )
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True, capture_output=True
+    )
     more = ["mount", "-o", "remount,size=64m,nr_inodes=10000", place]
     try:
         yield lambda: subprocess.run(more, check=True)
@@ -186,7 +208,11 @@ def disks(place, tries=10, seed=0):
         return count
     expected, _ = whole(place)
     for number in range(tries):
-        limits = {"nr_inodes": draw.randint(2, 14)} if number % 2 else {"size": f"{4 * draw.randint(1, 16)}k"}
+        limits = (
+            {"nr_inodes": draw.randint(2, 14)}
+            if number % 2
+            else {"size": f"{4 * draw.randint(1, 16)}k"}
+        )
         with small_disk(place / f"disk-{number}", **limits) as widen:
             results = place / f"disk-{number}" / "results"
             code, words = run(place, results)
@@ -208,8 +234,13 @@ def reader(place, user=65534):
     table = next((place / "whole").rglob("*.parquet"))
     data = table.read_bytes()
     table.unlink()
-    code, words = run(place, place / "whole", before=["setpriv", f"--reuid={user}", "--clear-groups"])
-    count.take(code == 2 and words.startswith("rbp: ") and words.count("\n") == 1, f"code {code}, {words[-300:]}")
+    code, words = run(
+        place, place / "whole", before=["setpriv", f"--reuid={user}", "--clear-groups"]
+    )
+    count.take(
+        code == 2 and words.startswith("rbp: ") and words.count("\n") == 1,
+        f"code {code}, {words[-300:]}",
+    )
     table.write_bytes(data)
     judge(count, place, place / "whole", expected, "a reader")
     return count
@@ -230,23 +261,40 @@ def book(place, tries=8, seed=0, seconds=(5, 60)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, ENDS[number % 4])
         process.communicate()
-        tables = {name: value for name, value in before.items() if name.endswith(".parquet") and len(value) == 2}
+        tables = {
+            name: value
+            for name, value in before.items()
+            if name.endswith(".parquet") and len(value) == 2
+        }
         now = left(results / "ranks") if tables else {}
-        count.take(all(now.get(name) == value for name, value in tables.items()), f"stop {number}: a table is lost")
+        count.take(
+            all(now.get(name) == value for name, value in tables.items()),
+            f"stop {number}: a table is lost",
+        )
     end, words = run(place, results, command=["-c", code])
-    count.take(end == 0 and (place / "_build/html/index.html").is_file(), f"at last: {words[-500:]}")
+    count.take(
+        end == 0 and (place / "_build/html/index.html").is_file(), f"at last: {words[-500:]}"
+    )
     hidden = [p for p in results.rglob(".*") if p.suffix == ".tmp"]
     count.take(not hidden, f"left: {hidden}")
     return count
 
 
 PARTS = {part.__name__: part for part in (kills, together, bits, disks, reader, book)}
-SMALL = {"kills": {"tries": 4}, "together": {"rounds": 1}, "bits": {"tries": 4}, "disks": {"tries": 2}, "reader": {}}
+SMALL = {
+    "kills": {"tries": 4},
+    "together": {"rounds": 1},
+    "bits": {"tries": 4},
+    "disks": {"tries": 2},
+    "reader": {},
+}
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.stress", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all of them where none is named")
+    parser.add_argument(
+        "parts", nargs="*", help=f"some of {', '.join(PARTS)}; all of them where none is named"
+    )
     parser.add_argument("--small", action="store_true", help="a few of each")
     options = parser.parse_args()
     failed = False

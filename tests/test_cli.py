@@ -40,7 +40,11 @@ def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, 
     row = json.loads(out)
     fields = "family corpus k alpha log_c r2 ci_tokens ci_models n_models scored_tokens lack_of_fit_p curvature status"
     assert code == 0 and not err and set(fields.split()) <= set(row)
-    assert row["ci_models"][0] < row["alpha"] < row["ci_models"][1] and 0 < row["alpha"] < 0.3 and row["n_models"] == 5
+    assert (
+        row["ci_models"][0] < row["alpha"] < row["ci_models"][1]
+        and 0 < row["alpha"] < 0.3
+        and row["n_models"] == 5
+    )
     lines = run(capsys, f"{FIT} --n-bootstrap 300")[1]
     assert f"alpha {row['alpha']:.4g}" in lines and "5 models" in lines
 
@@ -48,9 +52,17 @@ def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, 
 def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
     next(root.glob("results/ranks/synthetic/synthetic-9000/prose.parquet")).unlink()
     code, out, err = run(capsys, FIT)
-    assert code == 2 and not out and "synthetic-9000" in err and "--corpus prose" in err and "--partial" in err
+    assert (
+        code == 2
+        and not out
+        and "synthetic-9000" in err
+        and "--corpus prose" in err
+        and "--partial" in err
+    )
     row = json.loads(run(capsys, f"{FIT} --partial --json --n-bootstrap 0")[1])
-    assert row["missing"] == ["synthetic-9000"] and row["n_models"] == 4 and row["ci_tokens"] is None
+    assert (
+        row["missing"] == ["synthetic-9000"] and row["n_models"] == 4 and row["ci_tokens"] is None
+    )
 
 
 def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
@@ -64,7 +76,11 @@ def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
 
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
     rows = json.loads(run(capsys, "families synthetic --json")[1])
-    assert rows[0] == rows[0] | {"family": "synthetic", "model": "synthetic-2000", "nonembedding_params": 2000}
+    assert rows[0] == rows[0] | {
+        "family": "synthetic",
+        "model": "synthetic-2000",
+        "nonembedding_params": 2000,
+    }
     rows = {row["corpus"]: row for row in json.loads(run(capsys, "corpora --json")[1])}
     assert rows["prose"]["measured"]["synthetic"]["documents"] == 60
     assert "60 documents of 60 sources" in run(capsys, "corpora prose")[1]
@@ -133,7 +149,11 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
 def test_programs_of_the_checkout_take_the_rest_of_the_line(root):
     command = [sys.executable, "-m", "rbplib", "book", "--family", "nope"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and "nope" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert (
+        done.returncode == 2
+        and "nope" in done.stderr
+        and len(done.stderr.strip().splitlines()) == 1
+    )
 
 
 def test_every_command_has_help_with_an_example(capsys):
@@ -144,12 +164,16 @@ def test_every_command_has_help_with_an_example(capsys):
     assert code == 0 and "book" in out and "verify" in out
 
 
-@pytest.mark.parametrize(("text", "number"), [("13e9", 13e9), ("13B", 13e9), ("350M", 35e7), ("22k", 22e3), ("1", 1)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("13e9", 13e9), ("13B", 13e9), ("350M", 35e7), ("22k", 22e3), ("1", 1)]
+)
 def test_sizes_are_read_as_people_write_them(text, number):
     assert size(text) == number
 
 
 def test_a_reader_that_goes_away_is_no_fault(root):
     command = f"{sys.executable} -m rbplib families | head -0"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True
+    )
     assert "Traceback" not in done.stderr and "Error" not in done.stderr

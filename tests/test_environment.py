@@ -29,7 +29,9 @@ def pins(name):
 
 def asked_for():
     """Every requirement that `make` must be able to install from the lock; torch stands apart."""
-    lines = PROJECT["dependencies"] + [line for e in LOCKED_EXTRAS for line in PROJECT["optional-dependencies"][e]]
+    lines = PROJECT["dependencies"] + [
+        line for e in LOCKED_EXTRAS for line in PROJECT["optional-dependencies"][e]
+    ]
     return [Requirement(line) for line in lines]
 
 
@@ -43,7 +45,9 @@ def test_the_lock_satisfies_every_requirement():
         if requirement.name == "torch":
             continue
         version = locked.get(canonicalize_name(requirement.name))
-        assert version, f"{requirement.name} is in pyproject.toml but not in requirements.lock; run `make lock`"
+        assert version, (
+            f"{requirement.name} is in pyproject.toml but not in requirements.lock; run `make lock`"
+        )
         assert requirement.specifier.contains(version, prereleases=True), str(requirement)
 
 
@@ -55,19 +59,30 @@ def test_torch_is_pinned_once_and_never_locked():
     assert str(torch) in conda_pip
 
 
-LOCKED = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if re.match(r"[A-Za-z0-9]", line)]
+LOCKED = [
+    line
+    for line in (ROOT / "requirements.lock").read_text().splitlines()
+    if re.match(r"[A-Za-z0-9]", line)
+]
 
 
 def locked_lines(package):
     """The lines of the lock that pin a package."""
-    return [line for line in LOCKED if canonicalize_name(line.partition("==")[0]) == canonicalize_name(package)]
+    return [
+        line
+        for line in LOCKED
+        if canonicalize_name(line.partition("==")[0]) == canonicalize_name(package)
+    ]
 
 
 @pytest.mark.parametrize("package", sorted({**EVALUATION, **TRAINING}.keys() - {"torch"}))
 def test_packages_of_embedded_text_are_the_same_everywhere(package):
     """No Python and no platform may lack one or have it at another version: each would draw other text."""
     (line,) = locked_lines(package)
-    assert line.split()[0] == f"{canonicalize_name(package)}=={(EVALUATION | TRAINING)[package]}" and ";" not in line
+    assert (
+        line.split()[0] == f"{canonicalize_name(package)}=={(EVALUATION | TRAINING)[package]}"
+        and ";" not in line
+    )
 
 
 def test_multiprocess_is_one_wheel_for_every_python():
@@ -80,7 +95,9 @@ def test_multiprocess_is_one_wheel_for_every_python():
 def test_what_the_lock_assumes_of_torch_is_of_the_pinned_one():
     torch = next(r for r in asked_for() if r.name == "torch")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert [f"{m['name']}=={m['version']}" for m in project["tool"]["uv"]["dependency-metadata"]] == [str(torch)]
+    assert [
+        f"{m['name']}=={m['version']}" for m in project["tool"]["uv"]["dependency-metadata"]
+    ] == [str(torch)]
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
@@ -103,17 +120,22 @@ def make(tmp_path):
 
     def run(*arguments, **pythons):
         for name, target in pythons.items():
-            (commands / name).write_text(f'#!/bin/sh\nexec "{target}" "$@"\n' if target else "#!/bin/sh\nexit 1\n")
+            (commands / name).write_text(
+                f'#!/bin/sh\nexec "{target}" "$@"\n' if target else "#!/bin/sh\nexit 1\n"
+            )
             (commands / name).chmod(0o755)
         command = [shutil.which("make"), *arguments]
-        return subprocess.run(command, cwd=place, env={"PATH": str(commands)}, capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=place, env={"PATH": str(commands)}, capture_output=True, text=True
+        )
 
     return run
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 @pytest.mark.parametrize(
-    ("goal", "said"), [("book", "--family a';touch --family ran;'b --family *"), ("labs", "a';touch ran;'b *")]
+    ("goal", "said"),
+    [("book", "--family a';touch --family ran;'b --family *"), ("labs", "a';touch ran;'b *")],
 )
 def test_families_named_to_make_are_never_commands(make, tmp_path, goal, said):
     venv = tmp_path / "checkout" / ".venv"
@@ -127,16 +149,24 @@ def test_families_named_to_make_are_never_commands(make, tmp_path, goal, said):
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make_takes_a_python_that_fits(make):
-    done = make("-n", "env", **{"python3.13": None, "python3.12": sys.executable, "python3": sys.executable})
+    done = make(
+        "-n", "env", **{"python3.13": None, "python3.12": sys.executable, "python3": sys.executable}
+    )
     assert re.search(r"\S+/bin/python3\.12 -m venv \.venv", done.stdout), done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make_without_a_python_that_fits_is_one_sentence(make):
     done = make("env", python3=None)
-    assert done.returncode and "Python 3.11, 3.12 or 3.13 is needed and was not found" in done.stdout
+    assert (
+        done.returncode and "Python 3.11, 3.12 or 3.13 is needed and was not found" in done.stdout
+    )
     done = make("env", f"PYTHON={shutil.which('false')}")
-    assert done.returncode and "Python 3.11, 3.12 or 3.13 is needed" in done.stdout and "Traceback" not in done.stderr
+    assert (
+        done.returncode
+        and "Python 3.11, 3.12 or 3.13 is needed" in done.stdout
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_constraints_repeat_the_lock():

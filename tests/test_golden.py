@@ -18,7 +18,10 @@ from rbplib.table import COLUMNS, RankTable
 
 PAGE = "tests/golden"  # as book/reference.csv names these numbers
 FILE = Path(__file__).resolve().parents[1] / "book" / "reference.csv"
-LADDER, AGAIN = ("6.6k", "22k", "79k", "656k"), ("6.6k", "6.6k-43", "6.6k-44", "656k", "656k-43", "656k-44")
+LADDER, AGAIN = (
+    ("6.6k", "22k", "79k", "656k"),
+    ("6.6k", "6.6k-43", "6.6k-44", "656k", "656k-43", "656k-44"),
+)
 
 
 def tables(names):
@@ -34,7 +37,14 @@ def tables(names):
             "documents": len(arrays["source"]), "units": arrays["source"].tolist(),
             "vocab_size": 4096, "nonembedding_params": int(arrays["S"][i]),
         }  # fmt: skip
-        columns = document, position, np.zeros(len(document), np.int32), greater, ties, arrays["logprob"][i]
+        columns = (
+            document,
+            position,
+            np.zeros(len(document), np.int32),
+            greater,
+            ties,
+            arrays["logprob"][i],
+        )
         tables.append(RankTable(dict(zip(COLUMNS, columns, strict=True)), record))
     return tables
 
@@ -46,7 +56,9 @@ def losses():
     found = {f"-log RBP_{k}": curve.loss(k) for k in (1, 10, 100)}
     found["cross-entropy"] = curve.cross_entropy_loss()
     found["rank entropy"] = family_losses(ladder, again)["rank entropy"]
-    return found | {f"-log p_{N}": loss for N, loss in run_losses(ladder, 100, [2, 5], again).items()}
+    return found | {
+        f"-log p_{N}": loss for N, loss in run_losses(ladder, 100, [2, 5], again).items()
+    }
 
 
 def numbers():
@@ -58,7 +70,11 @@ def numbers():
         for estimator in ESTIMATORS if loss.k else ("least_squares",):
             law, case = fit(loss, estimator), f"{name}, {estimator}"
             # the exponent with each of its intervals, then the other parameters
-            intervals = {"text": law.ci_tokens, "trainings": law.ci_trainings, "sizes": law.ci_models}
+            intervals = {
+                "text": law.ci_tokens,
+                "trainings": law.ci_trainings,
+                "sizes": law.ci_models,
+            }
             for of, interval in intervals.items():
                 rows[case, f"alpha, {of}"] = (law.alpha, *interval)
             for parameter in list(law.parameters)[1:]:
@@ -80,7 +96,9 @@ def numbers():
 
 def frame():
     """`numbers` as rows of book/reference.csv."""
-    rows = [(PAGE, *case, *values, *[np.nan] * (3 - len(values))) for case, values in numbers().items()]
+    rows = [
+        (PAGE, *case, *values, *[np.nan] * (3 - len(values))) for case, values in numbers().items()
+    ]
     return pd.DataFrame(rows, columns=["page", "case", "number", "value", "low", "high"])
 
 

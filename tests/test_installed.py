@@ -42,15 +42,25 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
 
     # the library, its command, and the YAML of the hub's families and corpora, nothing else
     modules = {f"rbplib/{path.name}" for path in (ROOT / "rbplib").glob("*.py")}
-    families = {f"rbplib/families/{p.name}" for p in (ROOT / "families").glob("*.yml") if p.name[:5] != "nano-"}
-    corpora = {f"rbplib/corpora/{p.name}" for p in (ROOT / "corpora").glob("*.yml") if "source: hub" in p.read_text()}
+    families = {
+        f"rbplib/families/{p.name}"
+        for p in (ROOT / "families").glob("*.yml")
+        if p.name[:5] != "nano-"
+    }
+    corpora = {
+        f"rbplib/corpora/{p.name}"
+        for p in (ROOT / "corpora").glob("*.yml")
+        if "source: hub" in p.read_text()
+    }
     others = set(names) - modules - families - corpora
     assert modules | families | corpora <= set(names) and families and corpora
     assert all(name.startswith("rbplib/families/configs/") for name in others), others
 
     # from an empty folder
     empty.mkdir()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("RBP_")} | {"PYTHONPATH": str(site)}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RBP_")} | {
+        "PYTHONPATH": str(site)
+    }
 
     def run(*arguments):
         command = [sys.executable, *arguments]
@@ -61,8 +71,15 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     assert public.stdout.split()[:2] == [str(site / "rbplib/__init__.py"), "EleutherAI/pythia-14m"]
     assert {"measure", "RankTable", "Loss", "forecast", "InputError"} <= set(public.stdout.split())
     listed = run("-m", "rbplib", "families")
-    assert (listed.returncode, listed.stderr) == (0, "") and "EleutherAI/pythia-70m" in listed.stdout
+    assert (listed.returncode, listed.stderr) == (
+        0,
+        "",
+    ) and "EleutherAI/pythia-70m" in listed.stdout
     for command in ("book", "verify"):
         refused = run("-m", "rbplib", command)
-        assert refused.returncode == 2 and "checkout" in refused.stderr and len(refused.stderr.splitlines()) == 1
+        assert (
+            refused.returncode == 2
+            and "checkout" in refused.stderr
+            and len(refused.stderr.splitlines()) == 1
+        )
     assert {path.name for path in empty.iterdir()} <= {"results"}

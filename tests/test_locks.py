@@ -53,7 +53,10 @@ for _ in range(20):
 """
     path = tmp_path / "number"
     path.write_text("0")
-    processes = [subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=ROOT, stderr=-3) for _ in range(4)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=ROOT, stderr=-3)
+        for _ in range(4)
+    ]
     assert [process.wait(60) for process in processes] == [0] * 4
     assert path.read_text() == "80"
 

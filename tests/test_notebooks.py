@@ -30,7 +30,8 @@ class TestSource:
     def test_both_halves_say_the_same(self, path):
         halves = [jupytext.read(p) for p in (path, path.with_suffix(".md"))]
         cells = [
-            [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells] for notebook in halves
+            [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells]
+            for notebook in halves
         ]
         assert cells[0] == cells[1], f"run `jupytext --sync notebooks/{path.stem}.md`"
         assert halves[0].metadata["kernelspec"]["name"] == "python3"
@@ -60,7 +61,9 @@ class TestSource:
 
 
 def test_tidying_drops_times_and_stderr_and_hides_parameters():
-    parameters = new_code_cell("n = 1", metadata={"tags": ["injected-parameters"], "papermill": {"x": 1}})
+    parameters = new_code_cell(
+        "n = 1", metadata={"tags": ["injected-parameters"], "papermill": {"x": 1}}
+    )
     outputs = [new_output("stream", name="stderr", text="noise"), new_output("stream", text="seen")]
     code = new_code_cell("1", outputs=outputs, metadata={"execution": {"t": "1"}})
     notebook = new_notebook(cells=[new_markdown_cell("# A page"), parameters, code])
@@ -73,7 +76,8 @@ def test_tidying_drops_times_and_stderr_and_hides_parameters():
 
 
 @pytest.mark.parametrize(
-    ("family", "title"), [("other", "# A page (other)"), (page.DEFAULT_FAMILY, "# A page"), (None, "# A page")]
+    ("family", "title"),
+    [("other", "# A page (other)"), (page.DEFAULT_FAMILY, "# A page"), (None, "# A page")],
 )
 def test_a_title_names_another_family_than_the_default_once(family, title):
     notebook = new_notebook(cells=[new_markdown_cell("# A page")])
@@ -85,7 +89,10 @@ def test_a_title_names_another_family_than_the_default_once(family, title):
 def contents():
     """{part: the files and globs of its chapters} of the book's contents."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    return toc, {part["caption"]: [c.get("file") or c["glob"] for c in part["chapters"]] for part in toc["parts"]}
+    return toc, {
+        part["caption"]: [c.get("file") or c["glob"] for c in part["chapters"]]
+        for part in toc["parts"]
+    }
 
 
 def test_the_contents_hold_each_topic_once_and_no_other_family():
@@ -95,13 +102,25 @@ def test_the_contents_hold_each_topic_once_and_no_other_family():
     families = [page.DEFAULT_FAMILY, "other", "more"]
     pages = [f"book/_executed/{family}/{name}" for family in families for name in per_family]
     pages += [f"book/_executed/all/{name}" for name in (*once, "families")]
-    shown = [p for patterns in contents()[1].values() for pattern in patterns for p in patfilter(pages, pattern)]
+    shown = [
+        p
+        for patterns in contents()[1].values()
+        for pattern in patterns
+        for p in patfilter(pages, pattern)
+    ]
     story = {f"book/_executed/{page.DEFAULT_FAMILY}/{name}" for name in per_family}
     assert sorted(shown) == sorted(story | {f"book/_executed/all/{name}" for name in once})
 
 
 def test_every_hand_written_page_is_in_the_contents_once():
     toc, parts = contents()
-    listed = [toc["root"], *(entry for entries in parts.values() for entry in entries if "*" not in entry)]
-    written = [p.relative_to(ROOT).with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")]
-    assert sorted(e for e in listed if "_executed" not in e) == sorted(p for p in written if not p.startswith("book/_"))
+    listed = [
+        toc["root"],
+        *(entry for entries in parts.values() for entry in entries if "*" not in entry),
+    ]
+    written = [
+        p.relative_to(ROOT).with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")
+    ]
+    assert sorted(e for e in listed if "_executed" not in e) == sorted(
+        p for p in written if not p.startswith("book/_")
+    )

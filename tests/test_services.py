@@ -10,7 +10,12 @@ from rbplib.families import Reader
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-FILES = [*WORKFLOWS, ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff", ROOT / "environment.yml"]
+FILES = [
+    *WORKFLOWS,
+    ROOT / ".pre-commit-config.yaml",
+    ROOT / "CITATION.cff",
+    ROOT / "environment.yml",
+]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -33,7 +33,9 @@ def built(tmp_path_factory):
     for folder in ("families", "notebooks", "book"):
         (place / folder).mkdir()
     for folder in ("rbplib", "paper", "corpora"):
-        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.yml"))
+        shutil.copytree(
+            ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.yml")
+        )
 
     # three tiny models, two families of them, one text
     words = tokenizer()
@@ -41,7 +43,12 @@ def built(tmp_path_factory):
         save_model(place / f"models/m{number}", seed=number, words=words)
     for family, numbers in {"demo": (0, 1), "other": (2,)}.items():
         models = [{"id": f"models/m{n}"} for n in numbers]
-        entry = {"title": f"The {family} family", "context": 32, "dtype": "float32", "models": models}
+        entry = {
+            "title": f"The {family} family",
+            "context": 32,
+            "dtype": "float32",
+            "models": models,
+        }
         (place / f"families/{family}.yml").write_text(yaml.safe_dump(entry))
     lines = [json.dumps({"text": f"document number {i} of the notes"}) for i in range(6)]
     (place / "notes.jsonl").write_text("\n".join(lines) + "\n")
@@ -55,7 +62,15 @@ def built(tmp_path_factory):
         "title": "Small",
         "execute": {"execute_notebooks": "off"},
         "only_build_toc_files": False,
-        "exclude_patterns": ["notebooks", "paper", "rbplib", "_build", "results", "logs", "**/all/09_all.ipynb"],
+        "exclude_patterns": [
+            "notebooks",
+            "paper",
+            "rbplib",
+            "_build",
+            "results",
+            "logs",
+            "**/all/09_all.ipynb",
+        ],
         "sphinx": {"config": {"suppress_warnings": ["etoc.toctree"]}},
     }
     (place / "_config.yml").write_text(yaml.safe_dump(config))
@@ -92,7 +107,15 @@ def planned(place, **settings):
     page.files_behind.cache_clear()
     values = [f"{key}={json.dumps(value)}" for key, value in (SETTINGS | settings).items()]
     arguments = ["--snakefile", ROOT / "workflow/Snakefile", "--directory", place, "--cores", 1]
-    arguments += ["--profile", ROOT / "workflow/profiles/default", "-n", "--quiet", "all", "--config", *values]
+    arguments += [
+        "--profile",
+        ROOT / "workflow/profiles/default",
+        "-n",
+        "--quiet",
+        "all",
+        "--config",
+        *values,
+    ]
     try:
         cli.main(list(map(str, arguments)))
     except SystemExit as end:
@@ -130,7 +153,11 @@ def edited_page(place):
 
 
 def new_time(place):
-    for path in (*place.glob("notebooks/*"), *place.glob("rbplib/*.py"), *place.glob("results/ranks/*/*/*")):
+    for path in (
+        *place.glob("notebooks/*"),
+        *place.glob("rbplib/*.py"),
+        *place.glob("results/ranks/*/*/*"),
+    ):
         os.utime(path)
 
 
@@ -142,7 +169,10 @@ EDITS = {  # what is edited: (how, the steps that run again)
         lambda place: append(place / "paper/steps.py", "# a remark\n"),
         {"demo/02_steps", "other/02_steps"} | FRONT,
     ),
-    "a module of all": (lambda place: append(place / "rbplib/law.py", "# a remark\n"), PAGES | FRONT),
+    "a module of all": (
+        lambda place: append(place / "rbplib/law.py", "# a remark\n"),
+        PAGES | FRONT,
+    ),
     "a family's YAML": (family_title, DEMO | FRONT),
     "a table": (
         lambda place: next(place.glob("results/ranks/other/m2/*")).unlink(),
@@ -180,7 +210,9 @@ def test_what_runs_again_after_an_edit(built, tmp_path, monkeypatch, edit):
 
 
 @pytest.mark.parametrize("edit", REPLACED)
-def test_a_table_of_another_record_is_measured_again_only_where_asked(built, tmp_path, monkeypatch, edit):
+def test_a_table_of_another_record_is_measured_again_only_where_asked(
+    built, tmp_path, monkeypatch, edit
+):
     place = moved(built, tmp_path, monkeypatch)
     change, steps = REPLACED[edit]
     change(place)
@@ -206,9 +238,15 @@ def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("settings", "names"),
-    [({"n_bootstrp": 9}, "n_bootstrp"), ({"families": ["dmo"]}, "dmo"), ({"corpora": ["nots"]}, "nots")],
+    [
+        ({"n_bootstrp": 9}, "n_bootstrp"),
+        ({"families": ["dmo"]}, "dmo"),
+        ({"corpora": ["nots"]}, "nots"),
+    ],
 )
-def test_bad_settings_are_refused_before_anything_runs(built, tmp_path, monkeypatch, settings, names):
+def test_bad_settings_are_refused_before_anything_runs(
+    built, tmp_path, monkeypatch, settings, names
+):
     place = moved(built, tmp_path, monkeypatch)
     with pytest.raises(InputError, match=names):
         planned(place, **settings)

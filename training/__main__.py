@@ -27,7 +27,9 @@ def arguments():
     from training.ladders import PROBED_TOKENS, SEED
     from training.train import Plan
 
-    parser = argparse.ArgumentParser("python -m training", description="Train the embedded models.", epilog=EPILOG)
+    parser = argparse.ArgumentParser(
+        "python -m training", description="Train the embedded models.", epilog=EPILOG
+    )
     add = parser.add_argument
     add("what", nargs="*", metavar="FAMILY SIZE", help=WHAT)
     add("--all", action="store_true", help="every family and size, and the repeated seeds")
@@ -90,7 +92,9 @@ def train_all(jobs, args, flags=()):
             if job[1].returncode:
                 for _, other in running:
                     other.terminate()
-                raise InputError(f"training {job[0]} stopped with code {job[1].returncode}; run again to resume.")
+                raise InputError(
+                    f"training {job[0]} stopped with code {job[1].returncode}; run again to resume."
+                )
 
 
 def train_named(words, args):
@@ -138,7 +142,8 @@ def train_probed(words, args):
     names = list(ladders.sizes_to_probe())
     if words[:-1] not in ([], [ladders.PROBED_FAMILY]) or words[-1] not in names:
         raise InputError(
-            f"{' '.join(words)!r} is not probed: name a size of {ladders.PROBED_FAMILY}, {', '.join(names)}."
+            f"{' '.join(words)!r} is not probed: "
+            f"name a size of {ladders.PROBED_FAMILY}, {', '.join(names)}."
         )
     return probe.run(words[-1], train.Plan(args.tokens, seed=args.seed), args.out)
 

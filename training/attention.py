@@ -15,7 +15,9 @@ def _causal(length, dtype):
     return torch.full((length, length), float("-inf"), dtype=dtype).triu_(1)  # (T, T)
 
 
-def causal_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
+def causal_attention(
+    module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs
+):
     """Attention of whole, unpadded sequences.
 
     Args:

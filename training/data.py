@@ -162,7 +162,9 @@ def training_streams(tokens):
     """`streams()`, of which the first must hold more than `tokens`."""
     stream, heldout = streams()
     if len(stream) <= tokens:
-        raise InputError(f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens.")
+        raise InputError(
+            f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens."
+        )
     return stream, heldout
 
 

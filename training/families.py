@@ -12,9 +12,13 @@ TITLES = {
     "nano-mamba": "Nano Mamba",
 }
 NOTES = {
-    "nano-pythia": "GPT-NeoX's architecture, as Pythia's: rotary positions, parallel blocks, untied output.",
+    "nano-pythia": (
+        "GPT-NeoX's architecture, as Pythia's: rotary positions, parallel blocks, untied output."
+    ),
     "nano-gpt2": "GPT-2's architecture: learned positions, tied output.",
-    "nano-qwen2.5": "Qwen2's architecture: rotary positions, shared keys and values, gated units, tied output.",
+    "nano-qwen2.5": (
+        "Qwen2's architecture: rotary positions, shared keys and values, gated units, tied output."
+    ),
     "nano-opt": "OPT's architecture: learned positions, rectified units, tied output.",
     "nano-mamba": "Mamba's architecture, no transformer: a selective scan, tied output.",
 }

@@ -48,7 +48,10 @@ def train_ladder(family="nano-pythia", rungs=4, tokens=300_000, seed=42, show=Tr
     sizes = ladders.sizes(family)
     names = list(sizes)
     if not 3 <= rungs <= len(names):
-        raise InputError(f"a ladder of {rungs} sizes cannot be fitted: choose 3 to {len(names)}, a fit needs three.")
+        raise InputError(
+            f"a ladder of {rungs} sizes cannot be fitted: "
+            f"choose 3 to {len(names)}, a fit needs three."
+        )
     names = names[:rungs]
     # The text, read again where it ends too soon.
     texts, heldout = split_documents(seed=seed)

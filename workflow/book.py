@@ -1,4 +1,5 @@
-"""`rbp book`: the whole workflow in one call, Snakemake in this process with a bar over its steps."""
+"""`rbp book`: the whole workflow in one call, Snakemake in this process with a bar over its
+steps."""
 
 import argparse
 import json
@@ -15,7 +16,16 @@ from pathlib import Path
 import filelock
 from tqdm import tqdm
 
-from rbplib.families import InputError, argument, load_corpus, load_family, one_each, results_dir, root, write_text
+from rbplib.families import (
+    InputError,
+    argument,
+    load_corpus,
+    load_family,
+    one_each,
+    results_dir,
+    root,
+    write_text,
+)
 
 FLOW = Path(__file__).resolve().parent
 STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
@@ -167,7 +177,10 @@ def alone():
     try:
         lock.acquire(timeout=3)
     except filelock.Timeout:
-        print(f"rbp: another process makes the book in {root()}: waiting until it ends.", file=sys.stderr)
+        print(
+            f"rbp: another process makes the book in {root()}: waiting until it ends.",
+            file=sys.stderr,
+        )
         lock.acquire()
     with lock:
         lock.release()  # the block holds it once more
@@ -179,7 +192,8 @@ def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
 
     Args:
         families: names or YAML paths; all embedded families when empty. corpora: the same.
-        settings: {parameter of a notebook: value}. replace: tables of another record are measured again.
+        settings: {parameter of a notebook: value}. replace: tables of another record are measured
+        again.
     Returns:
         path of the first page.
     """
@@ -220,7 +234,9 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     parser.add_argument("--family", action="append", help="a name or YAML path (repeatable)")
     parser.add_argument("--corpus", action="append", help="the text of every page (repeatable)")
-    parser.add_argument("--replace", action="store_true", help="measure tables of another record again")
+    parser.add_argument(
+        "--replace", action="store_true", help="measure tables of another record again"
+    )
     options = parser.parse_args(argv)
     on_signals(interrupt)
     try:

@@ -14,7 +14,16 @@ import nbformat
 
 from paper.show.plain import shown
 from rbplib.families import InputError, load_family, root, write_text
-from workflow.page import DEFAULT_FAMILY, TITLE, TOGETHER, content, digest, executed_pages, page_path, page_record
+from workflow.page import (
+    DEFAULT_FAMILY,
+    TITLE,
+    TOGETHER,
+    content,
+    digest,
+    executed_pages,
+    page_path,
+    page_record,
+)
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 
@@ -50,12 +59,16 @@ def families_page():
     for family, names in pages.items():
         links = [f"[{n[:2]}](../{family}/{n}.ipynb)" if n in names else "–" for n in sorted(titles)]
         lines.append(" | ".join([f"`{family}`", *links]))
-    table = "".join(f"| {line} |\n" for line in lines) if pages else "No page of a family was run.\n"
+    table = (
+        "".join(f"| {line} |\n" for line in lines) if pages else "No page of a family was run.\n"
+    )
 
     # what the numbers mean, what each family's file says, and the contents
     key = "".join(f"- {name[:2]}: {titles[name]}\n" for name in sorted(titles))
     about = "".join(family_words(family, names[0]) for family, names in pages.items())
-    entries = [f"/book/_executed/{family}/{name}\n" for family, names in pages.items() for name in names]
+    entries = [
+        f"/book/_executed/{family}/{name}\n" for family, names in pages.items() for name in names
+    ]
     text = f"---\norphan: true\n---\n\n# Every family, every page\n\n{table}\n{key}\n{about}"
     if entries:
         text += f"```{{toctree}}\n:hidden:\n\n{''.join(entries)}```\n"
@@ -64,12 +77,15 @@ def families_page():
 
 
 def family_words(name, page):
-    """What a family's file says of it, under a heading of its own; the heading alone without one."""
+    """What a family's file says of it, under a heading of its own; the heading alone without
+    one."""
     record = page_record(page_path(page, name)) or {}
     words = []
     try:
         family = load_family(record.get("parameters", {}).get("family", name))
-        words = [shown(text) for text in (family.title, family.note) if text not in ("", family.name)]
+        words = [
+            shown(text) for text in (family.title, family.note) if text not in ("", family.name)
+        ]
     except InputError:
         pass  # the page stays readable without the file that it was made from
     # search and the theme's print view take a heading for HTML: a title of people stands below it
@@ -83,7 +99,8 @@ def made_of(paths):
 
 
 def is_current(files):
-    """Whether the book that is here was built of these files and of the pages as they are, and is whole."""
+    """Whether the book that is here was built of these files and of the pages as they are, and is
+    whole."""
     try:
         manifest = json.loads((root() / "_build" / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):

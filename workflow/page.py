@@ -1,4 +1,5 @@
-"""One page of the book: what it follows from, papermill's run of its notebook, and the tidying after it.
+"""One page of the book: what it follows from, papermill's run of its notebook, and the tidying
+after it.
 
     notebook + modules of paper/ + rbplib + definitions + tables  --made_of-->  digest
     papermill runs the notebook; the executed page carries that digest
@@ -29,7 +30,15 @@ import papermill
 
 from paper.show.parameters import check_parameters
 from paper.show.plain import texts
-from rbplib.families import InputError, argument, load_corpus, load_family, nearest, root, write_text
+from rbplib.families import (
+    InputError,
+    argument,
+    load_corpus,
+    load_family,
+    nearest,
+    root,
+    write_text,
+)
 from rbplib.table import read_record
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -80,7 +89,8 @@ def parameters_cell(name):
 
 
 def page_path(name, family=None):
-    """Where the executed page of a notebook lies; `family` is a name, None for a page that runs once."""
+    """Where the executed page of a notebook lies; `family` is a name, None for a page that runs
+    once."""
     return root() / "book" / "_executed" / (family or TOGETHER) / f"{name}.ipynb"
 
 
@@ -104,7 +114,8 @@ def imported_modules(source):
 
 
 def brought(pattern):
-    """Files that the repository brings: in the root or, for a root of one's own, in the checkout."""
+    """Files that the repository brings: in the root or, for a root of one's own, in the
+    checkout."""
     return list(root().glob(pattern)) or list(CHECKOUT.glob(pattern))
 
 
@@ -180,7 +191,8 @@ class Given:
 
     @classmethod
     def read(cls, path):
-        """As the workflow wrote it; when it last asked for this page stands there too, and is left out."""
+        """As the workflow wrote it; when it last asked for this page stands there too, and is left
+        out."""
         fields = json.loads(Path(path).read_text(encoding="utf-8"))
         fields.pop("asked", None)
         return cls(**fields)
@@ -325,7 +337,9 @@ def for_family(source, family=None):
     if family and load_family(family).counts:
         cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
         if len(cells) < len(notebook.cells):
-            note = "What needs the text or the models of this family is left out: they are not here."
+            note = (
+                "What needs the text or the models of this family is left out: they are not here."
+            )
             cells.insert(1, nbformat.v4.new_markdown_cell(note))
         notebook.cells = cells
     return notebook
@@ -353,7 +367,9 @@ def tidy(page, family=None):
     page.metadata = {k: v for k, v in page.metadata.items() if k in ("kernelspec", "jupytext")}
 
     # the first heading names the family
-    heading = next((c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)), None)
+    heading = next(
+        (c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)), None
+    )
     if heading is None:
         raise InputError("the notebook has no heading: begin its first cell with '# Title'.")
     title = TITLE.search(heading.source)[1]
@@ -379,8 +395,12 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m workflow.page", description=main.__doc__)
     parser.add_argument("name", help="of the notebook")
     parser.add_argument("--family", help="a name or YAML path, for a notebook that takes one")
-    parser.add_argument("--out", type=Path, help="the executed file (default: its place in the book)")
-    parser.add_argument("--parameters", type=json.loads, default={}, help="JSON, as '{\"seed\": 1}'")
+    parser.add_argument(
+        "--out", type=Path, help="the executed file (default: its place in the book)"
+    )
+    parser.add_argument(
+        "--parameters", type=json.loads, default={}, help="JSON, as '{\"seed\": 1}'"
+    )
     parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -96,16 +96,35 @@ def find_backends_once():
 
 
 def setup(app):
-    gc.set_threshold(100_000, 50, 50)  # pages are trees of small parts, and looking through them for rubbish takes long
-    sphinx_.nbformat = SimpleNamespace(writes=lambda notebook: "")  # nobody reads its copies of the notebooks
-    events.repr = lambda values: ""  # shadows what writes each page out for a message of debugging, shown or not
+    gc.set_threshold(
+        100_000, 50, 50
+    )  # pages are trees of small parts, and looking through them for rubbish takes long
+    sphinx_.nbformat = SimpleNamespace(
+        writes=lambda notebook: ""
+    )  # nobody reads its copies of the notebooks
+    events.repr = lambda values: (
+        ""
+    )  # shadows what writes each page out for a message of debugging, shown or not
     if not app.verbosity:
-        logging.disable(logging.DEBUG)  # Sphinx makes a record of each event, and drops it where it is shown
+        logging.disable(
+            logging.DEBUG
+        )  # Sphinx makes a record of each event, and drops it where it is shown
     find_backends_once()
     make_contents_once(app)
-    for part in ("rbpterms", "rbpteach", "rbpcite", "rbpfront", "rbpmove", "rbplabs", "rbplaunch", "rbppage"):
+    for part in (
+        "rbpterms",
+        "rbpteach",
+        "rbpcite",
+        "rbpfront",
+        "rbpmove",
+        "rbplabs",
+        "rbplaunch",
+        "rbppage",
+    ):
         app.setup_extension(part)
-    app.set_html_assets_policy("always")  # a title with a formula stands in the contents of pages without one
+    app.set_html_assets_policy(
+        "always"
+    )  # a title with a formula stands in the contents of pages without one
     app.connect("html-page-context", tell_without_scripts)
     app.connect("build-finished", copy_mathjax)
     app.connect("builder-inited", share_translators)

@@ -20,7 +20,10 @@ class CiteBook(Directive):
         path = Path(env.srcdir) / "CITATION.cff"
         if not path.is_file():
             return [
-                nodes.paragraph("", "This copy of the book was built without the file CITATION.cff, which says how.")
+                nodes.paragraph(
+                    "",
+                    "This copy of the book was built without the file CITATION.cff, which says how.",
+                )
             ]
         env.note_dependency(str(path))
         book = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -33,9 +36,14 @@ class CiteBook(Directive):
 def bibtex(entry):
     """One entry of CITATION.cff as BibTeX."""
     people = (
-        f"{{{p['name']}}}" if "name" in p else f"{p['family-names']}, {p['given-names']}" for p in entry["authors"]
+        f"{{{p['name']}}}" if "name" in p else f"{p['family-names']}, {p['given-names']}"
+        for p in entry["authors"]
     )
-    fields = {"title": f"{{{entry['title']}}}", "author": " and\n            ".join(people), "year": entry["year"]}
+    fields = {
+        "title": f"{{{entry['title']}}}",
+        "author": " and\n            ".join(people),
+        "year": entry["year"],
+    }
     fields |= {key: entry[key] for key in ("journal", "version", "url", "doi") if key in entry}
     lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
     return f"@{entry['type']}{{{entry['key']},\n{lines}}}"

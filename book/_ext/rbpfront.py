@@ -26,9 +26,7 @@ def switch(app, pagename, templatename, context, doctree):
         items += f"<li><a {link}>{html.escape(family)}</a></li>"
     if EVERY in app.env.found_docs:
         items += f'<li><a href="{app.builder.get_relative_uri(pagename, EVERY)}">all pages</a></li>'
-    nav = (
-        f'<nav class="rbp-families" aria-label="This page for another family"><span>Family</span><ul>{items}</ul></nav>'
-    )
+    nav = f'<nav class="rbp-families" aria-label="This page for another family"><span>Family</span><ul>{items}</ul></nav>'
     context["body"] = context["body"].replace("</h1>", f"</h1>\n{nav}", 1)
 
 
@@ -54,7 +52,9 @@ class RunWords(SphinxDirective):
 def words(page, name):
     """Markdown of the output of an executed notebook that carries the name; empty without one."""
     cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
-    outputs = [o for c in cells for o in c.get("outputs", ()) if o.get("metadata", {}).get("rbp") == name]
+    outputs = [
+        o for c in cells for o in c.get("outputs", ()) if o.get("metadata", {}).get("rbp") == name
+    ]
     return "\n\n".join("".join(o["data"]["text/markdown"]) for o in outputs)
 
 

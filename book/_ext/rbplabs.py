@@ -20,7 +20,11 @@ class LabsBundle(Directive):
     required_arguments = 1
 
     def run(self):
-        return [nodes.raw("", f'<div class="rbp-bundle">{MARKS[self.arguments[0]]}</div>', format="html")]
+        return [
+            nodes.raw(
+                "", f'<div class="rbp-bundle">{MARKS[self.arguments[0]]}</div>', format="html"
+            )
+        ]
 
 
 def start(app):
@@ -71,8 +75,12 @@ def for_students(out, place, said):
     """HTML of the links to the bundle and the sheets in a folder of the site; where there is no bundle, why."""
     if (bundle := out / "labs.zip").is_file():
         with zipfile.ZipFile(bundle) as z:
-            families = " and ".join(Path(name).stem for name in z.namelist() if name.endswith(".counts"))
-        told = f"{download(bundle, place, 'Download the bundle')}: counts of {html.escape(families)}, "
+            families = " and ".join(
+                Path(name).stem for name in z.namelist() if name.endswith(".counts")
+            )
+        told = (
+            f"{download(bundle, place, 'Download the bundle')}: counts of {html.escape(families)}, "
+        )
         told += "the lab sheets without solutions, a reader and a codebook."
     else:
         told = f"This copy of the book was built without the bundle: {html.escape(said)}"
@@ -85,7 +93,9 @@ def for_teachers(out, place, said):
     """The same of the teacher's copies."""
     if (bundle := out / "labs-teacher.zip").is_file():
         return f"<p>{download(bundle, place, 'Download the teacher’s copies')}: every sheet with its solutions.</p>"
-    return f"<p>This copy of the book was built without the teacher's copies: {html.escape(said)}</p>"
+    return (
+        f"<p>This copy of the book was built without the teacher's copies: {html.escape(said)}</p>"
+    )
 
 
 WORDS = dict(zip(MARKS, (for_students, for_teachers), strict=True))

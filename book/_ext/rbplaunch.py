@@ -9,21 +9,32 @@ from pathlib import Path
 
 import yaml
 
-SERVICES = {"binderhub_url": "https://mybinder.org", "colab_url": "https://colab.research.google.com"}
+SERVICES = {
+    "binderhub_url": "https://mybinder.org",
+    "colab_url": "https://colab.research.google.com",
+}
 EXECUTED = re.compile(r"book/_executed/[^/]+/([^/]+\.ipynb)")
 
 
 def repository(place):
     """The address in CITATION.cff of a root; empty where there is none."""
     path = Path(place) / "CITATION.cff"
-    return (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("repository-code", "") if path.is_file() else ""
+    return (
+        (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("repository-code", "")
+        if path.is_file()
+        else ""
+    )
 
 
 def configure(app, config):
     """Tell the theme, before it reads its options."""
     if address := repository(app.srcdir):
         theme = config.html_theme_options
-        theme |= {"repository_url": address.rstrip("/"), "repository_branch": "main", "use_repository_button": True}
+        theme |= {
+            "repository_url": address.rstrip("/"),
+            "repository_branch": "main",
+            "use_repository_button": True,
+        }
         theme["launch_buttons"] = {**theme.get("launch_buttons", {}), **SERVICES}
 
 

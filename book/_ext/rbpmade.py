@@ -53,9 +53,15 @@ def made(root, notebook, place):
     line = f"papermill notebooks/{record['notebook']}.ipynb {record['notebook']}.ipynb"
     for name, value in record["parameters"].items():
         kind, text = (
-            ("-p", str(value)) if isinstance(value, str | int | float) else ("-y", f"{name}: {json.dumps(value)}")
+            ("-p", str(value))
+            if isinstance(value, str | int | float)
+            else ("-y", f"{name}: {json.dumps(value)}")
         )
-        line += f" {kind} {name} {shlex.quote(text)}" if kind == "-p" else f" {kind} {shlex.quote(text)}"
+        line += (
+            f" {kind} {name} {shlex.quote(text)}"
+            if kind == "-p"
+            else f" {kind} {shlex.quote(text)}"
+        )
     cells = (c for c in notebook["cells"] if PARAMETERS & set(c["metadata"].get("tags", ())))
     asked = "\n".join("".join(c["source"]) for c in cells).strip()
     run = kept(root / "logs" / "runs" / f"{place.replace('/', '-')}.json")
@@ -64,7 +70,9 @@ def made(root, notebook, place):
     rows |= {"Platform": run.get("platform"), "Versions": run.get("versions")}
     rows |= {"Notebook, SHA-256": record.get("source"), "Made of, SHA-256": record.get("made_of")}
     rows |= {"Page, SHA-256": record.get("page")}
-    told = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None)
+    told = "".join(
+        f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v is not None
+    )
     told += f"<dt>Rank tables given to it</dt><dd>{tables(root, place)}</dd>"
     code = [literal(asked, "python")] if asked else []
     return [literal(line, "bash"), *code, raw(f'<dl class="rbp-made">{told}</dl>')]
@@ -74,9 +82,7 @@ def tables(root, place):
     """HTML of the digests of the rank tables that the workflow gave to a page."""
     given = kept(root / "logs" / "tables.json").get(f"book/_executed/{place}.ipynb")
     if given is None:
-        return (
-            f"The page was run by itself; {link_to('22_reproduced')} compares all tables that are here with the book's."
-        )
+        return f"The page was run by itself; {link_to('22_reproduced')} compares all tables that are here with the book's."
     if not given:
         return "None of the book's: the workflow gives this page none."
     lines, found = {}, [digest(root / path) for path in given if (root / path).is_file()]
@@ -95,4 +101,8 @@ def digest(path):
     from pyarrow.parquet import read_metadata
 
     record = json.loads(read_metadata(path).metadata[b"rbplib"])
-    return f"{record['family']} {record['model']}", record["corpus"], record["columns_sha256"][:DIGITS]
+    return (
+        f"{record['family']} {record['model']}",
+        record["corpus"],
+        record["columns_sha256"][:DIGITS],
+    )

@@ -54,7 +54,8 @@ def aloud(text):
 def set_html(text):
     """What stands between the tags of HTML, set."""
     return "".join(
-        part if part.startswith("<") else math_html(html.unescape(part)) for part in re.split("(<[^>]*>)", text)
+        part if part.startswith("<") else math_html(html.unescape(part))
+        for part in re.split("(<[^>]*>)", text)
     )
 
 

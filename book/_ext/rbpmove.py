@@ -23,7 +23,10 @@ SPEC = re.compile(
     re.S,
 )
 WIDE = 640  # pixels
-TAG, SPARED = re.compile(r"<[^>]*>"), re.compile(r"(\.\d\d)\d+")  # digits below a hundredth of a pixel
+TAG, SPARED = (
+    re.compile(r"<[^>]*>"),
+    re.compile(r"(\.\d\d)\d+"),
+)  # digits below a hundredth of a pixel
 
 
 def load_moving(app):
@@ -44,7 +47,9 @@ def load_moving(app):
         if picture not in drawn:
             drawn[picture] = artist.submit(draw, match["spec"], Path(app.outdir) / picture)
         words = html.escape(html.unescape(TAG.sub("", match["words"])))
-        image = f'<img class="rbp-figure" src="{"../" * pagename.count("/")}{picture}" alt="{words}">'
+        image = (
+            f'<img class="rbp-figure" src="{"../" * pagename.count("/")}{picture}" alt="{words}">'
+        )
         return f"<noscript>{image}<p>{told}</p></noscript>{match[0]}"
 
     def finish(app, error):
@@ -81,7 +86,9 @@ def first_set(params):
     for param in params:
         bind = param.get("bind", {})
         words = dict(zip(bind.get("options", ()), bind.get("labels", ()), strict=False))
-        if bind.get("input") in ("select", "range") and param["name"] != "step":  # whose place says nothing
+        if (
+            bind.get("input") in ("select", "range") and param["name"] != "step"
+        ):  # whose place says nothing
             told.append(f"{bind['name']}: {words.get(param['value'], param['value'])}")
     first = f" ({'; '.join(told)})" if told else ""
     return f"It moves where scripts may run; here it stands as it first looks{first}."
@@ -103,11 +110,16 @@ class RunMove(RunFigure):
 
     def run(self):
         place = executed(self.env, self.arguments[0])
-        figures = ((at, "".join(o["data"].get("text/html", ""))) for at, o in (numbered(place) if place else ()))
+        figures = (
+            (at, "".join(o["data"].get("text/html", "")))
+            for at, o in (numbered(place) if place else ())
+        )
         at, moving = next((figure for figure in figures if MOVING in figure[1]), (0, ""))
         if not moving or getattr(self.env.app.builder, "format", "") != "html":
             return super().run()
-        low = re.sub(r'"height":\d+', '"height":170', moving, count=1)  # it stands beside words, on one screen
+        low = re.sub(
+            r'"height":\d+', '"height":170', moving, count=1
+        )  # it stands beside words, on one screen
         return [nodes.raw("", low, format="html"), self.source(place, at)]
 
 

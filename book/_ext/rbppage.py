@@ -16,7 +16,9 @@ from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprules import SURE, beside, joined, link_to, read_yaml, said_lines, sure
 from rbpteach import MOVING
 
-NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)  # in a notebook alone its words, no link
+NAMED = re.compile(
+    r'<span data-page="([\w./-]+)">(.*?)</span>', re.S
+)  # in a notebook alone its words, no link
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 LEFT = re.compile(r"<(/?)(?:a|pre|code|script|summary|button|h\d)\b")
 DEFAULT = "nano-pythia"
@@ -60,12 +62,17 @@ def build_parts(app, doctree):
             section += beside(said)
     number_exercises(doctree, here["page"].partition("_")[0])
     code = gather_code(doctree)
-    first = next((i for i, n in enumerate(page.children) if is_cell(n) or isinstance(n, nodes.section)), len(page))
+    first = next(
+        (i for i, n in enumerate(page.children) if is_cell(n) or isinstance(n, nodes.section)),
+        len(page),
+    )
     page.children[first:first] = answer
     end = fold("The code of this page", code, "rbp-code") if code else []
     how = made(Path(app.srcdir), notebook, "/".join(here.groups()))
     page.children += end + (fold("How this page was made", how, "rbp-footer") if how else [])
-    if len(texts := notebook["metadata"].get("rbp", {}).get("texts", ())) > 1:  # the switch offers those that are shown
+    if (
+        len(texts := notebook["metadata"].get("rbp", {}).get("texts", ())) > 1
+    ):  # the switch offers those that are shown
         page.append(raw(f'<div data-texts="{html.escape(json.dumps(texts))}" hidden></div>'))
     for node in page.children:
         node.parent = page
@@ -84,11 +91,21 @@ def open_page(said, number=None):
     """The question in a line; what the reader will know, what it needs, how long it takes; of results its number."""
     if not said:
         return []
-    needs = {p: p[0].isdigit() or not number for p in said["needs"]}  # else a proof, which results do not rest on
-    before, proofs = ([link_to(p) for p, first in needs.items() if first == page] for page in (True, False))
-    needs = (", ".join(before) or "nothing before it") + ("; for the proofs: " + ", ".join(proofs)) * bool(proofs)
+    needs = {
+        p: p[0].isdigit() or not number for p in said["needs"]
+    }  # else a proof, which results do not rest on
+    before, proofs = (
+        [link_to(p) for p, first in needs.items() if first == page] for page in (True, False)
+    )
+    needs = (", ".join(before) or "nothing before it") + (
+        "; for the proofs: " + ", ".join(proofs)
+    ) * bool(proofs)
     goals = "".join(f"<li>{html.escape(goal)}</li>" for goal in said["goals"])
-    time = f"{minutes} minutes." if (minutes := said["minutes"]) < 120 else f"{minutes / 60:.0f} hours."
+    time = (
+        f"{minutes} minutes."
+        if (minutes := said["minutes"]) < 120
+        else f"{minutes / 60:.0f} hours."
+    )
     time += f" This is page {number}." * bool(number)  # other pages name it so
     return [
         raw(
@@ -103,7 +120,11 @@ def shown(doctree, cells):
     found = []
     for cell in list(doctree.findall(is_cell)):
         outputs = [o for o in cells[cell["cell_index"]].get("outputs", ()) if "data" in o]
-        bundles = list(cell.findall(lambda n: isinstance(n, nodes.container) and n.get("nb_element") == "mime_bundle"))
+        bundles = list(
+            cell.findall(
+                lambda n: isinstance(n, nodes.container) and n.get("nb_element") == "mime_bundle"
+            )
+        )
         found += zip(outputs, bundles, strict=True)
     return found
 
@@ -122,13 +143,17 @@ def tell_figures(pairs, page):
         words = words if (images or moving) and after.get("metadata", {}).get("see") else None
         count += bool(images or moving)
         for picture in moving:
-            text = picture.astext().replace("<figcaption>", f"<figcaption><strong>Fig. {page}.{count}.</strong> ", 1)
+            text = picture.astext().replace(
+                "<figcaption>", f"<figcaption><strong>Fig. {page}.{count}.</strong> ", 1
+            )
             picture[:], picture.rawsource = [nodes.Text(text)], text
         for image in images:
             alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
             image["alt"] = aloud(alt)
             if not words:
-                image.parent += nodes.paragraph("", "", *(pieces(alt) if len(alt) <= LONGEST else []))
+                image.parent += nodes.paragraph(
+                    "", "", *(pieces(alt) if len(alt) <= LONGEST else [])
+                )
             said = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
             said["classes"].append("rbp-caption")
             said[:0] = [nodes.strong("", f"Fig. {page}.{count}."), nodes.Text(" ")]
@@ -137,7 +162,11 @@ def tell_figures(pairs, page):
         place, whole = bundle.parent.index(bundle), [bundle, words] if words else [bundle]
         inside = fold(about["fold"], whole, "rbp-more") if "fold" in about else whole
         if "of" in about:
-            inside = [raw(f'<div data-of="{html.escape(json.dumps(about["of"]))}">'), *inside, raw("</div>")]
+            inside = [
+                raw(f'<div data-of="{html.escape(json.dumps(about["of"]))}">'),
+                *inside,
+                raw("</div>"),
+            ]
         bundle.parent[place : place + len(whole)] = inside
 
 
@@ -154,14 +183,19 @@ def lift_answer(pairs):
     """Take what the run said under a name out of its place."""
     found = []
     for output, bundle in pairs:
-        if output.get("metadata", {}).get("rbp", "slide") != "slide":  # said for a slide, it stays in its place
+        if (
+            output.get("metadata", {}).get("rbp", "slide") != "slide"
+        ):  # said for a slide, it stays in its place
             found.append(bundle)
             bundle.parent.remove(bundle)
     if not found:
         return []
     lines = [line for bundle in found for line in said_lines(bundle)]
     box = nodes.container(classes=["rbp-answer"])
-    box += [nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]), *joined(lines[:LINES])]
+    box += [
+        nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"]),
+        *joined(lines[:LINES]),
+    ]
     if more := joined(lines[LINES:]):
         box += fold("The rest of the answer", more, "rbp-rest")
     return [box]
@@ -190,7 +224,9 @@ def gather_code(doctree):
             cell.remove(source)
             del cell["hide_mode"]
             found.append(source)
-        for part in [n for n in cell.children if n.get("nb_element") == "cell_code_output" and not n.children]:
+        for part in [
+            n for n in cell.children if n.get("nb_element") == "cell_code_output" and not n.children
+        ]:
             cell.remove(part)
         if not cell.children:
             section = cell.parent
@@ -218,14 +254,24 @@ def link_pages(app, pagename, templatename, context, doctree):
         return f'<a href="{html.escape(app.builder.get_relative_uri(pagename, found))}">{match[2] or title}</a>'
 
     def place(page):
-        folders = ("_executed", f"_executed/{family}", "_executed/all", f"_executed/{DEFAULT}", "", "derivations")
+        folders = (
+            "_executed",
+            f"_executed/{family}",
+            "_executed/all",
+            f"_executed/{DEFAULT}",
+            "",
+            "derivations",
+        )
         names = [f"book/{folder}/{page}".replace("//", "/") for folder in folders]
         names += executed_pages(app.env).get(page, {}).values()
         return next((name for name in names if name in app.env.found_docs), None)
 
     numbers = {page[:2]: page for page in executed_pages(app.env)}
     numbers.pop(here["page"][:2] if here else "", None)  # a page does not lead to itself
-    named = {n: html.escape(app.builder.get_relative_uri(pagename, place(page))) for n, page in numbers.items()}
+    named = {
+        n: html.escape(app.builder.get_relative_uri(pagename, place(page)))
+        for n, page in numbers.items()
+    }
     context["body"] = link_numbers(NAMED.sub(link, context["body"]), named)
 
 
@@ -239,7 +285,10 @@ def link_numbers(body, places):
     def linked(match):
         return re.sub(r"(?:[Pp]age\s)?\d\d", each, match[0])
 
-    parts, inside = re.split(r"(<[^>]*>)", body), 0  # inside: how many elements whose words stay as they are
+    parts, inside = (
+        re.split(r"(<[^>]*>)", body),
+        0,
+    )  # inside: how many elements whose words stay as they are
     for i, part in enumerate(parts):
         if part.startswith("<"):
             inside += (-1 if tag[1] else 1) if (tag := LEFT.match(part)) else 0

@@ -63,23 +63,27 @@ def sure(app, page, cells):
             items += "".join(f"<li>{name}: as for the claim above.</li>" for name in more)
     text = f"<ul>{items}</ul>"
     if len(judged) > MOST:
-        text = (
-            f'<details class="rbp-fold"><summary>What each of {len(judged)} claims rests on</summary>{text}</details>'
-        )
+        text = f'<details class="rbp-fold"><summary>What each of {len(judged)} claims rests on</summary>{text}</details>'
     return [nodes.raw("", text, format="html")] if items else []
 
 
 def beside(said):
     """The proofs and the pages of results next to one, as book/pages.yml lists them."""
     listed = said.get("beside", ()) if said else ()
-    proofs, near = (", ".join(link_to(p) for p in listed if p[0].isdigit() == of) for of in (False, True))
-    told = f"What is proved: {proofs}. " * bool(proofs) + f"To read beside this page: {near}." * bool(near)
+    proofs, near = (
+        ", ".join(link_to(p) for p in listed if p[0].isdigit() == of) for of in (False, True)
+    )
+    told = f"What is proved: {proofs}. " * bool(
+        proofs
+    ) + f"To read beside this page: {near}." * bool(near)
     return [nodes.raw("", f"<p>{told}</p>", format="html")] if told else []
 
 
 def said_lines(part):
     """The lines of what was said: each item of a list as a list of its own, anything else as it is."""
-    if isinstance(part, nodes.container):  # of an output in each of its forms, of which plain text is the poorest
+    if isinstance(
+        part, nodes.container
+    ):  # of an output in each of its forms, of which plain text is the poorest
         parts = [child for child in part.children if child.get("mime_type") != "text/plain"]
         return [line for child in parts for line in said_lines(child)]
     items = part.children if isinstance(part, nodes.bullet_list) else []
@@ -90,7 +94,11 @@ def joined(lines):
     """Lines of an answer with neighbouring items in one list again."""
     parts = []
     for line in lines:
-        if parts and isinstance(line, nodes.bullet_list) and isinstance(parts[-1], nodes.bullet_list):
+        if (
+            parts
+            and isinstance(line, nodes.bullet_list)
+            and isinstance(parts[-1], nodes.bullet_list)
+        ):
             parts[-1] += line.children
         else:
             parts.append(line)

@@ -13,7 +13,9 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 MOVING = 'class="rbp-move"'
 FORMULA = re.compile(r'(?:\(<|<)span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
-CHECK = re.compile(r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?")
+CHECK = re.compile(
+    r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?"
+)
 
 
 class Check(SphinxRole):
@@ -21,9 +23,7 @@ class Check(SphinxRole):
 
     def run(self):
         if not (said := CHECK.fullmatch(self.text)):
-            message = (
-                f"{self.text!r} is no field: it reads 'LABEL = NUMBER ± TOLERANCE UNIT', the unit where there is one"
-            )
+            message = f"{self.text!r} is no field: it reads 'LABEL = NUMBER ± TOLERANCE UNIT', the unit where there is one"
             return [], [self.inliner.reporter.error(message, line=self.lineno)]
         label, unit = html.escape(said["label"]), html.escape(said["unit"] or "")
         ident = f"check-{self.env.new_serialno('check')}"
@@ -53,9 +53,15 @@ class RunFigure(SphinxDirective):
     def run(self):
         page, words = self.arguments
         place = executed(self.env, page)
-        data, alt, at = next((f for f in (svgs(place) if place else ()) if words in f[1]), ("", "", 0))
+        data, alt, at = next(
+            (f for f in (svgs(place) if place else ()) if words in f[1]), ("", "", 0)
+        )
         if not data:
-            return [nodes.paragraph("", f"This copy of the book was built without this figure of the page {page}.")]
+            return [
+                nodes.paragraph(
+                    "", f"This copy of the book was built without this figure of the page {page}."
+                )
+            ]
         if getattr(self.env.app.builder, "format", "") != "html":
             return [nodes.paragraph("", alt)]
         shown = self.image(data, alt)
@@ -66,8 +72,13 @@ class RunFigure(SphinxDirective):
 
     def source(self, place, at):
         """Where the figure stands on its own page, with a link to that."""
-        page, family = self.arguments[0], f" ({place.parent.name})" if place.parent.name != "all" else ""
-        said = f"Fig. {page.partition('_')[0]}.{at}, from the page: {heading(place) or page}{family}"
+        page, family = (
+            self.arguments[0],
+            f" ({place.parent.name})" if place.parent.name != "all" else "",
+        )
+        said = (
+            f"Fig. {page.partition('_')[0]}.{at}, from the page: {heading(place) or page}{family}"
+        )
         return nodes.paragraph("", "", link_to(self.env, place, said), classes=["rbp-from"])
 
     def image(self, data, alt):
@@ -86,7 +97,9 @@ class RunPage(SphinxRole):
     def run(self):
         words, page, anchor = re.fullmatch(r"(.+?) <(\w+)(#[\w-]+)?>", self.text).groups()
         place = executed(self.env, page)
-        return [link_to(self.env, place, words, anchor or "") if place else nodes.emphasis("", words)], []
+        return [
+            link_to(self.env, place, words, anchor or "") if place else nodes.emphasis("", words)
+        ], []
 
 
 def executed(env, page):
@@ -100,7 +113,9 @@ def executed(env, page):
 def heading(place):
     """The title of an executed notebook, without the family that stands behind it; empty without one."""
     cells = json.loads(place.read_text(encoding="utf-8"))["cells"]
-    found = (re.match(r"# (.+)", "".join(c["source"])) for c in cells if c.get("cell_type") == "markdown")
+    found = (
+        re.match(r"# (.+)", "".join(c["source"])) for c in cells if c.get("cell_type") == "markdown"
+    )
     return next((m[1] for m in found if m), "").removesuffix(f" ({place.parent.name})")
 
 
@@ -135,11 +150,17 @@ def first_row(svg):
     if not below:
         return ""
     width, height = (float(x) for x in tree.get("viewBox").split()[2:])
-    end = min(float(frames[group][6]) for group in below) - 18  # where the titles of the next row begin
+    end = (
+        min(float(frames[group][6]) for group in below) - 18
+    )  # where the titles of the next row begin
     for group in below:
         figure.remove(group)
-        figure.extend(list(group.iter(f"{SVG}defs")))  # letters and marks are drawn once and used everywhere
-    others = {group: tops for group, _ in groups if group not in bottoms and (tops := heights(group))}
+        figure.extend(
+            list(group.iter(f"{SVG}defs"))
+        )  # letters and marks are drawn once and used everywhere
+    others = {
+        group: tops for group, _ in groups if group not in bottoms and (tops := heights(group))
+    }
     for group, tops in others.items():
         if min(tops) > bottom:
             group.set("transform", f"translate(0 {end - min(tops) + 14:.1f})")
@@ -152,7 +173,10 @@ def first_row(svg):
 
 def heights(group):
     """Where the texts of a group stand, from the top."""
-    moves = (re.match(rf"translate\({NUMBERS}\)", part.get("transform", "")) for part in group.iter(f"{SVG}g"))
+    moves = (
+        re.match(rf"translate\({NUMBERS}\)", part.get("transform", ""))
+        for part in group.iter(f"{SVG}g")
+    )
     return [float(move[2]) for move in moves if move]
 
 
@@ -164,7 +188,11 @@ def svgs(page):
     """[(SVG, its words, its number on the page)] of the still figures of an executed notebook, in order."""
     found = [(at, o) for at, o in numbered(page) if "image/svg+xml" in o["data"]]
     return [
-        ("".join(o["data"]["image/svg+xml"]), o["metadata"].get("image/svg+xml", {}).get("alt", ""), at)
+        (
+            "".join(o["data"]["image/svg+xml"]),
+            o["metadata"].get("image/svg+xml", {}).get("alt", ""),
+            at,
+        )
         for at, o in found
     ]
 
@@ -173,7 +201,9 @@ def numbered(page):
     """(number on the page, output) of each figure of an executed notebook, the moving ones too."""
     cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
     data = [(o["data"], o) for c in cells for o in c.get("outputs", ()) if "data" in o]
-    figures = [o for d, o in data if "image/svg+xml" in d or MOVING in "".join(d.get("text/html", ""))]
+    figures = [
+        o for d, o in data if "image/svg+xml" in d or MOVING in "".join(d.get("text/html", ""))
+    ]
     return enumerate(figures, 1)
 
 

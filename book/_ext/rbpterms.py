@@ -17,7 +17,18 @@ from sphinx import addnodes
 from sphinx.util.nodes import clean_astext
 
 GLOSSARY = "book/glossary"
-ALONE = ("ok", "bound", "agrees", "differs", "mixed", "measured", "proved", "best", "behind", "tie")  # plain words else
+ALONE = (
+    "ok",
+    "bound",
+    "agrees",
+    "differs",
+    "mixed",
+    "measured",
+    "proved",
+    "best",
+    "behind",
+    "tie",
+)  # plain words else
 ALONE += (
     "documents",
     "sources",
@@ -27,29 +38,57 @@ ALONE += (
     "only in this run",
     "only in the book",
 )
-OTHER_FORMS = {  # how a word stands on pages, where that is not the word with an s or without; it begins as the word
-    "hit": "hits",
-    "loss": "(?<!training )loss(?:es)?",
-    "run of hits": "runs? of hits",
-    "status": "(?<!exit )status",
-    "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
-    "few hits": "(?<=: )few hits",
-    "miss": "(?<!would )(?:miss|misses)",
-    "family": "(?<!exponential )family|families",  # one of laws is none of models
-    "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
-    "corpus": "corpus|corpora",
-    "source": "sources?(?! (?:code|folder|file))",
-    "residual sd": "residual (?:sd|scatter)",
-    "ICC": "ICC",
-    "KL": "KL",
-    "R²": "R²",
-} | dict.fromkeys(ALONE, "(?!)")
+OTHER_FORMS = (
+    {  # how a word stands on pages, where that is not the word with an s or without; it begins as the word
+        "hit": "hits",
+        "loss": "(?<!training )loss(?:es)?",
+        "run of hits": "runs? of hits",
+        "status": "(?<!exit )status",
+        "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
+        "few hits": "(?<=: )few hits",
+        "miss": "(?<!would )(?:miss|misses)",
+        "family": "(?<!exponential )family|families",  # one of laws is none of models
+        "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
+        "corpus": "corpus|corpora",
+        "source": "sources?(?! (?:code|folder|file))",
+        "residual sd": "residual (?:sd|scatter)",
+        "ICC": "ICC",
+        "KL": "KL",
+        "R²": "R²",
+    }
+    | dict.fromkeys(ALONE, "(?!)")
+)
 OTHER_WORDS = {"intraclass correlation": "ICC"}
-PLAIN = {r"\RBP": "RBP", r"\log": "log ", r"\alpha": "α", r"\mu": "μ", r"\sigma": "σ", r"\sum": "sum of ", r"\,": " "}
-CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?|<span class="rbp-basis">)([^<]+)(?=</)')
+PLAIN = {
+    r"\RBP": "RBP",
+    r"\log": "log ",
+    r"\alpha": "α",
+    r"\mu": "μ",
+    r"\sigma": "σ",
+    r"\sum": "sum of ",
+    r"\,": " ",
+}
+CELL = re.compile(
+    r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?|<span class="rbp-basis">)([^<]+)(?=</)'
+)
 HEAD = re.compile(r'(<th scope="col")>([^<]+)(?=</th>)')
-UNTOUCHED = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.math, nodes.math_block, nodes.raw)
-UNTOUCHED += (nodes.caption, nodes.image, nodes.comment, nodes.citation, addnodes.pending_xref, addnodes.toctree)
+UNTOUCHED = (
+    nodes.reference,
+    nodes.literal,
+    nodes.literal_block,
+    nodes.title,
+    nodes.math,
+    nodes.math_block,
+    nodes.raw,
+)
+UNTOUCHED += (
+    nodes.caption,
+    nodes.image,
+    nodes.comment,
+    nodes.citation,
+    addnodes.pending_xref,
+    addnodes.toctree,
+)
 
 
 def plain(text):
@@ -66,7 +105,10 @@ def meanings(env):
     for item in env.get_doctree(GLOSSARY).findall(nodes.definition_list_item):
         definition = next(item.findall(nodes.definition))
         for term in item.findall(nodes.term):
-            found[clean_astext(term)] = term["ids"][0], plain(next(definition.findall(nodes.paragraph)).astext())
+            found[clean_astext(term)] = (
+                term["ids"][0],
+                plain(next(definition.findall(nodes.paragraph)).astext()),
+            )
     return found
 
 
@@ -75,7 +117,10 @@ def forms(words):
 
     Only those that begin with the letter at a place are tried there: to try all takes fifteen times as long.
     """
-    each = [(w[0], w, OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?"))) for w in words]
+    each = [
+        (w[0], w, OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?")))
+        for w in words
+    ]
     each += [(other[0], w, other) for other, w in OTHER_WORDS.items() if w in words]
     each.sort(key=lambda found: (found[0], -len(found[1])))
     tried = "|".join(
@@ -88,7 +133,9 @@ def forms(words):
 def link(word, shown, known, place):
     anchor, meaning = known[word]
     inner = nodes.inline("", shown, classes=["xref", "std", "std-term"])
-    return nodes.reference("", "", inner, internal=True, refuri=f"{place}#{anchor}", reftitle=meaning)
+    return nodes.reference(
+        "", "", inner, internal=True, refuri=f"{place}#{anchor}", reftitle=meaning
+    )
 
 
 def linked(text, pattern, words, known, place, seen):
@@ -114,13 +161,21 @@ def link_first_uses(app, doctree, docname):
             reference["reftitle"] = by_anchor[target]
     if docname == GLOSSARY:
         return
-    (pattern, words), seen, place = forms(known), set(), app.builder.get_relative_uri(docname, GLOSSARY)
+    (pattern, words), seen, place = (
+        forms(known),
+        set(),
+        app.builder.get_relative_uri(docname, GLOSSARY),
+    )
     for node in list(doctree.findall(lambda n: isinstance(n, nodes.Text | nodes.raw))):
         if isinstance(node, nodes.raw):
             link_cells(node, known, place, (pattern, words))
-        elif isinstance(node.parent, nodes.strong) and (word := node.rstrip(".")) in {*ALONE} - seen:
+        elif (
+            isinstance(node.parent, nodes.strong) and (word := node.rstrip(".")) in {*ALONE} - seen
+        ):
             seen.add(word)
-            node.parent.replace(node, [link(word, word, known, place), nodes.Text(node[len(word) :])])
+            node.parent.replace(
+                node, [link(word, word, known, place), nodes.Text(node[len(word) :])]
+            )
         elif not any(isinstance(a, UNTOUCHED) for a in ancestors(node)) and pattern.search(node):
             node.parent.replace(node, linked(str(node), pattern, words, known, place, seen))
 
@@ -141,14 +196,16 @@ def link_cells(node, known, place, found):
         if word not in known or word in seen:
             return match[0]
         seen.add(word)
-        return (
-            f'{before}<a class="rbp-term" href="{place}#{known[word][0]}" title="{escape(known[word][1])}">{word}</a>'
-        )
+        return f'{before}<a class="rbp-term" href="{place}#{known[word][0]}" title="{escape(known[word][1])}">{word}</a>'
 
     def headed(match):
         before, shown = match.groups()
         word = pattern.fullmatch(shown)
-        return f'{before} title="{escape(known[words[word.lastindex - 1]][1])}">{shown}' if word else match[0]
+        return (
+            f'{before} title="{escape(known[words[word.lastindex - 1]][1])}">{shown}'
+            if word
+            else match[0]
+        )
 
     text = HEAD.sub(headed, CELL.sub(alone, html))
     node.children, node.rawsource = [nodes.Text(text)], text

@@ -78,15 +78,24 @@ The rank counts equal candidates against the true token. Logarithms are natural.
 def exercise_numbers():
     """{label: number} of exercises and tasks as the book counts them: in the order of its contents."""
     parts = yaml.safe_load((HERE.parents[1] / "_toc.yml").read_text(encoding="utf-8"))["parts"]
-    pages = [HERE.parents[1] / f"{c['file']}.md" for part in parts for c in part["chapters"] if "file" in c]
+    pages = [
+        HERE.parents[1] / f"{c['file']}.md"
+        for part in parts
+        for c in part["chapters"]
+        if "file" in c
+    ]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    return {label: n for n, label in enumerate(re.findall(r"\{exercise\} .*\n:label: (\S+)", text), 1)}
+    return {
+        label: n for n, label in enumerate(re.findall(r"\{exercise\} .*\n:label: (\S+)", text), 1)
+    }
 
 
 def printed(text, folder):
     """(what each block of a lab's code prints in a folder with counts and reader, which family and corpus it read)."""
     blocks = json.dumps(CODE.findall(text))
-    done = subprocess.run([sys.executable, "-c", RUN], input=blocks, capture_output=True, text=True, cwd=folder)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=blocks, capture_output=True, text=True, cwd=folder
+    )
     done.check_returncode()
     return json.loads(done.stdout)
 
@@ -98,24 +107,30 @@ def with_printed(text, folder):
 
     def followed(match):
         out = next(said).rstrip()
-        return f"{match[0]}\n**What you will see** ({read}):\n\n```text\n{out}\n```\n" if out else match[0]
+        return (
+            f"{match[0]}\n**What you will see** ({read}):\n\n```text\n{out}\n```\n"
+            if out
+            else match[0]
+        )
 
     return CODE.sub(followed, text)
 
 
 def as_html(text):
     """A sheet as a page of its own that needs no script and no network; formulas are MathML."""
-    spaced = re.compile(r"\\log(?!\()")  # MathML's own space after a function is not drawn everywhere
+    spaced = re.compile(
+        r"\\log(?!\()"
+    )  # MathML's own space after a function is not drawn everywhere
 
     def mathml(tex, how):
         return tex2mathml(spaced.sub(r"\\log\\,", tex), as_block=how["display_mode"])
 
     reader = MarkdownIt().use(dollarmath_plugin, renderer=mathml)
     title = html.escape(text.partition("\n")[0].lstrip("# "))
-    head = (
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'
-    )
-    body = re.sub(' class="math (inline|block)"', "", reader.render(text))  # no script has to set them
+    head = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'
+    body = re.sub(
+        ' class="math (inline|block)"', "", reader.render(text)
+    )  # no script has to set them
     return f"{head}\n<title>{title}</title>\n<style>{STYLE}</style>\n<main>\n{body}</main>\n"
 
 
@@ -138,8 +153,12 @@ def sheet(text, solutions, numbers):
             return f"## Task: {name} (exercise {numbers[re.search(r':label: (.+)', match[4])[1]]} of the book)\n{body}"
         return f"**Solution.**\n{body}" if solutions else ""
 
-    text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", TASK.sub(part, text))  # they lead to pages of the book
-    text = text.replace(r"\RBP", r"\mathrm{RBP}").replace(r"\E\log", r"\mathbb{E}\log")  # the book's own macros
+    text = re.sub(
+        r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", TASK.sub(part, text)
+    )  # they lead to pages of the book
+    text = text.replace(r"\RBP", r"\mathrm{RBP}").replace(
+        r"\E\log", r"\mathbb{E}\log"
+    )  # the book's own macros
     return text if solutions else re.sub(r"\n{3,}", "\n\n", text)
 
 
@@ -156,7 +175,13 @@ def contents(path):
     for corpus in ranks.corpora(path):
         models = ranks.read(path, corpus)
         first, sizes = models[0], f"{models[0].S:,} to {models[-1].S:,}"
-        cells = [f"`{path.name}`", f"`{corpus}` ({load_corpus(corpus).title})", len(models), sizes, f"{first.V:,}"]
+        cells = [
+            f"`{path.name}`",
+            f"`{corpus}` ({load_corpus(corpus).title})",
+            len(models),
+            sizes,
+            f"{first.V:,}",
+        ]
         cells += [f"{n:,}" for n in (len(first.tokens), first.source.max() + 1, first.tokens.sum())]
         lines.append(f"| {' | '.join(map(str, cells))} |\n")
     return "".join(lines)
@@ -171,12 +196,12 @@ def entry(name):
 def make_bundle(families, out):
     """Write the bundle and, beside it, the teacher's sheets, each atomically; their paths. InputError: a family was not
     measured."""
-    table = (
-        "| file | text | models | S | V | documents | sources | tokens scored |\n|---|---|---|---|---|---|---|---|\n"
-    )
+    table = "| file | text | models | S | V | documents | sources | tokens scored |\n|---|---|---|---|---|---|---|---|\n"
     with tempfile.TemporaryDirectory() as folder:
         for family in families:
-            family = replace(load_family(family), repeats="")  # models trained again have no part in the labs
+            family = replace(
+                load_family(family), repeats=""
+            )  # models trained again have no part in the labs
             path = Path(folder) / f"{family.name}.counts"
             export_family(family, path, exported="a day not told")
             table += contents(path)
@@ -190,15 +215,28 @@ def make_bundle(families, out):
     for place, files in both.items():
         with atomic_path(place) as temporary, zipfile.ZipFile(temporary, "w") as z:
             for name, said in files.items():  # counts are packed already
-                z.writestr(entry(name), said, zipfile.ZIP_STORED if name in counts else zipfile.ZIP_DEFLATED)
+                z.writestr(
+                    entry(name),
+                    said,
+                    zipfile.ZIP_STORED if name in counts else zipfile.ZIP_DEFLATED,
+                )
     return [*both]
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("families", nargs="*", default=FAMILIES, help="measured families (default: two embedded ones)")
+    parser.add_argument(
+        "families",
+        nargs="*",
+        default=FAMILIES,
+        help="measured families (default: two embedded ones)",
+    )
     parser.add_argument("-o", "--output", type=Path, default=root() / "dist" / "labs.zip")
-    parser.add_argument("--sheets", type=Path, help="a folder for the students' sheets as HTML, whatever was measured")
+    parser.add_argument(
+        "--sheets",
+        type=Path,
+        help="a folder for the students' sheets as HTML, whatever was measured",
+    )
     asked = parser.parse_args(argv)
     try:
         for name, text in sheets(False).items() if asked.sheets else ():

@@ -34,7 +34,9 @@ def read(path, corpus):
 
 def _model(z, table):
     about = table["record"]
-    array = {n: np.load(io.BytesIO(z.read(f"{digest}.npy"))) for n, digest in table["arrays"].items()}
+    array = {
+        n: np.load(io.BytesIO(z.read(f"{digest}.npy"))) for n, digest in table["arrays"].items()
+    }
     array = {n: a if a.dtype.kind == "f" else a.astype(np.int64) for n, a in array.items()}
     greater, ties, number = array["pairs"]
     ranks, where = np.unique(greater + ties, return_inverse=True)

@@ -159,7 +159,9 @@ class Judged:
     def key(self):
         """What the executed page calls it: the claim, and the k that its words name."""
         ranks = ", ".join(map(str, self.ranks))
-        return f"claim {self.words.name}" + (f" at k = {ranks}" if "{k}" in self.words.claim else "")
+        return f"claim {self.words.name}" + (
+            f" at k = {ranks}" if "{k}" in self.words.claim else ""
+        )
 
     def filled(self, sentence):
         """A sentence of claims.yml with the numbers of the rows in it."""

@@ -18,8 +18,21 @@ from rbplib.bootstrap import percentile_interval
 from rbplib.families import load_family
 
 CROSS_ENTROPY = "cross-entropy"
-GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # families that are here as counts, see published/ranks
-SIDES = ["corpus", "loss", "law in", "at", "models", "exponent", "low", "high", "R²", "worst residual (%)"]
+GRID = tuple(
+    f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16)
+)  # families that are here as counts, see published/ranks
+SIDES = [
+    "corpus",
+    "loss",
+    "law in",
+    "at",
+    "models",
+    "exponent",
+    "low",
+    "high",
+    "R²",
+    "worst residual (%)",
+]
 KINDS = ("docs", "code", "descriptions")  # corpora that they were counted on
 
 
@@ -40,7 +53,9 @@ def side_frame(grids, losses, n_bootstrap=10_000, seed=42):
             for side, laws in sides.items():
                 for at, law in laws.items():
                     place = (corpus_title(corpus), loss_name(k), side, at, law.n_models)
-                    rows.append((*place, law.alpha, *law.ci_models, law.r2, 100 * law.worst_residual))
+                    rows.append(
+                        (*place, law.alpha, *law.ci_models, law.r2, 100 * law.worst_residual)
+                    )
     return pd.DataFrame(rows, columns=SIDES)
 
 
@@ -81,7 +96,9 @@ def form_frame(grids, losses):
             points = (grid.curve.S, grid.D, values)
             for kind, left in joint.groupings(grid.curve.S, grid.D).items():
                 errors = joint.held_out(*points, left)
-                frame = joint.compared(errors).assign(corpus=corpus, loss=loss_name(k), left=kind, k=k or 0)
+                frame = joint.compared(errors).assign(
+                    corpus=corpus, loss=loss_name(k), left=kind, k=k or 0
+                )
                 ahead = leads(errors[["additive", "product"]])
                 parts.append(frame.assign(better_beyond_the_spread=ahead))
     columns = ["corpus", "loss", "left", "k", "form", "rmse", "better_beyond_the_spread"]
@@ -96,13 +113,19 @@ def leads(errors):
     best = joint.compared(errors)
     if len(best) < 2 or best["low"].isna().any():
         return np.nan
-    return (best["verdict"][1] == "behind") * (1.0 if best["form"][0] == errors.columns[0] else -1.0)
+    return (best["verdict"][1] == "behind") * (
+        1.0 if best["form"][0] == errors.columns[0] else -1.0
+    )
 
 
 def left_out_frame(compared, names):
     """Median error in percent, a row per form of `names` in that order, a column per way of leaving out."""
     errors = 100 * compared.pivot_table("rmse", "form", "left", "median", sort=False)
-    return errors.reindex([n for n in names if n in errors.index]).rename_axis(columns=None).reset_index()
+    return (
+        errors.reindex([n for n in names if n in errors.index])
+        .rename_axis(columns=None)
+        .reset_index()
+    )
 
 
 def exponent_cases(grids, losses, **drawn):
@@ -187,8 +210,13 @@ def grid_forecasts(grids, losses):
 def left_row(rows):
     """What forecasts of models left out come to, as a row of a table."""
     errors = 100 * rows["error"].abs()
-    told = {"inside 95% interval": f"{rows['inside'].sum()} of {len(rows)}", "median error (%)": errors.median()}
-    return pd.Series(told | {"worst (%)": errors.max(), "forecast too low (%)": 100 * (rows["error"] < 0).mean()})
+    told = {
+        "inside 95% interval": f"{rows['inside'].sum()} of {len(rows)}",
+        "median error (%)": errors.median(),
+    }
+    return pd.Series(
+        told | {"worst (%)": errors.max(), "forecast too low (%)": 100 * (rows["error"] < 0).mean()}
+    )
 
 
 def grid_rows(bends, ratios, ends, lines, most):
@@ -235,7 +263,9 @@ def models_behind(tables, families=(), corpora=(), protocol="paper"):
     """
     # the families of the ladders, of what repeats them, and of the grid
     given = {family.name: family for family in map(load_family, families)}
-    ladders = [given.get(name) or load_family(name) for name in dict.fromkeys(name for name, _ in tables)]
+    ladders = [
+        given.get(name) or load_family(name) for name in dict.fromkeys(name for name, _ in tables)
+    ]
     repeats = {}
     for family in ladders:
         if family.repeats:
@@ -263,4 +293,7 @@ def models_behind(tables, families=(), corpora=(), protocol="paper"):
         model = (record["family"], record["model"])
         if part == "ladder" or model not in once_more:
             models.setdefault((part, *model), record)
-    return [(part, record, tokens.get((family, model))) for (part, family, model), record in models.items()]
+    return [
+        (part, record, tokens.get((family, model)))
+        for (part, family, model), record in models.items()
+    ]

@@ -29,8 +29,13 @@ def exponent_table(curves, ks, n_bootstrap=10_000, seed=42, progress=iter):
     rows = []
     for curve in progress(curves):
         start = {"family": curve.family, "corpus": curve.corpus}
-        losses = chain(map(curve.loss, (k for k in ks if k <= curve.vocab_size)), [curve.cross_entropy_loss()])
-        rows += [{**start, **_row(loss, fit(loss, n_bootstrap=n_bootstrap, seed=seed), curve)} for loss in losses]
+        losses = chain(
+            map(curve.loss, (k for k in ks if k <= curve.vocab_size)), [curve.cross_entropy_loss()]
+        )
+        rows += [
+            {**start, **_row(loss, fit(loss, n_bootstrap=n_bootstrap, seed=seed), curve)}
+            for loss in losses
+        ]
         rows += [{**start, "k": float(k), "status": BEYOND} for k in ks if k > curve.vocab_size]
     return pd.DataFrame(rows)
 
@@ -71,7 +76,10 @@ def bend_frame(curves, ks, n_bootstrap=10_000, seed=42):
         found = contrasts(counted, bend_weights, loss_at(k), n_bootstrap, seed)
         for corpus in (None, *dict.fromkeys(c.corpus for c in found)):
             effect = pooled([c for c in found if corpus in (None, c.corpus)])
-            where = {"loss": f"k = {k}" if k else "cross-entropy", "corpus": corpus or "mean of all"}
+            where = {
+                "loss": f"k = {k}" if k else "cross-entropy",
+                "corpus": corpus or "mean of all",
+            }
             rows.append(
                 {
                     **where,
@@ -94,7 +102,9 @@ def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
         own = [c for c in curves if c.family == family and len(np.unique(c.S)) > 2]
         sizes = np.unique(own[0].S) if own else np.empty(0)
         for i, S in enumerate(np.sqrt(sizes[1:] * sizes[:-1])):
-            step = pooled(contrasts(own, lambda S, i=i: step_weights(S)[i], loss_at(k), n_bootstrap, seed))
+            step = pooled(
+                contrasts(own, lambda S, i=i: step_weights(S)[i], loss_at(k), n_bootstrap, seed)
+            )
             row = {"family": family, "S": S, "exponent": step.estimate}
             rows.append({**row, "sd: sources": step.sources_sd, "sd: trainings": step.trainings_sd})
     return pd.DataFrame(rows, columns=["family", "S", "exponent", "sd: sources", "sd: trainings"])
@@ -120,7 +130,13 @@ def without_ends(curve, k):
             continue
         law = fit(curve.loss(k).keep(chosen), n_bootstrap=0)
         slopes = -np.diff(law.y) / np.diff(np.log(law.S))
-        row = {"sizes": name, "models": law.n_models, "alpha": law.alpha, "R²": law.r2, "residual sd": law.residual_sd}
+        row = {
+            "sizes": name,
+            "models": law.n_models,
+            "alpha": law.alpha,
+            "R²": law.r2,
+            "residual sd": law.residual_sd,
+        }
         rows.append({**row, "smallest two": slopes[0], "largest two": slopes[-1]})
     return pd.DataFrame(rows)
 
@@ -190,7 +206,9 @@ def share_frame(curves, ks, n_bootstrap=10_000, seed=42):
         for c in whole
         for w in fit_laws(fewer_sources(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
     ]
-    return pd.DataFrame(rows, columns=columns)  # the columns are there even where no corpus is large enough
+    return pd.DataFrame(
+        rows, columns=columns
+    )  # the columns are there even where no corpus is large enough
 
 
 def gap_frame(gaps, **place):
@@ -233,8 +251,14 @@ def form_frame(found):
     rows = []
     for p in found:
         loss, floor = p.law.loss, fit(p.law.loss, "irreducible", n_bootstrap=0).parameters["floor"]
-        rows.append({"family": p.law.family, "text": p.text, "models": p.law.n_models, "floor": floor})
-        for out, (name, kind, least) in product((1, 2), (("line", "least_squares", 3), ("floor", "irreducible", 4))):
+        rows.append(
+            {"family": p.law.family, "text": p.text, "models": p.law.n_models, "floor": floor}
+        )
+        for out, (name, kind, least) in product(
+            (1, 2), (("line", "least_squares", 3), ("floor", "irreducible", 4))
+        ):
             enough = len(loss.models) - out >= least
-            rows[-1][f"{name}, {out} out"] = extrapolate(loss, out, kind).error[-1] if enough else np.nan
+            rows[-1][f"{name}, {out} out"] = (
+                extrapolate(loss, out, kind).error[-1] if enough else np.nan
+            )
     return pd.DataFrame(rows)

@@ -44,7 +44,9 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
         ratio, around = exponent_ratio(law, top_law) if law.used == top_law.used else (np.nan, NONE)
         rows.append(_exponent_row(law, gap, interval, trainings, ratio, around))
     # -log RBP_1 beside itself
-    rows.append(_exponent_row(top_law, np.nan, NONE, with_trainings(top, top, np.nan, NONE), 1.0, NONE))
+    rows.append(
+        _exponent_row(top_law, np.nan, NONE, with_trainings(top, top, np.nan, NONE), 1.0, NONE)
+    )
     return pd.DataFrame(rows)
 
 

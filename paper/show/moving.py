@@ -263,7 +263,9 @@ def law_text(line):
         .transform_aggregate(sum="sum(part)", groupby=["j", *shared])
         .transform_calculate(square="datum.sum * datum.sum")
         .transform_aggregate(var="sum(square)", groupby=shared)
-        .transform_calculate(sd="sqrt(max(0, datum.syy * (1 - datum.r2)) / (datum.n - 2) / datum.sxx)")
+        .transform_calculate(
+            sd="sqrt(max(0, datum.syy * (1 - datum.r2)) / (datum.n - 2) / datum.sxx)"
+        )
         .transform_calculate(
             text="1.96 * sqrt(datum.var)",
             scatter=f"{t}[min(datum.n, 61) - 3] * datum.sd",
@@ -361,7 +363,9 @@ def emergence(laws):
     """
     rows, far = run_rows(laws)
     if not rows:
-        return "Nothing moves here: no law at N = 1 foretells that larger models succeed more often."
+        return (
+            "Nothing moves here: no law at N = 1 foretells that larger models succeed more often."
+        )
     knobs = menus(rows, "corpus", "k", "N")
     knobs.append(menu("form", ["linear", "log"]))
     knobs.append(slide("times", "Exponent, times the fitted", 1, 0.5, 4, 0.05))
@@ -375,7 +379,9 @@ def emergence(laws):
     line = (
         chosen.transform_calculate(s=f"sequence(0, {far:.6g}, {far / 2000:.6g})")
         .transform_flatten(["s"])
-        .transform_calculate(one="exp(-exp(datum.y - times * datum.alpha * (datum.s * LN10 - datum.x)))")
+        .transform_calculate(
+            one="exp(-exp(datum.y - times * datum.alpha * (datum.s * LN10 - datum.x)))"
+        )
         .transform_calculate(p=f"icc > 0 && datum.one < 1 ? exp({beta}) : pow(datum.one, N)")
         .transform_calculate(h=height.format("datum.p"))
     )
@@ -392,7 +398,9 @@ def emergence(laws):
     )
     rise = (
         line.transform_filter("datum.p >= 0.1 && datum.p <= 0.9")
-        .transform_aggregate(a="min(s)", b="max(s)", low="min(p)", high="max(p)", alpha="min(alpha)")
+        .transform_aggregate(
+            a="min(s)", b="max(s)", low="min(p)", high="max(p)", alpha="min(alpha)"
+        )
         .transform_calculate(h=height.format(0.5), told=told)
     )
     # one axis, linear or of powers of ten
@@ -507,7 +515,11 @@ def guess(logits, ids, decode):
 def draw_rows(corpus, draws):
     """What `resampling` shows of one corpus, a row for each thing drawn anew that moves it."""
     ends = {what: percentile_interval(values) for what, values in draws.items()}
-    draws = {what: values[np.isfinite(values)] for what, values in draws.items() if np.ptp(ends[what]) > 0}
+    draws = {
+        what: values[np.isfinite(values)]
+        for what, values in draws.items()
+        if np.ptp(ends[what]) > 0
+    }
     if not draws:
         return []
     # the same bars for all

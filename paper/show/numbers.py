@@ -65,7 +65,9 @@ class Shown(float):
             return "no value"
         if how == "p":
             return p_value(float(self))
-        return f"{number(100 * float(self), 2)}%" if how == "%" else number(float(self), int(how or 3))
+        return (
+            f"{number(100 * float(self), 2)}%" if how == "%" else number(float(self), int(how or 3))
+        )
 
 
 class Values:
@@ -75,17 +77,29 @@ class Values:
     """
 
     def __init__(self, values, around=()):
-        numbers = np.array([v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)], float)
-        self.low, self.middle, self.high = map(Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1]))
+        numbers = np.array(
+            [v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)],
+            float,
+        )
+        self.low, self.middle, self.high = map(
+            Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1])
+        )
         self.found = len(numbers)
-        self.told, self.around = share(len(numbers), len(values)), dict(zip(values, around, strict=False))
-        self.zeros, self.others = (share(np.sum((numbers == 0) == zero), len(numbers)) for zero in (True, False))
+        self.told, self.around = (
+            share(len(numbers), len(values)),
+            dict(zip(values, around, strict=False)),
+        )
+        self.zeros, self.others = (
+            share(np.sum((numbers == 0) == zero), len(numbers)) for zero in (True, False)
+        )
         names = Counter(v for v in values if isinstance(v, str))
         self.names = ", ".join(sorted(names))
         known = sorted(names, key=[*EXPLAINED, *sorted(names)].index)
         self.counts = ", ".join(f"{name} in {names[name]}" for name in known) + f" of {len(values)}"
         ends = sorted((v for v in values if np.ndim(v) and np.isfinite(v).all()), key=np.ptp)
-        self.narrowest, self.widest = (interval(ends[i] if ends else (np.nan, np.nan)) for i in (0, -1))
+        self.narrowest, self.widest = (
+            interval(ends[i] if ends else (np.nan, np.nan)) for i in (0, -1)
+        )
 
     @property
     def range(self):
@@ -98,7 +112,8 @@ class Values:
     def between(self, how):
         """Both ends; one number where there is one alone."""
         low, high = (
-            format(end, how) + (f" {interval(self.around[end], int(how or 3))}" if end in self.around else "")
+            format(end, how)
+            + (f" {interval(self.around[end], int(how or 3))}" if end in self.around else "")
             for end in (self.low, self.high)
         )
         return "no value" if not self.found else low if low == high else f"{low} to {high}"

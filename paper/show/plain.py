@@ -34,5 +34,7 @@ def texts(parameters):
     """Titles of the corpora that a page may show, for its switch between them: those asked for, or of its families."""
     families = [parameters["family"]] if "family" in parameters else parameters.get("families")
     families = list(map(load_family, families or [])) or [f for f in known("family") if f.embedded]
-    corpora = parameters.get("corpora") or [name for family in families for name in default_corpora(family)]
+    corpora = parameters.get("corpora") or [
+        name for family in families for name in default_corpora(family)
+    ]
     return list(dict.fromkeys(html.unescape(corpus_title(name)) for name in corpora))

@@ -23,7 +23,13 @@ WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
 LONG = 40  # characters from which a table cell may break into lines
 FIRST = ("status", "verdict")
-MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "cannot be told": "?"}  # any other word: "!"
+MARKS = {
+    "ok": "✓",
+    "agrees": "✓",
+    "differs": "✗",
+    "mixed": "◐",
+    "cannot be told": "?",
+}  # any other word: "!"
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
@@ -44,7 +50,8 @@ def predictions(errors, inside):
     rate, off = number(100 * inside.mean(), 2) if len(inside) else "", 100 * np.abs(errors)
     return (
         f"The predicted loss is off by {number(np.median(off), 2)}% in the median, {number(off.max(), 2)}% at worst. "
-        + f"95% of the intervals should hold, {rate}% did ({inside.sum()} of {len(inside)}). " * bool(rate)
+        + f"95% of the intervals should hold, {rate}% did ({inside.sum()} of {len(inside)}). "
+        * bool(rate)
         + f"It was too low {(errors < 0).sum()} times, too high {(errors > 0).sum()} times. Predictions of one ladder "
         "share models, and those on one corpus its text: they tell less than as many independent ones would."
     )
@@ -64,7 +71,11 @@ def say(markdown, name=None, numbers=None, of=()):
 
 def only(of):
     """What marks something shown as of these corpora alone, titles or one, for the page's switch between texts."""
-    return {"of": [html.unescape(title) for title in ([of] if isinstance(of, str) else of)]} if of else {}
+    return (
+        {"of": [html.unescape(title) for title in ([of] if isinstance(of, str) else of)]}
+        if of
+        else {}
+    )
 
 
 def imported_words(*families):
@@ -90,15 +101,23 @@ def within(ks, tables):
     Raises InputError: none is left.
     """
     V = min(int(t.record["vocab_size"]) for found in tables.values() for t in found)
-    used, beyond = ([int(k) for k in dict.fromkeys(ks) if (k <= V) == fits] for fits in (True, False))
+    used, beyond = (
+        [int(k) for k in dict.fromkeys(ks) if (k <= V) == fits] for fits in (True, False)
+    )
     if not used:
-        raise InputError(f"none of ks = {list(ks)} is a rank among {V:,} tokens: give at least one k from 1 to {V}.")
+        raise InputError(
+            f"none of ks = {list(ks)} is a rank among {V:,} tokens: give at least one k from 1 to {V}."
+        )
     if beyond:
-        say(f"Left out: $k$ = {', '.join(map(str, beyond))}, beyond this family's vocabulary of {V:,} tokens.")
+        say(
+            f"Left out: $k$ = {', '.join(map(str, beyond))}, beyond this family's vocabulary of {V:,} tokens."
+        )
     return used
 
 
-def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None, of=()):
+def table(
+    frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None, of=()
+):
     """Display a data frame without its index as a table that sorts by a click on a heading, numbers as numbers.
 
     All columns `X: low` and `X: high` are one; a status comes first.
@@ -109,16 +128,25 @@ def table(frame, caption="", download=None, digits=3, safe=(), columns=None, fol
     """
     from IPython.display import HTML, display
 
-    display(HTML(table_html(frame, caption, download, digits, safe, columns, fold, keep)), metadata=only(of))
+    display(
+        HTML(table_html(frame, caption, download, digits, safe, columns, fold, keep)),
+        metadata=only(of),
+    )
 
 
-def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None):
+def table_html(
+    frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None
+):
     frame = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
     seen = frame.assign(**dict(safe))
-    rows = list(map(joined, (seen if keep is None else seen[np.asarray(keep, bool)]).to_dict("records")))
+    rows = list(
+        map(joined, (seen if keep is None else seen[np.asarray(keep, bool)]).to_dict("records"))
+    )
     empty = [joined(dict.fromkeys(frame.columns))]
     chosen, alike = choose(rows or empty, columns, safe)
-    body = "".join(f"<tr>{''.join(_cell(row[n], n, digits, n in safe) for n in chosen)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(_cell(row[n], n, digits, n in safe) for n in chosen)}</tr>" for row in rows
+    )
     body = body or f'<tr><td colspan="{max(1, len(chosen))}">nothing to show</td></tr>'
     head = "".join(f'<th scope="col">{html.escape(str(c))}</th>' for c in chosen)
     caption = html.escape(html.unescape(caption))
@@ -127,14 +155,18 @@ def table_html(frame, caption="", download=None, digits=3, safe=(), columns=None
     note = f"<p>In every row: {html.escape(same)}.</p>" * bool(alike)
     if download or len(rows) < len(frame) or len(chosen) + len(alike) < len(empty[0]):
         name = html.escape(download or file_name(html.unescape(caption)))
-        data = html.escape(json.dumps(frame.replace("–", "").to_csv(index=False)))  # no value is an empty cell
+        data = html.escape(
+            json.dumps(frame.replace("–", "").to_csv(index=False))
+        )  # no value is an empty cell
         more = [f"{len(frame)} rows"] * (len(rows) < len(frame))
         more += [f"{len(frame.columns)} columns"] * (len(chosen) < len(empty[0]))
         whole = f" with all {' and '.join(more)}" * bool(more)
         note += f'<p><a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">Download as CSV{whole}</a></p>'
     table = f'<table class="rbp-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     text = f'<div class="rbp-table-wrap{" tall" * (len(rows) > TALL)}">{table}{note}</div>'
-    return f'<details class="rbp-fold"><summary>{caption}</summary>{text}</details>' if fold else text
+    return (
+        f'<details class="rbp-fold"><summary>{caption}</summary>{text}</details>' if fold else text
+    )
 
 
 def file_name(caption):
@@ -146,9 +178,17 @@ def file_name(caption):
 def joined(row):
     """A row with its intervals but those over documents in one cell, {of what: (low, high)}, and its status first."""
     lows = [n for n in map(str, row) if re.fullmatch("(.*: )?low", n) and f"{n[:-3]}high" in row]
-    ends = {n[:-3].rstrip(": "): (row[n], row[f"{n[:-3]}high"]) for n in lows if not n.startswith("documents")}
+    ends = {
+        n[:-3].rstrip(": "): (row[n], row[f"{n[:-3]}high"])
+        for n in lows
+        if not n.startswith("documents")
+    }
     gone = {*lows[1:], *(f"{n[:-3]}high" for n in lows)}
-    row = {"intervals" if n in lows else n: ends if n in lows else x for n, x in row.items() if n not in gone}
+    row = {
+        "intervals" if n in lows else n: ends if n in lows else x
+        for n, x in row.items()
+        if n not in gone
+    }
     return {n: row[n] for n in sorted(row, key=lambda n: n not in FIRST)}
 
 
@@ -156,32 +196,63 @@ def choose(rows, columns, safe):
     """(columns that a table shows, those left out as they say the same in every row) of rows that are alike."""
     if columns is not None or len(rows[0]) <= MOST:
         return [n for n in rows[0] if columns is None or n in columns], []
-    alike = [n for n in rows[0] if rows[1:] and n not in (*safe, "intervals") and len({str(r[n]) for r in rows}) == 1]
+    alike = [
+        n
+        for n in rows[0]
+        if rows[1:] and n not in (*safe, "intervals") and len({str(r[n]) for r in rows}) == 1
+    ]
     return [n for n in rows[0] if n not in alike][:MOST], alike
 
 
 def _cell(value, name, digits, safe):
     """One cell: a number with the whole of it to sort by, or text; a short name and an interval are not broken."""
     if isinstance(value, dict):
-        known = [(of, told) for of, x in value.items() if (told := interval(x, digits)) != NO_INTERVAL]
+        known = [
+            (of, told) for of, x in value.items() if (told := interval(x, digits)) != NO_INTERVAL
+        ]
         if known and known[0][0].startswith("and "):  # nothing stands above it to add to
             known[0] = (f"text {known[0][0]}", known[0][1])
-        known = [(re.sub(".*, (?=and )", "", of), told) for of, told in known]  # of what stands above it
-        known = [(of.replace(" ", "\u00a0") if len(of) < WORD / 1.5 else of, told) for of, told in known]
-        lines = "".join(f"<div>{html.escape(of)} <span>{told}</span></div>" for of, told in known) or "–"
+        known = [
+            (re.sub(".*, (?=and )", "", of), told) for of, told in known
+        ]  # of what stands above it
+        known = [
+            (of.replace(" ", "\u00a0") if len(of) < WORD / 1.5 else of, told) for of, told in known
+        ]
+        lines = (
+            "".join(f"<div>{html.escape(of)} <span>{told}</span></div>" for of, told in known)
+            or "–"
+        )
         return f'<td class="num many" data-sort="{float(next(iter(value.values()))[0])!r}">{lines}</td>'
     if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
-        told = p_value(value).removeprefix("p ").removeprefix("= ") if re.match(r"p\b", name) else number(value, digits)
+        told = (
+            p_value(value).removeprefix("p ").removeprefix("= ")
+            if re.match(r"p\b", name)
+            else number(value, digits)
+        )
         return f'<td class="num" data-sort="{float(value)!r}">{html.escape(told)}</td>'
     text = str(value)
-    kind = "long" if len(text) > LONG and not safe else "text word" if len(text) <= WORD and " " not in text else "text"
+    kind = (
+        "long"
+        if len(text) > LONG and not safe
+        else "text word"
+        if len(text) <= WORD and " " not in text
+        else "text"
+    )
     # no break in an interval, but in one of powers of ten, which is wide
     told = text if safe else re.sub(r"\[[^][a-z×]*]", r"<span>\g<0></span>", html.escape(text))
-    mark = f'<span aria-hidden="true">{MARKS.get(text.partition(",")[0], "!")}</span> ' if name in FIRST else ""
+    mark = (
+        f'<span aria-hidden="true">{MARKS.get(text.partition(",")[0], "!")}</span> '
+        if name in FIRST
+        else ""
+    )
     return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{told}</td>'
 
 
 def share_read(record):
     """What share of a corpus's characters a rank table is of, as the end of a sentence."""
     read, characters = record.get("read_characters"), record.get("characters")
-    return f", of whose characters the model read {read / characters:.0%}" if read and characters else ""
+    return (
+        f", of whose characters the model read {read / characters:.0%}"
+        if read and characters
+        else ""
+    )

@@ -10,9 +10,16 @@ from paper.show.prose import interval, number
 
 def contest_frame(result, fits):
     """One row per candidate, best first: held-out nats, thousandths above the best, AIC, misfit at the most."""
-    frame = fit_frame([fits[name] for name in result.candidates]).drop(columns=["p_1", "1 - RBP_10000", "fitted"])
+    frame = fit_frame([fits[name] for name in result.candidates]).drop(
+        columns=["p_1", "1 - RBP_10000", "fitted"]
+    )
     low, high = 1000 * result.interval
-    held_out = {"held-out nats": result.nll, "above the best": 1000 * result.loss, "low": low, "high": high}
+    held_out = {
+        "held-out nats": result.nll,
+        "above the best": 1000 * result.loss,
+        "low": low,
+        "high": high,
+    }
     for at, (name, values) in enumerate(held_out.items(), start=2):
         frame.insert(at, name, values)
     return frame

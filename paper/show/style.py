@@ -16,7 +16,13 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
-from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    LogFormatterSciNotation,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 COLOURS = {
     "blue": "#0072B2",
@@ -41,7 +47,11 @@ FAMILIES = {
     "cerebras-gpt": ("plum", "P"),
     "bloom": ("black", "X"),
 }
-_SPARE = tuple((colour, marker) for marker in MARKERS[7:] for colour in ("plum", "black", "grey", "blue", "vermilion"))
+_SPARE = tuple(
+    (colour, marker)
+    for marker in MARKERS[7:]
+    for colour in ("plum", "black", "grey", "blue", "vermilion")
+)
 
 GREY = "#888888"
 EMPTY = "nothing to show"
@@ -94,13 +104,21 @@ def family_style(name):
 def series(n):
     """n styles in order (models by size, or k): [{"color", "marker"}], dark to light, none too pale for white."""
     shades = colormaps["inferno"]([0.05 + 0.62 * i / max(n - 1, 1) for i in range(n)])
-    return [{"color": tuple(shade), "marker": MARKERS[i % len(MARKERS)]} for i, shade in enumerate(shades)]
+    return [
+        {"color": tuple(shade), "marker": MARKERS[i % len(MARKERS)]}
+        for i, shade in enumerate(shades)
+    ]
 
 
 def corpus_styles(names):
     """{corpus: {"color", "linestyle", "marker"}} in the order given."""
-    looks = zip(names, cycle(list(COLOURS.values())[:7]), cycle(LINES), cycle(MARKERS), strict=False)
-    return {name: {"color": colour, "linestyle": line, "marker": marker} for name, colour, line, marker in looks}
+    looks = zip(
+        names, cycle(list(COLOURS.values())[:7]), cycle(LINES), cycle(MARKERS), strict=False
+    )
+    return {
+        name: {"color": colour, "linestyle": line, "marker": marker}
+        for name, colour, line, marker in looks
+    }
 
 
 def svg_of(figure):
@@ -112,7 +130,9 @@ def svg_of(figure):
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
     out = StringIO()  # not by `savefig`, which draws twice; its layout is that of this one drawing
-    FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    FigureCanvasSVG(figure).print_svg(
+        out, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    )
     return reduce(lambda svg, rule: re.sub(*rule, svg, flags=re.M), SPARED.items(), out.getvalue())
 
 
@@ -120,15 +140,28 @@ def drawn(text):
     """Text from `prose.plain` as matplotlib draws it, each dollar, the name RBP_1 and the comma of $2,445$ as meant."""
     text = html.unescape(text.replace("&#36;", r"\$"))
     text = text if "$" in text else re.sub(r"\bRBP_(\d+)", r"RBP$_{\1}$", text)
-    return re.sub(r"(?<!\\)\$[^$]+\$", lambda x: re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "{,}", x[0]), text)
+    return re.sub(
+        r"(?<!\\)\$[^$]+\$", lambda x: re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "{,}", x[0]), text
+    )
 
 
 def name_empty(ax):
     """Say so on an axis on which nothing could be drawn, and give a logarithmic one ends that it can have."""
     points = [line.get_xydata() for line in ax.get_lines() if line.get_transform() == ax.transData]
-    points += [segment for c in ax.collections if hasattr(c, "get_segments") for segment in c.get_segments()]
-    filled = ax.patches or any(c.get_array() is not None for c in ax.collections)  # bars; a map, or its scale
-    if ax.axison and not filled and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points):
+    points += [
+        segment
+        for c in ax.collections
+        if hasattr(c, "get_segments")
+        for segment in c.get_segments()
+    ]
+    filled = ax.patches or any(
+        c.get_array() is not None for c in ax.collections
+    )  # bars; a map, or its scale
+    if (
+        ax.axison
+        and not filled
+        and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points)
+    ):
         ax.set_gid(EMPTY)
         ax.text(0.5, 0.5, EMPTY, color=GREY, ha="center", va="center", transform=ax.transAxes)
     for axis in (ax.xaxis, ax.yaxis):
@@ -143,10 +176,18 @@ def log_numbers(axis):
     if axis.get_scale() != "log" or not axis.isDefault_majloc:
         return
     across, plain = axis.axis_name == "x", 1e-4 < low and high < 1e4
-    if np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1 or (high / low < 20 and not across):  # one decade or none
-        parts = ((1, 2, 5) if plain else (1, 3)) if across or high / low >= 20 else (1, 1.5, 2, 3, 5, 7)
-        short = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])  # too short for decades or their simple parts
+    if np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1 or (
+        high / low < 20 and not across
+    ):  # one decade or none
+        parts = (
+            ((1, 2, 5) if plain else (1, 3)) if across or high / low >= 20 else (1, 1.5, 2, 3, 5, 7)
+        )
+        short = MaxNLocator(
+            5, steps=[1, 2, 2.5, 5, 10]
+        )  # too short for decades or their simple parts
         axis.set_major_locator(short if high / low < 4 else LogLocator(subs=parts))
-        axis.set_major_formatter("{x:.3g}" if plain else LogFormatterSciNotation(10, False, (np.inf, np.inf)))
+        axis.set_major_formatter(
+            "{x:.3g}" if plain else LogFormatterSciNotation(10, False, (np.inf, np.inf))
+        )
         axis.set_minor_locator(NullLocator())  # the last mark of an axis has its number
     axis.set_minor_formatter(NullFormatter())

@@ -16,7 +16,10 @@ from rbplib.noise import EXPLAINED, NOT_TESTED
 from rbplib.table import DEFINITIONS
 
 EXACT = "float32"  # the precision that the others are compared with
-WAYS = {"least_squares": "line, least squares", "binomial": "line, maximum likelihood"}  # to fit, as pages call them
+WAYS = {
+    "least_squares": "line, least squares",
+    "binomial": "line, maximum likelihood",
+}  # to fit, as pages call them
 WAYS |= {"irreducible": "law with a floor", "quadratic": "quadratic in log S"}
 
 
@@ -24,7 +27,9 @@ def size_frame(curves, ks=(1,)):
     """One row per corpus and model: size, tokens scored, RBP_k per k, and cross-entropy."""
     parts = []
     for name, c in curves.items():
-        frame = pd.DataFrame({"corpus": corpus_title(name), "model": c.models, "S": c.S.astype(int)})
+        frame = pd.DataFrame(
+            {"corpus": corpus_title(name), "model": c.models, "S": c.S.astype(int)}
+        )
         frame["tokens scored"] = c.scored_tokens
         frame[[f"RBP_{k}" for k in ks]] = c.rbp[:, [c.index(k) for k in ks]]
         parts.append(frame.assign(**{"cross-entropy (nats)": c.cross_entropy}))
@@ -67,17 +72,25 @@ def line_words(laws, bound=None):
         sentences.append(f"{reached} of {len(fitted)} lines reach the paper's $R^2 \\ge {bound}$.")
     if fitted:
         r2, alpha = Values([law.r2 for law in fitted]), Values([law.alpha for law in fitted])
-        lowest = f" (lowest on {corpus_title(fitted[0].corpus)} at $k = {fitted[0].k}$)" if len(fitted) > 1 else ""
+        lowest = (
+            f" (lowest on {corpus_title(fitted[0].corpus)} at $k = {fitted[0].k}$)"
+            if len(fitted) > 1
+            else ""
+        )
         sentences.append(f"$R^2$ is {r2.range}{lowest}, the exponent {alpha.range}.")
         if alpha.low < 0:
             sentences.append("A negative exponent says that larger models do worse.")
     # what is left out of a fit, and fits that failed
     without = sum(len(law.used) < len(law.loss.models) for law in fitted)
     if without:
-        sentences.append(f"In {without} of {len(fitted)} fits some model has no hit, or no miss, and is left out.")
+        sentences.append(
+            f"In {without} of {len(fitted)} fits some model has no hit, or no miss, and is left out."
+        )
     if failed:
         why = ", ".join(f"{n} × *{status}*" for status, n in failed.items())
-        sentences.append(f"No line could be fitted ({why}): it takes three sizes with hits, misses and unlike losses.")
+        sentences.append(
+            f"No line could be fitted ({why}): it takes three sizes with hits, misses and unlike losses."
+        )
     return " ".join(sentences)
 
 
@@ -131,10 +144,13 @@ def explained_words(cases, tail=""):
     if not tested:
         return f"None of the {len(cases)} cases could be tested{tail}."
     clauses = {
-        "the choice of text (documents or sources) is enough in {}": count["documents"] + count["sources"],
+        "the choice of text (documents or sources) is enough in {}": count["documents"]
+        + count["sources"],
         "the scatter between trainings is needed, and enough, in {}": count["trainings"],
         "text and trainings together are not enough in {}": count[EXPLAINED[3]],
-        "the choice of text is not enough in {}, and training noise is not known there": count[EXPLAINED[4]],
+        "the choice of text is not enough in {}, and training noise is not known there": count[
+            EXPLAINED[4]
+        ],
     }
     counts = "; ".join(clause.format(n) for clause, n in clauses.items() if n)
     left = f" ({len(cases) - tested} more could not be tested)" if tested < len(cases) else ""
@@ -149,8 +165,12 @@ def training_words(laws):
         same = [law for law in known if law.loss.repeats.family == measured_on]
         repeats, df = same[0].loss.repeats, same[0].training_df
         scatter = Values([100 * law.training_sd for law in same]).range
-        borrowed = dict.fromkeys(law.family for law in same if not measured_on.startswith(law.family))
-        lent = f"; taken over from there for {', '.join(borrowed)}, trained once" if borrowed else ""
+        borrowed = dict.fromkeys(
+            law.family for law in same if not measured_on.startswith(law.family)
+        )
+        lent = (
+            f"; taken over from there for {', '.join(borrowed)}, trained once" if borrowed else ""
+        )
         sentences.append(
             f"Two trainings of one size scatter by {scatter}% of the loss beyond the choice of text (standard "
             f"deviation, {df} degrees of freedom; 0 where that choice is enough), measured on the "
@@ -161,7 +181,9 @@ def training_words(laws):
     alone = dict.fromkeys(law.family for law in laws if law.family not in families)
     if alone:
         names = ", ".join(alone)
-        sentences.append(f"No size of {names} has a known second training, so training noise is not known here.")
+        sentences.append(
+            f"No size of {names} has a known second training, so training noise is not known here."
+        )
     return " ".join(sentences)
 
 
@@ -190,7 +212,9 @@ def apart_words(laws, parameter):
     clauses = []
     for name, of_laws in intervals.items():
         low, high = np.array(of_laws).T
-        clauses.append(f"over *{name}* above 0 in {sum(low > 0)} of {len(low)} cases, below in {sum(high < 0)}")
+        clauses.append(
+            f"over *{name}* above 0 in {sum(low > 0)} of {len(low)} cases, below in {sum(high < 0)}"
+        )
     return f"The 95% interval lies {'; '.join(clauses)}." if clauses else "No case has an interval."
 
 
@@ -241,9 +265,15 @@ def compare_estimators(curves, ks):
 
     losses, parts = [c.loss(k) for c in curves for k in ks], []
     for held_out in (1, 2):
-        errors = pd.DataFrame({name: [worst(loss, held_out, name) for loss in losses] for name in ESTIMATORS})
+        errors = pd.DataFrame(
+            {name: [worst(loss, held_out, name) for loss in losses] for name in ESTIMATORS}
+        )
         parts.append(compared(errors).assign(**{"held out": held_out}))
-    return pd.concat(parts, ignore_index=True).query("groups > 0").assign(form=lambda found: found["form"].map(WAYS))
+    return (
+        pd.concat(parts, ignore_index=True)
+        .query("groups > 0")
+        .assign(form=lambda found: found["form"].map(WAYS))
+    )
 
 
 def tie_frame(tables):
@@ -281,18 +311,35 @@ def shift_frame(curves, k=1):
     parts = []
     for (precision, definition), curve in curves.items():
         here, there = (c.rbp[:, c.index(k)] for c in (curve, curves[EXACT, definition]))
-        columns = {"model": curve.models, "S": curve.S.astype(int), "RBP": here, "change": here - there}
+        columns = {
+            "model": curve.models,
+            "S": curve.S.astype(int),
+            "RBP": here,
+            "change": here - there,
+        }
         parts.append(pd.DataFrame({"precision": precision, "definition": definition, **columns}))
     return pd.concat(parts, ignore_index=True)
 
 
 def precision_frame(curves, k=1, n_bootstrap=10_000, seed=42):
     """One row per precision and definition: exponent, interval over sources, R^2, change against the exact one."""
-    laws = {key: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed) for key, curve in curves.items()}
+    laws = {
+        key: fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed) for key, curve in curves.items()
+    }
     frame = pd.DataFrame(
-        {"precision": precision, "definition": definition, "alpha": w.alpha, **ends(w.ci_tokens), "R²": w.r2}
+        {
+            "precision": precision,
+            "definition": definition,
+            "alpha": w.alpha,
+            **ends(w.ci_tokens),
+            "R²": w.r2,
+        }
         for (precision, definition), w in laws.items()
     )
-    frame["change of alpha"] = frame["alpha"] - [laws[EXACT, definition].alpha for definition in frame["definition"]]
-    frame["in widths of its interval"] = frame["change of alpha"].abs() / (frame["high"] - frame["low"])
+    frame["change of alpha"] = frame["alpha"] - [
+        laws[EXACT, definition].alpha for definition in frame["definition"]
+    ]
+    frame["in widths of its interval"] = frame["change of alpha"].abs() / (
+        frame["high"] - frame["low"]
+    )
     return frame

@@ -34,7 +34,9 @@ def planted_table(family_sd=0.0, corpus_sd=0.0, seed=0):
     f, c, k = (of.ravel() for of in np.meshgrid(range(5), range(5), [1.0, 10.0, 100.0]))
     alpha = 0.08 + of_family[f.astype(int)] + of_corpus[c.astype(int)] + rng.normal(0, 0.002, 75)
     ends = {"other text: low": alpha - 0.00392, "other text: high": alpha + 0.00392}
-    return pd.DataFrame({"family": f.astype(str), "corpus": c.astype(str), "k": k, "alpha": alpha, **ends})
+    return pd.DataFrame(
+        {"family": f.astype(str), "corpus": c.astype(str), "k": k, "alpha": alpha, **ends}
+    )
 
 
 def ladder(name, corpus, y, seed, repeats=0, sd=0.0):
@@ -47,7 +49,9 @@ def ladder(name, corpus, y, seed, repeats=0, sd=0.0):
         y = y + rng.normal(0, sd, (len(y), 1))
         hits = np.round(totals[:, None, None] * np.exp(-np.exp(y) * hard)).astype(np.int64)
         names, ks = tuple(f"m{i}" for i in range(len(S))), np.array([1, 100])
-        return Curve(name, corpus, "paper", names, S, 4096, ks, hits, totals, np.ones(hits.shape[:2]))
+        return Curve(
+            name, corpus, "paper", names, S, 4096, ks, hits, totals, np.ones(hits.shape[:2])
+        )
 
     alone, many = curve(y, S), np.tile(np.arange(len(y)), repeats)
     return replace(alone, repeats=curve(y[many], S[many])) if repeats else alone
@@ -72,7 +76,9 @@ def test_the_mean_over_families_is_students():
 def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
     rejected, y = [], planted_y(bend)
     for seed in range(60):
-        curves = [ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"]
+        curves = [
+            ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"
+        ]
         effect = pooled(contrasts(curves, bend_weights, at_top, n_bootstrap=50))
         rejected.append([effect.interval[1] < 0, effect.noise_p < 0.05])
     shares = np.mean(rejected, axis=0)
@@ -90,6 +96,11 @@ def test_corpora_of_a_family_add_no_replicates():
 def test_planted_differences_are_put_where_they_are():
     corpora, families = planted_table(corpus_sd=0.02), planted_table(family_sd=0.03, seed=1)
     parts, other = components(corpora), components(families)
-    assert parts.corpus == pytest.approx(0.02, rel=0.7) and parts.corpus_p < 0.001 < 0.05 < parts.family_p
+    assert (
+        parts.corpus == pytest.approx(0.02, rel=0.7)
+        and parts.corpus_p < 0.001 < 0.05 < parts.family_p
+    )
     assert other.family_p < 0.001 and other.corpus_p > 0.05
-    assert (heterogeneity(corpora)["p"] < 1e-4).all() and (heterogeneity(families)["p"] > 0.001).all()
+    assert (heterogeneity(corpora)["p"] < 1e-4).all() and (
+        heterogeneity(families)["p"] > 0.001
+    ).all()

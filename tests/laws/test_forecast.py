@@ -52,7 +52,9 @@ def test_the_choice_of_sources_is_in_the_interval():
     assert np.mean(inside[300]) >= 0.92 > np.mean(inside[0])
 
 
-@pytest.mark.parametrize("y, size", [(1 - S[:2] / 1e9, 1e9), (S * 0, 1e9), (S * np.nan, 1e9), (-np.log(S), 0)])
+@pytest.mark.parametrize(
+    "y, size", [(1 - S[:2] / 1e9, 1e9), (S * 0, 1e9), (S * np.nan, 1e9), (-np.log(S), 0)]
+)
 def test_what_has_no_forecast_is_said(y, size):
     with pytest.raises(rbp.InputError, match="three|above 0"):
         rbp.forecast(exact(y, S[: len(y)]), size)

@@ -36,10 +36,14 @@ def test_the_law_and_its_interval_over_models_are_those_of_statsmodels(loss):
     x = np.log(loss.S)
     theirs = sm.OLS(law.y, sm.add_constant(x)).fit()
     assert [law.log_c, -law.alpha, law.r2] == pytest.approx([*theirs.params, theirs.rsquared])
-    assert law.intervals["models"]["alpha"] == pytest.approx(sorted(-theirs.conf_int()[1]), rel=1e-8)
+    assert law.intervals["models"]["alpha"] == pytest.approx(
+        sorted(-theirs.conf_int()[1]), rel=1e-8
+    )
     z = x - x.mean()
     theirs = sm.OLS(law.y, np.column_stack([-z, np.ones(7), z**2])).fit()
-    assert [bend.alpha, bend.parameters["curvature"]] == pytest.approx(theirs.params[[0, 2]], rel=1e-8)
+    assert [bend.alpha, bend.parameters["curvature"]] == pytest.approx(
+        theirs.params[[0, 2]], rel=1e-8
+    )
     assert bend.intervals["models"]["curvature"] == pytest.approx(theirs.conf_int()[2], rel=1e-8)
 
 
@@ -88,7 +92,9 @@ DOUBTS = {
     "few hits": lambda totals, sums: np.arange(len(sums))[:, None] < 30 + np.arange(7),
     "few misses": lambda totals, sums: totals - (np.arange(len(sums))[:, None] < 99 - np.arange(7)),
     # one document holds every miss
-    "no interval of other text": lambda totals, sums: totals - (np.arange(300)[:, None] == 0) * np.arange(99, 29, -10),
+    "no interval of other text": lambda totals, sums: (
+        totals - (np.arange(300)[:, None] == 0) * np.arange(99, 29, -10)
+    ),
 }
 
 

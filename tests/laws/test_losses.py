@@ -27,7 +27,9 @@ def table(rank, document, position=None, model="m", S=1.0, ties=1, token=0):
 def rows(documents, ranks):
     """Lists of (document, rank) in order of documents."""
     pairs = st.tuples(st.integers(0, documents - 1), st.integers(1, ranks))
-    return st.lists(pairs, min_size=1, max_size=60).map(lambda rows: sorted(rows, key=lambda row: row[0]))
+    return st.lists(pairs, min_size=1, max_size=60).map(
+        lambda rows: sorted(rows, key=lambda row: row[0])
+    )
 
 
 @given(rows(4, V), st.integers(1, V))

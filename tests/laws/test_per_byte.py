@@ -42,13 +42,17 @@ def test_planted_bits_per_byte_come_back_whatever_the_tokens(words, windows):
     losses = byte_losses(ladder, table(words[1], 1e8, windows[1]), TEXTS, words)
     assert losses["bits"].values == pytest.approx([*map(bits_at, SIZES), bits_at(1e8)], rel=1e-6)
     assert losses["first"].values == pytest.approx(1)  # all tokens are ranked first
-    assert losses["tokens"].values[-1] < losses["tokens"].values[0]  # the larger vocabulary takes fewer
+    assert (
+        losses["tokens"].values[-1] < losses["tokens"].values[0]
+    )  # the larger vocabulary takes fewer
 
 
 def test_only_bytes_that_both_scored_count(words):
     ladder = [table(words[0], S, 512) for S in SIZES]
     totals = byte_losses(ladder, table(words[1], 1e8, 512), TEXTS, words)["bits"].totals
-    for total, text, *ends in zip(totals, TEXTS, *(token_ends(each, TEXTS) for each in words), strict=True):
+    for total, text, *ends in zip(
+        totals, TEXTS, *(token_ends(each, TEXTS) for each in words), strict=True
+    ):
         assert total == len(text.encode()) - np.intersect1d(ends[0][1], ends[1][1])[0]
 
 

@@ -43,7 +43,9 @@ def test_local_exponents_are_the_differences_of_the_logarithms():
 def test_a_planted_bend_is_covered_and_told_from_training_noise(bend):
     """Training noise is seldom taken for a bend by the test that knows it, mostly by the other."""
     y = -0.1 * X + bend * (X[5] - X[4]) * (np.arange(6) == 5)
-    cases = [local_exponents(planted_loss(y, 0.01, 0.01, seed=s), n_bootstrap=200) for s in range(150)]
+    cases = [
+        local_exponents(planted_loss(y, 0.01, 0.01, seed=s), n_bootstrap=200) for s in range(150)
+    ]
     low, high = np.array([case.trainings[:, -1] for case in cases]).T
     p = np.array([case.p for case in cases])
     assert np.mean((low <= 0.1 - bend) & (0.1 - bend <= high)) == pytest.approx(0.95, abs=0.06)

@@ -1,18 +1,43 @@
 """Tiny configurations of many architectures: what a matrix of tests walks over. None is pretrained, none is fetched."""
 
-V, CONTEXT = 331, 61  # primes: a tensor whose first side is V, CONTEXT or CONTEXT + 2 is a table, and no other is
+V, CONTEXT = (
+    331,
+    61,
+)  # primes: a tensor whose first side is V, CONTEXT or CONTEXT + 2 is a table, and no other is
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+SHAPE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
 SHAPE |= {"max_position_embeddings": CONTEXT}
 GROUPED = SHAPE | {"num_key_value_heads": 2}
 HEADED = GROUPED | {"head_dim": 8}
 EXPERTS = {"moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2}
 LOCAL = GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}
 STATE = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
-HYBRID = {"mamba_d_state": 4, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_chunk_size": 16}
-LATENT = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}
-ROUTED = {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+HYBRID = {
+    "mamba_d_state": 4,
+    "mamba_n_heads": 4,
+    "mamba_d_head": 16,
+    "mamba_n_groups": 1,
+    "mamba_chunk_size": 16,
+}
+LATENT = {
+    "kv_lora_rank": 8,
+    "q_lora_rank": 8,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+}
+ROUTED = {
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+}
 ROUTED |= {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
 
 ARCHITECTURES = {  # model_type: settings
@@ -94,7 +119,9 @@ def made(kind, **changes):
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
-    config = AutoConfig.for_model(kind, **{"vocab_size": V, **IDS, **ARCHITECTURES.get(kind, {}), **changes})
+    config = AutoConfig.for_model(
+        kind, **{"vocab_size": V, **IDS, **ARCHITECTURES.get(kind, {}), **changes}
+    )
     model = AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for p in model.parameters():

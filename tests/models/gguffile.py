@@ -1,6 +1,10 @@
 """A small Llama as a GGUF file, written as llama.cpp's converter does."""
 
-QUANTISED = ("attn", "ffn", "token_embd")  # names of the tensors that are stored in blocks, unless they are norms
+QUANTISED = (
+    "attn",
+    "ffn",
+    "token_embd",
+)  # names of the tensors that are stored in blocks, unless they are norms
 
 
 def small_llama():
@@ -10,8 +14,15 @@ def small_llama():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = LlamaConfig(vocab_size=len(tokenizer()), intermediate_size=96, max_position_embeddings=64, **shape)
+    shape = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
+    config = LlamaConfig(
+        vocab_size=len(tokenizer()), intermediate_size=96, max_position_embeddings=64, **shape
+    )
     model = LlamaForCausalLM(config).eval()
     with torch.no_grad():
         for p in model.parameters():
@@ -25,7 +36,9 @@ def names_of(layers):
     parts |= {f"self_attn.{a}_proj": f"attn_{'output' if a == 'o' else a}" for a in "qkvo"}
     parts |= {f"mlp.{a}_proj": f"ffn_{a}" for a in ("gate", "up", "down")}
     found = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-    found |= {f"model.layers.{i}.{a}": f"blk.{i}.{b}" for i in range(layers) for a, b in parts.items()}
+    found |= {
+        f"model.layers.{i}.{a}": f"blk.{i}.{b}" for i in range(layers) for a, b in parts.items()
+    }
     return {f"{a}.weight": f"{b}.weight" for a, b in found.items()}
 
 
@@ -56,7 +69,9 @@ def write_gguf(path, model, kind="Q4_1"):
     writer.add_token_types([3 if i == 0 else 1 for i in range(len(words))])
     import json
 
-    writer.add_token_merges([" ".join(pair) for pair in json.loads(backend.to_str())["model"]["merges"]])
+    writer.add_token_merges(
+        [" ".join(pair) for pair in json.loads(backend.to_str())["model"]["merges"]]
+    )
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
     names = names_of(c.num_hidden_layers)
@@ -70,9 +85,13 @@ def write_gguf(path, model, kind="Q4_1"):
             p.copy_(
                 torch.from_numpy(gguf.quants.dequantize(data, dtype))
             )  # rows move whole below: blocks do not change
-            heads = {"attn_q": c.num_attention_heads, "attn_k": c.num_key_value_heads}.get(to.split(".")[-2])
+            heads = {"attn_q": c.num_attention_heads, "attn_k": c.num_key_value_heads}.get(
+                to.split(".")[-2]
+            )
             if heads:  # llama.cpp pairs the halves of a head's rows otherwise
-                data = data.reshape(heads, 2, -1, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
+                data = (
+                    data.reshape(heads, 2, -1, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
+                )
             writer.add_tensor(to, data, raw_dtype=dtype)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -34,13 +34,20 @@ def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     assert loaded.record["nonembedding_params"] == counted(own)
     sizes = model_sizes(read_config(tmp_path, kind))
-    assert (sizes.nonembedding, sizes.vocab) == (counted(own), V) and sizes.total == own.num_parameters()
+    assert (sizes.nonembedding, sizes.vocab) == (
+        counted(own),
+        V,
+    ) and sizes.total == own.num_parameters()
     assert sizes.nonembedding - sizes.active == IDLE.get(kind, 0)
     with torch.inference_mode():
         logits = own(ids, use_cache=False).logits[:, :-1].float()  # (3, 49, V), whole
     true = logits.gather(-1, ids[:, 1:, None])
-    assert torch.equal(found.greater, (logits > true).sum(-1)) and torch.equal(found.ties, (logits == true).sum(-1))
+    assert torch.equal(found.greater, (logits > true).sum(-1)) and torch.equal(
+        found.ties, (logits == true).sum(-1)
+    )
     naive = logits.double().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
     assert (found.logprob - naive).abs().max() < 2e-5
     ranks = found.greater + found.ties
-    assert ranks.unique().numel() > 30 and ranks.float().std() > 10, "degenerate ranks would show nothing"
+    assert ranks.unique().numel() > 30 and ranks.float().std() > 10, (
+        "degenerate ranks would show nothing"
+    )

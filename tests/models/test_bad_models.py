@@ -32,7 +32,14 @@ def refused(root, ident, capsys):
     (root / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n")
     entry = {"id": str(ident), "name": "bad"}
     (root / "bad.yml").write_text(json.dumps({"context": 16, "models": [entry]}))
-    request = ["--family", root / "bad.yml", "--corpus", root / "text.txt", "--results", root / "results"]
+    request = [
+        "--family",
+        root / "bad.yml",
+        "--corpus",
+        root / "text.txt",
+        "--results",
+        root / "results",
+    ]
     capsys.readouterr()
     assert cli.main(["measure", *map(str, request), "--quiet"]) == 2
     out, err = capsys.readouterr()
@@ -78,7 +85,14 @@ def other(kind, **changes):
 def seq2seq(folder):
     from transformers import T5Config, T5ForConditionalGeneration
 
-    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 2, "vocab_size": 331}
+    shape = {
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_layers": 1,
+        "num_heads": 2,
+        "vocab_size": 331,
+    }
     T5ForConditionalGeneration(T5Config(**shape, decoder_start_token_id=0)).save_pretrained(folder)
 
 
@@ -97,7 +111,12 @@ class Runs:
         return os.system, ("touch /tmp/rbp-was-here",)
 
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+SHAPE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
 FC = "transformer.h.1.mlp.c_fc.weight"
 BAD = {  # what is done to the folder, and what the sentence must say
     "empty folder": (lambda f: [p.unlink() for p in f.iterdir()], "holds no config.json"),
@@ -155,7 +174,10 @@ def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path,
     folder = tmp_path / "model"
     shutil.copytree(good, folder)
     mask = torch.ones(1, 1, 64, 64, dtype=torch.bool).tril()
-    old = {"transformer.h.0.attn.bias": mask, "transformer.h.0.attn.masked_bias": torch.tensor(-1e4)}
+    old = {
+        "transformer.h.0.attn.bias": mask,
+        "transformer.h.0.attn.masked_bias": torch.tensor(-1e4),
+    }
     tensors(lambda state: state.update(old | {"score.weight": torch.ones(2, 32)}))(folder)
     assert load_model(hub_model(str(folder))).record["nonembedding_params"] > 0
     assert capsys.readouterr().err == ""

@@ -29,7 +29,14 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     path, model = small
     (tmp_path / "text.txt").write_text(TEXT)
     (tmp_path / "mine.yml").write_text(f"models: [{{id: {path}, name: small}}]\n")
-    request = ["--family", tmp_path / "mine.yml", "--corpus", tmp_path / "text.txt", "--results", tmp_path / "results"]
+    request = [
+        "--family",
+        tmp_path / "mine.yml",
+        "--corpus",
+        tmp_path / "text.txt",
+        "--results",
+        tmp_path / "results",
+    ]
     assert cli.main(["measure", *map(str, request), "--quiet"]) == 0
     table = read_table(capsys.readouterr().out.strip())
     assert table.record["quantisation"] == {"file_type": "Q4_1"} and table.record["window"] == 64
@@ -75,7 +82,9 @@ BAD = {  # what the file holds: of the good one, so many bytes of it, or others
     "no GGUF": lambda data: b"hello there, this is no model",
     "cut in its header": lambda data: data[: len(data) // 50],
     "cut in its weights": lambda data: data[: len(data) * 7 // 10],
-    "an architecture that transformers does not read": lambda data: data.replace(b"llama", b"lumma"),
+    "an architecture that transformers does not read": lambda data: data.replace(
+        b"llama", b"lumma"
+    ),
 }
 
 

@@ -60,7 +60,12 @@ def test_only_what_is_needed_is_fetched(hub, small, tmp_path):
         (tmp_path / "m" / name).write_bytes(b"much")
     hub.add("models", ID, tmp_path / "m")
     model_folder(hub_model(ID), weights=False)
-    assert cached(tmp_path) == {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}
+    assert cached(tmp_path) == {
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
     load_model(hub_model(ID))
     assert "model.safetensors" in cached(tmp_path)
     assert not cached(tmp_path) & {"pytorch_model.bin", "model.onnx", "README.md", "code.py"}
@@ -79,7 +84,9 @@ def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
 
 
 def refusal(ident, revision=None):
-    with pytest.raises(InputError, match="model '.*could not be had from the hub|cannot be used") as caught:
+    with pytest.raises(
+        InputError, match="model '.*could not be had from the hub|cannot be used"
+    ) as caught:
         load_model(hub_model(ident, revision))
     assert "\n" not in str(caught.value) and ident in str(caught.value)
     return str(caught.value)
@@ -95,7 +102,9 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, small, tmp_path):
     shutil.copytree(small, tmp_path / "m")
     add_to_config(tmp_path / "m", model_type="mine", auto_map={"AutoConfig": "x.C"})
     hub.add("models", "owner/code", tmp_path / "m")
-    assert "--trust-remote-code" in str(pytest.raises(InputError, load_model, hub_model("owner/code")).value)
+    assert "--trust-remote-code" in str(
+        pytest.raises(InputError, load_model, hub_model("owner/code")).value
+    )
     hub.stop()
     close_session()
     refusal("owner/other")

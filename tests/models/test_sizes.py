@@ -26,7 +26,9 @@ TOTALS = {  # parameters in all, and candidates
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *a, **k: pytest.fail("asked the network"))
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download", lambda *a, **k: pytest.fail("asked the network")
+    )
 
 
 @pytest.mark.parametrize("family", PUBLISHED)
@@ -49,7 +51,12 @@ def test_entries_say_what_is_needed():
     for family in (*PUBLISHED, *BEYOND):
         assert window_length(load_family(family)) == 512
         for model in load_family(family).models:
-            assert model.revision and model.context and model.nonembedding_params and known_config(model)
+            assert (
+                model.revision
+                and model.context
+                and model.nonembedding_params
+                and known_config(model)
+            )
 
 
 GPTJ = {"model_type": "gptj", "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8}
@@ -76,7 +83,9 @@ def test_what_is_left_out(name):
     assert sizes.total - sizes.nonembedding == count and sizes.vocab == 90
 
 
-@pytest.mark.parametrize("config", [{"model_type": "t5"}, {"model_type": "none"}, {}, GPTJ | {"n_embd": "x"}])
+@pytest.mark.parametrize(
+    "config", [{"model_type": "t5"}, {"model_type": "none"}, {}, GPTJ | {"n_embd": "x"}]
+)
 def test_a_configuration_of_no_language_model(config):
     with pytest.raises(InputError, match="describes no causal language model"):
         model_sizes(config)
@@ -84,7 +93,9 @@ def test_a_configuration_of_no_language_model(config):
 
 def test_another_size_in_the_family_file_is_refused(tmp_path):
     save_model(tmp_path / "m")
-    (tmp_path / "mine.yml").write_text(f"models:\n  - {{id: {tmp_path}/m, nonembedding_params: 7}}\n")
+    (tmp_path / "mine.yml").write_text(
+        f"models:\n  - {{id: {tmp_path}/m, nonembedding_params: 7}}\n"
+    )
     with pytest.raises(InputError, match="gives 7 .* correct the family file"):
         family_sizes(tmp_path / "mine.yml")
     with pytest.raises(InputError, match="gives 7 .* correct the family file"):

@@ -17,7 +17,13 @@ from matplotlib import pyplot as plt
 from paper.show import style
 from tests import browser, figureboxes
 
-LOADED = {"src", "srcset", "data", "poster", "xlink:href"}  # attributes that a browser fetches by itself
+LOADED = {
+    "src",
+    "srcset",
+    "data",
+    "poster",
+    "xlink:href",
+}  # attributes that a browser fetches by itself
 INERT = {"canonical", "search", "prev", "next", "author", "license"}
 IN_CODE = re.compile(
     r"(?:@import\s+|url\(|(?:fetch|import|importScripts|src\s*=|href\s*=)\s*\(?)"
@@ -117,11 +123,19 @@ def test_no_style_or_own_script_loads_anything_from_outside(built_html):
 
 
 def test_only_pages_with_a_moving_figure_load_the_script_that_draws_it(pages):
-    moving = {n for n, p in pages.items() if 'class="rbp-move"' in p.path.read_text(encoding="utf-8")}
-    assert moving == {n for n, p in pages.items() if any("vendor/vega.js" in a for a in p.loads)} != set()
+    moving = {
+        n for n, p in pages.items() if 'class="rbp-move"' in p.path.read_text(encoding="utf-8")
+    }
+    assert (
+        moving
+        == {n for n, p in pages.items() if any("vendor/vega.js" in a for a in p.loads)}
+        != set()
+    )
 
 
-@pytest.mark.parametrize("place, fault", [((0.51, 0.505), "overlap"), ((0.99, 0.1), "cut"), ((0.5, 0.2), "")])
+@pytest.mark.parametrize(
+    "place, fault", [((0.51, 0.505), "overlap"), ((0.99, 0.1), "cut"), ((0.5, 0.2), "")]
+)
 def test_texts_of_a_figure_that_meet_or_are_cut_are_found(place, fault):
     figure = plt.figure()
     figure.text(0.5, 0.5, "one")
@@ -140,8 +154,17 @@ def test_texts_of_no_figure_of_the_book_meet_or_are_cut(built_html):
 def without_network():
     """A prefix that takes the network away, where this user may do that."""
     for prefix in (["unshare", "-n"], ["unshare", "-r", "-n"]):
-        shell = [*prefix, "sh", "-c", 'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"', "_"]
-        works = shutil.which("unshare") and not subprocess.run([*shell, "true"], capture_output=True).returncode
+        shell = [
+            *prefix,
+            "sh",
+            "-c",
+            'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"',
+            "_",
+        ]
+        works = (
+            shutil.which("unshare")
+            and not subprocess.run([*shell, "true"], capture_output=True).returncode
+        )
         if works:
             return shell
     return []
@@ -165,6 +188,8 @@ def test_a_browser_finds_no_fault(built_html, pages):
     assert {name: visit["faults"] for name, visit in visits.items() if visit["faults"]} == {}
     for of in ("math", "figures", "texts"):  # there was something to look at
         assert sum(visit[of] for visit in visits.values()) > 1
-    if AXE.is_file():  # axe-core is no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
+    if (
+        AXE.is_file()
+    ):  # axe-core is no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
         audits = opened([], "--axe", AXE, built_html, *chosen)
         assert {name: faults for name, faults in audits.items() if faults} == {}

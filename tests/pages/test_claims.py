@@ -52,17 +52,35 @@ def test_a_number_that_does_not_exist_neither_passes_nor_fails():
     rows = claims.cases({"x": x, "y": y} for x in (1, np.nan, np.inf) for y in (1, -1, np.nan))
     holds = claims.judge("top1_line", rows, (rows.x > 0) & (rows.y > 0)).rows["holds"]
     # a part that fails decides, whatever the other part is
-    assert [None if x is NONE else x for x in holds] == [YES, NO, None, None, NO, None, None, NO, None]
+    assert [None if x is NONE else x for x in holds] == [
+        YES,
+        NO,
+        None,
+        None,
+        NO,
+        None,
+        None,
+        NO,
+        None,
+    ]
 
 
 def test_how_far_an_interval_lies_from_0():
-    intervals = pd.Series([(1, 2), (-3, -1), (-1, 1), (0, 2), (np.nan, np.nan)], index=[5, 4, 3, 2, 1])
-    assert list(claims.beyond(intervals)[:4]) == [1, -1, 0, 0] and claims.beyond(intervals)[1] is NONE
+    intervals = pd.Series(
+        [(1, 2), (-3, -1), (-1, 1), (0, 2), (np.nan, np.nan)], index=[5, 4, 3, 2, 1]
+    )
+    assert (
+        list(claims.beyond(intervals)[:4]) == [1, -1, 0, 0] and claims.beyond(intervals)[1] is NONE
+    )
     assert evidence.direction((1, 2), 0.01) == 1 and evidence.direction((-3, -1), 0.01) == -1
-    assert np.isnan(evidence.direction((1, 2), 0.05)) and np.isnan(evidence.direction((-1, 1), 0.01))
+    assert np.isnan(evidence.direction((1, 2), 0.05)) and np.isnan(
+        evidence.direction((-1, 1), 0.01)
+    )
 
 
-@pytest.mark.parametrize(("inside", "n"), [(19, 20), (100, 100), (57, 60), (60, 60), (80, 100), (153, 173), (9, 9)])
+@pytest.mark.parametrize(
+    ("inside", "n"), [(19, 20), (100, 100), (57, 60), (60, 60), (80, 100), (153, 173), (9, 9)]
+)
 def test_an_interval_is_judged_by_binomial_tests(inside, n):
     p = {share: binomtest(inside, n, share) for share in (0.9, 0.95)}
     more = [binomtest(inside, n, share, "greater").pvalue < 0.05 for share in p]
@@ -76,12 +94,17 @@ def test_rows_of_laws_say_what_their_laws_do():
     rows = evidence.law_rows(laws, noise=True)
     assert list(rows.alpha) == [law.alpha for law in laws] and list(rows.k) == [1, 10, 100]
     assert list(rows.ci_known) == [law.ci_tokens for law in laws]  # no trainings are known
-    assert list(rows.sure_alpha) == [law.ci_tokens[0] for law in laws] and (rows.sure_alpha > 0).all()
+    assert (
+        list(rows.sure_alpha) == [law.ci_tokens[0] for law in laws] and (rows.sure_alpha > 0).all()
+    )
     by = pd.Series([*EXPLAINED, NOT_TESTED])
     rows = pd.concat([rows[:1]] * len(by), ignore_index=True).assign(explained_by=by)
     told = evidence.surely(rows)
     assert [x is NONE or bool(x) for x in told.not_rejected[:4]] == [True, True, True, False]
-    assert told.not_rejected[4:].isna().all() and list(told.text_not_rejected[:5]) == [True, True] + [False] * 3
+    assert (
+        told.not_rejected[4:].isna().all()
+        and list(told.text_not_rejected[:5]) == [True, True] + [False] * 3
+    )
     assert not len(evidence.law_rows([])) and "sure_alpha" in evidence.law_rows([])
 
 
@@ -89,7 +112,9 @@ def test_rows_of_laws_say_what_their_laws_do():
 def shown(monkeypatch, tmp_path):
     """What `claim` and `keep` display, and a function that makes an executed page of it."""
     outputs = []
-    monkeypatch.setattr(claims, "say", lambda text, name=None, numbers=None: outputs.append((text, numbers)))
+    monkeypatch.setattr(
+        claims, "say", lambda text, name=None, numbers=None: outputs.append((text, numbers))
+    )
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
 
     def page(name, family="all"):
@@ -125,7 +150,9 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     assert not len(claims.collected("more", "04_large_k", ["f"]).rows)
     frame = claims.finding_frame([judged])
     assert frame.ours[0].endswith("holds in 4 of 8")
-    assert claims.linked(frame)[0].startswith('<span data-page="03_moderate_k">At k = 10, 50, a line')
+    assert claims.linked(frame)[0].startswith(
+        '<span data-page="03_moderate_k">At k = 10, 50, a line'
+    )
 
 
 def test_a_claim_without_a_case_is_passed_over(shown):
@@ -139,7 +166,10 @@ def test_a_claim_without_a_case_is_passed_over(shown):
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (3, "10 times as often as independence says, [1, 100] over other text (95%; fam on made up, the median of 3)."),
+        (
+            3,
+            "10 times as often as independence says, [1, 100] over other text (95%; fam on made up, the median of 3).",
+        ),
         (
             2,
             "1 times as often as independence says, [0.10, 10] over other text "
@@ -149,9 +179,14 @@ def test_a_claim_without_a_case_is_passed_over(shown):
 )
 def test_the_first_page_says_what_the_middle_case_is(number, words):
     case = {"family": "fam", "corpus": "made up", "k": 10, "N": 10}
-    gaps = (case | {"gap": g, "times": 10**g, "times_around": (10**g / 10, 10**g * 10)} for g in (0.0, 1.0, 2.0))
+    gaps = (
+        case | {"gap": g, "times": 10**g, "times_around": (10**g / 10, 10**g * 10)}
+        for g in (0.0, 1.0, 2.0)
+    )
     gaps = claims.cases(gaps)[:number]
-    line = open_questions.front_line(claims.judge("independent_hits", gaps, gaps.gap == 0), {}, "gap")
+    line = open_questions.front_line(
+        claims.judge("independent_hits", gaps, gaps.gap == 0), {}, "gap"
+    )
     assert line.replace("&#32;", " ").endswith(f"has 10 hits in a row {words}")
 
 
@@ -161,7 +196,9 @@ def test_a_claim_has_its_words_its_pages_and_one_rule(words):
         folder = "book" if page.startswith("derivations/") else "notebooks"
         assert (root() / folder / f"{page}.md").is_file(), page
     assert words.basis in BASIS and words.part in ("law", "use", "theory", "")
-    assert bool(words.proved) == (words.basis == "proved") and bool(words.changes) != bool(words.proved)
+    assert bool(words.proved) == (words.basis == "proved") and bool(words.changes) != bool(
+        words.proved
+    )
     assert words.proved in ("", "agrees", "differs") and not (words.rule and words.proved)
     # judged by the same line on every page, and the numbers of its words stand in that page's code
     rules = {page: calls[words.name] for page, calls in CALLS.items() if words.name in calls}
@@ -193,12 +230,24 @@ def test_every_claim_of_a_page_has_words():
 
 def test_numbers_that_others_published():
     pair = published_cases.approximations().iloc[0]
-    assert (round(pair.error_20, 1), round(pair.error_21, 1), round(pair.local_ratio, 3)) == (-3.1, 2.4, 0.854)
+    assert (round(pair.error_20, 1), round(pair.error_21, 1), round(pair.local_ratio, 3)) == (
+        -3.1,
+        2.4,
+        0.854,
+    )
     figure = published_cases.figures()
     slope = published_cases.reversals(figure)
-    assert list(slope.k) == [10_000] * 2 and slope.noise_p[0] == figure.lack_of_fit_p[4] and slope.noise_p[1] < 1e-11
+    assert (
+        list(slope.k) == [10_000] * 2
+        and slope.noise_p[0] == figure.lack_of_fit_p[4]
+        and slope.noise_p[1] < 1e-11
+    )
     refit = published_cases.refit().iloc[0]
-    assert round(refit.slope, 3) == -0.056 and round(refit.r2, 3) == 0.983 and refit.around[0] < refit.slope
+    assert (
+        round(refit.slope, 3) == -0.056
+        and round(refit.r2, 3) == 0.983
+        and refit.around[0] < refit.slope
+    )
 
 
 def test_large_k_is_the_same_share_of_the_vocabulary():

@@ -67,7 +67,10 @@ def ran(class_room):
 
 
 def test_a_class_needs_numpy_alone():
-    for source in [(LABS / "ranks.py").read_text(), *("\n".join(CODE.findall(p.read_text())) for p in PAGES)]:
+    for source in [
+        (LABS / "ranks.py").read_text(),
+        *("\n".join(CODE.findall(p.read_text())) for p in PAGES),
+    ]:
         for node in ast.walk(ast.parse(source)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
@@ -106,12 +109,22 @@ def test_the_fits_at_every_k_are_the_librarys(ran, class_room):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_students_get_no_solution_and_teachers_all_with_what_their_code_prints(class_room, ran, page):
+def test_students_get_no_solution_and_teachers_all_with_what_their_code_prints(
+    class_room, ran, page
+):
     text = page.read_text(encoding="utf-8")
     student, teacher = ((class_room[0] / who / page.name).read_text() for who in ("", "teacher"))
     tasks = text.count("{exercise}")
-    assert tasks == text.count("{solution}") == teacher.count("**Solution.**") == student.count("## Task: ") > 3
-    assert CODE.findall(student) == CODE.findall(text)[:1] and CODE.findall(teacher) == CODE.findall(text)
+    assert (
+        tasks
+        == text.count("{solution}")
+        == teacher.count("**Solution.**")
+        == student.count("## Task: ")
+        > 3
+    )
+    assert CODE.findall(student) == CODE.findall(text)[:1] and CODE.findall(
+        teacher
+    ) == CODE.findall(text)
     seen = re.findall(r"^\*\*What you will see\*\* .*?```text\n(.*?)\n```$", teacher, re.M | re.S)
     assert seen == [block.rstrip() for block in ran[page.stem]["printed"] if block]
     sheet = (class_room[0] / f"{page.stem}.html").read_text()

@@ -72,7 +72,9 @@ def test_a_page_of_a_family_without_a_law_says_so(root, name, family):
 def test_a_page_of_imported_counts_says_the_same_and_where_they_come_from(root):
     counts = export_family("planted", root / "planted.counts", corpora=[CORPUS])
     import_counts(counts, "theirs")
-    ours, theirs = (said("02_top1_law", family=f, **SHORT).split("\n") for f in ("planted", "theirs"))
+    ours, theirs = (
+        said("02_top1_law", family=f, **SHORT).split("\n") for f in ("planted", "theirs")
+    )
     ours, theirs = ([line for line in text if line.strip()] for text in (ours, theirs))
     origin = [line for line in theirs if line.startswith("**Imported.**")]
     assert [line.replace("theirs", "planted") for line in theirs if line not in origin] == ours

@@ -13,7 +13,12 @@ from workflow import book, page
 REFUSED = [  # (notebook, parameter, value, what the sentence must say): each kind of value, each kind of fault
     ("02_top1_law", "n_bootstrap", "abc", "n_bootstrap must be a whole number, not 'abc'"),
     ("02_top1_law", "n_bootstrap", 1e9, "n_bootstrap must be a whole number, not 1000000000.0"),
-    ("02_top1_law", "n_bootstrap", 10**9, "n_bootstrap must be from 100 to 1,000,000, not 1,000,000,000"),
+    (
+        "02_top1_law",
+        "n_bootstrap",
+        10**9,
+        "n_bootstrap must be from 100 to 1,000,000, not 1,000,000,000",
+    ),
     ("02_top1_law", "n_bootstrap", 99, "n_bootstrap must be from 100 to 1,000,000, not 99"),
     ("02_top1_law", "n_bootstrap", True, "n_bootstrap must be a whole number, not True"),
     ("02_top1_law", "n_bootstrap", None, "n_bootstrap must be a whole number, not None"),
@@ -24,7 +29,12 @@ REFUSED = [  # (notebook, parameter, value, what the sentence must say): each ki
     ("01_metric", "ks", [1, -3], "each of ks must be 1 or more, not -3"),
     ("01_metric", "ks", [True], "each of ks must be a whole number, not True"),
     ("01_metric", "ks", [[1]], "each of ks must be a whole number, not [1]"),
-    ("01_metric", "ks", [1, 4097], "k = 4,097 is beyond the vocabulary of nano-pythia, 4,096 tokens"),
+    (
+        "01_metric",
+        "ks",
+        [1, 4097],
+        "k = 4,097 is beyond the vocabulary of nano-pythia, 4,096 tokens",
+    ),
     ("06_emergence", "lengths", ["5"], "each of lengths must be a whole number"),
     ("02_top1_law", "corpora", {"docs": 1}, "corpora must be a list"),
     ("02_top1_law", "corpora", [""], "each of corpora must be text, not ''"),
@@ -42,7 +52,16 @@ REFUSED = [  # (notebook, parameter, value, what the sentence must say): each ki
     ("14_coverage", "resamples", 1, "resamples must be from 20"),
 ]
 ACCEPTED = [
-    ("02_top1_law", {"n_bootstrap": 100, "seed": 0, "ks": [1, 4096], "corpora": ["docs", "code"], "protocol": "full"}),
+    (
+        "02_top1_law",
+        {
+            "n_bootstrap": 100,
+            "seed": 0,
+            "ks": [1, 4096],
+            "corpora": ["docs", "code"],
+            "protocol": "full",
+        },
+    ),
     ("04_large_k", {"ks": [], "corpora": []}),
     ("05_k_dependence", {"ks": []}),
     ("10_published", {"families": ["bloom"]}),  # of the published numbers: no file of a family
@@ -62,7 +81,9 @@ def checkout(monkeypatch):
 
 
 @pytest.mark.parametrize(("notebook", "name", "value", "message"), REFUSED)
-def test_a_bad_parameter_is_one_sentence_before_anything_runs(notebook, name, value, message, monkeypatch):
+def test_a_bad_parameter_is_one_sentence_before_anything_runs(
+    notebook, name, value, message, monkeypatch
+):
     monkeypatch.setattr(page, "execute", lambda *a: pytest.fail("it ran"))
     with pytest.raises(InputError) as error:
         page.run_notebook(notebook, parameters={name: value})
@@ -104,10 +125,14 @@ def test_texts_of_pages_and_of_the_book_are_found_from_any_folder(tmp_path, monk
     """A path is made whole before a page runs in the root; `rbp book` hands every page the same texts."""
     (tmp_path / "my notes.txt").write_text("one\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(page, "execute", lambda source, parameters, out: pytest.fail(str(parameters["corpora"])))
+    monkeypatch.setattr(
+        page, "execute", lambda source, parameters, out: pytest.fail(str(parameters["corpora"]))
+    )
     with pytest.raises(pytest.fail.Exception, match=f"'docs', '{tmp_path}/my notes.txt'"):
         page.run_notebook("08_rank_distribution", parameters={"corpora": ["docs", "my notes.txt"]})
-    monkeypatch.setattr(book, "run", lambda arguments, *a: pytest.fail(" ".join(map(str, arguments))))
+    monkeypatch.setattr(
+        book, "run", lambda arguments, *a: pytest.fail(" ".join(map(str, arguments)))
+    )
     with pytest.raises(pytest.fail.Exception, match=f'corpora=."docs", "{tmp_path}/my notes.txt"'):
         book.make_book(["nano-opt"], corpora=["docs", "my notes.txt"], show=False)
     with pytest.raises(InputError, match="did you mean 'docs'"):

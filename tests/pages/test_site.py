@@ -60,7 +60,9 @@ Read {run-page}`How sure? <02_x#how-sure-and-what-would-change-it>` and {run-pag
 ```{cite-book}
 ```
 """
-GLOSSARY = "# Words\n\n```{glossary}\nfamily\n  Models of *one* kind.\n\nhits\n  Ranks within $k$.\n```\n"
+GLOSSARY = (
+    "# Words\n\n```{glossary}\nfamily\n  Models of *one* kind.\n\nhits\n  Ranks within $k$.\n```\n"
+)
 
 
 def output(data, **about):
@@ -72,7 +74,9 @@ def markdown(text, **about):
 
 
 def figure(alt, **about):
-    picture = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><g/><title>{alt}</title></svg>'
+    picture = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><g/><title>{alt}</title></svg>'
+    )
     return output({"image/svg+xml": picture}, **{"image/svg+xml": {"alt": alt}}, **about)
 
 
@@ -126,7 +130,9 @@ def write_planted(place):
         (place / "book" / name).unlink()
         (place / "book" / name).write_text(json.dumps(record))
     shutil.copy(ROOT / "CITATION.cff", place)
-    return [name.rpartition(".")[0] for name in files] + [f"book/_executed/{f}/02_x" for f in ("fam", "other")]
+    return [name.rpartition(".")[0] for name in files] + [
+        f"book/_executed/{f}/02_x" for f in ("fam", "other")
+    ]
 
 
 def write_hostile(place):
@@ -159,7 +165,9 @@ def site(tmp_path_factory):
                "nb_render_markdown_format": "myst", "nb_ipywidgets_js": {}, "include_patterns": ["index.md", "book/**"],
                "myst_enable_extensions": ["dollarmath", "colon_fence"],
                "suppress_warnings": ["myst.xref_missing"]}  # fmt: skip
-    (place / "conf.py").write_text("\n".join(f"{name} = {value!r}" for name, value in config.items()))
+    (place / "conf.py").write_text(
+        "\n".join(f"{name} = {value!r}" for name, value in config.items())
+    )
     # another process: myst_nb registers itself for all later builds of this one
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'book' / '_ext'}:{ROOT}"}
@@ -215,7 +223,9 @@ def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(pag
     captions = [words(text.split("</p>")[0]) for text in page.split('<p class="rbp-caption">')[1:]]
     assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises ."]
     fold = part(page, '<div data-of="[&quot;A, &lt;b&gt;&quot;]">', "</details>")
-    assert "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
+    assert (
+        "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
+    )
     assert 'data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]" hidden' in page
 
 
@@ -251,7 +261,12 @@ def test_claims_say_what_would_change_them(page):
 
 def test_exercises_are_numbered_by_the_page(page):
     titles = re.findall(r'admonition-title">([^<]+)<', page)
-    assert titles == ["Exercise 02.1", "Solution to exercise 02.1", "Exercise 02.2", "Solution to exercise 02.2"]
+    assert titles == [
+        "Exercise 02.1",
+        "Solution to exercise 02.1",
+        "Exercise 02.2",
+        "Solution to exercise 02.2",
+    ]
 
 
 def test_the_switch_leads_to_the_same_page_of_other_families(site, page):
@@ -266,12 +281,19 @@ def test_the_switch_leads_to_the_same_page_of_other_families(site, page):
 def test_a_field_has_a_label_a_unit_a_tolerance_and_a_live_answer(start):
     first, second = re.findall(r'<span class="rbp-check".*?</output></span>', start)
     assert 'data-value="0.25" data-within="0.01"' in first
-    assert words(first) == "An answer (nats, within 0.01) Check" and words(second) == "Whole (exact) Check"
+    assert (
+        words(first) == "An answer (nats, within 0.01) Check"
+        and words(second) == "Whole (exact) Check"
+    )
     ident = re.search(r'<input id="([^"]+)" type="text" inputmode="decimal"', first)[1]
-    assert f'<label for="{ident}">' in first and f'<output for="{ident}" aria-live="polite">' in first
+    assert (
+        f'<label for="{ident}">' in first and f'<output for="{ident}" aria-live="polite">' in first
+    )
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the page's script")
+@pytest.mark.skipif(
+    shutil.which("node") is None, reason="there is no node to run the page's script"
+)
 def test_a_field_reads_numbers_as_people_write_them():
     script = (ROOT / "book" / "_static" / "rbp.js").read_text()
     typed = script[script.index("  function typed") : script.index("  function checked")]
@@ -283,16 +305,23 @@ def test_a_field_reads_numbers_as_people_write_them():
 
 
 def test_figures_words_and_links_of_a_run_are_shown_and_lacking_ones_are_said(site, start):
-    (picture,) = re.findall(r'<img class="rbp-figure" src="../([^"]+)" alt="Another at −62.1.">', start)
+    (picture,) = re.findall(
+        r'<img class="rbp-figure" src="../([^"]+)" alt="Another at −62.1.">', start
+    )
     assert (site[2] / picture).is_file() and "without this figure of the page 02_x" in start
     text = words(start)
     assert "It agrees." in text and "built without what the page 03_y says here" in text
-    assert 'href="../book/_executed/fam/02_x.html#how-sure-and-what-would-change-it">How sure?</a>' in start
+    assert (
+        'href="../book/_executed/fam/02_x.html#how-sure-and-what-would-change-it">How sure?</a>'
+        in start
+    )
     assert "<em>Nothing</em>" in start
 
 
 def test_the_first_use_of_a_word_is_linked_with_its_meaning(start):
-    links = re.findall(r'href="glossary.html#term-\w+" title="([^"]+)"[^>]*>(?:<span[^>]*>)?([^<]+)', start)
+    links = re.findall(
+        r'href="glossary.html#term-\w+" title="([^"]+)"[^>]*>(?:<span[^>]*>)?([^<]+)', start
+    )
     assert links == [("Models of one kind.", "family"), ("Ranks within k.", "hits")]
 
 
@@ -340,7 +369,9 @@ def test_nothing_that_titles_say_becomes_markup(site):
     assert "<img" not in (out / "searchindex.js").read_text()  # a title found is shown as HTML
 
 
-@pytest.mark.parametrize("text", [HOSTILE, "1. a", "# a", "- a", "    a", "a\n\n> b", "~~a~~", "***", "|a|b|\n|-|-|"])
+@pytest.mark.parametrize(
+    "text", [HOSTILE, "1. a", "# a", "- a", "    a", "a\n\n> b", "~~a~~", "***", "|a|b|\n|-|-|"]
+)
 def test_what_people_write_means_nothing_in_markdown(text):
     rendered = MarkdownIt("gfm-like", {"linkify": False}).render(f"{plain.shown(text)}\n")
     assert re.fullmatch(r"<p>[^<]*</p>\n", rendered)

@@ -18,9 +18,15 @@ from rbplib.law import doubts
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
-TEXTS = {p: p.read_text(encoding="utf-8") for p in [*BOOK.rglob("*.md"), *ROOT.glob("notebooks/*.md")]}
+TEXTS = {
+    p: p.read_text(encoding="utf-8") for p in [*BOOK.rglob("*.md"), *ROOT.glob("notebooks/*.md")]
+}
 NOTEBOOKS = {p.stem: text for p, text in TEXTS.items() if p.parent.name == "notebooks"}
-BY_HAND = {p: text for p, text in TEXTS.items() if p.parent.name != "notebooks" and "_" not in p.parent.name[:1]}
+BY_HAND = {
+    p: text
+    for p, text in TEXTS.items()
+    if p.parent.name != "notebooks" and "_" not in p.parent.name[:1]
+}
 DERIVATIONS = {p.stem: text for p, text in BY_HAND.items() if p.parent.name == "derivations"}
 CODE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 FIELD = re.compile(r"\{check\}`.+? = (\S+) ± (\S+?)(?: .*?)?`")
@@ -53,7 +59,9 @@ def unknown(text, known):
     """Numbers of a text, of two digits or more, that are none of the known ones, rounded as they are."""
     values = [abs(value) for value, _ in numbers(known)]
     long = [(value, digits) for value, digits in numbers(text) if digits or abs(value) >= 10]
-    return [v for v, digits in long if not any(abs(abs(v) - x) <= 0.501 * 10**-digits for x in values)]
+    return [
+        v for v, digits in long if not any(abs(abs(v) - x) <= 0.501 * 10**-digits for x in values)
+    ]
 
 
 def test_a_number_that_nothing_prints_is_found():
@@ -75,7 +83,9 @@ def test_a_solution_prints_what_it_says_and_what_its_fields_ask_for(label):
     assert unknown(CODE.sub("", SOLUTIONS[label]), code + EXERCISES[label]) == []
     wanted = "".join(e.want for e in example.examples)
     for answer, within in FIELD.findall(EXERCISES[label]):
-        assert any(abs(abs(x) - float(answer)) <= float(within) / 2 for x, _ in numbers(wanted)), answer
+        assert any(abs(abs(x) - float(answer)) <= float(within) / 2 for x, _ in numbers(wanted)), (
+            answer
+        )
 
 
 @pytest.mark.parametrize("page", sorted(NOTEBOOKS))
@@ -84,7 +94,9 @@ def test_the_solution_on_a_page_of_results_says_the_answers_of_its_fields(page):
     fields = [(*field, solution) for task, solution in solved for field in FIELD.findall(task)]
     assert len(fields) == NOTEBOOKS[page].count("{check}")
     for answer, within, solution in fields:
-        assert any(abs(x - float(answer)) <= float(within) / 2 for x, _ in numbers(solution)), answer
+        assert any(abs(x - float(answer)) <= float(within) / 2 for x, _ in numbers(solution)), (
+            answer
+        )
 
 
 # ---- words and names
@@ -103,7 +115,12 @@ def status_words(function):
 
 
 def test_every_status_and_verdict_is_in_the_glossary_once():
-    words = {"ok", noise.NOT_TESTED, *noise.EXPLAINED[2:], *(rule.basis for rule in claims.all_claims().values())}
+    words = {
+        "ok",
+        noise.NOT_TESTED,
+        *noise.EXPLAINED[2:],
+        *(rule.basis for rule in claims.all_claims().values()),
+    }
     words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN}
     words |= {verify.ONLY_RUN, verify.ONLY_BOOK, verify.DIFFERS}
     words |= status_words(doubts) | status_words(RankDistribution.status.fget)
@@ -119,7 +136,11 @@ def test_forms_of_words_are_of_words_that_the_glossary_has(monkeypatch):
     assert set(OTHER_FORMS) <= set(glossary_words())
     pattern, words = forms(["hit", "hits", "run of hits", "family"])
     text = "runs of hits, two families; exponential family, hits"
-    assert [words[m.lastindex - 1] for m in pattern.finditer(text)] == ["run of hits", "family", "hits"]
+    assert [words[m.lastindex - 1] for m in pattern.finditer(text)] == [
+        "run of hits",
+        "family",
+        "hits",
+    ]
 
 
 def test_labels_are_unique_and_those_named_in_code_exist():

@@ -11,14 +11,25 @@ from paper import verify
 from rbplib.measuring import measured
 from tests.ranktables import write_family
 
-ROW = {"family": "f", "corpus": "x", "k": 1.0, "alpha": 0.1, "r2": 0.99, "ci_known": [0.05, 0.2], "status": "ok"}
+ROW = {
+    "family": "f",
+    "corpus": "x",
+    "k": 1.0,
+    "alpha": 0.1,
+    "r2": 0.99,
+    "ci_known": [0.05, 0.2],
+    "status": "ok",
+}
 
 
 def write_page(root, name="f/02_top1_law", verdict="agrees", parameters=None, **changed):
     """An executed page that judged one claim on one case."""
     record = {"verdict": verdict, "cases that hold": "3 of 3", "rows": [ROW | changed]}
     outputs = [{"metadata": {"rbp_numbers": {"claim top1_line at k = 1": record}}}]
-    page = {"cells": [{"outputs": outputs}, {}], "metadata": {"rbp": {"parameters": parameters or {}}}}
+    page = {
+        "cells": [{"outputs": outputs}, {}],
+        "metadata": {"rbp": {"parameters": parameters or {}}},
+    }
     path = root / "book" / "_executed" / f"{name}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(page))
@@ -46,9 +57,18 @@ def outcomes(place):
 
 def test_a_file_holds_verdicts_cases_tables_and_what_it_was_made_with(place):
     frame = verify.read_reference().set_index(["case", "number"])
-    assert frame.loc[("f x 1", "alpha"), ["value", "low", "high"]].tolist() == ["0.1", "0.05", "0.2"]
-    assert frame.loc[("f x 1", "alpha"), "page"] == "f/02_top1_law"  # once, though two pages show it
-    assert frame.loc[("all/09_families claim top1_line at k = 1", "verdict"), "value"] == "agrees, 3 of 3"
+    assert frame.loc[("f x 1", "alpha"), ["value", "low", "high"]].tolist() == [
+        "0.1",
+        "0.05",
+        "0.2",
+    ]
+    assert (
+        frame.loc[("f x 1", "alpha"), "page"] == "f/02_top1_law"
+    )  # once, though two pages show it
+    assert (
+        frame.loc[("all/09_families claim top1_line at k = 1", "verdict"), "value"]
+        == "agrees, 3 of 3"
+    )
     assert frame.loc[(verify.MADE, "numpy"), "value"] == np.__version__
     assert frame.loc[("a", "b"), "page"] == verify.GOLDEN  # what the suite keeps stays
     # digests by themselves: SHA-256 over the columns' bytes

@@ -38,11 +38,18 @@ def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):
     rng, n = np.random.default_rng(seed), documents * tokens
     p = np.arange(1.0, V + 1) ** -exponent
     rank = rng.choice(V, size=n, p=p / p.sum())
-    record = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": V, "documents": documents}
+    record = {
+        "model": f"m{S:.0f}",
+        "nonembedding_params": S,
+        "vocab_size": V,
+        "documents": documents,
+    }
     document = np.repeat(np.arange(documents), tokens)
     position = np.tile(np.arange(1, tokens + 1), documents)
     columns = (document, position, rank, rank, np.ones_like(rank), -np.ones(n))
     return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
 
 
-TABLES = [power_law_table(S, 1.2 + 0.1 * np.log(S / 1e4), seed=i) for i, S in enumerate((1e4, 1e5, 1e6))]
+TABLES = [
+    power_law_table(S, 1.2 + 0.1 * np.log(S / 1e4), seed=i) for i, S in enumerate((1e4, 1e5, 1e6))
+]

@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paper.coverage import ANY, NEXT, RBP, THESE, Design, centre, coverage, drawn_exponents, judged, token_interval
+from paper.coverage import (
+    ANY,
+    NEXT,
+    RBP,
+    THESE,
+    Design,
+    centre,
+    coverage,
+    drawn_exponents,
+    judged,
+    token_interval,
+)
 from paper.curves import rbp_curve
 from paper.forecasts import extrapolate
 from paper.laws import fit
@@ -31,8 +42,12 @@ def counted():
 
 def test_intervals_over_sources_cover_where_those_over_documents_do_not(counted):
     covered, _ = counted
-    assert 0.90 < covered["sources", THESE, "sources"] < 0.98  # 30 sources: a percentile interval is a little short
-    assert covered["sources", THESE, "documents"] < 0.8 and covered["sources", RBP, "documents"] < 0.75
+    assert (
+        0.90 < covered["sources", THESE, "sources"] < 0.98
+    )  # 30 sources: a percentile interval is a little short
+    assert (
+        covered["sources", THESE, "documents"] < 0.8 and covered["sources", RBP, "documents"] < 0.75
+    )
     assert covered["sources", RBP, "sources"] > 0.88
     assert covered["alike", THESE, "documents"] == covered["alike", THESE, "sources"] > 0.92
 
@@ -50,20 +65,29 @@ def test_only_intervals_that_know_the_trainings_hold_the_law_of_any_training(cou
     assert 0.91 < covered["alike", NEXT, "models"] < 0.98
 
 
-def test_the_test_of_the_law_rejects_a_true_one_as_often_as_it_says_only_against_the_noise_there_is(counted):
+def test_the_test_of_the_law_rejects_a_true_one_as_often_as_it_says_only_against_the_noise_there_is(
+    counted,
+):
     _, rejected = counted
     assert rejected["alike", "sources"] > 0.8  # trainings scatter, and it does not know
     for design in ("sources", "alike"):
         assert 0.015 < rejected[design, "sources and trainings"] < 0.09
     assert rejected["one training", "documents"] > 0.3
-    assert rejected["one training", "sources"] < 0.12 and rejected["one training", "sources and trainings"] < 0.08
+    assert (
+        rejected["one training", "sources"] < 0.12
+        and rejected["one training", "sources and trainings"] < 0.08
+    )
 
 
 def test_drawn_families_have_the_planted_means():
     design = Design.plain(sources=400, documents=5, training_sd=0.0)
     misses, y = design.draw(20, np.random.default_rng(0))
-    assert misses.sum(axis=(0, 1)) / (20 * design.totals.sum()) == pytest.approx(-np.expm1(-np.exp(design.y)), rel=0.01)
-    assert (y == design.y).all() and (misses >= 0).all() and (misses <= design.totals[:, None]).all()
+    assert misses.sum(axis=(0, 1)) / (20 * design.totals.sum()) == pytest.approx(
+        -np.expm1(-np.exp(design.y)), rel=0.01
+    )
+    assert (
+        (y == design.y).all() and (misses >= 0).all() and (misses <= design.totals[:, None]).all()
+    )
     assert line(design.y[:6], np.log(design.S[:6]))[0] == pytest.approx(-design.alpha)
     assert centre(design.y, np.zeros(18)) == pytest.approx(design.y)
 
@@ -118,7 +142,11 @@ def test_what_is_counted_is_what_pages_show():
     for key, interval in shown.items():
         assert intervals[key][:2] == pytest.approx(interval, rel=1e-9), key
     assert intervals[THESE, "sources"][2] == pytest.approx(-line(y, np.log(loss.S))[0])
-    assert list(p.values()) == [law.over_documents.lack_of_fit_p, law.lack_of_fit_p, law.trained_lack_of_fit_p]
+    assert list(p.values()) == [
+        law.over_documents.lack_of_fit_p,
+        law.lack_of_fit_p,
+        law.trained_lack_of_fit_p,
+    ]
 
 
 def test_few_sources_or_misses_leave_families_without_an_interval():
@@ -143,7 +171,9 @@ def test_a_family_that_is_not_among_its_repeats_is_drawn_so():
 
 def test_exponents_are_drawn_by_tokens_documents_and_sources():
     """Documents and sources as a law's own intervals, tokens as if each were a document; unpaired as normal theory."""
-    tables = [replace(t, columns=t.columns | {"token": TABLES[0].token}) for t in TABLES]  # of the same text
+    tables = [
+        replace(t, columns=t.columns | {"token": TABLES[0].token}) for t in TABLES
+    ]  # of the same text
     loss = replace(rbp_curve(tables, [1]).loss(1), source=np.arange(120) // 4)
     drawn, law = drawn_exponents(loss, tables, 2000), fit(loss, n_bootstrap=2000)
     ways = ["tokens", "documents", "sources"]
@@ -156,16 +186,25 @@ def test_exponents_are_drawn_by_tokens_documents_and_sources():
     assert drawn["tokens"].std() == pytest.approx(tokens.std(), rel=0.1)
     assert drawn["tokens"].mean() == pytest.approx(law.alpha, abs=0.1 * tokens.std())
     low, high = token_interval(loss, law.alpha)
-    assert np.diff(np.quantile(drawn["tokens, unpaired"], [0.025, 0.975])) == pytest.approx(high - low, rel=0.1)
+    assert np.diff(np.quantile(drawn["tokens, unpaired"], [0.025, 0.975])) == pytest.approx(
+        high - low, rel=0.1
+    )
 
 
 def test_what_cannot_be_drawn_is_left_out():
-    loss = rbp_curve([replace(t, columns=t.columns | {"token": TABLES[0].token}) for t in TABLES], [1]).loss(1)
-    assert set(drawn_exponents(replace(loss, source=None), (), 50)) == {"documents", "documents, unpaired"}
+    loss = rbp_curve(
+        [replace(t, columns=t.columns | {"token": TABLES[0].token}) for t in TABLES], [1]
+    ).loss(1)
+    assert set(drawn_exponents(replace(loss, source=None), (), 50)) == {
+        "documents",
+        "documents, unpaired",
+    }
     few = replace(loss, source=np.arange(120) // 10)
     assert not any("sources" in way for way in drawn_exponents(few, TABLES, 50))
     assert drawn_exponents(loss.keep([0, 1]), TABLES, 50) == {}
-    blind = replace(loss, sums=loss.sums * (loss.S < loss.S.max()))  # the largest never hits: two models are left
+    blind = replace(
+        loss, sums=loss.sums * (loss.S < loss.S.max())
+    )  # the largest never hits: two models are left
     assert drawn_exponents(blind, TABLES, 50) == {}
 
 

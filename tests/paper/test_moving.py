@@ -32,7 +32,9 @@ def spec_of(chart):
 
 def texts(spec, **chosen):
     """Every text and mark of the drawn figure in words, with its parameters set so."""
-    params = [p | ({"value": chosen[p["name"]]} if p["name"] in chosen else {}) for p in spec["params"]]
+    params = [
+        p | ({"value": chosen[p["name"]]} if p["name"] in chosen else {}) for p in spec["params"]
+    ]
     assert set(chosen) <= {p["name"] for p in params}
     svg = vl_convert.vegalite_to_svg(spec | {"width": 600, "params": params})
     seen = re.findall(r'aria-label="([^"]*)"', svg) + re.findall(r">([^<>]+)</t", svg)
@@ -72,7 +74,9 @@ def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
     all_parameters = numbers(LAW, texts(explored, size="all"))[0]
     assert all_parameters == pytest.approx(-np.polyfit(np.log(WHOLE), np.log(loss), 1)[0], rel=6e-3)
     bent = np.log(loss - 0.9 * loss.min())
-    assert numbers(LAW, texts(explored, floor=0.9))[0] == pytest.approx(-np.polyfit(x, bent, 1)[0], rel=6e-3)
+    assert numbers(LAW, texts(explored, floor=0.9))[0] == pytest.approx(
+        -np.polyfit(x, bent, 1)[0], rel=6e-3
+    )
     part = [1, 2, 4, 5, 6]
     left_out = numbers(LAW, texts(explored, out=[{"model": "m0"}, {"model": "m3"}]))[0]
     assert left_out == pytest.approx(-np.polyfit(x[part], np.log(loss[part]), 1)[0], rel=6e-3)
@@ -112,7 +116,9 @@ def test_emergence_is_the_law_of_runs(curve):
         laws[1, N] = fit(loss, n_bootstrap=0)
     spec = spec_of(moving.emergence({"one": laws}))
     for times, N in ((1, 1), (1, 10), (2, 10)):
-        alpha, decades = numbers(r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", texts(spec, N=N, times=times))
+        alpha, decades = numbers(
+            r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", texts(spec, N=N, times=times)
+        )
         assert alpha == pytest.approx(times * 0.3, rel=5e-3)
         assert decades == pytest.approx(rise_width(times * 0.3) / np.log(10), abs=0.03)
 

@@ -46,11 +46,18 @@ def test_numbers(x, text):
 
 def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_csv():
     text = prose.table_html(WIDE, "Laws < all.")
-    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S) for row in re.findall("<tr>(.*?)</tr>", text, re.S)]
-    head, first, second = [[html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in rows]
+    rows = [
+        re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S)
+        for row in re.findall("<tr>(.*?)</tr>", text, re.S)
+    ]
+    head, first, second = [
+        [html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in rows
+    ]
     assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
     assert first[:2] == ["✓ ok", "a & <b>"] and second[0] == "! few hits" and first[5] == "< 0.001"
     assert first[3] == "other\u00a0text [0.250, 0.750]other\u00a0sizes [0, 0.900]"
     assert "In every row: k 1." in text and "Laws &lt; all." in text
     csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()
-    assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith("a & <b>,1,0.123456789")
+    assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith(
+        "a & <b>,1,0.123456789"
+    )

@@ -52,13 +52,20 @@ def test_an_imported_family_counts_as_its_tables_do(shared, elsewhere, monkeypat
         for own, table in zip(ours, theirs[corpus], strict=True):
             ks = exported_ks(400)
             assert np.array_equal(own.hits(ks), table.hits(ks)) and own.text == table.text
-            assert np.array_equal(own.rank_sums(), table.rank_sums()) and np.array_equal(own.nll, table.nll)
+            assert np.array_equal(own.rank_sums(), table.rank_sums()) and np.array_equal(
+                own.nll, table.nll
+            )
             for name in ("totals", "pairs", "scored", "source"):
                 assert np.array_equal(getattr(own, name), getattr(table, name)), name
             for k in (1, 10, 100):
-                assert np.array_equal(own.runs(k), table.runs(k)) and np.array_equal(own.lagged(k), table.lagged(k))
+                assert np.array_equal(own.runs(k), table.runs(k)) and np.array_equal(
+                    own.lagged(k), table.lagged(k)
+                )
             assert len(own) == len(table) and own.documents == table.documents
-            assert table.record["family"] == "theirs" and table.record["imported"]["was"] == "synthetic"
+            assert (
+                table.record["family"] == "theirs"
+                and table.record["imported"]["was"] == "synthetic"
+            )
 
 
 def test_fits_are_the_same_and_need_no_torch(shared, elsewhere, monkeypatch, capsys):
@@ -78,7 +85,9 @@ def test_fits_are_the_same_and_need_no_torch(shared, elsewhere, monkeypatch, cap
     assert json.loads(theirs + "}") == json.loads(capsys.readouterr().out) | {"family": "theirs"}
 
 
-def test_the_same_counts_give_the_same_bytes_and_tell_no_folder_and_no_text(shared, tmp_path, monkeypatch):
+def test_the_same_counts_give_the_same_bytes_and_tell_no_folder_and_no_text(
+    shared, tmp_path, monkeypatch
+):
     root, first = shared
     monkeypatch.setenv("RBP_ROOT", str(root))
     again = export_family("synthetic", tmp_path / "s.counts")
@@ -125,13 +134,21 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere, capsys):
     with pytest.raises(InputError, match="in use for another family"):
         import_counts(shared[1], "ours")
     assert import_counts(shared[1], "theirs").stem == "theirs"  # the same file again
-    assert main(["plan", "--family", "theirs"]) == main(["measure", "--family", "theirs", "--replace"]) == 2
+    assert (
+        main(["plan", "--family", "theirs"])
+        == main(["measure", "--family", "theirs", "--replace"])
+        == 2
+    )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "published/ranks").glob("*.yml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "published/ranks").glob("*.yml")), ids=lambda path: path.stem
+)
 def test_published_counts_are_read(path):
     family = load_family(path)
     tables = imported_tables(family, [Corpus("docs")])["docs"]
     assert [t.record["model"] for t in tables] == [m.name for m in family.models]
-    assert [t.record["nonembedding_params"] for t in tables] == [m.nonembedding_params for m in family.models]
+    assert [t.record["nonembedding_params"] for t in tables] == [
+        m.nonembedding_params for m in family.models
+    ]
     assert len({t.text for t in tables}) == 1 and all(t.totals.sum() == len(t) for t in tables)

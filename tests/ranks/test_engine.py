@@ -60,7 +60,9 @@ def problems(draw):
     kind = draw(st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16]))
     size = draw(st.one_of(st.integers(1, 12), st.sampled_from([63, 64, 65, 130])))
     rows = draw(st.integers(1, 4))
-    elements = st.one_of(st.sampled_from([-2.0, 0.25, 3.0]), st.floats(-60, 60, width=16), st.sampled_from(ODD))
+    elements = st.one_of(
+        st.sampled_from([-2.0, 0.25, 3.0]), st.floats(-60, 60, width=16), st.sampled_from(ODD)
+    )
     values = draw(st.lists(elements, min_size=1, max_size=24))
     pick = np.random.default_rng(draw(st.integers(0, 2**31)))
     logits = torch.tensor(pick.choice(values, (rows, size)), dtype=torch.float64).to(kind)

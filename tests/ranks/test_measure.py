@@ -40,7 +40,11 @@ def measure(models=("m0",), corpora=("lines",), **options):
 
 def files(root):
     """{path: bytes} of all that was measured."""
-    return {str(p.relative_to(root)): p.read_bytes() for p in (root / "results").rglob("*") if p.is_file()}
+    return {
+        str(p.relative_to(root)): p.read_bytes()
+        for p in (root / "results").rglob("*")
+        if p.is_file()
+    }
 
 
 def test_ranks_are_those_of_naive_logits_and_the_full_protocol_scores_every_token(root):
@@ -55,7 +59,9 @@ def test_ranks_are_those_of_naive_logits_and_the_full_protocol_scores_every_toke
             scores = net(torch.tensor([ids[:48]])).logits[0].double().numpy()
         for t in range(1, len(ids[:48])):
             x, of = scores[t - 1], scores[t - 1, ids[t]]
-            near = (np.abs(x - of) < 1e-5).sum()  # another order of sums may move a rank by rounding only
+            near = (
+                np.abs(x - of) < 1e-5
+            ).sum()  # another order of sums may move a rank by rounding only
             assert (table.document[row], table.position[row], table.token[row]) == (d, t, ids[t])
             assert abs((x > of).sum() - table.greater[row]) <= near
             assert table.logprob[row] == pytest.approx(of - np.logaddexp.reduce(x), abs=1e-4)
@@ -85,7 +91,10 @@ def test_what_is_there_is_read_and_the_same_again_gives_the_same_bytes(root, mon
     with monkeypatch.context() as patch:
         patch.setattr(m, "measure_model", lambda *_, **__: pytest.fail("measured again"))
         for options in ({}, {"replace": True}, {"dtype": "float32"}):
-            assert [t.path for t in measure(["m2", "m0"], **options)["lines"]] == [tables[0].path, tables[2].path]
+            assert [t.path for t in measure(["m2", "m0"], **options)["lines"]] == [
+                tables[0].path,
+                tables[2].path,
+            ]
         assert [len(t) for t in m.measure("toy", "lines")] == [len(t) for t in tables]
     shutil.rmtree(root / "results")
     measure(["m0", "m1", "m2"])
@@ -133,7 +142,9 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     before = files(root)
     change(root)
     for call in (measure, lambda: family_tables("toy", "lines", partial=True)):
-        with pytest.raises(InputError, match=f"(?s)lines.parquet was measured with another .*{entry}.*--replace"):
+        with pytest.raises(
+            InputError, match=f"(?s)lines.parquet was measured with another .*{entry}.*--replace"
+        ):
             call()
     assert files(root) == before
     (table,) = measure(replace=True)["lines"]
@@ -147,8 +158,13 @@ def read_before(before, root, entry):
 
 
 SAME = {
-    "words about a family": lambda root: family_file(("context", "title: Other\nnote: x\ncontext"))(root),
-    "a place": lambda root: (shutil.move(root / "models", root / "moved"), family_file(("models/", "moved/"))(root)),
+    "words about a family": lambda root: family_file(("context", "title: Other\nnote: x\ncontext"))(
+        root
+    ),
+    "a place": lambda root: (
+        shutil.move(root / "models", root / "moved"),
+        family_file(("models/", "moved/"))(root),
+    ),
     "times": lambda root: [os.utime(path, (1, 1)) for path in root.rglob("*")],
     "a precision that is not asked for": family_file(("dtype: float32\n", "")),
 }
@@ -213,14 +229,18 @@ def test_rows_of_a_long_table_are_gone_on_from(root, monkeypatch):
     monkeypatch.setattr(m, "measure_windows", dies)
     with pytest.raises(KeyboardInterrupt):
         measure()
-    assert not table.path.exists() and [p.name for p in table.path.parent.iterdir()] == [".lines.parquet.part"]
+    assert not table.path.exists() and [p.name for p in table.path.parent.iterdir()] == [
+        ".lines.parquet.part"
+    ]
     measure()
     assert len(groups) > 4 and table.path.read_bytes() == whole
     total = len(groups) - 3 + 2  # none of the first two groups is measured again
     groups[:] = [1] * 9
     table.path.unlink()
     measure()
-    assert len(groups) - 9 == total and [p.name for p in table.path.parent.iterdir()] == ["lines.parquet"]
+    assert len(groups) - 9 == total and [p.name for p in table.path.parent.iterdir()] == [
+        "lines.parquet"
+    ]
 
 
 def command(root, *more):
@@ -318,7 +338,14 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     assert before["corpora"][0]["tokens"] == pytest.approx(read, rel=0.5)
     for row, table in zip(before["models"], tables, strict=True):
         assert row["nonembedding_params"] == table.record["nonembedding_params"]
-        assert row["weights_bytes"] == 4 * table.record["total_params"] and row["download_bytes"] == 0
-    assert [row["tables_to_measure"] for row in after["models"]] == [0, 0, 0] and after["total"]["disk_bytes"] == 0
+        assert (
+            row["weights_bytes"] == 4 * table.record["total_params"] and row["download_bytes"] == 0
+        )
+    assert [row["tables_to_measure"] for row in after["models"]] == [0, 0, 0] and after["total"][
+        "disk_bytes"
+    ] == 0
     assert json.dumps(before) and load_family("toy").models[0].name == before["models"][0]["model"]
-    assert ranks_path({"family": "a", "model": "b", "corpus": "c", "protocol": "full"}).name == "c.full.parquet"
+    assert (
+        ranks_path({"family": "a", "model": "b", "corpus": "c", "protocol": "full"}).name
+        == "c.full.parquet"
+    )

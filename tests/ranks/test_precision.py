@@ -38,7 +38,10 @@ def test_tables_are_those_of_naive_logits(place, monkeypatch):
     found = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, wanted)
     assert [len(found[c]) for c in wanted] == [3, 3]
     table = found["bf16 throughout"][0]
-    assert table.record["head_dtype"] == "bfloat16" and found["float32"][0].record["head_dtype"] == "float32"
+    assert (
+        table.record["head_dtype"] == "bfloat16"
+        and found["float32"][0].record["head_dtype"] == "float32"
+    )
     start = table.document == 0
     from transformers import AutoTokenizer
 
@@ -64,7 +67,9 @@ def test_a_sample_of_the_first_documents_knows_their_sources(place, monkeypatch)
     whole = load_documents(str(root / "text"))
     sample = replace(whole, units=tuple(f"package {i // 3}" for i in range(len(whole.texts))))
     monkeypatch.setattr(precision, "load_documents", lambda corpus: sample)
-    (table, *_) = precision_tables(str(root / "tiny.yml"), str(root / "text"), 21, ("float32",))["float32"]
+    (table, *_) = precision_tables(str(root / "tiny.yml"), str(root / "text"), 21, ("float32",))[
+        "float32"
+    ]
     assert table.source.tolist() == [i // 3 for i in range(21)] and len(table.record["units"]) == 21
 
 
@@ -82,7 +87,9 @@ def test_ties_and_changed_ranks_are_counted():
     assert row["tied"] == 0.5 and row["tied with the best"] == 0.25 and row["ties, largest"] == 2
     assert row["rank changed, greater+ties"] == 0.25  # rows 0 (1 to 2); row 2 is 3 either way
     assert row["rank changed, greater+1"] == 0.25 and row["rank changed, random"] == 0.5
-    assert row["rank changed, first ten"] == pytest.approx(1 / 3) and np.isnan(row["rank changed, beyond 100"])
+    assert row["rank changed, first ten"] == pytest.approx(1 / 3) and np.isnan(
+        row["rank changed, beyond 100"]
+    )
 
 
 @pytest.mark.parametrize("n", [1, 12, 31, 33, 40])
@@ -105,10 +112,20 @@ def test_rounding_leaves_norms_positions_and_biases(place):
     net = save_model(root / "again", "gpt2", scale=2, seed=2)
     before = {name: p.clone() for name, p in net.named_parameters()}
     round_weights(net, "Q4_0")
-    changed = {name.rpartition(".")[0] for name, p in net.named_parameters() if not torch.equal(p, before[name])}
-    assert "transformer.wte" in changed and "transformer.h.1.mlp.c_fc" in changed and "transformer.wpe" not in changed
+    changed = {
+        name.rpartition(".")[0]
+        for name, p in net.named_parameters()
+        if not torch.equal(p, before[name])
+    }
+    assert (
+        "transformer.wte" in changed
+        and "transformer.h.1.mlp.c_fc" in changed
+        and "transformer.wpe" not in changed
+    )
     assert not any("ln_" in name for name in changed)
-    assert all(torch.equal(p, before[name]) for name, p in net.named_parameters() if name.endswith("bias"))
+    assert all(
+        torch.equal(p, before[name]) for name, p in net.named_parameters() if name.endswith("bias")
+    )
     turned = net.transformer.h[0].mlp.c_fc.weight
     assert torch.equal(turned, rounded(before["transformer.h.0.mlp.c_fc.weight"].T, "Q4_0").T)
 
@@ -116,7 +133,9 @@ def test_rounding_leaves_norms_positions_and_biases(place):
 def test_quantised_tables_are_those_of_the_rounded_weights(place, monkeypatch):
     root, models = place
     monkeypatch.setenv("RBP_RESULTS", str(root / "results"))
-    found = precision_tables(str(root / "tiny.yml"), str(root / "text"), 25, ("float32", "Q8_0", "Q4_0"))
+    found = precision_tables(
+        str(root / "tiny.yml"), str(root / "text"), 25, ("float32", "Q8_0", "Q4_0")
+    )
     table = found["Q4_0"][0]
     assert table.record["weights_dtype"] == "Q4_0" and table.record["head_dtype"] == "float32"
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from rbplib.families import InputError
-from rbplib.table import COLUMNS, RankTable, checked_columns, ranks_path, read_record, read_table, write_table
+from rbplib.table import (
+    COLUMNS,
+    RankTable,
+    checked_columns,
+    ranks_path,
+    read_record,
+    read_table,
+    write_table,
+)
 
 V = 50
 RECORD = {
@@ -61,7 +69,9 @@ def test_counts_are_those_of_brute_force(path, definition):
     for d in range(9):
         mine = rank[document == d]
         assert table.hits(ks, definition)[d].tolist() == [(mine <= k).sum() for k in ks]
-        assert table.totals[d] == len(mine) and table.nll[d] == pytest.approx(-table.logprob[document == d].sum())
+        assert table.totals[d] == len(mine) and table.nll[d] == pytest.approx(
+            -table.logprob[document == d].sum()
+        )
         assert table.rank_sums()[1, d] == pytest.approx(np.log(table.rank()[document == d]).sum())
     assert table.source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4] and table.documents == 9
 
@@ -75,23 +85,38 @@ def test_runs_and_lags_are_those_of_brute_force(path):
     for N in (1, 2, 3):
         inside = [sum(max(n - N + 1, 0) for of, n in by_hand if of == d) for d in range(9)]
         assert table.inside(table.runs(2), N).tolist() == inside
-    place = {(d, p): hit for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True)}
+    place = {
+        (d, p): hit
+        for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True)
+    }
     for lag, (pairs, late, early, both) in enumerate(table.lagged(2).T, start=1):
         joined = [(d, p) for d, p in place if all((d, p + i) in place for i in range(lag + 1))]
         assert pairs == len(joined) and early == sum(place[d, p] for d, p in joined)
         assert late == sum(place[d, p + lag] for d, p in joined)
         assert both == sum(place[d, p] and place[d, p + lag] for d, p in joined)
     (greater, ties, tokens), (source, rank, number) = table.pairs, table.by_source
-    assert tokens.sum() == number.sum() == len(table) and (np.bincount(greater + ties, tokens)[rank] > 0).all()
-    assert np.bincount(source, number).tolist() == np.bincount(table.source[table.document]).tolist()
+    assert (
+        tokens.sum() == number.sum() == len(table)
+        and (np.bincount(greater + ties, tokens)[rank] > 0).all()
+    )
+    assert (
+        np.bincount(source, number).tolist() == np.bincount(table.source[table.document]).tolist()
+    )
 
 
 def test_a_file_gives_back_what_was_written_and_holds_its_record_once(path):
     table, own = read_table(path), checked_columns(columns(), V)
     for name, dtype in COLUMNS.items():
         assert table.columns[name].dtype == dtype and np.array_equal(table.columns[name], own[name])
-    assert read_record(path, RECORD)["scored_tokens"] == len(table) and path.read_bytes().count(b"model_digest") == 1
-    assert table.text == RankTable(own, RECORD).text != RankTable(own | {"token": own["token"] * 0}, RECORD).text
+    assert (
+        read_record(path, RECORD)["scored_tokens"] == len(table)
+        and path.read_bytes().count(b"model_digest") == 1
+    )
+    assert (
+        table.text
+        == RankTable(own, RECORD).text
+        != RankTable(own | {"token": own["token"] * 0}, RECORD).text
+    )
     before = path.read_bytes()
     write_table(path, columns(), RECORD)
     assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["c.parquet"]
@@ -139,7 +164,8 @@ def test_rows_that_no_measurement_gives_are_not_written(tmp_path, rule):
 
 
 @pytest.mark.parametrize(
-    "name", ["model_digest", "corpus_digest", "units", "sample", "protocol", "weights_dtype", "engine"]
+    "name",
+    ["model_digest", "corpus_digest", "units", "sample", "protocol", "weights_dtype", "engine"],
 )
 def test_a_table_of_something_else_is_refused_and_named(path, name):
     assert read_record(path, RECORD)[name] == RECORD[name]

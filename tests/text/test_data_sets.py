@@ -15,7 +15,9 @@ from hubserver import HubServer
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared") / "hub" / "datasets"
-PAPERS = {"humaneval": 164, "hotpotqa": 1000, "wikipedia": 60} if DATA.is_dir() else {}  # documents of the data here
+PAPERS = (
+    {"humaneval": 164, "hotpotqa": 1000, "wikipedia": 60} if DATA.is_dir() else {}
+)  # documents of the data here
 TEXTS = [f"row {i} " + "é<b> " * (i * 37 % 40) for i in range(90)]
 ROWS = [{"text": text, "meta": {"set": "AB"[i % 2]}, "by": i // 10} for i, text in enumerate(TEXTS)]
 SHUFFLED = datasets.Dataset.from_list(ROWS).shuffle(seed=42)["text"]
@@ -33,8 +35,14 @@ GOOD = {  # what a corpus asks for, and the texts that it gets
     "a table by its pattern": ({"data_files": "few.c*", "template": "{by}"}, ["1", "2"]),
     "JSON lines": ({"data_files": "all.jsonl.gz", "where": {"by": 3}}, TEXTS[30:40]),
     "a set without a card": ({"id": "owner/bare", "config": None}, ["a line", "another"]),
-    "rows that fit": ({"where": {"meta.set": "B"}, "min_characters": 190}, [t for t in TEXTS[1::2] if len(t) >= 190]),
-    "the first rows": ({"id": "owner/again", "first": 20, "where": {"meta.set": "A"}}, TEXTS[:40:2]),
+    "rows that fit": (
+        {"where": {"meta.set": "B"}, "min_characters": 190},
+        [t for t in TEXTS[1::2] if len(t) >= 190],
+    ),
+    "the first rows": (
+        {"id": "owner/again", "first": 20, "where": {"meta.set": "A"}},
+        TEXTS[:40:2],
+    ),
 }
 BAD = {  # what a corpus asks for in vain
     "no such data set": {"id": "owner/none"},
@@ -71,14 +79,22 @@ class Hub(HubServer):
             (place / "set" / name).mkdir(parents=True)
         (place / "set/README.md").write_text(CARD)
         for part in range(3):
-            pq.write_table(pa.Table.from_pylist(ROWS[part * 30 : part * 30 + 30]), place / f"set/en/{part}.parquet")
+            pq.write_table(
+                pa.Table.from_pylist(ROWS[part * 30 : part * 30 + 30]),
+                place / f"set/en/{part}.parquet",
+            )
         pq.write_table(pa.table({"text": ["ein Satz"]}), place / "set/de/0.parquet")
         pq.write_table(pa.table({"text": ["first", "second"]}), place / "set/few.parquet")
         (place / "set/few.csv").write_text("text,by\nfirst,1\nsecond,2\n")
         with pa.output_stream(str(place / "set/all.jsonl.gz"), compression="gzip") as file:
             file.write("".join(json.dumps(row) + "\n" for row in ROWS).encode())
         (place / "set/bare/train.txt").write_text("a line\nanother\n")
-        for repo_id, folder in {"set": "set", "again": "set", "shut": "set", "bare": "set/bare"}.items():
+        for repo_id, folder in {
+            "set": "set",
+            "again": "set",
+            "shut": "set",
+            "bare": "set/bare",
+        }.items():
             self.sha = self.add("datasets", f"owner/{repo_id}", place / folder)
         self.sha = self.repos["datasets", "owner/set"]["main"].sha
         self.gated["owner/shut"] = 403
@@ -88,10 +104,17 @@ class Hub(HubServer):
 
     def run(self, *command, code=0):
         """A command of the user's in a process of its own."""
-        env = {**os.environ, "HF_ENDPOINT": self.url, "HF_HOME": str(self.place / "hf"), "PYTHONPATH": str(ROOT)}
+        env = {
+            **os.environ,
+            "HF_ENDPOINT": self.url,
+            "HF_HOME": str(self.place / "hf"),
+            "PYTHONPATH": str(ROOT),
+        }
         env.update(RBP_RESULTS=str(self.place / "results"), HF_HUB_DISABLE_PROGRESS_BARS="1")
         env.pop("HF_TOKEN", None)
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=env, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, env=env, cwd=ROOT
+        )
         assert done.returncode == code, done.stderr
         return done
 
@@ -103,7 +126,9 @@ class Hub(HubServer):
             if name in PAPERS:
                 continue
             paths[name] = str(self.place / f"{name.replace(' ', '-')}.yml")
-            Path(paths[name]).write_text(json.dumps({"source": "hub", "id": "owner/set", "config": "en", **entry}))
+            Path(paths[name]).write_text(
+                json.dumps({"source": "hub", "id": "owner/set", "config": "en", **entry})
+            )
         answers = json.loads(self.run("-c", ASK, *paths.values()).stdout)
         return {name: answers[path] for name, path in paths.items()}
 
@@ -115,16 +140,24 @@ SAMPLE = {"sample": {"documents": 40}, "grouped": {"group": "{meta.set}{by}"}}
 def hub(tmp_path_factory):
     with Hub(tmp_path_factory.mktemp("hub")) as server:
         server.papers = {n: yaml.safe_load((ROOT / f"corpora/{n}.yml").read_text()) for n in PAPERS}
-        server.answers = server.ask({n: entry for n, (entry, _) in GOOD.items()} | BAD | SAMPLE | server.papers)
+        server.answers = server.ask(
+            {n: entry for n, (entry, _) in GOOD.items()} | BAD | SAMPLE | server.papers
+        )
         yield server
 
 
 def test_the_sample_is_that_of_a_seeded_shuffle(hub):
     texts, units, source = hub.answers["sample"]
-    assert texts == SHUFFLED[:40] and units == [] and source == {"id": "owner/set", "revision": hub.sha}
+    assert (
+        texts == SHUFFLED[:40]
+        and units == []
+        and source == {"id": "owner/set", "revision": hub.sha}
+    )
     texts, units, _ = hub.answers["grouped"]
     assert texts == SHUFFLED
-    assert dict(zip(texts, units, strict=True)) == {r["text"]: f"{r['meta']['set']}{r['by']}" for r in ROWS}
+    assert dict(zip(texts, units, strict=True)) == {
+        r["text"]: f"{r['meta']['set']}{r['by']}" for r in ROWS
+    }
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -138,12 +171,16 @@ def test_any_data_set_is_some_lines_of_yaml(hub, name):
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, name):
     said = hub.answers[name]
-    assert "\n" not in said and all(str(value).strip("{}") in said for value in list(BAD[name].values())[:1])
+    assert "\n" not in said and all(
+        str(value).strip("{}") in said for value in list(BAD[name].values())[:1]
+    )
 
 
 def test_a_command_ends_with_that_sentence(hub):
     path = hub.place / "no-such-split.yml"
-    done = hub.run("-m", "rbplib", "measure", "--family", "nano-pythia", "--corpus", str(path), code=2)
+    done = hub.run(
+        "-m", "rbplib", "measure", "--family", "nano-pythia", "--corpus", str(path), code=2
+    )
     assert done.stderr.splitlines()[-1].startswith("rbp: data set 'owner/set' (en, split 'dev')")
     assert not list(hub.place.glob("results/ranks/**/*.*"))
 

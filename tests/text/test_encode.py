@@ -18,13 +18,17 @@ PROSE = (ROOT / "book/your_models.md").read_text(encoding="utf-8")
 def byte_level():
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(False), decoders.ByteLevel()
-    return backend, trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **QUIET)
+    return backend, trainers.BpeTrainer(
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **QUIET
+    )
 
 
 def sentence_bpe():
     """As Llama 2: blanks become a sign, nothing is split."""
     backend = Tokenizer(models.BPE(unk_token="<unk>"))
-    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
     return backend, trainers.BpeTrainer(max_token_length=24, **QUIET)
 
 
@@ -36,7 +40,12 @@ def unigram():
 
 
 QUIET = {"vocab_size": 500, "show_progress": False, "special_tokens": ["<unk>"]}
-MAKERS = {"gpt2": byte_level, "llama 2": sentence_bpe, "unigram of the whole": unigram, "embedded": None}
+MAKERS = {
+    "gpt2": byte_level,
+    "llama 2": sentence_bpe,
+    "unigram of the whole": unigram,
+    "embedded": None,
+}
 
 
 def opened(name):
@@ -55,7 +64,9 @@ def test_the_first_ids_are_those_of_the_whole_text(name, monkeypatch):
     monkeypatch.setattr(windows, "AT_ONCE", 1_000)
     real = type(tokenizer).__call__
     monkeypatch.setattr(
-        type(tokenizer), "__call__", lambda s, group, **how: seen.extend(group) or real(s, group, **how)
+        type(tokenizer),
+        "__call__",
+        lambda s, group, **how: seen.extend(group) or real(s, group, **how),
     )
     for most in (4, 40):
         seen.clear()
@@ -76,7 +87,9 @@ def test_characters_read_are_where_the_last_id_ends(monkeypatch):
         offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"][:30]
         assert n == (offsets[-1][1] if len(offsets) == 30 else len(text))
     slow = type("Slow", (), {"get_vocab": lambda s: {"a": 0}})
-    slow.__call__ = lambda s, group, verbose: SlowRows({"input_ids": [list(text.encode()) for text in group]})
+    slow.__call__ = lambda s, group, verbose: SlowRows(
+        {"input_ids": [list(text.encode()) for text in group]}
+    )
     monkeypatch.setattr(windows, "AT_ONCE", 100)
     ids, read = encode(slow(), ["a" * 1000, "b" * 10], 5)  # no places are kept: a share of the ids
     assert [row.tolist() for row in ids] == [[97] * 5, [98] * 5] and read.tolist() == [5, 5]
@@ -101,7 +114,11 @@ print(len(ids[0]), int(read[0]), (resource.getrusage(resource.RUSAGE_SELF).ru_ma
 
 def test_a_long_line_takes_little_memory():
     done = subprocess.run(
-        [sys.executable, "-c", MEMORY, "8000000"], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-c", MEMORY, "8000000"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     tokens, read, megabytes = map(int, done.stdout.split())
     assert tokens == 512 and 1_000 < read < 4_000

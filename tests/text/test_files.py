@@ -18,7 +18,9 @@ from rbplib import texts
 from rbplib.families import Corpus, InputError
 from rbplib.texts import load_documents, pieces
 
-DOCUMENTS = [f'{i}: a text, with "quotes",\n\nlines, é, 文 and \t tabs; [{"x" * i}]' for i in range(19)] + ["\u2028, ü"]
+DOCUMENTS = [
+    f'{i}: a text, with "quotes",\n\nlines, é, 文 and \t tabs; [{"x" * i}]' for i in range(19)
+] + ["\u2028, ü"]
 OBJECTS = [{"id": i, "text": text} for i, text in enumerate(DOCUMENTS)]
 TABLE = [["id", "text"], *([i, text] for i, text in enumerate(DOCUMENTS))]
 DIGEST = "a55929803708d32aaf58cbcd9fbb25d5a310754f564cf4b3d4fb134584e934cb"
@@ -101,7 +103,11 @@ def test_the_same_prose_in_every_format(tmp_path, name):
     )
 
 
-@given(st.lists(st.sampled_from(["\n", "\n\n", "a", "word ", "xxxxx\n", "x" * 12, "\x0c", " "]), max_size=60))
+@given(
+    st.lists(
+        st.sampled_from(["\n", "\n\n", "a", "word ", "xxxxx\n", "x" * 12, "\x0c", " "]), max_size=60
+    )
+)
 @settings(max_examples=300, deadline=None)
 def test_pieces_are_long_enough_and_lose_nothing(parts):
     """Counted by hand: no piece but the last is short, and a piece without its last unit would be."""
@@ -110,8 +116,14 @@ def test_pieces_are_long_enough_and_lose_nothing(parts):
         patch.setattr(texts, "PIECE", 6)
         cut = pieces(text)
     assert "".join("".join(cut).split()) == "".join(text.split())
-    assert all(len(piece) >= 5 for piece in cut[:-1]) and cut[:-1] == [piece.strip("\n") for piece in cut[:-1]]
-    units = [unit for part in text.split("\n\n") for unit in (part.splitlines() if len(part) > 24 else [part])]
+    assert all(len(piece) >= 5 for piece in cut[:-1]) and cut[:-1] == [
+        piece.strip("\n") for piece in cut[:-1]
+    ]
+    units = [
+        unit
+        for part in text.split("\n\n")
+        for unit in (part.splitlines() if len(part) > 24 else [part])
+    ]
     longest = max(map(len, units), default=0)
     assert all(len(piece.replace("\n", "")) <= 6 + longest for piece in cut)
 
@@ -127,12 +139,16 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path):
     documents = load_documents(Corpus("mine", path=str(tmp_path), shuffle=False))
     assert documents.texts == (*["word " * 500] * 3, "short", "one", "two")
     assert documents.units == (*["a.txt"] * 3, "b/a.txt", "row 4", "row 5")
-    assert load_documents(str(tmp_path / "a.txt")).units == ()  # one file alone: there is nothing else to draw
+    assert (
+        load_documents(str(tmp_path / "a.txt")).units == ()
+    )  # one file alone: there is nothing else to draw
 
 
 @pytest.mark.parametrize("name", ["rows.tsv", "rows.jsonl", "rows.parquet"])
 def test_columns_make_documents_and_sources(tmp_path, name):
-    rows = [{"Review Text": f"text {i}", "by.who": f"w{i % 3}", "stars": str(i % 2)} for i in range(9)]
+    rows = [
+        {"Review Text": f"text {i}", "by.who": f"w{i % 3}", "stars": str(i % 2)} for i in range(9)
+    ]
     data = {"rows.tsv": table([list(rows[0]), *(list(row.values()) for row in rows)], "\t")}
     data |= {"rows.jsonl": lines(rows), "rows.parquet": parquet(rows)}
     (tmp_path / name).write_bytes(data[name])
@@ -145,7 +161,9 @@ def test_columns_make_documents_and_sources(tmp_path, name):
 
 
 def test_first_rows_long_ones_and_rows_without_a_source(tmp_path):
-    rows = [{"body": {"text": "x" * i}, "by": {"book": f"b{i % 3}" if i else None}} for i in range(20)]
+    rows = [
+        {"body": {"text": "x" * i}, "by": {"book": f"b{i % 3}" if i else None}} for i in range(20)
+    ]
     (tmp_path / "rows.jsonl").write_bytes(lines(rows))
     asked = {"path": str(tmp_path / "rows.jsonl"), "template": "{body.text}", "group": "{by.book}"}
     documents = load_documents(Corpus("mine", min_characters=6, first=5, documents=4, **asked))
@@ -201,7 +219,11 @@ def test_a_bad_file_is_one_sentence(tmp_path, name, data, changes):
     with pytest.raises(InputError) as caught:
         load_documents(Corpus(name="its-name", path=str(tmp_path / name), **changes))
     said = str(caught.value)
-    assert "\n" not in said and len(said) < 600 and (name in said or "its-name" in said or "template" in said)
+    assert (
+        "\n" not in said
+        and len(said) < 600
+        and (name in said or "its-name" in said or "template" in said)
+    )
 
 
 PLACES = {

@@ -43,7 +43,10 @@ class A:
 
 def test_documents_of_a_python_file():
     documents = list(make.python_documents(SOURCE))
-    assert ("docs", "Prose of the module.\n\nMore prose.") in documents and ("doctests", ">>> 1 + 1\n2") in documents
+    assert ("docs", "Prose of the module.\n\nMore prose.") in documents and (
+        "doctests",
+        ">>> 1 + 1\n2",
+    ) in documents
     code = [text for kind, text in documents if kind == "code"]
     assert code[0] == "def f(self, x):\n    # a comment\n    return 2 * x"
     assert code[1].startswith("@property\ndef g(self):") and len(code) == 2  # nothing nested
@@ -61,11 +64,15 @@ def test_text_is_the_same_under_every_python():
 
 
 def test_examples_keep_their_indentation_and_passages_all_text():
-    prose, examples = make.split_examples("Use it so:\n    >>> for i in x:\n    ...     i\n    0\n\nEnd.")
+    prose, examples = make.split_examples(
+        "Use it so:\n    >>> for i in x:\n    ...     i\n    0\n\nEnd."
+    )
     assert prose == "Use it so:\n\nEnd." and examples == ">>> for i in x:\n...     i\n0"
     text = "\n\n".join(f"clause {i} " + "word " * 40 for i in range(20))
     cut = make.passages(text)
-    assert "\n\n".join(cut).split() == text.split() and all(len(p) >= make.PASSAGE for p in cut[:-1])
+    assert "\n\n".join(cut).split() == text.split() and all(
+        len(p) >= make.PASSAGE for p in cut[:-1]
+    )
 
 
 def test_shingles_equal_a_plain_count():
@@ -80,7 +87,9 @@ def test_shingles_equal_a_plain_count():
 def drawn(kind):
     """(Corpus, sources, texts) of a kind, drawn now from the packages."""
     corpus = load_corpus(kind)
-    sources, texts = zip(*make.evaluation_documents(kind, corpus.documents, corpus.seed), strict=True)
+    sources, texts = zip(
+        *make.evaluation_documents(kind, corpus.documents, corpus.seed), strict=True
+    )
     return corpus, sources, texts
 
 
@@ -91,7 +100,10 @@ kinds = pytest.mark.parametrize("kind", make.KINDS)
 def test_the_text_is_the_one_on_record(kind):
     corpus, sources, texts = drawn(kind)
     assert texts_digest(texts) == corpus.digest, make.changed_packages(kind)
-    assert len(texts) == len(set(texts)) == corpus.documents and min(map(len, texts)) >= make.LEAST[kind]
+    assert (
+        len(texts) == len(set(texts)) == corpus.documents
+        and min(map(len, texts)) >= make.LEAST[kind]
+    )
     documents = load_documents(kind)  # of the file, which is made where it is not there
     assert documents.texts == texts and documents.units == sources
 
@@ -99,13 +111,20 @@ def test_the_text_is_the_one_on_record(kind):
 @kinds
 def test_no_source_gives_more_than_a_few_percent(kind):
     """Counted in the tokens that are scored: of each document the first 256 less the first one."""
-    tokenizer, tokens = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")), Counter()
+    tokenizer, tokens = (
+        Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")),
+        Counter(),
+    )
     _, sources, texts = drawn(kind)
     for source, text in zip(sources, texts, strict=True):
         tokens[source] += min(len(tokenizer.encode(text).ids), 256) - 1
     assert max(tokens.values()) <= 0.04 * tokens.total()
     if kind in ("docs", "code", "descriptions"):
-        assert tokens.total() >= 120_000 and max(tokens.values()) < 0.015 * tokens.total() and len(tokens) >= 60
+        assert (
+            tokens.total() >= 120_000
+            and max(tokens.values()) < 0.015 * tokens.total()
+            and len(tokens) >= 60
+        )
 
 
 @kinds
@@ -125,7 +144,10 @@ def test_no_two_documents_of_a_corpus_repeat_each_other(kind):
 def test_the_source_with_the_least_text_comes_next(monkeypatch):
     """Sources give alike as long as they last, and none beyond its share of the whole."""
     words, sizes = iter(range(10**6)), {"few": 2, **{f"many{i}": 40 for i in range(29)}}
-    texts = {name: [" ".join(f"w{next(words)}" for _ in range(60)) for _ in range(n)] for name, n in sizes.items()}
+    texts = {
+        name: [" ".join(f"w{next(words)}" for _ in range(60)) for _ in range(n)]
+        for name, n in sizes.items()
+    }
     monkeypatch.setattr(make, "evaluation_sources", lambda kind: texts)
     some = Counter(source for source, _ in make.evaluation_documents("docs", 48, 1))
     assert set(some) == set(sizes) and set(some.values()) == {1, 2}
@@ -177,7 +199,9 @@ def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch)
     path.write_text(path.read_text().replace("licences", "poems"))
     with pytest.raises(InputError, match="corpora.make.*poems"):
         load_documents("few")
-    done = subprocess.run([sys.executable, "-m", "corpora.make"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "corpora.make"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "poems" in done.stderr
 
 

@@ -12,7 +12,9 @@ from rbplib.windows import batches, make_windows, scored_rows, spans
 @given(st.integers(0, 60), st.integers(2, 17))
 @settings(max_examples=300, deadline=None)
 def test_full_scores_every_token_but_the_first_once(n, length):
-    scored = [t for start, stop, first in spans(n, length, "full") for t in range(start + first, stop)]
+    scored = [
+        t for start, stop, first in spans(n, length, "full") for t in range(start + first, stop)
+    ]
     assert scored == list(range(1, n)) if n > 1 else scored == []
     for start, stop, first in spans(n, length, "full"):
         assert stop - start <= length and first >= 1
@@ -21,7 +23,11 @@ def test_full_scores_every_token_but_the_first_once(n, length):
 
 
 def test_paper_takes_the_first_tokens():
-    assert spans(7, 4, "paper") == [(0, 4, 1)] and spans(3, 4, "paper") == [(0, 3, 1)] and spans(1, 4, "paper") == []
+    assert (
+        spans(7, 4, "paper") == [(0, 4, 1)]
+        and spans(3, 4, "paper") == [(0, 3, 1)]
+        and spans(1, 4, "paper") == []
+    )
     assert spans(7, 4, "full") == [(0, 4, 1), (2, 6, 2), (3, 7, 3)]
 
 
@@ -31,7 +37,9 @@ def test_special_tokens_are_context_but_never_scored():
 
 
 def test_documents_left_out_are_counted():
-    w = make_windows([np.array([], int), np.array([4]), np.array([9]), np.array([1, 2])], special=[9], length=4)
+    w = make_windows(
+        [np.array([], int), np.array([4]), np.array([9]), np.array([1, 2])], special=[9], length=4
+    )
     assert (w.documents, w.empty, w.single, len(w.windows)) == (4, 2, 1, 1)
 
 

@@ -12,7 +12,9 @@ def root(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir(parents=True)
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     monkeypatch.delenv("RBP_RESULTS", raising=False)
-    (tmp_path / "families/tiny.yml").write_text("models:\n  - models/a\n  - {id: owner/b, dtype: float32}\n")
+    (tmp_path / "families/tiny.yml").write_text(
+        "models:\n  - models/a\n  - {id: owner/b, dtype: float32}\n"
+    )
     (tmp_path / "corpora/prose.yml").write_text("source: hub\nid: owner/text\ndocuments: 10\n")
     return tmp_path
 
@@ -22,7 +24,9 @@ def test_some_lines_make_a_family(root):
     assert [model.name for model in family.models] == ["a", "b"]
     assert family.models[0].local == root / "models/a" and family.models[1].local is None
     text = "name: mine\ntokens: 4096\nmodels:\n  - owner/x\n  - {id: owner/y, tokens: 9}\n"
-    text += "  - {name: z, id: owner/y, revision: step1}\n  - {name: w, id: owner/y, dtype: bfloat16}\n"
+    text += (
+        "  - {name: z, id: owner/y, revision: step1}\n  - {name: w, id: owner/y, dtype: bfloat16}\n"
+    )
     (root / "own.yml").write_text(text)
     family = load_family(root / "own.yml")
     assert family.name == "mine" and [m.tokens for m in family.models] == [4096, 9, 4096, 4096]
@@ -118,7 +122,9 @@ def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
     (root / "a.txt").write_text("words")
     names = [argument(load_family(name)) for name in ("tiny", "families/tiny.yml", "mine.yml")]
     assert names == ["tiny", "tiny", str(root / "mine.yml")]
-    names = [argument(load_corpus(name)) for name in ("prose", "corpora/prose.yml", "text.yml", "a.txt")]
+    names = [
+        argument(load_corpus(name)) for name in ("prose", "corpora/prose.yml", "text.yml", "a.txt")
+    ]
     assert names == ["prose", "prose", str(root / "text.yml"), str(root / "a.txt")]
 
 
@@ -154,7 +160,13 @@ def test_default_corpora(root):
 def test_the_papers_corpora_are_four(monkeypatch):
     monkeypatch.delenv("RBP_ROOT", raising=False)
     corpora = {
-        name: load_corpus(name) for name in ("wikipedia", "humaneval", "hotpotqa", "auslegal", "c4", "pile-github")
+        name: load_corpus(name)
+        for name in ("wikipedia", "humaneval", "hotpotqa", "auslegal", "c4", "pile-github")
     }
     assert all((c.source, c.documents, c.seed) == ("hub", 1000, 42) for c in corpora.values())
-    assert [name for name, c in corpora.items() if c.default] == ["wikipedia", "humaneval", "hotpotqa", "auslegal"]
+    assert [name for name, c in corpora.items() if c.default] == [
+        "wikipedia",
+        "humaneval",
+        "hotpotqa",
+        "auslegal",
+    ]

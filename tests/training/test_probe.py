@@ -52,7 +52,9 @@ def test_rows_are_those_of_the_whole_logits(heldout):
     look = probe.Probe(heldout, every=5)
     assert look(model, 3) == []
     rows = {(name, part, k): (value, total) for _, name, part, k, value, _, total in look(model, 5)}
-    windows = torch.from_numpy(np.lib.stride_tricks.sliding_window_view(heldout, 257)[::256].astype(np.int64))
+    windows = torch.from_numpy(
+        np.lib.stride_tricks.sliding_window_view(heldout, 257)[::256].astype(np.int64)
+    )
     with torch.no_grad():
         logits = model.eval()(windows[:, :-1]).logits  # (B, T, V)
     target = windows[:, 1:, None]
@@ -64,12 +66,16 @@ def test_rows_are_those_of_the_whole_logits(heldout):
         assert total == chosen.sum() > 100
         assert loss == pytest.approx(losses[chosen].mean().item(), abs=1e-5)
         for k in probe.KS:
-            assert abs(rows["hits", part, k][0] - (rank[chosen] <= k).sum()) <= 1  # other sums, other last bits
+            assert (
+                abs(rows["hits", part, k][0] - (rank[chosen] <= k).sum()) <= 1
+            )  # other sums, other last bits
     for kind, ids in probe.strings(heldout).items():
         twice = torch.cat([ids, ids], 1)
         with torch.no_grad():
             logits = model(twice).logits[:, :-1]
-        losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), twice[:, 1:], reduction="none")
+        losses = torch.nn.functional.cross_entropy(
+            logits.transpose(1, 2), twice[:, 1:], reduction="none"
+        )
         first, second = (
             losses[:, : probe.LENGTH - 1].mean().item(),
             losses[:, probe.LENGTH :].mean().item(),
@@ -83,9 +89,13 @@ def test_a_probed_run_is_the_same_training_and_a_stopped_one_gives_the_same_file
     plain, _ = train.train("nano-pythia", SIZE, plan, heldout, every=2)
     model, record = train.train("nano-pythia", SIZE, plan, heldout, every=2, look=look)
     train.train("nano-pythia", SIZE, plan, heldout, None, checkpoint, stop=2, every=2, look=look)
-    again, resumed = train.train("nano-pythia", SIZE, plan, heldout, None, checkpoint, every=2, look=look)
+    again, resumed = train.train(
+        "nano-pythia", SIZE, plan, heldout, None, checkpoint, every=2, look=look
+    )
     for parameters in zip(plain.parameters(), model.parameters(), again.parameters(), strict=True):
-        assert torch.equal(parameters[0], parameters[1]) and torch.equal(parameters[0], parameters[2])
+        assert torch.equal(parameters[0], parameters[1]) and torch.equal(
+            parameters[0], parameters[2]
+        )
     text = probe.as_csv(record["looks"], record)
     assert text == probe.as_csv(resumed["looks"], resumed)
     lines = text.splitlines()
@@ -96,7 +106,9 @@ def test_a_probed_run_is_the_same_training_and_a_stopped_one_gives_the_same_file
 def test_training_waits_while_the_pause_file_is_there(heldout, tmp_path, monkeypatch):
     pause, waits = tmp_path / "pause", []
     pause.touch()
-    monkeypatch.setattr(probe.time, "sleep", lambda seconds: waits.append(seconds) or pause.unlink())
+    monkeypatch.setattr(
+        probe.time, "sleep", lambda seconds: waits.append(seconds) or pause.unlink()
+    )
     assert probe.Probe(heldout, pause=pause)(None, 20) == [] and len(waits) == 1
 
 
@@ -107,7 +119,9 @@ def test_one_run_writes_its_file_once(heldout, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(probe.ladders, "sizes_to_probe", lambda: {"1.9k": SIZE})
     probe.run("1.9k", train.Plan(tokens=4096, seed=7), tmp_path / "out")
     (file,) = (tmp_path / "out").iterdir()
-    assert file.name == "nano-pythia-1.9k-7.csv" and file.read_text().splitlines()[1].startswith("1908,7,0,")
+    assert file.name == "nano-pythia-1.9k-7.csv" and file.read_text().splitlines()[1].startswith(
+        "1908,7,0,"
+    )
     record = data.folder() / "probes" / "1.9k-4096-7" / "training.json"
     assert record.is_file()
     record.unlink()
@@ -133,7 +147,9 @@ def test_a_committed_record_is_whole(file):
     assert set(frame.tokens) == {step * 409_600 for step in range(41)}
     _, _, name, seed = file.stem.split("-")
     ((size, run),) = {*zip(frame["size"], frame.seed, strict=True)}
-    assert str(run) == seed and (ladders.PROBED_FAMILY, name, run) in [job[:3] for job in ladders.probed()]
+    assert str(run) == seed and (ladders.PROBED_FAMILY, name, run) in [
+        job[:3] for job in ladders.probed()
+    ]
     # A model that has learned nothing loses ln 4,096; hits are whole and grow with k.
     losses = frame[frame.probe == "loss"].set_index(["tokens", "part"])
     assert losses.loc[0].value.tolist() == pytest.approx([np.log(4096)] * 2, abs=0.1)

@@ -340,7 +340,8 @@ def test_grid_is_every_size_on_every_budget():
 def test_the_committed_grid_is_whole_and_of_one_recipe():
     records = grid.records()
     assert {ladders.grid_place(*run) for run in ladders.grid()} == {
-        (family if record["seed"] == 42 else f"{family}.repeats", record["size"]) for family, record in records
+        (family if record["seed"] == 42 else f"{family}.repeats", record["size"])
+        for family, record in records
     }
     for family, record in records:
         plan = train.Plan(record["tokens"], seed=record["seed"])
@@ -375,7 +376,10 @@ def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
     file = tmp_path / "again.yml"
     file.write_text(f"context: 256\ndtype: float32\nmodels:\n  - {{id: {place}}}\n")
     measured(file, ["docs"], results=tmp_path / "results", progress=False)
-    tables = family_tables(file, "docs", results=tmp_path / "results")[0], family_tables(family, "docs")[0]
+    tables = (
+        family_tables(file, "docs", results=tmp_path / "results")[0],
+        family_tables(family, "docs")[0],
+    )
     ours, theirs = (rbp_curve(of, (1, 10)) for of in tables)
     theirs = theirs.keep([record["size"]])
     if grid.record_of(place)["weights"] == record["weights"]:
