@@ -45,7 +45,7 @@ def refused(root, ident, capsys):
     out, err = capsys.readouterr()
     assert out == "" and not list(root.glob("results/**/*.parquet"))
     (line,) = err.strip().splitlines()
-    assert line.startswith("rbp: ") and len(line) < 600
+    assert line.startswith("rbp: ") and len(line) < 800
     return line
 
 
