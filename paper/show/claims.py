@@ -153,7 +153,7 @@ class Judged:
     @property
     def ranks(self):
         """The k that it was judged at."""
-        return [int(k) for k in pd.unique(self.rows["k"].dropna())] if "k" in self.rows else []
+        return sorted(map(int, self.rows["k"].dropna().unique())) if "k" in self.rows else []
 
     @property
     def key(self):
