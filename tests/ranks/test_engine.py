@@ -120,7 +120,9 @@ def test_results_do_not_depend_on_the_batch(size):
     whole = head_ranks(hidden, weight, targets)
     for some in (slice(0, 1), slice(7, 20), slice(33, 2300), torch.randperm(2500)):
         part = head_ranks(hidden[some], weight, targets[some])
-        assert same([column[some] for column in whole], part)
+        assert same([column[some] for column in whole[:2]], part[:2])
+        # a row that is done again among others may have another last bit
+        torch.testing.assert_close(whole.logprob[some], part.logprob, rtol=0, atol=1e-6)
     assert_brute(whole, hidden @ weight.T, targets)
 
 
