@@ -122,7 +122,7 @@ def test_results_do_not_depend_on_the_batch(size):
         part = head_ranks(hidden[some], weight, targets[some])
         assert same([column[some] for column in whole[:2]], part[:2])
         # a row that is done again among others may have another last bit
-        torch.testing.assert_close(whole.logprob[some], part.logprob, rtol=0, atol=1e-6)
+        torch.testing.assert_close(whole.logprob[some], part.logprob, rtol=0, atol=5e-6)
     assert_brute(whole, hidden @ weight.T, targets)
 
 
