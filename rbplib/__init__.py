@@ -20,6 +20,7 @@ _WHERE = {
     "rbp_loss": "losses",
     "cross_entropy": "losses",
     "run_loss": "losses",
+    "table_losses": "doors",
     "fit": "law",
     "Law": "law",
     "forecast": "forecasting",

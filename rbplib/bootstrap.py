@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 MIN_DOCUMENTS = 20  # below this a percentile interval is visibly too short (page 14_coverage)
+MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few draws
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
 BLOCK = 500_000  # counts made at once: few enough to stay near the cache, enough for a product
 KEPT = 1 << 24  # counts kept for the next loss on the same sources: 64 MB

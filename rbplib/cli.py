@@ -1,5 +1,7 @@
-"""The `rbp` command: thin over the library. Bad input is one sentence on standard error and exit
-code 2."""
+"""The `rbp` command: thin over the library.
+
+Bad input is one sentence on standard error and exit code 2.
+"""
 
 import argparse
 import json
@@ -7,23 +9,23 @@ import math
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import rbplib
 from rbplib.families import (
-    PACKAGE,
     PROTOCOLS,
     InputError,
+    as_number,
+    complain,
+    held,
     known,
     load_corpus,
     load_family,
+    printable,
     results_dir,
-    root,
     yaml_files,
 )
-
-POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-
 
 # --- How options are read
 
@@ -34,19 +36,23 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(text):
-    """A whole number, 0 or above."""
+    """A whole number, 0 or above; raises ArgumentTypeError."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or above")
     return int(text)
 
 
+def resamples(text):
+    """How many resamples: 0 for none, or enough for the ends of an interval."""
+    number = whole(text)
+    if number and not 100 <= number <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text} resamples: give 100 to 1000000, or 0 for none")
+    return number
+
+
 def size(text):
     """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
-    try:
-        power = POWERS.get(text[-1:].lower())
-        number = float(text[:-1]) * power if power else float(text)
-    except ValueError:
-        number = math.nan
+    number = as_number(text)
     if not 1 <= number <= 1e18:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no number from 1 to 1e18: write 13e9, 13B, 350M or 22k"
@@ -87,17 +93,19 @@ MEASURING = (
     RESULTS,
 )
 FITTING = (
-    FAMILY,
-    option("--corpus", required=True, help="a corpus that the family was measured on"),
-    option(
-        "--k", required=True, type=whole, help="rank counted as success, 1 to the vocabulary size"
-    ),
+    option("table", nargs="?", help="a table of numbers (CSV, TSV, Parquet, JSON lines); or:"),
+    option("--family", help="a name in families/ or a YAML path"),
+    option("--corpus", help="a corpus that the family was measured on"),
+    option("--k", type=whole, help="rank counted as success, 1 to the vocabulary size"),
     PROTOCOL,
     option(
         "--partial", action="store_true", help="go on without the models that were not measured"
     ),
     option(
-        "--n-bootstrap", type=whole, default=10_000, help="resamples of the sources (default 10000)"
+        "--n-bootstrap",
+        type=resamples,
+        default=10_000,
+        help="resamples of the sources (default 10000), 0 for none",
     ),
     option("--seed", type=whole, default=42, help="seed of the bootstrap"),
     JSON,
@@ -106,10 +114,10 @@ FITTING = (
 
 
 def command(name, example, *options):
-    """Makes a function the command of this name: its docstring is the help, its arguments are the
-    options."""
+    """Make a function a command: its docstring is the help, its arguments are the options."""
 
     def register(run):
+        # a parser with its help, then its options
         about = {
             "help": run.__doc__,
             "description": run.__doc__,
@@ -127,32 +135,33 @@ def command(name, example, *options):
 # --- What is printed
 
 
-def tell(as_json, value, lines):
-    """Print a value as JSON where a program reads, else its lines for people."""
-    print(json.dumps(value, indent=2, allow_nan=False) if as_json else "\n".join(lines))
+def tell(value, as_json):
+    """Print JSON where a program reads; else a record with an entry a line, records as a table."""
+    if as_json:
+        print(json.dumps(value, indent=2, allow_nan=False))
+    elif isinstance(value, dict):
+        print(*(f"{key:22} {show(entry)}" for key, entry in value.items()), "", sep="\n")
+    else:
+        import pandas as pd
+
+        rows = pd.DataFrame(value, dtype=object).map(show)
+        print(rows.to_string(index=False, max_colwidth=None), end="\n\n")
 
 
 def jsonable(value):
-    """A value as JSON holds it: None for a number that is none, and for an interval without one of
-    its ends."""
+    """A value as JSON holds it: None for no number, and for an interval without one of its ends."""
     if isinstance(value, tuple | list):
-        ends = [jsonable(end) for end in value]
-        return None if None in ends else ends
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [float(end) for end in value] if all(map(math.isfinite, value)) else None
+    return float(value) if math.isfinite(value) else None
 
 
 def show(value):
-    """A number or an interval as people read it."""
-    if value is None:
-        return "none"
+    """A value as people read it."""
     if isinstance(value, list):
-        return f"[{show(value[0])}, {show(value[1])}]"
-    return f"{value:.4g}"
-
-
-def amount(count):
-    """Bytes as people read them."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+        return f"[{', '.join(map(show, value))}]"
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else ""
+    return f"{value:,}" if isinstance(value, int) else printable(str(value or "none"))
 
 
 # --- Families and texts
@@ -165,38 +174,22 @@ def amount(count):
     JSON,
 )
 def list_families(name, as_json):
-    """List families and their models."""
+    """List families and the sizes of their models."""
     from rbplib.models import family_sizes
 
-    rows, lines, code = [], [], 0
+    # a family that cannot be read is told, and the others are listed
+    rows, code = [], 0
     for family in [name] if name else sorted(yaml_files("family")):
         try:
             family = load_family(family)
-            rows += imported_sizes(family) if family.counts else family_sizes(family)
+            rows += family_sizes(family)
         except InputError as error:
             if name:
                 raise
-            print(f"rbp: {error}", file=sys.stderr)
-            code = 2  # the others are listed
-    for row in rows:
-        line = "{family:18} {model:22} S {nonembedding_params:>15,}  {id}".format(**row)
-        lines.append(f"{line}  (imported)" if "imported" in row else line)
-    if not name:
-        place = root() / "families"
-        lines.append(f"Families are looked for in {place}; one elsewhere is given by its path.")
-    tell(as_json, rows, lines)
+            complain(str(error))
+            code = 2
+    tell(rows, as_json)
     return code
-
-
-def imported_sizes(family):
-    """Rows of `family_sizes` for an imported family: what its file says, for its models are not
-    here."""
-    rows = []
-    for model in family.models:
-        row = {"family": family.name, "model": model.name, "id": model.id}
-        row["nonembedding_params"] = model.nonembedding_params
-        rows.append(row | {"imported": True})
-    return rows
 
 
 @command(
@@ -210,21 +203,19 @@ def list_corpora(name, as_json, results):
     """List corpora, with documents, sources and tokens where they were measured."""
     from rbplib.table import record_here
 
-    rows, lines, folder = [], [], Path(results or results_dir()) / "ranks"
+    rows, folder = [], Path(results or results_dir()) / "ranks"
     for corpus in [load_corpus(name)] if name else known("corpus"):
-        lines.append(f"{corpus.name:14} {corpus.source:9} {corpus.title}")
-        measured = {}
+        # of each family that was measured on it the record of one model
+        records = {}
         for path in sorted(folder.glob(f"*/*/{corpus.name}.parquet")):
-            record = record_here(path, {"corpus": corpus.name})
-            if record:
-                counts = {"documents": record["documents"], "tokens": record["scored_tokens"]}
-                counts["sources"] = len(set(record.get("units") or range(record["documents"])))
-                measured[record["family"]] = counts
-        words = "    {}: {documents:,} documents of {sources:,} sources, {tokens:,} tokens"
-        lines += [words.format(family, **counts) for family, counts in measured.items()]
-        about = {"corpus": corpus.name, "title": corpus.title, "source": corpus.source}
-        rows.append(about | {"measured": measured})
-    tell(as_json, rows[0] if name else rows, lines)
+            if record := record_here(path, {"corpus": corpus.name}):
+                records[record["family"]] = record
+        for record in records.values() or [{}]:
+            row = {"corpus": corpus.name, "source": corpus.source, "title": corpus.title}
+            row |= {name: record.get(name) for name in ("family", "documents", "scored_tokens")}
+            row["sources"] = len(set(record.get("units", ()))) or row["documents"]
+            rows.append(row)
+    tell(rows, as_json)
 
 
 # --- Measuring
@@ -235,18 +226,9 @@ def plan(as_json, **options):
     """Tell sizes, memory, download and disk before anything starts."""
     from rbplib.measuring import plan as planned
 
-    found = planned(**options)
-    words = "{corpus:14} about {tokens:,} tokens"
-    lines = [words.format(**text) for text in found["corpora"]]
-    for row in found["models"]:
-        if row["weights_bytes"] is None:
-            line = f"no estimate: {row['note']}"
-        else:
-            line = f"S {row['nonembedding_params']:>15,}  weights {amount(row['weights_bytes'])}"
-        lines.append(f"{row['model']:22} {line}, {row['tables_to_measure']} to measure")
-    total = {name: amount(count) for name, count in found["total"].items()}
-    summary = "{memory_bytes} of memory, {download_bytes} to download, {disk_bytes} of disk"
-    tell(as_json, found, [*lines, summary.format(**total)])
+    plan = planned(**options)
+    for part in [plan] if as_json else [plan["models"], plan["corpora"], plan["total"]]:
+        tell(part, as_json)
 
 
 @command(
@@ -280,57 +262,63 @@ def measure(**options):
 # --- Laws
 
 
-@command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
-def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, results):
-    """Fit the law to measured tables."""
-    from dataclasses import replace
+def asked_losses(table, family, corpus, k, protocol, results, partial, n=None, nats=False):
+    """(lists of losses that go together, models without a table) of what a command names.
 
-    from rbplib.law import fit
-    from rbplib.losses import check_models, measured_tables, rbp_loss
-    from rbplib.noise import explanation
+    nats: whether the cross-entropy of measured tables is asked for too, and n the length of runs.
+    """
+    from rbplib.doors import table_losses
+    from rbplib.losses import cross_entropy, measured_tables, rbp_loss, run_loss
 
+    given = {family, corpus, k}
+    if None in given if table is None else given | {n} != {None}:
+        raise InputError("give a table of numbers alone, or --family, --corpus and --k.")
+    if table is not None:
+        return [[loss] for loss in table_losses(table)], ()
     tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
-    loss = replace(rbp_loss(tables, k, repeats=repeats), missing=missing)
-    check_models(loss)
-    law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
-    documents = law  # as if no two documents had a source in common
-    if loss.n_sources < loss.n_documents:
-        documents = fit(loss.over_documents(), n_bootstrap=n_bootstrap, seed=seed)
-    numbers = {
-        "alpha": law.alpha,
-        "log_c": law.log_c,
-        "r2": law.r2,
-        "ci_tokens": law.intervals["text"]["alpha"],
-        "ci_trainings": law.intervals["trainings"]["alpha"],
-        "ci_models": law.intervals["models"]["alpha"],
-        "ci_documents": documents.intervals["text"]["alpha"],
-        "lack_of_fit_p": law.p["sources"],
-        "trained_lack_of_fit_p": law.p["trainings"],
-        "curvature": bend.parameters["curvature"],
-        "ci_curvature": bend.intervals["text"]["curvature"],
-    }
-    numbers = {name: jsonable(value) for name, value in numbers.items()}
-    texts = {name: show(value) for name, value in numbers.items()}
-    explained = explanation(
-        (documents.p["sources"], law.p["sources"], law.p["trainings"]), law.level
-    )
-    row = {"family": loss.family, "corpus": loss.corpus, "k": k, **numbers}
-    row |= {"explained_by": explained, "n_models": len(law.used), "scored_tokens": int(loss.total)}
-    row |= {"sources": loss.n_sources, "status": law.status, "missing": list(missing)}
-    lines = [
-        f"{loss.family} on {loss.corpus}, k = {k}: alpha {texts['alpha']}, R2 {texts['r2']}",
-        f"  95% intervals: other text {texts['ci_tokens']}, "
-        f"as if documents were independent {texts['ci_documents']}",
-        f"  other text and trainings {texts['ci_trainings']}, other sizes {texts['ci_models']}",
-        f"  lack of fit p {texts['lack_of_fit_p']}, "
-        f"with trainings {texts['trained_lack_of_fit_p']}: {explained}",
-        f"  curvature {texts['curvature']} {texts['ci_curvature']}",
-        f"  {len(law.used)} models, {loss.n_sources:,} sources, "
-        f"{loss.total:,.0f} tokens, status: {law.status}",
-    ]
-    if missing:
-        lines.append(f"  not measured, and left out: {', '.join(missing)}")
-    tell(as_json, row, lines)
+    losses = [rbp_loss(tables, k, repeats=repeats)]
+    if nats:
+        losses.append(cross_entropy(tables, repeats))
+    if n is not None:
+        losses.append(run_loss(tables, k, n))
+    return [losses], missing
+
+
+@command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
+def fit(n_bootstrap, seed, as_json, **options):
+    """Fit the law to measured tables, or to a table of numbers."""
+    from rbplib.law import fit
+    from rbplib.losses import check_models
+
+    asked, missing = asked_losses(**options)
+    records = []
+    for (loss,) in asked:
+        # the line, and how much it bends
+        check_models(loss)
+        law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
+        numbers = {
+            "alpha": law.alpha,
+            "log_c": law.log_c,
+            "r2": law.r2,
+            "ci_tokens": law.intervals["text"]["alpha"],
+            "ci_trainings": law.intervals["trainings"]["alpha"],
+            "ci_models": law.intervals["models"]["alpha"],
+            "lack_of_fit_p": law.p["sources"],
+            "trained_lack_of_fit_p": law.p["trainings"],
+            "curvature": bend.parameters["curvature"],
+            "ci_curvature": bend.intervals["text"]["curvature"],
+        }
+        record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
+        record |= {name: jsonable(value) for name, value in numbers.items()}
+        record |= {"n_models": len(law.used), "scored_tokens": int(loss.total)}
+        # the law alone does not doubt an exponent that may be 0
+        intervals = (interval["alpha"] for interval in law.intervals.values())
+        unsure = law.status == "ok" and any(low <= 0 <= high for low, high in intervals)
+        status = "not told from 0" if unsure else law.status
+        record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
+        records.append(record)
+    for value in [records] if as_json and options["table"] else records:
+        tell(value, as_json)
 
 
 @command(
@@ -345,66 +333,32 @@ def fit(family, corpus, k, protocol, partial, n_bootstrap, seed, as_json, result
         required=True,
         help="non-embedding parameters: 13e9, 13B",
     ),
-    option("--n", type=whole, default=10, help="length of a run of hits (default 10)"),
+    option("--n", type=whole, help="forecast runs of so many hits too"),
 )
-def predict(family, corpus, k, protocol, partial, size, n, n_bootstrap, seed, as_json, results):
-    """Forecast RBP_k, runs of hits and cross-entropy at sizes that were not measured."""
-    from rbplib.forecasting import attempt, forecast_losses
+def predict(size, n, n_bootstrap, seed, as_json, **options):
+    """Forecast RBP_k, cross-entropy and runs of hits at sizes that were not measured."""
+    from rbplib.forecasting import forecast
 
-    if n < 1:
-        raise InputError(f"a run has at least 1 hit, not {n}.")
-    losses = forecast_losses(family, corpus, k, n, protocol, results, partial)
-    found = {
-        name: attempt(loss, size, n_bootstrap=n_bootstrap, seed=seed)
-        for name, loss in losses.items()
-    }
-    main, rbp = found["rbp"], losses["rbp"]
-    if isinstance(main, str):
-        raise InputError(main)
-    # {key: (of which forecast, exp of so many times the loss or 0 for the loss, words)}
-    quantities = {
-        "rbp": ("rbp", -1, f"RBP_{k}"),
-        "loss": ("rbp", 0, f"-log RBP_{k}"),
-        "cross_entropy": ("cross_entropy", 0, "cross-entropy, nats per token:"),
-        "p_n": ("run", -1, f"{n} hits in a row, as runs were counted:"),
-        "p_n_independent": ("rbp", -n, f"{n} hits in a row, were hits independent (Eq. 6):"),
-    }
-    held = ["how models scatter"]  # what an interval holds
-    if rbp.resampled(min(n_bootstrap, 1), 0) is not None:
-        held.append("the choice of sources")
-    if len(main.laws) > 1:
-        held.append(f"the choice among {', '.join(main.laws)}")
-    if rbp.training_noise()[1]:
-        held.append("how trainings differ")
-    line = f"{rbp.family} on {rbp.corpus}, k = {k}: from {len(main.fitted)} models; "
-    line += "a 95% interval holds "
-    rows, lines = [], [line + ", ".join(held)]
-    if rbp.missing:
-        lines.append(f"not measured, and left out: {', '.join(rbp.missing)}")
-    for i, S in enumerate(main.S):
-        row = {"S": float(S), "decades_beyond": float(main.horizon[i]), "place": main.place(i)}
-        row["forms"] = {name: float(values[i]) for name, values in main.by_form.items()}
-        lines.append(f"S = {S:,.0f}: {row['place']}")
-        for name, (of, times, words) in quantities.items():
-            if isinstance(found[of], str):
-                row |= {name: None, f"ci_{name}": None}
-                lines.append(f"  {words} {found[of]}")
-                continue
-            value, ends = found[of].told(i, times)
-            row |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
-            lines.append(f"  {words} {show(value)} {show(ends)}")
-        rows.append(row)
-    record = {
-        "family": rbp.family,
-        "corpus": rbp.corpus,
-        "k": k,
-        "n": n,
-        "models": len(main.fitted),
-        "level": 0.95,
-    }
-    record |= {"held": held, "missing": list(rbp.missing), "forecasts": rows}
-    record["not_told"] = {name: why for name, why in found.items() if isinstance(why, str)}
-    tell(as_json, record, lines)
+    asked, missing = asked_losses(**options, n=n, nats=True)
+    records = []
+    for losses in asked:
+        first, *_ = forecasts = [forecast(loss, size, n_bootstrap, seed) for loss in losses]
+        # each with its name, and how often the loss stands in the exponent; 0 for the loss itself
+        names = ("loss", "cross_entropy", "p_n")
+        quantities = list(zip(names, forecasts, (0, 0, -1), strict=False))
+        if losses[0].hits:
+            quantities.insert(0, ("rbp", first, -1))
+        # a record for each size
+        for i, S in enumerate(size):
+            record = {"family": losses[0].family, "corpus": losses[0].corpus, "k": losses[0].k}
+            record |= {"n": n, "models": len(first.fitted), "missing": list(missing)}
+            record |= {"S": round(S), "place": first.place(i)}
+            for name, quantity, times in quantities:
+                value, ends = quantity.told(i, times)
+                record |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
+            records.append(record)
+    for value in [records] if as_json else records:
+        tell(value, as_json)
 
 
 # --- Doors
@@ -431,13 +385,8 @@ def export(out, **options):
     from rbplib.doors import export_family
 
     export_family(out=out, **options)
-    print(
-        f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens; "
-        f"but who holds the models can"
-    )
-    print(
-        "test whether a text is among those counted, and may find very short documents by trying."
-    )
+    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens;")
+    print("but who holds the models can test whether a text is among those counted.")
 
 
 @command(
@@ -461,14 +410,11 @@ PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
 def run_program(name, arguments):
     """Go on as a program of the checkout."""
-    places = [
-        place for place in (root(), PACKAGE.parent) if (place / "workflow" / "Snakefile").is_file()
-    ]
-    if not places:
-        raise InputError(
-            f"`rbp {name}` needs a checkout of the repository: run it there, or set RBP_ROOT."
-        )
-    paths = [str(places[0]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    place = held("workflow", "Snakefile").parents[1]
+    if not (place / "workflow").is_dir():
+        message = f"`rbp {name}` needs a checkout of the repository"
+        raise InputError(f"{message}: run it there, or set RBP_ROOT.")
+    paths = [str(place), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     # the program takes the place of this one, with its signals and its exit code
     os.execve(sys.executable, [sys.executable, "-m", PROGRAMS[name], *arguments], environment)
@@ -493,10 +439,13 @@ def interrupt(*_):
 
 
 def main(argv=None):
+    # a call to end, as Ctrl-C
     arguments = sys.argv[1:] if argv is None else list(argv)
     for name in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(name) != signal.SIG_IGN:  # as nohup asks
             signal.signal(name, interrupt)
+    warnings.showwarning = lambda message, *_: complain(str(message))
+    # the command, or in one sentence why not
     try:
         if arguments[:1] and arguments[0] in PROGRAMS:
             run_program(arguments[0], arguments[1:])
@@ -513,7 +462,7 @@ def main(argv=None):
     except BrokenPipeError:  # the reader went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    print(f"rbp: {message}", file=sys.stderr)
+    print(f"rbp: {printable(message)}", file=sys.stderr)
     return code
 
 

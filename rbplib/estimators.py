@@ -46,25 +46,30 @@ class Binomial(Line):
     """
 
     def solve(self, loss, x, total):
-        observed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
+        missed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
         total = np.asarray(total, float)[..., None]
         # Start at a straight line through shares moved off 0 and 1.
-        inside = np.clip(observed, 0.5 / total, 1 - 0.5 / total)
+        inside = np.clip(missed, 0.5 / total, 1 - 0.5 / total)
         start = super().solve(-np.log1p(-inside), x)
         z = x - x.mean()
         slope = -start[..., :1]
-        level = start[..., 1:] - start[..., :1] * x.mean()
+        level = start[..., 1:] + slope * x.mean()
         for _ in range(STEPS):
-            # Weights of the models and their scores at the present line.
+            # Expected shares at the present line, and how fast they change with it.
             eta = np.clip(level + slope * z, -40, 3.5)
-            expected = -np.expm1(-np.exp(eta))
-            rate = np.exp(eta - np.exp(eta))  # d expected / d eta
+            hazard = np.exp(eta)
+            expected = -np.expm1(-hazard)
+            rate = np.exp(eta - hazard)
+            # Fisher's weights of the models, and their scores.
             variance = np.maximum(expected * (1 - expected), 1e-300)
             weight = total * rate**2 / variance
-            score = weight * (observed - expected) / np.maximum(rate, 1e-300)
+            score = weight * (missed - expected) / np.maximum(rate, 1e-300)
             # Two linear equations give the step, which is kept short.
-            w0, w1, w2 = (np.sum(weight * z**p, axis=-1, keepdims=True) for p in (0, 1, 2))
-            g0, g1 = (np.sum(score * z**p, axis=-1, keepdims=True) for p in (0, 1))
+            w0 = over_models(weight)
+            w1 = over_models(weight * z)
+            w2 = over_models(weight * z**2)
+            g0 = over_models(score)
+            g1 = over_models(score * z)
             determinant = w0 * w2 - w1**2
             turn = np.clip((w0 * g1 - w1 * g0) / determinant, -1, 1)
             rise = np.clip((w2 * g0 - w1 * g1) / determinant, -2, 2)
@@ -80,7 +85,8 @@ class Binomial(Line):
     def weights(self, params, x, total):
         """Fisher information of each count about its log rate."""
         rate = np.exp(self.curve(params, x))
-        return total * rate**2 * np.exp(-rate) / -np.expm1(-rate)
+        missed = -np.expm1(-rate)
+        return total * rate**2 * np.exp(-rate) / missed
 
 
 class Floor(Line):
@@ -93,9 +99,9 @@ class Floor(Line):
     parameters = ("alpha", "log_c", "floor")
 
     def solve(self, loss, x, total=None):
-        with np.errstate(divide="ignore"):
-            known = (loss > 0) & np.isfinite(loss)
-            inverse = np.where(known, 1 / loss, np.nan)
+        known = (loss > 0) & np.isfinite(loss)
+        inverse = 1 / np.where(known, loss, np.nan)
+        # Some rows at a time, since each is held once for every exponent of the grid.
         rows = inverse.reshape(-1, len(x))
         blocks = np.array_split(rows, 1 + rows.size * len(EXPONENTS) // BLOCK)
         params = [self.search(block, x) for block in blocks]
@@ -109,38 +115,53 @@ class Floor(Line):
         for _ in range(1 + ZOOMS):
             floor, scale, misfit = self.floor_and_scale(u, grid, z)
             # Take the best of the grid for each row.
-            best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)[:, None]
-            each = np.broadcast_to(grid, misfit.shape), floor, scale
-            alpha, floor, scale = (np.take_along_axis(of, best, axis=1) for of in each)
+            grid = np.broadcast_to(grid, misfit.shape)
+            misfit = np.where(np.isnan(misfit), np.inf, misfit)
+            best = np.argmin(misfit, axis=1)[:, None]
+            alpha = np.take_along_axis(grid, best, axis=1)
+            floor = np.take_along_axis(floor, best, axis=1)
+            scale = np.take_along_axis(scale, best, axis=1)
             # Zoom: a finer grid about it.
             grid = alpha * np.exp(np.linspace(-width, width, 17))
             grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
             width = width / 8
         log_c = np.log(scale) + alpha * x.mean()
         params = np.concatenate([alpha, log_c, floor], axis=1)
-        return np.where(np.isnan(u).any(axis=1)[:, None], np.nan, params)
+        unknown = np.isnan(u).any(axis=1, keepdims=True)
+        return np.where(unknown, np.nan, params)
 
     def floor_and_scale(self, u, grid, z):
-        """Best floor and C for each alpha of a grid, and the sum of squares: float64 (B, G)."""
-        v = u[:, None] * np.exp(-grid[..., None] * z)  # (B, G, M)
-        # Sums over the models, of the two equations.
-        u_v, v_v, one_v = (of.sum(axis=2) for of in (v * u[:, None], v * v, v))
-        u_u, one_u = (of.sum(axis=1)[:, None] for of in (u * u, u))
+        """Best floor and C for each alpha of a grid, and the sum of squares: float64 (B, G).
+
+        That sum is of (1 - floor u - C v)^2 over the models, u = 1 / L and v = S^-alpha / L.
+        """
+        power = np.exp(-grid[..., None] * z)
+        v = u[:, None] * power  # (B, G, M)
+        # Sums over the models.
+        u_v = (v * u[:, None]).sum(axis=2)
+        v_v = (v * v).sum(axis=2)
+        one_v = v.sum(axis=2)
+        u_u = (u * u).sum(axis=1)[:, None]
+        one_u = u.sum(axis=1)[:, None]
+        # Two linear equations. A floor lies at 0 or above, C above 0.
         with np.errstate(divide="ignore", invalid="ignore"):
             floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)
-        # A floor lies at 0 or above, C above 0.
         floor = np.where(np.isfinite(floor), np.maximum(floor, 0.0), 0.0)
         scale = np.maximum((one_v - floor * u_v) / v_v, 1e-300)
+        # The sum of squares, multiplied out.
         linear = floor * one_u + scale * one_v
-        misfit = u.shape[1] - 2 * linear + floor**2 * u_u
-        return floor, scale, misfit + 2 * floor * scale * u_v + scale**2 * v_v
+        both = 2 * floor * scale * u_v
+        misfit = u.shape[1] - 2 * linear + floor**2 * u_u + both + scale**2 * v_v
+        return floor, scale, misfit
 
     def curve(self, params, x, centre=None):
-        return np.log(params[..., 2:3] + np.exp(super().curve(params, x)))
+        power = np.exp(super().curve(params, x))
+        return np.log(params[..., 2:3] + power)
 
     def jacobian(self, params, x, centre=None):
+        power = np.exp(super().curve(params, x))
         total = np.exp(self.curve(params, x))
-        share = np.exp(super().curve(params, x)) / total
+        share = power / total
         return np.column_stack([-x * share, share, 1 / total])
 
 
@@ -166,3 +187,8 @@ ESTIMATORS = {
     "irreducible": Floor(),
     "quadratic": Quadratic(),
 }
+
+
+def over_models(values):
+    """Sums over the last axis, which stays with length 1."""
+    return values.sum(axis=-1, keepdims=True)

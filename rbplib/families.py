@@ -1,9 +1,11 @@
 """Families, models and corpora as YAML says them; where files are; how bad input is told."""
 
 import difflib
+import errno
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import reprlib
@@ -16,14 +18,20 @@ from pathlib import Path
 import filelock
 import yaml
 
-PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}"  # of a file's name, which may have 255 letters
 REPO_ID = re.compile(rf"{PART}(/{PART})?\Z")  # OWNER/NAME or NAME on the hub
 NAME = re.compile(rf"{PART}\Z")  # what may become a file or folder name
 BLOCKS = ("Q8_0", "Q4_1", "Q4_0")  # float32 of weights rounded to llama.cpp's blocks
 DTYPES = ("auto", "float32", "bfloat16", "float16", *BLOCKS)
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
+YAML = (".yml", ".yaml")
+POWERS = {"k": "e3", "m": "e6", "b": "e9", "t": "e12"}
 WINDOW = 512  # tokens, the paper's truncation
+# the least that a number in a YAML file may be
+LEAST = {"context": 2, "tokens": 1, "nonembedding_params": 1, "documents": 1, "first": 1}
+LEAST |= {"seed": 0, "min_characters": 0}
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # what a file system without locks says
 PACKAGE = Path(__file__).resolve().parent
 
 
@@ -32,6 +40,10 @@ class InputError(ValueError):
 
     def _render_traceback_(self):  # what IPython shows in a notebook in place of a traceback
         return [f"rbp: {self}"]
+
+
+class WriteError(InputError):
+    """A file that could not be written."""
 
 
 # --- the records
@@ -130,6 +142,7 @@ def family_of(entry, path):
     keys = ("dtype", "context", "experts", "tokens")
     common = {key: entry.pop(key) for key in keys if key in entry}
     models = tuple(read_model(model, path, common) for model in listed)
+
     # one model twice, or two of one name
     seen = set()
     for model in models:
@@ -154,6 +167,8 @@ def read_model(entry, path, common):
     here = [place for place in places if (place.is_file() if gguf else place.is_dir())]
     if not here and (gguf or not REPO_ID.match(ident)):
         raise InputError(f"{path}: {ident!r} is no folder or .gguf, nor a hub id like owner/name.")
+    if here and entry.get("revision", "main") != "main":
+        raise InputError(f"{path}: {ident!r} is on this machine: leave out its 'revision'.")
     entry.setdefault("name", Path(ident).name.removesuffix(".gguf"))
     model = Model(**entry, local=here[0].resolve() if here else None)
 
@@ -161,27 +176,23 @@ def read_model(entry, path, common):
     check_name(model.name, f"{path}: model name")
     check_choice(model.dtype, DTYPES, f"{path}: dtype")
     check_choice(model.experts, (None, "all", "active"), f"{path}: experts")
-    if entry.get("context", 2) < 2 or entry.get("tokens", 1) < 1:
-        raise InputError(f"{path}: context or tokens of {model.name} is too small.")
     return model
 
 
 def load_corpus(name_or_path):
-    """A Corpus by its name in `corpora/`, or by the path of a YAML file, of text or of a folder.
-
-    Raises InputError.
-    """
+    """A Corpus by its name in `corpora/`, or by a path: YAML, text, a folder. Raises InputError."""
     if isinstance(name_or_path, Corpus):
         return name_or_path
+    # text as it is, which has no YAML
     path = Path(name_or_path).expanduser()
-    is_name = not str(name_or_path) or str(name_or_path) in yaml_files("corpus")
-    if not is_name and os.path.lexists(path) and path.suffix not in (".yml", ".yaml"):
+    is_name = not str(name_or_path) or yaml_file("corpus", name_or_path)
+    if not is_name and os.path.lexists(path) and path.suffix.lower() not in YAML:
         return own_text(path)
+
+    # what the YAML says
     entry, path = read_entry(name_or_path, "corpus", Corpus, {"digest": object})
     corpus = Corpus(**{**entry, "file": path})
     check_choice(corpus.source, ("hub", "file"), f"{path}: source")
-    if corpus.documents < 1 or (corpus.first is not None and corpus.first < 1):
-        raise InputError(f"{path}: 'documents' and 'first' must be at least 1.")
     if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
         raise InputError(f"{path}: a corpus of the hub needs an 'id' like 'owner/name'.")
     return corpus
@@ -189,25 +200,29 @@ def load_corpus(name_or_path):
 
 def own_text(path):
     """A text file or folder as a Corpus; a hash sets its name apart from those in `corpora/`."""
-    stem = path.resolve().stem
+    stem = Path(os.path.realpath(path)).stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
-    if name in yaml_files("corpus") or not name or not stem.isascii():
+    if yaml_file("corpus", name) or not name or not stem.isascii():
         name = f"{name or 'text'}-{hashlib.sha256(os.fsencode(stem)).hexdigest()[:6]}"
     return Corpus(name=name, title=path.name, path=str(path.absolute()))
 
 
 def read_entry(name_or_path, what, record, others):
     """(entries, path) of a family or corpus, by its name or by the path of a YAML file."""
-    text, files = str(name_or_path), yaml_files(what)
-    path = files.get(text, Path(text).expanduser())
-    if path.suffix not in (".yml", ".yaml"):
+    # which file
+    text = str(name_or_path)
+    path = yaml_file(what, text) or Path(text).expanduser()
+    if path.suffix.lower() not in YAML:
         place = root() / FOLDERS[what]
-        hint = nearest(text, sorted(files))
-        raise InputError(f"there is no {what} {text!r} in {place}: {hint}")
-    entry = checked_entries(read_yaml(path), record, path, others)
+        message = f"there is no file {text!r}, and no {what} of that name in {place}"
+        raise InputError(f"{message}: {nearest(text, sorted(yaml_files(what)))}")
+
+    # what it says, under a name of its own
+    entry = checked_entries(read_yaml(path, PeoplesReader), record, path, others)
     name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
-    if path.resolve() != files.get(name, path.resolve()):
-        raise InputError(f"{path} has the name of {files[name]}: say another 'name: ...'.")
+    other = yaml_file(what, name)
+    if other not in (None, path.resolve()):
+        raise InputError(f"{path} has the name of {other}: say another 'name: ...'.")
     return {**entry, "name": name}, path.resolve()
 
 
@@ -215,16 +230,25 @@ class Reader(yaml.SafeLoader):
     """YAML in which a key given twice is an error."""
 
     def construct_mapping(self, node, deep=False):
-        keys = [key.value for key, _ in node.value]
+        keys = [str(key.value) for key, _ in node.value]
         if len(set(keys)) < len(keys):
             raise yaml.YAMLError(f"a key is there twice among {', '.join(keys)}")
         return super().construct_mapping(node, deep)
 
 
-def read_yaml(path):
+class PeoplesReader(Reader):
+    """YAML without an alias: a few lines of them can stand for more than fits memory."""
+
+    def compose_node(self, parent, index):
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it holds an alias, as *name: write out what it stands for")
+        return super().compose_node(parent, index)
+
+
+def read_yaml(path, reader=Reader):
     """The mapping in a YAML file. Raises InputError."""
     try:
-        entries = yaml.load(Path(path).read_text(encoding="utf-8"), Reader)
+        entries = yaml.load(Path(path).read_text(encoding="utf-8"), reader)
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         message = f"{path} is not readable YAML ({first_line(error)})"
         raise InputError(f"{message}: correct it, its path or permissions.") from None
@@ -241,21 +265,24 @@ def checked_entries(entries, record, path, others=None):
     for key, value in entries.items():
         if key not in kinds:
             raise InputError(f"{path} has an unknown key {key!r}: {nearest(key, kinds)}")
-        kind = kinds[key]
+        if key == "tokens" and isinstance(value, str | float):
+            with suppress(ValueError, OverflowError):
+                value = entries[key] = int(as_number(str(value)))
         # to Python a bool is an int
-        strange = isinstance(value, bool) and kind not in (bool, object)
-        if strange or not isinstance(value, kind):
-            kind = getattr(kind, "__name__", kind)
-            raise InputError(f"{path}: {key!r} must be of type {kind}, not {reprlib.repr(value)}.")
+        strange = isinstance(value, bool) and kinds[key] not in (bool, object)
+        if strange or not isinstance(value, kinds[key]):
+            message = f"{path}: {key!r} cannot be {reprlib.repr(value)}"
+            raise InputError(f"{message}: write text in quotes, numbers and lists without.")
+        if key in LEAST and value < LEAST[key]:
+            raise InputError(f"{path}: {key!r} must be at least {LEAST[key]}, not {value}.")
     return entries
 
 
 def check_name(name, what):
     """Refuse a name that could leave its folder once it becomes a path."""
     if not isinstance(name, str) or not NAME.match(name) or ".." in name:
-        raise InputError(
-            f"{what} {name!r} must be of letters, digits, '.', '_' and '-', without '..'."
-        )
+        rule = "must be of letters, digits, '.', '_' and '-', at most 121, without '..'"
+        raise InputError(f"{what} {reprlib.repr(name)} {rule}: write another 'name: ...'.")
     return name
 
 
@@ -264,6 +291,15 @@ def check_choice(value, choices, what):
     if value not in choices:
         raise InputError(f"{what} {value!r} is not known: {nearest(value, choices)}")
     return value
+
+
+def as_number(text):
+    """A number as people write it: 13e9, 13B, 350M, 22k; NaN for what is none."""
+    text = str(text).strip().lower()
+    try:
+        return float(text[:-1] + POWERS.get(text[-1:], text[-1:]))
+    except ValueError:
+        return math.nan
 
 
 def nearest(name, names):
@@ -284,7 +320,10 @@ def first_line(error):
 
 def root(writing=False):
     """The folder of `families/` and `corpora/`: RBP_ROOT, the current one or a parent, the
-    checkout, or the package; for writing the current one in place of the package."""
+    checkout, or the package.
+
+    writing: whether for a file to write; then it is the current one in place of the package.
+    """
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
     here = Path.cwd().resolve()
@@ -306,12 +345,28 @@ def results_dir():
     return Path(env).resolve() if env else root(writing=True) / "results"
 
 
-def yaml_files(what):
-    """{name: path} of the YAML files of families or corpora, of imported families too."""
+def yaml_folders(what):
+    """Folders of the YAML files of families or corpora, those of imported families too; the last
+    one that has a name counts."""
     places = [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
     if what == "family":
         places = [results_dir() / "imported", root() / "published" / "ranks", *places]
+    return places
+
+
+def yaml_files(what):
+    """{name: path} of the YAML files in `yaml_folders`."""
+    places = yaml_folders(what)
     return {path.stem: path.resolve() for place in places for path in place.glob("*.yml")}
+
+
+def yaml_file(what, name):
+    """The path that `yaml_files` gives a name, or None, without a look at the others."""
+    name = f"{name}.yml"
+    if "/" in name or len(os.fsencode(name)) > 255:  # no file's name
+        return None
+    paths = [place / name for place in reversed(yaml_folders(what))]
+    return next((path.resolve() for path in paths if path.is_file()), None)
 
 
 def known(what):
@@ -358,6 +413,7 @@ def atomic_path(path):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        # on the disk, before it takes the name
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -369,9 +425,9 @@ def atomic_path(path):
 
 
 def write_error(path, error):
-    """The InputError of a file that could not be written."""
+    """The WriteError of a file."""
     message = f"{path} could not be written ({error.strerror or error})"
-    return InputError(f"{message}: free space or fix permissions, then run again.")
+    return WriteError(f"{message}: free space or fix permissions, then run again.")
 
 
 def write_text(path, text):
@@ -385,11 +441,13 @@ def one_at_a_time(path, wait=True):
     """Make `path`, which may be missing, in one process at a time; yields whether it is this one.
 
     The system frees the lock of a process that ends, however it ends. wait: for another process,
-    which is told on standard error. Raises InputError: the folder cannot be written.
+    which is told on standard error. A file system without locks is told too, and gone on with.
+    Raises InputError: the folder cannot be written.
     """
     place = path.with_name(f".{path.name}.lock")
     lock = filelock.FileLock(place, mode=0o664, is_singleton=True)
     try:
+        # have it, or wait
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(filelock.Timeout):
             lock.acquire(timeout=0)
@@ -397,7 +455,14 @@ def one_at_a_time(path, wait=True):
             print(f"rbp: another process is at work on {path}: waiting.", file=sys.stderr)
             lock.acquire()
     except OSError as error:
-        raise write_error(path, error) from None
+        if error.errno not in NO_LOCKS:
+            raise write_error(path, error) from None
+        message = f"the file system of {path.parent} has no locks"
+        complain(f"{message}: let no other process measure or build there meanwhile.")
+        place.unlink(missing_ok=True)
+        yield True
+        return
+    # hand it back
     mine = lock.is_locked
     try:
         yield mine
@@ -411,7 +476,12 @@ def one_at_a_time(path, wait=True):
 @functools.cache
 def complain(sentence):
     """Print a sentence on standard error, once."""
-    print(f"rbp: {sentence}", file=sys.stderr)
+    print(f"rbp: {printable(sentence)}", file=sys.stderr)
+
+
+def printable(text):
+    """A text in which what could steer a terminal, as an escape, is a question mark."""
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "?", text)
 
 
 def digest(value):

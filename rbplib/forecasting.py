@@ -13,7 +13,7 @@ import numpy as np
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError
 from rbplib.law import fit
-from rbplib.losses import cross_entropy, measured_tables, rbp_loss, run_loss
+from rbplib.losses import check_resamples
 from rbplib.noise import training_quantile
 
 FORMS = {"line": "least_squares", "floor": "irreducible", "quadratic": "quadratic"}
@@ -69,26 +69,21 @@ class Forecast:
 
     def place(self, i):
         """Where size i lies among those fitted, in words, with a warning where it is far."""
-        return place(self.S[i], self.fitted, "sizes", "the largest model")
+        above, below = self.horizon[i], np.log10(self.fitted.min() / self.S[i])
+        if max(above, below) <= 0:
+            return "inside the sizes measured, an interpolation"
+        words = f"{below:.2f} decades below the smallest"
+        if above > 0:
+            words = f"{above:.2f} decades beyond the largest model"
+        if max(above, below) > FAR:
+            words += f"; WARNING: more than {FAR:g} decade out, do not lean on it"
+        return words
 
 
 def exponential(y):
     """exp, infinite where it is too large."""
     with np.errstate(over="ignore"):
         return np.exp(y)
-
-
-def place(value, fitted, sides, end):
-    """Where a size, or a number of tokens, lies among those fitted, float64 (M,), in words."""
-    far, below = np.log10(value / fitted.max()), np.log10(fitted.min() / value)
-    if max(far, below) <= 0:
-        return f"inside the {sides} measured, an interpolation"
-    words = f"{below:.2f} decades below the smallest"
-    if far > 0:
-        words = f"{far:.2f} decades beyond {end}"
-    if max(far, below) > FAR:
-        words += f"; WARNING: more than {FAR:g} decade out, do not lean on it"
-    return words
 
 
 def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
@@ -104,9 +99,11 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     Returns:
         Forecast.
     Raises:
-        InputError: fewer than three sizes have a value, or all have the same; a size not above 0.
+        InputError: fewer than three sizes have a value, or all have the same; a size not above 0;
+            1 to 99 resamples.
     Cost: three fits, and a line through each resample.
     """
+    check_resamples(n_bootstrap)
     S, part = np.atleast_1d(np.asarray(S, float)), one_a_size(loss)
     if not (S > 0).all():
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
@@ -122,20 +119,23 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     # What other trainings, and other text, would make of it.
     variance, _, df = part.training_variance
     least = np.sqrt(variance) if df else 0.0
-    sources, line, drawn = 0.0, ESTIMATORS["least_squares"], part.resampled(n_bootstrap, seed)
+    sources, drawn = 0.0, part.resampled(n_bootstrap, seed)
     if drawn is not None:
+        line = ESTIMATORS["least_squares"]
         params = line.solve(drawn.loss, np.log(part.S))
         sources = np.nanstd(line.curve(params, np.log(S)), axis=0)
     # Scatter about each form, or about the line where that is narrower.
     centre, scatter, spare = [], [], []
     for law in laws.values():
         noises = [(max(x.residual_sd, least), x.spare) for x in (law, laws["line"])]
-        sd, free = min(noises, key=lambda noise: noise[0] * training_quantile(noise[1], level))
+        widths = [sd * training_quantile(df, level) for sd, df in noises]
+        sd, df = noises[int(np.argmin(widths))]
         centre.append(law.y_at(S))
         scatter.append(np.hypot(sd * widening(law, S), sources))
-        spare.append([free])
+        spare.append([df])
     shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
-    low, y, high = mixture_quantiles(np.array(centre), np.array(scatter), np.array(spare), shares)
+    forms = np.array(centre), np.array(scatter), np.array(spare)
+    low, y, high = mixture_quantiles(*forms, shares)
     return Forecast(laws, S, y, np.stack([low, high]))
 
 
@@ -145,22 +145,6 @@ def attempt(loss, S, **drawn):
         return loss if isinstance(loss, str) else forecast(loss, S, **drawn)
     except InputError as error:
         return str(error)
-
-
-def forecast_losses(family, corpus, k, N, protocol="paper", results=None, partial=False):
-    """{rbp, cross_entropy, run: Loss} of measured tables, or why N hits in a row are not counted.
-
-    Arguments as of `table.family_tables`. Raises InputError: as there, or as `rbp_loss`.
-    """
-    tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
-    losses = {
-        "rbp": replace(rbp_loss(tables, k, repeats=repeats), missing=missing),
-        "cross_entropy": cross_entropy(tables, repeats),
-    }
-    try:
-        return losses | {"run": run_loss(tables, k, N)}
-    except InputError as error:
-        return losses | {"run": str(error)}
 
 
 def one_a_size(loss):
@@ -179,7 +163,8 @@ def one_a_size(loss):
 
 def widening(law, S):
     """Sd of a new model at sizes S about a law, in those of the fitted ones: float64 (H,)."""
-    kind, params = ESTIMATORS[law.estimator], np.array(list(law.parameters.values()))
+    kind = ESTIMATORS[law.estimator]
+    params = np.array(list(law.parameters.values()))
     x = np.log(law.S)
     jacobian = kind.jacobian(params, x, x.mean())
     ahead = kind.jacobian(params, np.log(S), x.mean())
@@ -194,11 +179,15 @@ def mixture_quantiles(centre, sd, df, shares):
     """
     from scipy.special import stdtr, stdtrit
 
-    shares, sd = np.asarray(shares, float)[:, None, None], np.maximum(sd, 1e-12)
+    shares = np.asarray(shares, float)[:, None, None]
+    sd = np.maximum(sd, 1e-12)
     each = centre + sd * stdtrit(df, shares)  # (Q, F, H)
     low, high = each.min(axis=1), each.max(axis=1)
-    for _ in range(60):  # bisection: the mixture's quantile lies between those of its parts
+    # bisection: the mixture's quantile lies between those of its parts
+    for _ in range(60):
         middle = (low + high) / 2
-        below = stdtr(df, (middle[:, None] - centre) / sd).mean(axis=1) < shares[:, 0]
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        parts = stdtr(df, (middle[:, None] - centre) / sd)
+        below = parts.mean(axis=1) < shares[:, 0]
+        low = np.where(below, middle, low)
+        high = np.where(below, high, middle)
     return (low + high) / 2

@@ -1,11 +1,10 @@
-"""From a causal language model to what its ranks need: final hidden states, and the head that
-reads them.
+"""From a causal language model to what ranks need: final hidden states, and the head that reads
+them.
 
 The head is the model's output embedding and whatever the model does to its scores afterwards. Few
 shapes cover the known architectures (`candidates`). None is believed: each is compared, bit for
-bit,
-with the model's own logits on a few tokens before it is used. A model that none fits is asked for
-its own logits.
+bit, with the model's own logits on a few tokens before it is used. A model that none fits is asked
+for its own logits.
 """
 
 import warnings
@@ -13,7 +12,7 @@ import weakref
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 PROBE_TOKENS = 16
@@ -24,8 +23,10 @@ CAPS = ("final_logit_softcapping", "logits_soft_cap")  # Gemma 2; RecurrentGemma
 
 @dataclass(frozen=True)
 class Head:
-    """Scores = after(hidden @ weight.T + bias); `after` multiplies, divides, soft-caps, in this
-    order."""
+    """Scores = after(hidden @ weight.T + bias).
+
+    `after` multiplies, divides and soft-caps, in this order.
+    """
 
     weight: Tensor  # (V, d)
     bias: Tensor | None = None  # (V,)
@@ -33,7 +34,7 @@ class Head:
     divisor: float = 1.0
     cap: float | None = None
 
-    def after(self, scores: Tensor) -> Tensor:
+    def after(self, scores):
         """The model's own operations on the product, in place."""
         if self.multiplier != 1.0:
             scores.mul_(self.multiplier)
@@ -43,7 +44,7 @@ class Head:
             scores.div_(self.cap).tanh_().mul_(self.cap)
         return scores
 
-    def __call__(self, hidden: Tensor) -> Tensor:
+    def __call__(self, hidden):
         """Scores (..., V) of hidden states (..., d) of the weight's dtype."""
         return self.after(F.linear(hidden, self.weight, self.bias))
 
@@ -52,10 +53,11 @@ class _HeadReached(Exception):
     """Ends a model's forward pass before its head; holds what the head would have been given."""
 
 
-def final_hidden(model: nn.Module, input_ids: Tensor) -> Tensor:
+def final_hidden(model, input_ids):
     """Final hidden states (B, T, d) of a causal language model on ids, int64 (B, T).
 
-    They are what the model hands to its output embedding, where its forward pass is ended.
+    They are what the model hands to its output embedding, where its forward pass is ended, on the
+    device of that embedding.
 
     Raises LookupError: the model never calls its output embedding as a module.
     """
@@ -63,17 +65,18 @@ def final_hidden(model: nn.Module, input_ids: Tensor) -> Tensor:
     def stop(module, inputs):
         raise _HeadReached(inputs[0])
 
-    hook = model.get_output_embeddings().register_forward_pre_hook(stop)
+    embedding = model.get_output_embeddings()
+    hook = embedding.register_forward_pre_hook(stop)
     try:
         model(input_ids, use_cache=False)
     except _HeadReached as reached:
-        return reached.args[0]
+        return reached.args[0].to(embedding.weight.device)
     finally:
         hook.remove()
     raise LookupError("the model's forward pass does not call its output embedding")
 
 
-def candidates(model: nn.Module) -> list[Head]:
+def candidates(model):
     """Heads a model may have, from its output embedding and the names known configurations use."""
     embedding = model.get_output_embeddings()
     bias = getattr(embedding, "bias", None)
@@ -90,7 +93,7 @@ def candidates(model: nn.Module) -> list[Head]:
 _heads = weakref.WeakKeyDictionary()  # model: its output embedding's weight, and its Head or None
 
 
-def head_of(model: nn.Module, input_ids: Tensor) -> Head | None:
+def head_of(model, input_ids):
     """The head whose scores equal the model's own bit for bit, proven on the first ids; or None.
 
     Cost: on a model's first call two forward passes over PROBE_TOKENS ids, then nothing.
@@ -103,15 +106,13 @@ def head_of(model: nn.Module, input_ids: Tensor) -> Head | None:
         if weight is not None and weight.dim() == 2 and weight.device.type != "meta":
             head = _proven_head(model, input_ids[:1, :PROBE_TOKENS])
         if head is None:
-            message = (
-                "its head is unknown, so its own logits are taken whole, one sequence at a time"
-            )
+            message = "its head is unknown: its own logits are taken, one sequence at a time"
             warnings.warn(f"{type(model).__name__}: {message}", RuntimeWarning, stacklevel=3)
         _heads[model] = weight, head
     return _heads[model][1]
 
 
-def _proven_head(model: nn.Module, ids: Tensor) -> Head | None:
+def _proven_head(model, ids):
     """The first candidate that gives the model's own logits on ids (1, n)."""
     logits = model(ids, use_cache=False).logits
     try:

@@ -3,7 +3,8 @@
 The law is log(-log RBP_k) = log_c - alpha log S (paper Eq. 5). Its exponent is uncertain in ways
 that are kept apart: which text was scored ("text", paired bootstrap of the sources), which training
 each model is one draw of ("trainings", that and the scatter between seeds), and how the few models
-scatter about any line ("models", Student's t on the residuals).
+scatter about any line ("models", Student's t on the residuals). Of losses that come with standard
+errors and no documents, "text" is those errors.
 """
 
 from dataclasses import dataclass
@@ -12,14 +13,15 @@ import numpy as np
 
 from rbplib import noise
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval
+from rbplib.doors import table_losses
 from rbplib.estimators import ESTIMATORS, EXPONENTS
-from rbplib.families import check_choice
-from rbplib.losses import Loss, check_models, plain_loss
+from rbplib.families import InputError, check_choice
+from rbplib.losses import Loss, check_models, check_resamples, plain_loss
 
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Law:
     """A fitted law. NaN marks what could not be computed; `notes` says why, gravest first.
 
@@ -47,6 +49,39 @@ class Law:
     noise_variance: float
     p: dict
     notes: tuple[str, ...]
+
+    def __repr__(self):
+        """Three lines: exponent and intervals; how good the fit is; what it is of."""
+        intervals, sizes = [], self.loss.S
+        for of, ends in self.intervals.items():
+            low, high = ends["alpha"]
+            if np.isfinite(high - low):
+                intervals.append(f"{of} {low:.4g} to {high:.4g}")
+        known = ", ".join(intervals) or "no interval"
+        of = f"{self.loss.name} of {self.loss.family} on {self.loss.corpus}"
+        return (
+            f"alpha {self.alpha:.4g} ({self.level:.0%}: {known})\n"
+            f"R2 {self.r2:.4g}, {self.status}\n"
+            f"{of}: {len(self.used)} models, S {sizes.min():.4g} to {sizes.max():.4g}"
+        )
+
+    def plot(self, ax=None):
+        """Draw the losses, bands of other text and the line on logarithmic axes; return the axis.
+
+        Raises InputError: matplotlib is not installed.
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ModuleNotFoundError:
+            raise InputError("a drawing needs matplotlib: pip install matplotlib.") from None
+        ax = ax or plt.gca()
+        ax.loglog(self.S, np.exp(self.y), "o")
+        if self.band is not None:
+            ax.vlines(self.S, *np.exp(self.band))
+        sizes = np.geomspace(self.loss.S.min(), self.loss.S.max())
+        ax.plot(sizes, np.exp(self.y_at(sizes)))
+        ax.set(xlabel="S, non-embedding parameters", ylabel=f"{self.loss.name} (nats)")
+        return ax
 
     @property
     def alpha(self):
@@ -104,7 +139,7 @@ def fit(
     hits=None,
     totals=None,
 ):
-    """Fit one law to one loss, or to plain numbers.
+    """Fit one law to one loss, or to plain numbers, or to a pandas frame (`doors.table_losses`).
 
     >>> law = fit(S=[85e6, 302e6, 708e6, 1476e6], hits=[132065, 142215, 147050, 150180],
     ...           totals=317414)
@@ -114,10 +149,12 @@ def fit(
     [0.033, 0.079]
 
     Args:
-        loss: Loss of one family on one corpus; or nats, one number a model, with S.
+        loss: Loss of one family on one corpus; a table of numbers that gives one; or nats, one
+            number a model, with S.
         estimator: "least_squares" (the paper's), "binomial" (maximum likelihood, complementary
             log-log link), "irreducible" (a floor under the loss) or "quadratic" (in log S).
-        n_bootstrap: resamples of the sources; 0 for none. seed: int; one seed, one set of them.
+        n_bootstrap: resamples of the sources, 100 or more; 0 for none.
+        seed: int; one seed, one set of them.
         level: of the intervals.
         S: sizes of plain numbers, float (M,), two or more. hits: (M,) out of totals, a number;
             or (D, M) of each document, with totals (D,). Without documents there is no interval
@@ -125,13 +162,19 @@ def fit(
     Returns:
         Law; `status` and `notes` say how far to trust it. Fewer than three sizes are a status.
     Raises:
-        InputError: an unknown estimator, a model twice, numbers that do not fit together.
+        InputError: an unknown estimator, a model twice, too few resamples, numbers that do not fit
+            together.
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
-    if S is not None or not isinstance(loss, Loss):
+    if S is None and hasattr(loss, "columns"):
+        loss, *others = table_losses(loss)
+        if others:
+            raise InputError("this table has several laws: fit each of table_losses(table).")
+    elif not isinstance(loss, Loss):
         loss = plain_loss(S, hits, totals, loss)
     check_models(loss, 1)
+    check_resamples(n_bootstrap)
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.
     used = np.flatnonzero(np.isfinite(loss.y) | (estimator == "binomial"))
     part = loss.keep(used)
@@ -146,19 +189,24 @@ def fit(
     drawn_params = drawn_y = band = None
     drawn = part.resampled(n_bootstrap, seed) if enough else None
     if drawn is not None:
-        drawn_params, drawn_y = kind.solve(drawn.loss, x, drawn.totals), drawn.y
+        drawn_params = kind.solve(drawn.loss, x, drawn.totals)
+        drawn_y = drawn.y
         text = percentile_interval(drawn_params, level)
         band = percentile_interval(drawn_y, level)
     # What the other noises make of it.
-    residual_sd, models = noise.student_interval(kind, part, params, y - fitted, level)
+    residuals = y - fitted
+    residual_sd, models = noise.student_interval(kind, part, params, residuals, level)
     trainings = noise.training_interval(kind, part, params, drawn_params, level)
-    variance, *p = noise.lack_of_fit(kind, part, params, y - fitted, drawn_y)
+    variance, by_sources, by_trainings = noise.lack_of_fit(kind, part, params, residuals, drawn_y)
     ends = {
         "text": text,
-        "trainings": np.stack([params - trainings, params + trainings]),
-        "models": np.stack([params - models, params + models]),
+        "trainings": (params - trainings, params + trainings),
+        "models": (params - models, params + models),
     }
-    pairs = {of: map(tuple, both.T.tolist()) for of, both in ends.items()}
+    intervals = {}
+    for of, (low, high) in ends.items():
+        pairs = zip(low.tolist(), high.tolist(), strict=True)
+        intervals[of] = dict(zip(names, pairs, strict=True))
     notes = doubts(loss, estimator, params, enough)
     if drawn is not None and np.isnan(drawn_params[:, 0]).any() and np.isnan(text[:, 0]).any():
         notes += ("no interval of other text",)
@@ -168,13 +216,13 @@ def fit(
         level=level,
         used=tuple(used.tolist()),
         parameters=dict(zip(names, params.tolist(), strict=True)),
-        intervals={of: dict(zip(names, both, strict=True)) for of, both in pairs.items()},
+        intervals=intervals,
         y=y,
         fitted=fitted,
         band=band,
         residual_sd=residual_sd,
         noise_variance=variance,
-        p=dict(zip(("sources", "trainings"), p, strict=True)),
+        p={"sources": by_sources, "trainings": by_trainings},
         notes=notes,
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rbplib.bootstrap import MIN_DOCUMENTS, resampled_sums, sum_by_source
+from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
 from rbplib.families import InputError, load_family
 from rbplib.table import asked, by_size, family_tables, tables_here
 
@@ -53,6 +53,7 @@ class Loss:
         missing: names of models that were not measured.
         source: int64 (D,); documents of one number were drawn as one. None: each on its own.
         repeats: the same loss of models several of which have one size, from other seeds.
+        se: float64 (M,), standard errors in nats, independent, of losses without documents.
     """
 
     sums: np.ndarray
@@ -69,6 +70,7 @@ class Loss:
     missing: tuple[str, ...] = ()
     source: np.ndarray | None = None
     repeats: "Loss | None" = None
+    se: np.ndarray | None = None
 
     def nats(self, ratio):
         """The loss, from sums over totals."""
@@ -126,14 +128,20 @@ class Loss:
         if np.array_equal(models, np.arange(len(self.S))):
             return self  # with what is known of it already
         names = tuple(self.models[i] for i in models)
-        return replace(self, sums=self.sums[:, models], S=self.S[models], models=names)
+        se = None if self.se is None else self.se[models]
+        return replace(self, sums=self.sums[:, models], S=self.S[models], models=names, se=se)
 
     def over_documents(self):
         """The same loss as if no two documents had a source in common, without repeats."""
         return replace(self, source=None, repeats=None)
 
     def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
-        """`Values` over resampled sources, or None with fewer than `least` of them. seed: int."""
+        """`Values` over resampled sources, or drawn by the standard errors; None with fewer than
+        `least` sources, and no errors. seed: int."""
+        if n_resamples > 0 and self.se is not None:
+            shape = n_resamples, len(self.S)
+            drawn = np.random.default_rng(seed).normal(self.values, self.se, shape)
+            return Values(drawn, np.full(n_resamples, self.total))
         if n_resamples < 1 or self.n_sources < least:
             return None
         sums, totals = self.by_source
@@ -186,6 +194,13 @@ def check_models(loss, sizes=3):
             raise InputError(f"the model {name!r} is there twice on {loss.corpus}: name it once.")
 
 
+def check_resamples(number):
+    """InputError for so few resamples that they have no ends of an interval, but for 0."""
+    if 0 < number < MIN_RESAMPLES:
+        message = f"{number} resamples are too few for an interval"
+        raise InputError(f"{message}: give {MIN_RESAMPLES} or more, or 0 for none.")
+
+
 def plain_loss(S, hits, totals, loss):
     """Loss of plain numbers, smallest model first; see `law.fit`, which takes them.
 
@@ -209,9 +224,16 @@ def plain_loss(S, hits, totals, loss):
     if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
         raise InputError("give two sizes or more above 0, in non-embedding parameters.")
     order = np.argsort(S, kind="stable")
-    names = tuple(f"model {i + 1}" for i in order)
-    about = {"name": "loss", "family": "a family", "corpus": "a text", "models": names}
-    return Loss(sums[:, order], totals, S[order], hits=counted, **about)
+    return Loss(
+        sums=sums[:, order],
+        totals=totals,
+        S=S[order],
+        hits=counted,
+        name="loss",
+        family="a family",
+        corpus="a text",
+        models=tuple(f"model {i + 1}" for i in order),
+    )
 
 
 def measured_tables(family, corpus, protocol="paper", results=None, partial=False):
@@ -220,7 +242,7 @@ def measured_tables(family, corpus, protocol="paper", results=None, partial=Fals
     Arguments and InputError as of `table.family_tables`.
     """
     tables, missing = family_tables(family, corpus, protocol, results, partial)
-    names, repeats = load_family(family).repeats, ()
+    repeats, names = (), load_family(family).repeats
     if names:
         again, _ = tables_here(*asked(names, None, [corpus], protocol), protocol, results)
         (repeats,) = again.values()
@@ -246,11 +268,10 @@ def same_tokens(tables):
     first = tables[0]
     for table in tables[1:]:
         if (table.text, table.documents) != (first.text, first.documents):
-            raise InputError(
-                f"{table.record.get('model')} and {first.record.get('model')} were not measured on "
-                f"the same tokens of {first.record.get('corpus')}: measure them again with one "
-                "tokenizer, window and sample."
-            )
+            names = f"{table.record.get('model')} and {first.record.get('model')}"
+            text = f"the same tokens of {first.record.get('corpus')}"
+            mend = "measure them again with one tokenizer, window and sample"
+            raise InputError(f"{names} were not measured on {text}: {mend}.")
 
 
 def check_inside(name, value, most, what):

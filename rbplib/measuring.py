@@ -1,17 +1,15 @@
-"""Measure: every model of a family over its corpora, each model loaded once, into rank tables; and
-a plan of it.
+"""Measure: every model of a family over its corpora, each loaded once, into rank tables; a plan.
 
-A measuring killed at any instant leaves whole tables, and of one that takes longer than ten
-minutes the rows so far;
-the same command goes on from there and gives the same bytes. Processes that measure one model take
-turns.
+A measuring killed at any instant leaves whole tables, and of one that takes longer than ten minutes
+the rows so far; the same command goes on from there and gives the same bytes. Processes that
+measure one model take turns.
 """
 
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
@@ -20,7 +18,8 @@ import numpy as np
 from tqdm import tqdm
 
 import rbplib
-from rbplib.families import InputError, one_at_a_time
+from rbplib.families import Corpus, InputError, WriteError, complain, one_at_a_time
+from rbplib.losses import same_tokens
 from rbplib.models import sizes_of, window_length
 from rbplib.table import (
     COLUMNS,
@@ -32,34 +31,32 @@ from rbplib.table import (
     tables_here,
     write_table,
 )
-from rbplib.texts import load_documents, sample_here
+from rbplib.texts import Documents, load_documents, sample_here
 from rbplib.windows import batches, encode, make_windows, scored_rows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
 SAVED = 600  # seconds of work that a killed measuring may lose
-# of a plan: characters of a token of English, roughly; bytes of the process, of a row of a table on
-# disk, and of a parameter
-CHARACTERS, PROCESS, ROW = 4.0, 600_000_000, 9
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+# what a plan reckons with, about
+CHARACTERS = 4.0  # of a token of English
+PROCESS, ROW = 600_000_000, 9  # bytes of the process, and of a row of a table on disk
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of a parameter
 
 
 @dataclass(frozen=True)
 class Task:
-    """One table to measure: its corpus, the Documents of that, where it goes, and what its record
-    must hold."""
+    """One table to measure."""
 
-    corpus: object
-    documents: object
-    path: Path
-    record: dict
+    corpus: Corpus
+    documents: Documents
+    path: Path  # where it goes
+    record: dict  # what its record must hold
 
 
 def measure(family, corpus, protocol="paper", **options):
-    """Rank tables of a family's models on one corpus, smallest model first: measured where
-    missing, else read.
+    """Rank tables of a family's models on one corpus, measured where they are missing.
 
-    Args and Raises: as `measured`, whose options these are; corpus: a name, a path or a Corpus.
+    corpus: a name, a path or a Corpus. The rest, the order and what is raised are as of `measured`.
     """
     (tables,) = measured(family, [corpus], protocol, **options).values()
     return tables
@@ -81,47 +78,65 @@ def measured(
     """Rank tables of a family, measured where they are missing.
 
     Args:
-        family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's
-        default ones when None.
-        protocol: "paper" or "full", see windows. models: names of some of its models; all when
-        None.
-        results: their folder. replace: measure over tables of something else; without, they are
-        refused.
+        family: a name, a YAML path, or a Family.
+        corpora: names, paths or Corpus; the family's default ones when None.
+        protocol: "paper" or "full", see windows.
+        models: names of some of its models; all when None.
+        results: their folder.
+        replace: measure over tables of something else; without, they are refused.
         samples: Documents to read in place of the corpora's own.
-        dtype, head_dtype: names, of the weights (None: as the family file says) and of the head's
-        product.
+        dtype: name of the weights' precision; None for what the family's file says.
+        head_dtype: name of the precision of the head's product.
         options: of `measure_model`.
     Returns:
         {corpus name: list of RankTable, smallest model first}; of an imported family, of Counts.
     Raises:
-        InputError: unknown names, an empty corpus, a model that cannot be had, a folder that
-        cannot be written, or a
-            table of something else.
+        InputError: unknown names, an empty corpus, a folder that cannot be written, a table of
+            something else, models of several tokenizers; at the end, after the other models, where
+            one cannot be had or measured.
     Cost: where nothing is missing one reading of each table; else one forward pass over every
-    window as well.
+        window as well.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
-    precision = {"dtype": dtype, "head_dtype": head_dtype}
+    compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
     reading = (family, models, corpora, protocol, results)
     if not replace:
-        tables, missing = tables_here(*reading, samples=samples, **precision)
+        tables, missing = tables_here(*reading, **compared)
         if not missing:
             return tables
     family.need_models()
+
+    # one model after the other, in one process at a time
     samples = samples or [load_documents(corpus) for corpus in corpora]
-    for model, records in expected(family, models, corpora, protocol, samples, **precision).items():
+    compared["samples"] = samples
+    asked_for = expected(family, models, corpora, protocol, **compared)
+    first, failed = {}, []
+    for model, records in asked_for.items():
         paths = [ranks_path(record, results) for record in records]
         tasks = list(map(Task, corpora, samples, paths, records))
         with alone(paths[0].parent):
             tasks = [task for task in tasks if is_missing(task, replace)]
-            if tasks:
-                measure_model(family.model(model), tasks, dtype=dtype, **options)
-    return tables_here(*reading, samples=samples, **precision)[0]
+            try:
+                if tasks:
+                    measure_model(family.model(model), tasks, dtype=dtype, **options)
+            except InputError as error:
+                if len(asked_for) == 1 or isinstance(error, WriteError):
+                    raise
+                complain(str(error))
+                failed.append(model)
+                continue
+        # a fit would refuse several tokenizers
+        for path, record in zip(paths, records, strict=True):
+            table = read_table(path, record)
+            same_tokens([first.setdefault(record["corpus"], table), table])
+    if failed:
+        message = f"of {family.name} {', '.join(failed)} could not be measured"
+        raise InputError(f"{message}, the other models were: mend what is named above, run again.")
+    return tables_here(*reading, **compared)[0]
 
 
 def is_missing(task, replace):
-    """Whether a table is to be measured; InputError where there is another one that may not be
-    replaced."""
+    """Whether a table is to be measured; InputError for another one that may not be replaced."""
     if task.path.is_file():
         try:
             read_table(task.path, task.record)
@@ -134,8 +149,7 @@ def is_missing(task, replace):
 
 @contextmanager
 def alone(folder):
-    """Be the one process that measures into a model's folder; what a killed one left there is
-    removed."""
+    """Be the one process that measures into a model's folder; what a killed one left there goes."""
     with one_at_a_time(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink()
@@ -152,8 +166,7 @@ def measure_model(
     progress=True,
     batch_tokens=None,
 ):
-    """Measure tables of one model in one load; the next corpus is tokenised while this one is
-    measured.
+    """Measure tables of one model in one load; the next text is tokenised while this is measured.
 
     Args:
         device, dtype, trust_remote_code: of `load_model`. progress: whether to show bars.
@@ -161,9 +174,11 @@ def measure_model(
     """
     from rbplib.models import choose_threads, load_model
 
-    loaded, length = load_model(model, device, dtype, trust_remote_code), tasks[0].record["window"]
+    loaded = load_model(model, device, dtype, trust_remote_code)
     choose_threads(loaded.record["total_params"])
+
     # cutting the window for one model would unpair the family's tokens
+    length = tasks[0].record["window"]
     most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
     if most is not None and most < length:
         raise InputError(
@@ -173,68 +188,56 @@ def measure_model(
 
     def windows_of(task):
         protocol = task.record["protocol"]
-        ids, read = encode(
-            loaded.tokenizer, task.documents.texts, length if protocol == "paper" else None
-        )
+        most = length if protocol == "paper" else None
+        ids, read = encode(loaded.tokenizer, task.documents.texts, most)
         return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol, read)
 
+    batch_tokens = batch_tokens or choose_batch_tokens(loaded, length)
     with ThreadPoolExecutor(1) as pool:
         ahead = pool.submit(windows_of, tasks[0])
         for task, following in zip_longest(tasks, tasks[1:]):
             windows = ahead.result()
             if following:
                 ahead = pool.submit(windows_of, following)
-            measure_table(
-                loaded, task, windows, progress, batch_tokens or choose_batch_tokens(loaded, length)
-            )
+            measure_table(loaded, task, windows, progress, batch_tokens)
 
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
-    """Measure one table and write it; of a long one the rows so far are kept beside it every SAVED
-    seconds."""
-    vocab, record = int(loaded.record["vocab_size"]), provenance(loaded, task, windows)
+    """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
+    # a tokenizer that is the model's own, and files that stayed as they were
+    record = provenance(loaded, task, windows)
+    vocab = int(record["vocab_size"])
     largest = max((int(window.ids.max()) for window in windows.windows), default=0)
     if largest >= vocab:
-        raise InputError(
-            f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of "
-            f"{record['model']} ({vocab}): its tokenizer does not belong to it."
-        )
+        message = f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of"
+        raise InputError(f"{message} {record['model']} ({vocab}): its tokenizer is another's.")
+    if not any(len(scored_rows(window, windows.special)) for window in windows.windows):
+        message = f"no token of {task.corpus.name!r} is scored"
+        raise InputError(f"{message}: its documents are empty or too short.")
     if record | task.record != record:
-        raise InputError(
-            f"the files of {record['model']} were changed while it was read: run again."
-        )
+        message = f"the files of {record['model']} were changed while it was read"
+        raise InputError(f"{message}: run again.")
 
     # go on from the rows that a killed run left, and cut batches as it did
     part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0
-    if record_here(part, record):
-        begun = read_table(part)
-        rows, done, batch_tokens = (
-            [dict(begun.columns)],
-            begun.record["groups"],
-            begun.record["batch_tokens"],
-        )
+    if begun := record_here(part, record):
+        rows.append(dict(read_table(part).columns))
+        done, batch_tokens = begun["groups"], begun["batch_tokens"]
 
-    label, saved = f"{record['family']}/{record['model']} on {task.corpus.name}", time.monotonic()
-    with tqdm(
-        total=windows.tokens,
-        desc=label,
-        unit="tok",
-        unit_scale=True,
-        disable=not progress,
-        leave=False,
-    ) as bar:
-        for number, group in enumerate(groups(windows.windows)):
-            if number >= done:
+    # group by group
+    saved = time.monotonic()
+    label = f"{record['family']}/{record['model']} on {task.corpus.name}"
+    look = {"desc": label, "unit": "tok", "unit_scale": True, "leave": False}
+    with tqdm(total=windows.tokens, disable=not progress, **look) as bar:
+        for number, group in enumerate(groups(windows.windows), 1):
+            if number > done:
                 columns, batch_tokens = measure_windows(
                     loaded, group, windows.special, batch_tokens, record["head_dtype"]
                 )
                 rows.append(columns)
             if time.monotonic() - saved > SAVED:
-                write_table(
-                    part,
-                    joined(rows),
-                    record | {"groups": number + 1, "batch_tokens": batch_tokens},
-                )
+                progress_made = {"groups": number, "batch_tokens": batch_tokens}
+                write_table(part, joined(rows), record | progress_made)
                 saved = time.monotonic()
             bar.update(sum(len(window.ids) for window in group))
     write_table(task.path, joined(rows), record | {"batch_tokens": batch_tokens})
@@ -264,18 +267,14 @@ def groups(windows):
 
 def provenance(loaded, task, windows):
     """The record of a table: what was asked for, and what it was made with."""
-    source = {
-        k: v for k, v in asdict(task.corpus).items() if isinstance(v, str | int) and k != "path"
-    }
+    # later entries win
+    corpus = task.corpus
     return {
         **task.record,
         **loaded.record,
-        "corpus_source": source,
+        "corpus_source": {"source": corpus.source, "licence": corpus.licence, "note": corpus.note},
         "corpus_revision": task.documents.source.get("revision"),
-        "corpus_file": task.documents.source.get("file"),
         "documents": windows.documents,
-        "empty_documents": windows.empty,
-        "single_token_documents": windows.single,
         "read_tokens": windows.tokens,
         "characters": sum(map(len, task.documents.texts)),
         "read_characters": windows.read,
@@ -286,23 +285,32 @@ def provenance(loaded, task, windows):
 
 
 def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"):
-    """(columns of the rank table for some windows, tokens of a batch); the batch is halved when
-    memory runs out."""
+    """(columns of the rank table for some windows, tokens of a batch, halved when memory is out).
+
+    Args:
+        windows: list of Window. special: ids that are not scored.
+        batch_tokens: tokens of one forward pass. head_dtype: name of that of the head's product.
+    Raises:
+        InputError: memory runs out with a single window, or the model has too few positions.
+    """
     import torch
 
-    queue = [[windows[i] for i in batch] for batch in batches(windows, batch_tokens)]
-    rows = []
+    # batch by batch, each as large as memory allows
+    queue, rows = list(batches(windows, batch_tokens)), []
     while queue:
         batch = queue.pop(0)
         try:
             rows.append(batch_ranks(loaded, batch, special, getattr(torch, head_dtype)))
             continue
+        except IndexError as error:
+            message = f"a window of {len(batch[0].ids)} tokens cannot be read ({error})"
+            mend = "write a smaller 'context:' into the family file"
+            raise InputError(f"{message}: {mend}.") from None
         except torch.OutOfMemoryError:
             if len(batch) == 1:
-                raise InputError(
-                    f"one window of {len(batch[0].ids)} tokens does not fit the memory of "
-                    f"{loaded.device}: use a larger device, a smaller dtype or a smaller model."
-                ) from None
+                message = f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}"
+                mend = "use a larger device, a smaller dtype or a smaller model"
+                raise InputError(f"{message}: {mend}.") from None
         # here, where the error no longer holds the frames that hold the batch
         torch.cuda.empty_cache()
         half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)
@@ -313,18 +321,19 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
 
 
 def batch_ranks(loaded, batch, special, dtype):
-    """Columns for one batch of windows, padded on the right: a causal model never sees the
-    padding."""
+    """Columns for one batch of windows, padded on the right: a causal model never sees that."""
     import torch
 
     from rbplib.ranks import sequence_ranks
 
+    # ids of the windows, and which are scored
     longest = max(len(window.ids) for window in batch)
     ids = np.zeros((len(batch), longest), dtype=np.int64)
     scored = np.zeros((len(batch), longest - 1), dtype=bool)
     for row, window in enumerate(batch):
         ids[row, : len(window.ids)] = window.ids
         scored[row, scored_rows(window, special) - 1] = True
+    # ranks of the scored ones, as columns
     inputs, mask = torch.from_numpy(ids), torch.from_numpy(scored)
     ranks = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype, device=loaded.device)
     row, column = np.nonzero(scored)
@@ -345,9 +354,8 @@ def choose_batch_tokens(loaded, length):
     free, _ = torch.cuda.mem_get_info(loaded.device)
     config = loaded.model.config
     width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
-    per_token = (
-        40 * width * loaded.model.dtype.itemsize
-    )  # a block's live activations, with room to spare
+    # a block's live activations, with room to spare
+    per_token = 40 * width * loaded.model.dtype.itemsize
     return int(max(length, min(1 << 17, free * 0.5 / per_token)))
 
 
@@ -355,15 +363,14 @@ def choose_batch_tokens(loaded, length):
 
 
 def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, results=None):
-    """What a measuring will take, before anything of it starts, as JSON can hold it; arguments as
-    of `measured`.
+    """What a measuring will take, before anything of it starts, as JSON can hold it.
 
-    Tokens are those of a table that is here, else about those of `plan_tokens`. Memory is that of
-    the weights and the process; download is that of all weights of the hub, in its cache or not.
-    Bytes are None where a model's size cannot be known without the network.
+    Tokens are about those of `plan_tokens`. Memory is that of the weights and the process; download
+    is that of all weights of the hub, in its cache or not. Bytes are None where a model's size
+    cannot be known without the network.
 
-    Raises InputError: unknown names. Cost: the configurations, and one reading of text that is
-    here.
+    Args: as of `measured`. Raises InputError: unknown names. Cost: the configurations, and one
+    reading of text that is here.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
@@ -371,29 +378,26 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     tokens = {corpus.name: plan_tokens(corpus, length, protocol) for corpus in corpora}
     for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
         here = [record_here(ranks_path(record, results), record) for record in records]
-        tokens |= {record["corpus"]: record["read_tokens"] for record in here if record}
         row = plan_model(family.model(model), dtype)
         rows.append(row | {"tables_to_measure": here.count(None)})
+
     # what models of a known size need that are still to be measured
-    missing = [row for row in rows if row["tables_to_measure"] and row["weights_bytes"]]
-    download = sum(row["download_bytes"] for row in missing)
+    ahead = [row for row in rows if row["tables_to_measure"] and row["weights_bytes"]]
+    download = sum(row["download_bytes"] for row in ahead)
     total = {
-        "memory_bytes": PROCESS + max((row["weights_bytes"] for row in missing), default=0),
+        "memory_bytes": PROCESS + max((row["weights_bytes"] for row in ahead), default=0),
         "download_bytes": download,
-        "disk_bytes": download + ROW * sum(tokens.values()) * len(missing),
+        "disk_bytes": download + ROW * sum(tokens.values()) * len(ahead),
     }
-    return {
-        "family": family.name,
-        "protocol": protocol,
-        "models": rows,
-        "corpora": [{"corpus": name, "tokens": count} for name, count in tokens.items()],
-        "total": total,
-    }
+    texts = [{"corpus": name, "tokens": count} for name, count in tokens.items()]
+    return {"models": rows, "corpora": texts, "total": total}
 
 
 def plan_tokens(corpus, length, protocol):
-    """About how many tokens of a corpus are read: CHARACTERS of a text that is here each, else what
-    its file says, else all that fit."""
+    """About how many tokens of a corpus are read.
+
+    By its text where that is here, else what its file says, else all that fit a window.
+    """
     sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
     if sample:
         return round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
@@ -403,8 +407,7 @@ def plan_tokens(corpus, length, protocol):
 
 
 def plan_model(model, dtype=None):
-    """S, and bytes of the weights in memory and to download; None where the size of a model is
-    unknown."""
+    """S, and bytes of the weights in memory and to download; None where its size is unknown."""
     row = {"model": model.name, "nonembedding_params": None, "weights_bytes": None}
     try:
         sizes = sizes_of(model)

@@ -1,5 +1,4 @@
-"""A model ready to be measured: from the hub, a folder or a GGUF file; how large it is, and how
-far it reads.
+"""A model ready to be measured, from the hub, a folder or a GGUF file; its size and its reach.
 
 Nothing of a model is executed but what transformers itself holds: code that comes with the weights
 is refused unless the caller allows it for this one run, and weights are read as tensors only.
@@ -32,12 +31,20 @@ from rbplib.families import (
 )
 
 TOKENIZER_FILES = (
-    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json "
-    "vocab.json merges.txt "
-    "vocab.txt tokenizer.model spiece.model sentencepiece.bpe.model"
-).split()
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
 # what a configuration may call the longest input, and the number of experts that a token meets
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
+CONTEXT += ("max_target_positions",)
 CHOSEN = (
     "num_experts_per_tok",
     "num_experts_per_token",
@@ -46,9 +53,7 @@ CHOSEN = (
     "moe_k",
     "moe_top_k",
 )
-SMALL = (
-    5_000_000  # parameters, below which handing work to other threads takes longer than the work
-)
+SMALL = 5_000_000  # parameters, below which sharing the work among threads takes longer than it
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
@@ -70,9 +75,11 @@ def telling(message):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode, its tokenizer, the device its inputs go to, and its part of a
-    table's record: model_id, revision (a commit) or model_digest (of a folder), sizes,
-    weights_dtype, tokenizer_digest, device."""
+    """A model in evaluation mode, its tokenizer, and the device that its inputs go to.
+
+    record: its part of a table's record: model_id, revision (a commit) or model_digest (of a
+    folder), sizes, weights_dtype, tokenizer_digest, device.
+    """
 
     model: object
     tokenizer: object
@@ -111,10 +118,7 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     # what a table's record says of them
     sizes = checked_sizes(model, count_sizes(net))
     first = net.get_input_embeddings().weight.device
-    record |= {
-        "nonembedding_params": sizes.nonembedding,
-        "total_params": sizes.total,
-        "vocab_size": sizes.vocab,
+    record |= sizes.record | {
         "weights_dtype": asked if asked in BLOCKS else str(dtype).removeprefix("torch."),
         "tokenizer_digest": tokenizer_digest(tokenizer),
         "device": torch.cuda.get_device_name(first) if first.type == "cuda" else first.type,
@@ -142,6 +146,8 @@ def model_folder(model, trust_remote_code=False, weights=True):
         return place, record
     from huggingface_hub import snapshot_download
 
+    guard_hub()
+
     # small files first, then tensors, pickled ones where there are no others
     files = ["config.json", "generation_config.json", *TOKENIZER_FILES]
     if trust_remote_code:
@@ -155,6 +161,38 @@ def model_folder(model, trust_remote_code=False, weights=True):
         if weights and not any(folder.glob("*.safetensors")):
             snapshot_download(model.id, revision=model.revision, allow_patterns=pickled)
     return folder, {"model_id": model.id, "revision": folder.name}
+
+
+@cache
+def guard_hub():
+    """Have huggingface_hub's client look at answers by `check_answer` before they are used."""
+    from huggingface_hub import set_client_factory
+    from huggingface_hub.utils._http import default_client_factory
+
+    def client():
+        guarded = default_client_factory()
+        hooks = guarded.event_hooks
+        guarded.event_hooks = hooks | {"response": [*hooks["response"], check_answer]}
+        return guarded
+
+    set_client_factory(client)
+
+
+def check_answer(response):
+    """Refuse an ETag, or a file's digest in a listing, that is not hexadecimal.
+
+    huggingface_hub (2.4.0) makes them names of files as they come: `../` would leave its cache.
+    """
+    names = []
+    if response.request.method == "HEAD":
+        names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
+    elif "/tree/" in response.url.path and response.is_success:
+        response.read()
+        names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
+    for name in filter(None, names):
+        if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', name):
+            message = f"{response.url.host} names a file {name!r}, which is not hexadecimal"
+            raise InputError(f"{message}: use another mirror of the hub.")
 
 
 def for_transformers(place):
@@ -196,8 +234,10 @@ def load_tokenizer(place, model_id, trust_remote_code=False):
 
 
 def tokenizer_place(folder):
-    """Where the tokenizer of a model is: in its folder, or in `tokenizer/` in, beside or above
-    that; None: nowhere."""
+    """Where the tokenizer of a model is; None: nowhere.
+
+    In its folder, or in a folder `tokenizer/` in it, beside it or above that.
+    """
     above = (folder, folder.parent, folder.parent.parent)
     for place in (folder, *(parent / "tokenizer" for parent in above)):
         if any((place / name).is_file() for name in TOKENIZER_FILES if name != "vocab.txt"):
@@ -263,8 +303,7 @@ def all_threads():
 
 
 def choose_threads(parameters):
-    """Use one thread for a small model, all for others; OMP_NUM_THREADS, where it is set,
-    decides."""
+    """Use one thread for a small model, all for others; OMP_NUM_THREADS goes before it."""
     import torch
 
     default = all_threads()
@@ -278,9 +317,11 @@ MOVE = 1e-3  # of the scores' spread that rounding may move them by; in half pre
 
 
 def check_keys(report, model_id):
-    """Refuse weights that lack tensors of the model, or hold blocks that it has no place for:
-    another model would be measured under their name. Masks that older versions saved, and other
-    heads, may be there."""
+    """Refuse weights that lack tensors of the model, or hold blocks that it has no place for.
+
+    Another model would be measured under their name. Masks that older versions saved, and other
+    heads, may be there.
+    """
     missing = [*report["missing_keys"], *report["mismatched_keys"]]
     unexpected = [key for key in report["unexpected_keys"] if re.search(r"\d\..*weight$", key)]
     if missing or unexpected:
@@ -293,17 +334,20 @@ def check_keys(report, model_id):
 
 
 def check_causal(net, model_id):
-    """Refuse a model whose scores at a position depend on later tokens: two inputs that differ in
-    the last.
+    """Refuse a model whose scores at a position depend on later tokens.
 
-        w0 w1 ... w6 w7      both rows in one batch, so that equal tokens meet equal products: the
-        w0 w1 ... w6 x7      scores of the first seven are then equal, nearly everywhere bit for bit
+        w0 w1 ... w6 w7      two rows that differ in the last, in one batch, so that equal tokens
+        w0 w1 ... w6 x7      meet equal products: the scores of the first seven are then equal,
+                             nearly everywhere bit for bit
 
-    Raises InputError also where the model cannot be run on token ids alone, or its scores hold a
-    NaN. Cost: one forward pass over (2, 8) ids.
+    Raises InputError also where the model cannot be run on token ids alone, draws what it attends
+    to, or its scores hold a NaN. Cost: one forward pass over (2, 8) ids.
     """
     import torch
 
+    if "lsh" in getattr(net.config, "attn_layers", ()) and net.config.hash_seed is None:
+        mend = "give its config.json a 'hash_seed'"
+        raise InputError(f"model {model_id!r} draws at random what it attends to: {mend}.")
     table = net.get_input_embeddings().weight
     # from the middle of the vocabulary: at its ends stand ids of no text
     ids = torch.linspace(0.1 * len(table), 0.9 * len(table), 9, device=table.device).long()
@@ -327,9 +371,11 @@ def check_causal(net, model_id):
 
 
 def folder_digest(place):
-    """SHA-256 over names and contents of a folder's configuration, tokenizer, weights and code:
-    what a local model is; of a GGUF file its own. Each file is read once in a process, unless it
-    changes."""
+    """What a local model is: SHA-256 over its files' names and contents; of a GGUF file its own.
+
+    They are the configuration, tokenizer, weights and code of a folder. Each file is read once in a
+    process, unless it changes.
+    """
     place = Path(place)
     if place.is_file():
         return file_digest(place)
@@ -378,11 +424,16 @@ def tokenizer_digest(tokenizer):
 
 def gguf_type(path):
     """How the weights of a GGUF file are quantised, as "Q4_1"; None where it does not say."""
-    with telling(f"{path} needs the package gguf, of `pip install 'rbplib[gguf]'`"):
-        import gguf
-
-        kind = gguf.GGUFReader(path).get_field("general.file_type")
+    gguf = gguf_package()
+    kind = gguf.GGUFReader(path).get_field("general.file_type")
     return gguf.LlamaFileType(kind.contents()).name.removeprefix("MOSTLY_") if kind else None
+
+
+def gguf_package():
+    """The package gguf, which an installation may lack."""
+    with telling("GGUF files and blocks need the package gguf, of `pip install 'rbplib[gguf]'`"):
+        import gguf
+    return gguf
 
 
 def read_json(path):
@@ -395,14 +446,23 @@ def read_json(path):
 
 
 class Sizes(NamedTuple):
-    """nonembedding: S; total: every parameter, a tied head counted once; vocab: rows of the output
-    embedding; all, active: S with all experts, and with those alone that one token meets."""
+    """Numbers of parameters, and of candidates.
+
+    nonembedding: S. total: every parameter, a tied head counted once. vocab: rows of the output
+    embedding. all, active: S with all experts, and with those alone that one token meets.
+    """
 
     nonembedding: int
     total: int | None = None
     vocab: int | None = None
     all: int | None = None
     active: int | None = None
+
+    @property
+    def record(self):
+        """What a table's record says of them."""
+        names = ("nonembedding_params", "total_params", "vocab_size")
+        return dict(zip(names, self, strict=False))
 
 
 def count_sizes(model):
@@ -434,8 +494,7 @@ def count_sizes(model):
 
 
 def model_sizes(config):
-    """Sizes of the model that a transformers configuration, or a mapping with `model_type`,
-    describes.
+    """Sizes of the model of a transformers configuration, or of a mapping with `model_type`.
 
     Paper section 3 (S); the book's page on the metric says what is left out.
 
@@ -453,8 +512,9 @@ def model_sizes(config):
 
 
 def sizes_of(model):
-    """Sizes of one families.Model, from a configuration in families/configs/ or its own; S alone
-    where there is none to be had but S stands in the family file.
+    """Sizes of one families.Model, from a configuration in families/configs/ or its own.
+
+    S alone where there is none to be had, but S stands in the family file.
 
     Raises InputError: S cannot be had, or the one in the family file is another.
     """
@@ -481,19 +541,24 @@ def checked_sizes(model, sizes):
 
 
 def family_sizes(family):
-    """Sizes of every model of a family (its name or YAML path), in a list of dicts: family, model,
-    id, nonembedding_params, total_params, vocab_size; see `sizes_of`."""
+    """Sizes of every model of a family (its name or YAML path): list of dicts, see `sizes_of`.
+
+    Their keys are family, model, id, nonembedding_params, total_params, vocab_size; of an imported
+    family, whose models are not here, the first four.
+    """
     family, rows = load_family(family), []
     for model in family.models:
         row = {"family": family.name, "model": model.name, "id": model.id}
-        names = ("nonembedding_params", "total_params", "vocab_size")
-        rows.append({**row, **dict(zip(names, sizes_of(model)[:3], strict=True))})
+        if family.counts:
+            row["nonembedding_params"] = model.nonembedding_params
+        else:
+            row |= sizes_of(model).record
+        rows.append(row)
     return rows
 
 
 def known_config(model):
-    """What families/configs/*.json hold of a model's configuration, enough for its size; or
-    None."""
+    """What families/configs/*.json hold of a model, enough for its size; or None."""
     if model.local or model.revision not in (None, "main"):
         return None
     for path in sorted((root() / "families" / "configs").glob("*.json")):
@@ -504,9 +569,11 @@ def known_config(model):
 
 
 def model_context(model):
-    """Longest input of a model in tokens: its family file's word, else its configuration's, else
-    None, as for a model that cannot be had, which will fail by itself. Neither torch nor
-    transformers is loaded for it, but for a GGUF file."""
+    """Longest input of a model in tokens: its family file's word, else its configuration's.
+
+    None where neither says, and for a model that cannot be had, which will fail by itself. Neither
+    torch nor transformers is loaded for it, but for a GGUF file.
+    """
     if model.context:
         return model.context
     try:
@@ -534,8 +601,7 @@ BLOCK = 32  # weights that share a scale
 
 
 def rounded(values, kind):
-    """Weights rounded to the nearest that a kind of llama.cpp's blocks holds, bit for bit as the
-    package gguf does.
+    """Weights rounded by the package gguf to the nearest that a kind of llama.cpp's blocks holds.
 
     Args:
         values: float32 (..., n), cut along the last side into blocks of 32; what is left over is a
@@ -544,32 +610,27 @@ def rounded(values, kind):
             and a smallest value).
     Returns:
         float32 of the same shape.
+    Raises:
+        InputError: the package is not installed.
     """
     import torch
     from torch.nn import functional as F
 
+    gguf = gguf_package()
+    dtype = gguf.GGMLQuantizationType[kind]
     # repeating the last weight moves neither end of its block
     n = values.shape[-1]
-    lines = F.pad(values.reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")
-    x = lines.reshape(-1, BLOCK)
-    low, high = x.aminmax(dim=-1, keepdim=True)
-    farthest = x.gather(-1, x.abs().argmax(-1, keepdim=True))  # from 0, with its sign
-    scale = {"Q8_0": farthest.abs() / 127, "Q4_0": farthest / -8, "Q4_1": (high - low) / 15}[kind]
-    inverse, base = torch.where(scale == 0, 0.0, 1 / scale), 0.0
-    if kind == "Q8_0":
-        steps = x * inverse
-        steps = steps.sign() * (steps.abs() + 0.5).floor()
-    elif kind == "Q4_0":
-        steps = (x * inverse + 8.5).trunc().clamp(0, 15) - 8
-    else:
-        steps, base = ((x - low) * inverse + 0.5).trunc().clamp(0, 15), low.half().float()
-    blocks = steps * scale.half().float() + base  # scales are kept in float16
-    return blocks.reshape(lines.shape)[..., :n].reshape(values.shape)
+    lines = F.pad(values.detach().reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")
+    blocks = gguf.quantize(lines.cpu().numpy(), dtype)
+    whole = torch.from_numpy(gguf.dequantize(blocks, dtype)).to(values.device)
+    return whole[..., :n].reshape(values.shape)
 
 
 def round_weights(net, kind):
-    """Round a model's matrices, its token table and its head to blocks, in place; norms, biases,
-    convolutions and position tables stay as they are, as llama.cpp leaves them."""
+    """Round a model's matrices, its token table and its head to blocks, in place.
+
+    Norms, biases, convolutions and position tables stay as they are, as llama.cpp leaves them.
+    """
     import torch
     from torch import nn
 

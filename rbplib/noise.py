@@ -8,27 +8,6 @@ fitted parameters (P,) and the residuals (M,).
 import numpy as np
 
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
-EXPLAINED = (
-    "documents",
-    "sources",
-    "trainings",
-    "none of these",
-    "not sources; trainings unknown",
-)
-NOT_TESTED = "not tested"
-
-
-def explanation(tests, level=0.95):
-    """The first noise that is enough at 1 - level, one of EXPLAINED, or NOT_TESTED.
-
-    tests: p against documents, against sources, and against sources and trainings.
-    """
-    for name, p in zip(EXPLAINED, tests, strict=False):
-        if p >= 1 - level:
-            return name
-    if np.isnan(tests).all():
-        return NOT_TESTED
-    return EXPLAINED[4] if np.isnan(tests[2]) else EXPLAINED[3]
 
 
 def student_interval(estimator, part, params, residuals, level):
@@ -41,14 +20,17 @@ def student_interval(estimator, part, params, residuals, level):
     nothing = np.nan, np.full(len(params), np.nan)
     if spare < 1:  # as without a law, of which no residual is known
         return nothing
+    # What each model tells of the parameters.
     x = np.log(part.S)
     weights = estimator.weights(params, x, part.total)[known]
     jacobian = estimator.jacobian(params, x[known], x.mean())
     gram = jacobian.T @ (weights[:, None] * jacobian)
     if np.linalg.matrix_rank(gram) < len(params):
         return nothing
+    # Their variance, in that of the scatter.
     squares = residuals[known] ** 2
-    variance = np.diag(np.linalg.inv(gram)) * (weights * squares).sum() / spare
+    spread = np.diag(np.linalg.inv(gram))
+    variance = spread * (weights * squares).sum() / spare
     half = training_quantile(spare, level) * np.sqrt(variance)
     return float(np.sqrt(squares.sum() / spare)), half
 
@@ -66,14 +48,18 @@ def training_interval(estimator, part, params, drawn, level):
     jacobian = estimator.jacobian(params, x, x.mean())
     if np.linalg.matrix_rank(jacobian) < len(params):
         return nothing
+    # The scatter of trainings, measured on this text, holds a part of its noise.
     spread = np.diag(np.linalg.inv(jacobian.T @ jacobian))
-    text = np.maximum(np.nanvar(drawn, axis=0, ddof=1) - shared * spread, 0)
+    text = np.nanvar(drawn, axis=0, ddof=1)
+    text = np.maximum(text - shared * spread, 0)
     trainings = variance * spread
     if not (text + trainings > 0).all():
         return nothing
     text_df, seeds = part.n_sources - 1, own_seeds(part, df)
-    pairs = zip(text, trainings, strict=True)
-    return np.array([half_width(a, text_df, b, df, seeds, level) for a, b in pairs])
+    halves = []
+    for a, b in zip(text, trainings, strict=True):
+        halves.append(half_width(a, text_df, b, df, seeds, level))
+    return np.array(halves)
 
 
 def half_width(text, text_df, trainings, df, seeds, level=0.95):
@@ -81,9 +67,11 @@ def half_width(text, text_df, trainings, df, seeds, level=0.95):
     from scipy.optimize import brentq
 
     def excess(f):
-        return exceeding(f, 1, text, text_df, trainings, df, seeds) - (1 - level)
+        p = exceeding(f, 1, text, text_df, trainings, df, seeds)
+        return p - (1 - level)
 
-    return float(np.sqrt(brentq(excess, 1e-3, 1e4) * (text + trainings)))
+    f = brentq(excess, 1e-3, 1e4)
+    return float(np.sqrt(f * (text + trainings)))
 
 
 def own_seeds(part, df):
@@ -108,17 +96,19 @@ def exceeding(f, count, text, text_df, trainings, df, seeds=np.inf):
     if not text + trainings > 0:
         return np.nan
     # The quadratic form: contrasts less f times the estimate, in the part that both share.
-    mine = 0.0 if np.isinf(seeds) else trainings * (1 - 1 / seeds)
+    mine = trainings * (1 - 1 / seeds) if np.isfinite(seeds) else 0.0
     rest = text + trainings - mine
     taken = f * count * trainings / df
     middle = (rest + mine - taken) / 2
     root = np.sqrt(middle**2 + rest * taken)
     # Its negative roots as one, with as much mass and as many squares.
     minus = root - middle
-    others = df - count if np.isinf(seeds) else max(df - count, 0)
-    mass = count * minus + others * taken + f * count * text
-    square = count * minus**2 + others * taken**2 + (f * count * text) ** 2 / text_df
-    return fdtrc(count, mass**2 / square, mass / (count * (middle + root)))
+    of_text = f * count * text
+    others = max(df - count, 0) if np.isfinite(seeds) else df - count
+    mass = count * minus + others * taken + of_text
+    square = count * minus**2 + others * taken**2 + of_text**2 / text_df
+    plus = count * (middle + root)
+    return fdtrc(count, mass**2 / square, mass / plus)
 
 
 def training_quantile(df, level):
@@ -151,19 +141,25 @@ def lack_of_fit(estimator, part, params, residuals, drawn):
     x, residuals = np.log(part.S), residuals[known]
     jacobian = estimator.jacobian(params, x[known], x.mean())
     covariance = np.cov(whole, rowvar=False)
-    aside = np.eye(len(residuals)) - jacobian @ np.linalg.pinv(jacobian)
+    identity = np.eye(len(residuals))
+    aside = identity - jacobian @ np.linalg.pinv(jacobian)
     noise = max(float(np.trace(aside @ covariance)) / spare, 0.0)
-    q, n = generalised_squares(jacobian, residuals, covariance), part.n_sources
-    p = fdtrc(spare, n - spare, q * (n - spare) / (spare * (n - 1))) if n > spare else np.nan
+    # Hotelling's test against it.
+    n, p = part.n_sources, np.nan
+    if n > spare:
+        squares = generalised_squares(jacobian, residuals, covariance)
+        f = squares * (n - spare) / (spare * (n - 1))
+        p = float(fdtrc(spare, n - spare, f))
     variance, shared, df = part.training_variance
     if not df:
-        return noise, float(p), np.nan
+        return noise, p, np.nan
     # With trainings, whose scatter was measured on this text and holds a part of its noise.
     text = max(noise - shared, 0.0)
-    both = covariance * (text / noise if noise else 0.0) + variance * np.eye(len(residuals))
-    q = generalised_squares(jacobian, residuals, both) / spare
-    trained = exceeding(q, spare, text, n - 1, variance, df, own_seeds(part, df))
-    return noise, float(p), float(trained)
+    share = text / noise if noise else 0.0
+    both = covariance * share + variance * identity
+    f = generalised_squares(jacobian, residuals, both) / spare
+    trained = exceeding(f, spare, text, n - 1, variance, df, own_seeds(part, df))
+    return noise, p, float(trained)
 
 
 def generalised_squares(jacobian, residuals, covariance):

@@ -1,18 +1,16 @@
 """The rank of each observed token among all candidates, without ever holding the full logits.
 
 Torch alone, without Triton: the same code on a processor, CUDA and MPS. Scores are made, counted
-and
-thrown away. Three numbers per row are what stays: candidates above the target, candidates equal to
-it,
-and its log-probability. `_count` reads them off whole rows of the vocabulary, as a GPU likes it;
-`_by_blocks` takes 512 candidates at a time, so that a processor counts a tile while it is in its
-cache.
+and thrown away. Three numbers per row are what stays: candidates above the target, candidates equal
+to it, and its log-probability. `_count` reads them off whole rows of the vocabulary, as a GPU likes
+it; `_by_blocks` takes 512 candidates at a time, so that a processor counts a tile while it is in
+its cache. What is found of a row does not depend on the rows beside it.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,9 +20,7 @@ from rbplib.heads import Head, final_hidden, head_of
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
 TILE = 2**19  # logits at once on a processor: they stay in its cache
-DEVICE_ROWS = (
-    512  # rows at once on an accelerator: always so many, as others may meet other kernels
-)
+DEVICE_ROWS = 512  # rows at once on an accelerator: always so many, as GRAIN on a processor
 LOG2_E = math.log2(math.e)
 
 
@@ -32,8 +28,7 @@ class Ranks(NamedTuple):
     """Three tensors of the targets' shape.
 
     greater: int64, candidates scored strictly above the target; unit: tokens.
-    ties: int64, candidates scored equal to it, itself included; 0 marks a token that was not
-    scored.
+    ties: int64, candidates scored equal to it, itself included; 0 marks a token not scored.
     logprob: float32, log-softmax of the target; unit: nats.
     """
 
@@ -42,19 +37,19 @@ class Ranks(NamedTuple):
     logprob: Tensor
 
     @property
-    def rank(self) -> Tensor:
+    def rank(self):
         """The paper's rank, Eq. 3; 1 is the model's first choice."""
         return self.greater + self.ties
 
 
-def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
+def token_ranks(logits, targets):
     """Rank of each observed token among all candidates; 1 is the model's first choice.
 
     Paper Eq. 3; derived in book/derivations/metric, label eq-rank.
 
     Args:
-        logits: float tensor (..., V). A constant added per row changes nothing but rounding.
-            +inf and -inf are scores like any other; -inf marks a masked candidate.
+        logits: float tensor (..., V), or an array or list. A constant added per row changes nothing
+            but rounding. +inf and -inf are scores like any other; -inf marks a masked candidate.
         targets: int64 tensor (...), ids in [0, V).
     Returns:
         Ranks of the targets' shape. Where a row's highest score is infinite its probability is
@@ -66,6 +61,7 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     >>> token_ranks(torch.tensor([[0.0, 2.0, 1.0, 1.0]]), torch.tensor([2]))[:2]
     (tensor([1]), tensor([2]))
     """
+    logits, targets = _tensor(logits), _tensor(targets)
     _check(logits, targets, "logits")
     with torch.no_grad():
         rows = logits.reshape(-1, logits.shape[-1])
@@ -75,13 +71,7 @@ def token_ranks(logits: Tensor, targets: Tensor) -> Ranks:
     return _shaped(ranks, targets)
 
 
-def head_ranks(
-    hidden: Tensor,
-    head: Head | nn.Module | Tensor | Callable[[Tensor], Tensor],
-    targets: Tensor,
-    *,
-    dtype: torch.dtype | None = torch.float32,
-) -> Ranks:
+def head_ranks(hidden, head, targets, *, dtype=torch.float32):
     """`token_ranks(head(hidden), targets)`, a tile of scores at a time.
 
     Args:
@@ -101,20 +91,16 @@ def head_ranks(
     _check(hidden, targets, "hidden states")
     with torch.no_grad():
         states, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-        if isinstance(head, Head) and states.device.type == "cpu":
+        # of fewer candidates a target's score ahead of its block often comes out otherwise
+        blocks = states.device.type == "cpu" and isinstance(head, Head)
+        if blocks and len(head.weight) >= 2 * BLOCK:
             ranks = _by_blocks(states, head, wanted, dtype or head.weight.dtype)
         else:
             ranks = _by_whole_rows(states, head, wanted, dtype)
     return _shaped(ranks, targets)
 
 
-def sequence_ranks(
-    model: nn.Module,
-    input_ids: Tensor,
-    scored: Tensor | None = None,
-    dtype: torch.dtype | None = torch.float32,
-    device: torch.device | None = None,
-) -> Ranks:
+def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=None):
     """Ranks of every token of a batch but the first of each sequence, which has no context.
 
         position   0   1   2   3        entry t-1 of a row is the rank of token t
@@ -136,9 +122,7 @@ def sequence_ranks(
     """
     # refuse what has no ranks
     if model.training:
-        raise ValueError(
-            "the model is in training mode, where dropout moves ranks: call model.eval()"
-        )
+        raise ValueError("the model is in training mode, where dropout moves ranks: call eval()")
     if input_ids.dim() != 2 or input_ids.shape[1] < 2:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score")
     ids = input_ids.to(device)
@@ -149,7 +133,6 @@ def sequence_ranks(
         raise ValueError(f"`scored` has shape {shapes} as these windows need")
     _check_ids(ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
 
-    scored = scored.to(ids.device).bool()
     ranks = Ranks(
         greater=torch.zeros_like(targets),
         ties=torch.zeros_like(targets),
@@ -158,41 +141,42 @@ def sequence_ranks(
     with torch.inference_mode():
         head = head_of(model, ids)
         # the whole batch at once, or a sequence at a time where logits are held
-        step = 1 if head is None else len(ids)
-        for start in range(0, len(ids), step):
-            part = slice(start, start + step)
-            here, wanted = scored[part], targets[part][scored[part]]
-            if not len(wanted):
+        columns = ids, targets, scored.to(ids.device).bool(), *ranks
+        parts = [column.split(1 if head is None else len(ids)) for column in columns]
+        for some, wanted, mask, *blank in zip(*parts, strict=True):
+            if not mask.any():
                 continue
             if head is None:
-                logits = model(ids[part], use_cache=False).logits[:, :-1]
-                columns = token_ranks(logits[here.to(logits.device)], wanted.to(logits.device))
+                states = model(some, use_cache=False).logits
             else:
-                states = final_hidden(model, ids[part])[:, :-1]
-                states = states[here.to(states.device)].to(head.weight.device)
-                columns = head_ranks(states, head, wanted.to(states.device), dtype=dtype)
-            for whole, values in zip(ranks, columns, strict=True):
-                whole[part][here] = values.to(whole.device)
+                states = final_hidden(model, some)
+            states = states[:, :-1][mask.to(states.device)]
+            wanted = wanted[mask].to(states.device)
+            counted = head_ranks(states, head or nn.Identity(), wanted, dtype=dtype)
+            for column, values in zip(blank, counted, strict=True):
+                column[mask] = values.to(column.device)
     return Ranks(*(column.to(input_ids.device) for column in ranks))
 
 
-def _by_rows(inputs, scores_of, targets, count) -> Ranks:
+def _by_rows(inputs, scores_of, targets, count):
     """Ranks of targets (n,), some whole rows of the vocabulary at a time.
 
     inputs: (n, d). scores_of: from (count, d) to scores (count, V).
     """
     parts = []
     for some, wanted in zip(inputs.split(count), targets.split(count), strict=True):
-        # the last rows filled up: others might meet another kernel
-        scores = scores_of(F.pad(some, (0, 0, 0, count - len(some))))[: len(some)]
+        # the last rows are filled up: fewer might meet another kernel, in products and in sums
+        missing = count - len(some)
+        scores = scores_of(F.pad(some, (0, 0, 0, missing)))
         if not parts:
             _check_ids(targets, scores.shape[1])
-        kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
-        parts.append(_count(scores.to(kind, copy=True), wanted))
+        scores = scores.to(_compared(scores.dtype), copy=True)
+        ranks = _count(scores, F.pad(wanted, (0, missing)))
+        parts.append([column[: len(some)] for column in ranks])
     return Ranks(*map(torch.cat, zip(*parts, strict=True)))
 
 
-def _count(scores, targets) -> Ranks:
+def _count(scores, targets):
     """Ranks of targets (n,) among whole rows of scores (n, V), float32 or float64, which are lost.
 
     Comparisons are added up as floats, which is ten times as fast as integers and exact: a count is
@@ -200,7 +184,8 @@ def _count(scores, targets) -> Ranks:
     """
     own = scores.gather(1, targets[:, None])  # (n, 1)
     narrow = scores.is_cuda and scores.dtype == torch.float32
-    flags = torch.empty_like(scores, dtype=torch.bfloat16 if narrow else scores.dtype)
+    flag = torch.bfloat16 if narrow else scores.dtype
+    flags = torch.empty_like(scores, dtype=flag)
     greater = torch.gt(scores, own, out=flags).sum(1, dtype=scores.dtype)
     ties = torch.eq(scores, own, out=flags).sum(1, dtype=scores.dtype)
     # log-softmax; where the highest score is infinite, the candidates at it share the probability
@@ -211,7 +196,7 @@ def _count(scores, targets) -> Ranks:
     return Ranks(greater.long(), ties.long(), logprob[:, 0].float())
 
 
-def _by_blocks(states, head, targets, dtype) -> Ranks:
+def _by_blocks(states, head, targets, dtype):
     """Ranks of targets (n,) on a processor, a block of the vocabulary at a time.
 
     A row is done again, whole, where its sum of exp(score - own score) is not finite, or its own
@@ -220,12 +205,12 @@ def _by_blocks(states, head, targets, dtype) -> Ranks:
     _check_ids(targets, len(head.weight))
     # runs of about equal length: many rows, since each tile reads its block of the weight anew
     most = max(1024, min(2048, 4 * states.shape[1]))
-    pieces = math.ceil(len(states) / most)
-    count = math.ceil(len(states) / pieces / GRAIN) * GRAIN
-    kind = torch.float64 if dtype == torch.float64 else torch.float32
-    scratch = torch.empty(2, count * (BLOCK + GRAIN), dtype=kind)
-    runs = zip(states.split(count), targets.split(count), strict=True)
-    sums = [_block_sums(some, head, wanted, dtype, scratch) for some, wanted in runs]
+    runs = math.ceil(len(states) / most)
+    count = math.ceil(len(states) / runs / GRAIN) * GRAIN
+    scratch = torch.empty(2, count * (BLOCK + GRAIN), dtype=_compared(dtype))
+    sums = []
+    for some, wanted in zip(states.split(count), targets.split(count), strict=True):
+        sums.append(_block_sums(some, head, wanted, dtype, scratch))
     greater, ties, total = torch.cat(sums, 1)
     ranks = Ranks(greater.long(), ties.long(), -total.log().float())
     doubtful = (~total.isfinite()).nonzero()[:, 0]
@@ -236,34 +221,39 @@ def _by_blocks(states, head, targets, dtype) -> Ranks:
     return ranks
 
 
-def _block_sums(states, head, targets, dtype, scratch) -> Tensor:
-    """Candidates above each target, equal to it, and the sum of exp(score - own score): (3, n),
-    float64.
+def _block_sums(states, head, targets, dtype, scratch):
+    """Of each target the candidates above it, those equal to it, and the sum of
+    exp(score - own score): float64 (3, n).
 
     That sum needs no maximum: it is at least 1, and one that overflows says so. It is set to
-    infinity
-    where the target's own score, which must be known before the first block, is not the one in its
-    tile: counts never rest on two products that round differently.
+    infinity where the target's own score, which must be known before the first block, is not the
+    one in its tile: counts never rest on two products that round differently.
 
     scratch: (2, n * (BLOCK + GRAIN)) or more, for a tile and its flags.
     """
     size, n = len(head.weight), len(states)
     rows = F.pad(states.to(dtype), (0, 0, 0, -n % GRAIN))
     # the targets' own scores (n, 1): the diagonals of small square products
-    squares = zip(rows.split(GRAIN), F.pad(targets, (0, -n % GRAIN)).split(GRAIN), strict=True)
-    diagonals = [_product(some, head, dtype, ids).diagonal() for some, ids in squares]
+    wanted = F.pad(targets, (0, -n % GRAIN))
+    diagonals = []
+    for some, ids in zip(rows.split(GRAIN), wanted.split(GRAIN), strict=True):
+        diagonals.append(_product(some, head, dtype, ids).diagonal())
     own = torch.cat(diagonals)[:n, None].to(scratch)
+    seen = torch.empty_like(own)
     # blocks of candidates, the last of which is not narrow, and which targets are in each
-    starts = range(0, max(1, size - GRAIN), BLOCK)
+    starts = range(0, size - GRAIN, BLOCK)
     block_of = (targets // BLOCK).clamp(max=len(starts) - 1)
-    inside = block_of.argsort().split(block_of.bincount(minlength=len(starts)).tolist())
-    sums, seen = own.new_empty(len(starts), 3, n), torch.empty_like(own)
+    counts = block_of.bincount(minlength=len(starts))
+    inside = block_of.argsort().split(counts.tolist())
+    sums = own.new_empty(len(starts), 3, n)
     for start, those, (above, equal, total) in zip(starts, inside, sums, strict=True):
         end = size if start == starts[-1] else start + BLOCK
-        pair = scratch[:, : len(rows) * (end - start)].view(2, len(rows), end - start)
-        tile = _product(rows, head, dtype, slice(start, end), pair[0])[:n]
+        # a tile of scores, and as many flags
+        width = end - start
+        space, flags = scratch[:, : len(rows) * width].view(2, len(rows), width)
+        tile = _product(rows, head, dtype, slice(start, end), space)[:n]
         seen[those, 0] = tile[those, targets[those] - start]
-        flags = pair[1, :n]
+        flags = flags[:n]
         torch.sum(torch.gt(tile, own, out=flags), 1, out=above)
         torch.sum(torch.eq(tile, own, out=flags), 1, out=equal)
         # exp2 because exp goes to a vendor routine that is much slower on some processors
@@ -273,7 +263,12 @@ def _block_sums(states, head, targets, dtype, scratch) -> Tensor:
     return sums
 
 
-def _by_whole_rows(states, head, targets, dtype) -> Ranks:
+def _compared(dtype):
+    """The dtype that scores of a dtype are compared in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _by_whole_rows(states, head, targets, dtype):
     """Ranks of targets (n,) among the scores that any head makes of states (n, d)."""
     count = GRAIN if states.device.type == "cpu" else DEVICE_ROWS
     if not isinstance(head, Head):
@@ -282,7 +277,7 @@ def _by_whole_rows(states, head, targets, dtype) -> Ranks:
     return _by_rows(states, lambda rows: _product(rows, head, dtype), targets, count)
 
 
-def _product(states, head, dtype, columns=slice(None), out=None) -> Tensor:
+def _product(states, head, dtype, columns=slice(None), out=None):
     """Scores (n, b) of states (n, d) against some candidates, multiplied in dtype.
 
     A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere by widening
@@ -305,7 +300,12 @@ def _product(states, head, dtype, columns=slice(None), out=None) -> Tensor:
     return scores if out is None else scores.to(out)
 
 
-def _check(values: Tensor, targets: Tensor, name: str) -> None:
+def _tensor(values):
+    """A tensor of an array or a list, whose numbers keep their precision."""
+    return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values))
+
+
+def _check(values, targets, name):
     """Refuse inputs that would give a wrong rank, or a message about something else."""
     if values.dim() < 1 or targets.shape != values.shape[:-1]:
         shapes = f"{tuple(values.shape)} need one target per row, not {tuple(targets.shape)}"
@@ -317,13 +317,14 @@ def _check(values: Tensor, targets: Tensor, name: str) -> None:
         raise ValueError("there is no token to rank: the window is empty")
 
 
-def _check_ids(ids: Tensor, size: int) -> None:
+def _check_ids(ids, size):
+    """Refuse ids outside [0, size)."""
     outside = ids[(ids < 0) | (ids >= size)]
     if len(outside):
         raise ValueError(f"token id {outside[0].item()} is outside the vocabulary of {size}")
 
 
-def _shaped(ranks: Ranks, targets: Tensor) -> Ranks:
+def _shaped(ranks, targets):
     """Ranks of the targets' shape, none of them of scores that hold a NaN."""
     ranks = Ranks(*(column.view_as(targets) for column in ranks))
     undefined = ranks.logprob.isnan().nonzero()

@@ -1,15 +1,12 @@
-"""The rank table: one row per scored token, in a Parquet file with its provenance, and what is
-counted from it.
+"""The rank table: one row per scored token, and what is counted from it.
 
     document  position  token  greater  ties  logprob      the paper's rank (Eq. 3)
     0         1         917    0        1     -0.31        is greater + ties = 1
     0         2         44     6        1     -3.90                            7
 
-A table lies in results/ranks/FAMILY/MODEL/CORPUS.parquet (CORPUS.full.parquet of the protocol
-`full`).
-What it is a table of is told by the record inside alone: `read_record` compares that with what is
-asked.
-Counts are whole numbers per document; ratios are formed last.
+A Parquet file with its provenance, results/ranks/FAMILY/MODEL/CORPUS.parquet (CORPUS.full.parquet
+of the protocol `full`). What it is a table of is told by the record inside alone: `read_record`
+compares that with what is asked. Counts are whole numbers per document; ratios are formed last.
 """
 
 import hashlib
@@ -57,8 +54,7 @@ NEEDED |= {"nonembedding_params", "scored_tokens", "columns_sha256"}
 
 
 def rank_of(greater, ties, definition="greater+ties"):
-    """Rank from the candidates scored above and equal: int64, or float64 for "random", see
-    RankTable.rank."""
+    """Rank (n,) from the candidates scored above and equal, (n,) each; see `RankTable.rank`."""
     check_choice(definition, DEFINITIONS, "rank definition")
     greater, ties = np.asarray(greater, np.int64), np.asarray(ties, np.int64)
     if definition == "random":
@@ -67,16 +63,14 @@ def rank_of(greater, ties, definition="greater+ties"):
 
 
 def distinct(*columns):
-    """The distinct rows of integer columns (n,), sorted, and how often each is there: int64
-    (columns + 1, R)."""
+    """The distinct rows of integer columns (n,), sorted, and their number: int64 (C + 1, R)."""
     shape = [int(column.max(initial=0)) + 1 for column in columns]
     rows, number = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
     return np.vstack([*np.unravel_index(rows, shape), number]).astype(np.int64)
 
 
 def rank_entropy(ranks):
-    """(entropy of ranks (n,) in nats with the Miller-Madow correction, the correction, log p of
-    each (n,))."""
+    """Entropy of ranks (n,) in nats with the Miller-Madow correction, that, and log p of each."""
     counts = np.bincount(ranks)
     p = counts[counts > 0] / len(ranks)
     correction = (len(p) - 1) / (2 * len(ranks))
@@ -98,14 +92,12 @@ class Documents:
 
     @property
     def source(self):
-        """Number of the source of each document, int64 (D,): documents of one number were drawn as
-        one."""
+        """Number of each document's source, int64 (D,): those of one were drawn as one."""
         units = self.record.get("units") or range(self.documents)
         return np.unique(np.asarray(units), return_inverse=True)[1]
 
     def inside(self, runs, N):
-        """Windows of N tokens inside runs, int64 (D,). runs: (document, length, number), int (3,
-        R)."""
+        """Windows of N tokens inside runs (document, length, number), int (3, R): int64 (D,)."""
         document, length, number = runs
         windows = number * np.maximum(length - N + 1, 0)
         return np.bincount(document, windows, self.documents).astype(np.int64)
@@ -135,9 +127,11 @@ class RankTable(Documents):
         return len(self.document)
 
     def rank(self, definition="greater+ties"):
-        """Rank of the true token, 1 is best, int64 (n,): "greater+ties" is the paper's Eq. 3,
-        "greater+1" its
-        authors' code, "random" the expected rank when ties are broken at random (float64)."""
+        """Rank of the true token, int64 (n,); 1 is best.
+
+        "greater+ties" is the paper's Eq. 3, "greater+1" its authors' code, "random" the expected
+        rank when ties are broken at random, float64.
+        """
         return rank_of(self.greater, self.ties, definition)
 
     @cached_property
@@ -146,8 +140,7 @@ class RankTable(Documents):
         return columns_digest(self.columns, ("document", "position", "token"))
 
     def per_document(self, values=None):
-        """Sums of values (n,) over each document, float64 (D,); without values the number of its
-        rows."""
+        """Sums of values (n,) over each document, float64 (D,); without values its rows."""
         return np.bincount(self.document, values, self.documents)
 
     @cached_property
@@ -161,8 +154,10 @@ class RankTable(Documents):
         return self.per_document(-self.logprob.astype(float))
 
     def hits(self, ks, definition="greater+ties"):
-        """Tokens of each document with rank <= k, int64 (D, K). Cost: a histogram over (document,
-        k), no sort."""
+        """Tokens of each document with rank <= k, int64 (D, K), for rising ks (K,).
+
+        Cost: a histogram over (document, k), no sort.
+        """
         columns = len(ks) + 1
         first = np.searchsorted(ks, self.rank(definition))  # the first k that the rank reaches
         cells = self.document.astype(np.int64) * columns + first
@@ -170,9 +165,10 @@ class RankTable(Documents):
         return counts[:, :-1].cumsum(1)
 
     def rank_sums(self):
-        """Sums over each document, float64 (2, D): of -log p(R), p from all tokens, with the
-        correction of the
-        entropy for their number, and of ln R."""
+        """Sums over each document, float64 (2, D): of -log p(R), and of ln R.
+
+        p is the share of a rank among all tokens, with the entropy's correction for their number.
+        """
         ranks = self.rank()
         _, correction, log_p = rank_entropy(ranks)
         return np.stack([self.per_document(correction - log_p), self.per_document(np.log(ranks))])
@@ -189,18 +185,16 @@ class RankTable(Documents):
 
     @cached_property
     def joined(self):
-        """Whether a row goes on from the one before: the same document, the next position; bool
-        (n,)."""
+        """Whether a row is of the same document and the next position as that before, bool (n,)."""
         return np.diff(place(self.columns), prepend=-9) == 1
 
     @cached_property
     def scored(self):
-        """Distinct (document, length) of the runs of scored tokens without a gap, and their
-        number, int64 (3, R)."""
+        """Distinct (document, length) of runs of scored tokens, and their number, int64 (3, R)."""
         return self.runs(np.inf)
 
     def runs(self, k):
-        """The same of the runs of hits, each as long as it is."""
+        """The same of runs of hits at k, each as long as it is; a gap ends a run."""
         hits = self.rank() <= k
         # a run starts at a hit that does not go on from another
         starts = hits.copy()
@@ -209,9 +203,11 @@ class RankTable(Documents):
         return distinct(self.document[starts], lengths)
 
     def lagged(self, k):
-        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L): all, with a hit at the later,
-        at the earlier, at both. The lags end at half the median run, at most LONGEST. Cost: one
-        pass over the table a lag."""
+        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L).
+
+        All, with a hit at the later, at the earlier, at both. The lags end at half the median run,
+        at most LONGEST. Cost: one pass over the table a lag.
+        """
         _, length, number = self.scored
         most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
         hits, run = self.rank() <= k, np.cumsum(~self.joined)
@@ -225,9 +221,11 @@ class RankTable(Documents):
 
 def by_size(tables):
     """Tables of one family, smallest model first."""
-    return sorted(
-        tables, key=lambda t: (t.record["nonembedding_params"], str(t.record.get("model")))
-    )
+
+    def size(table):
+        return table.record["nonembedding_params"], str(table.record.get("model"))
+
+    return sorted(tables, key=size)
 
 
 # --- The file
@@ -237,30 +235,29 @@ def columns_digest(columns, names=tuple(COLUMNS)):
     """SHA-256 over columns in order, little-endian."""
     checksum = hashlib.sha256()
     for name in names:
-        checksum.update(
-            np.ascontiguousarray(columns[name], np.dtype(COLUMNS[name]).newbyteorder("<"))
-        )
+        dtype = np.dtype(COLUMNS[name]).newbyteorder("<")
+        checksum.update(np.ascontiguousarray(columns[name], dtype))
     return checksum.hexdigest()
 
 
 def checked_columns(columns, vocab):
-    """The columns in the contract's dtypes and order, or a ValueError that names the first broken
-    rule."""
+    """The columns in the contract's dtypes and order; ValueError names the first broken rule."""
     if lacking := [name for name in COLUMNS if name not in columns]:
         raise ValueError(f"rank table lacks the column {lacking[0]!r}")
-    columns = {name: np.asarray(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
-    if len({column.shape for column in columns.values()}) != 1 or columns["document"].ndim != 1:
+    # one type each, and one length
+    columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
+    document, position, token, greater, ties, logprob = columns.values()
+    if len({column.shape for column in columns.values()}) != 1 or document.ndim != 1:
         raise ValueError("the columns of a rank table must be one-dimensional and of one length")
+    # what must hold
     rules = {
         "rows are not sorted by (document, position), or repeat": np.diff(place(columns)) > 0,
-        "a position is below 1": columns["position"] >= 1,
-        "a token id is outside the vocabulary": (columns["token"] >= 0)
-        & (columns["token"] < vocab),
-        "greater is negative": columns["greater"] >= 0,
-        "ties is below 1": columns["ties"] >= 1,
-        "a rank is above the vocabulary size": rank_of(columns["greater"], columns["ties"])
-        <= vocab,
-        "a logprob is above 0 or not a number": columns["logprob"] <= 1e-4,
+        "a position is below 1": position >= 1,
+        "a token id is outside the vocabulary": (token >= 0) & (token < vocab),
+        "greater is negative": greater >= 0,
+        "ties is below 1": ties >= 1,
+        "a rank is above the vocabulary size": rank_of(greater, ties) <= vocab,
+        "a logprob is above 0 or not a number": logprob <= 1e-4,
     }
     for broken, fine in rules.items():
         if not fine.all():
@@ -272,11 +269,11 @@ def write_table(path, columns, record):
     """Write a rank table, whole or not at all, with its record and a checksum over both.
 
     Args:
-        columns: {name: array (n,)} of COLUMNS. record: provenance, JSON-able, with what NEEDED
-        names.
+        columns: {name: array (n,)} of COLUMNS.
+        record: provenance, JSON-able, with what NEEDED names.
     Raises:
-        ValueError: a column is missing or breaks the contract. InputError: the file cannot be
-        written.
+        ValueError: a column is missing or breaks the contract.
+        InputError: the file cannot be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -285,30 +282,25 @@ def write_table(path, columns, record):
     record = {key: value for key, value in record.items() if key != "sha256"}
     record |= {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
     record["sha256"] = digest(record)
-    table = pa.table(columns)
-    with atomic_path(path) as temporary:
+    table, how = pa.table(columns), {"compression": "zstd", "store_schema": False}
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, **how) as file:
+        file.write_table(table)
         # not as metadata of the schema, which would stand in the file twice
-        with pq.ParquetWriter(
-            temporary, table.schema, compression="zstd", store_schema=False
-        ) as file:
-            file.write_table(table)
-            file.add_key_value_metadata({KEY: json.dumps(record, sort_keys=True)})
+        file.add_key_value_metadata({KEY: json.dumps(record, sort_keys=True)})
 
 
 def read_record(path, asked=None):
-    """The record of a rank table, which has to hold what is `asked`, see `expected`: this alone
-    decides whether a
-    table is used again.
+    """The record of a rank table, which has to hold what is `asked`, see `expected`.
 
-    Raises InputError: no file, a damaged one, or one that was measured with something else.
+    This alone decides whether a table is used again. Raises InputError: no file, a damaged one, or
+    one that was measured with something else.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    # a whole record
     if not Path(path).is_file():
-        raise InputError(
-            f"there is no rank table {path}: run `rbp measure` for that family and corpus first."
-        )
+        raise InputError(f"there is no rank table {path}: run `rbp measure` for it first.")
     try:
         record = dict(json.loads(pq.read_metadata(path).metadata[KEY]))
         whole = digest({k: v for k, v in record.items() if k != "sha256"}) == record["sha256"]
@@ -316,10 +308,11 @@ def read_record(path, asked=None):
         whole = False
     if not whole or NEEDED - set(record):
         raise unusable(path, "is damaged, or no rank table")
+
+    # of what is asked for
     if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
-        raise unusable(
-            path, f"was measured with another {' and '.join(different)} than what is asked for"
-        )
+        names = " and ".join(different)
+        raise unusable(path, f"was measured with another {names} than what is asked for")
     return record
 
 
@@ -330,8 +323,7 @@ def unusable(path, why):
 
 
 class FileColumns(Mapping):
-    """{name: array (n,)} of a rank table's file, read anew at every use: only what is counted is
-    in memory."""
+    """{name: array (n,)} of a file, read anew at every use: only what is counted is in memory."""
 
     def __init__(self, path):
         self.path = path
@@ -353,10 +345,9 @@ class FileColumns(Mapping):
 
 
 def read_table(path, asked=None):
-    """The rank table in a file, its checksum compared; `asked` as of `read_record`.
+    """The rank table in a file, its checksum compared; arguments as of `read_record`.
 
-    Raises InputError: as `read_record`, or the rows fail their checksum. Cost: one reading of the
-    file.
+    Raises InputError: as there, or the rows fail their checksum. Cost: one reading of the file.
     """
     table = RankTable(FileColumns(Path(path)), read_record(path, asked), Path(path))
     if columns_digest(table.columns) != table.record["columns_sha256"]:
@@ -368,16 +359,19 @@ def read_table(path, asked=None):
 
 
 def asked(family, models=None, corpora=None, protocol="paper"):
-    """(Family, its Models, Corpora) for names or paths; all models and the default corpora where
-    none are named."""
+    """(Family, its Models, Corpora) for names or paths.
+
+    models: all where None. corpora: the default ones where None; of an imported family labels.
+    Raises InputError: one is unknown, or two corpora have one name.
+    """
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(name) for name in models] if models else family.models
+    # text of an imported family is a label
     corpora = corpora or default_corpora(family)
-    if family.counts:  # a corpus is a label there: its text is not here
-        corpora = [
-            Corpus(check_choice(getattr(c, "name", c), family.corpora, "corpus")) for c in corpora
-        ]
+    if family.counts:
+        labels = [getattr(corpus, "name", corpus) for corpus in corpora]
+        corpora = [Corpus(check_choice(name, family.corpora, "corpus")) for name in labels]
     corpora = one_each(map(load_corpus, corpora), "corpora")
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
@@ -387,26 +381,29 @@ def asked(family, models=None, corpora=None, protocol="paper"):
 def expected(
     family, models, corpora, protocol="paper", samples=None, dtype=None, head_dtype="float32"
 ):
-    """{model name: [entries that the record must have, one dict a corpus]} of the tables asked for.
+    """What the records of the tables asked for must hold: {model name: [entries of each corpus]}.
 
     A model is known by its folder's digest, or by its id and revision on the hub; text by its
-    digest, that of the hub
-    before it is fetched by how it is drawn. A precision that is not asked for ("auto") is not
-    compared.
+    digest, that of the hub before it is fetched by how it is drawn. A precision that is not asked
+    for ("auto") is not compared.
 
-    samples: the corpora's Documents, in place of their own. dtype, head_dtype: names, of the
-    weights (None: as the
-    family file says) and of the head's product. Cost: one reading of the text, and hashing of
-    local models.
+    Args:
+        samples: the corpora's Documents, in place of their own.
+        dtype, head_dtype: names, of the weights (None: as the family file says) and of the head's
+            product.
+    Cost: one reading of the text, and hashing of local models.
     """
+    # what all tables share, and what each text adds
     shared = {"protocol": protocol, "window": window_length(family), "engine": ENGINE}
-    shared["head_dtype"] = head_dtype
-    texts = [
-        text_known(*pair) for pair in zip(corpora, samples or [None] * len(corpora), strict=True)
-    ]
+    shared |= {"head_dtype": head_dtype, "family": family.name}
+    texts = []
+    for corpus, sample in zip(corpora, samples or [None] * len(corpora), strict=True):
+        texts.append({"corpus": corpus.name, **text_known(corpus, sample)})
+
+    # what each model adds
     records = {}
     for model in models:
-        entries = shared | {"family": family.name, "model": model.name}
+        entries = shared | {"model": model.name}
         entries["experts"] = model.experts if model.experts == "active" else None  # None: all
         if model.local:
             entries["model_digest"] = folder_digest(model.local)
@@ -415,19 +412,15 @@ def expected(
         precision = check_choice(dtype or model.dtype, DTYPES, "dtype")
         if precision != "auto":
             entries["weights_dtype"] = precision
-        records[model.name] = [
-            entries | {"corpus": c.name} | t for c, t in zip(corpora, texts, strict=True)
-        ]
+        records[model.name] = [entries | text for text in texts]
     return records
 
 
 def ranks_path(record, results=None):
     """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
-    family, model, corpus = (
-        check_name(record[name], f"{name} name") for name in ("family", "model", "corpus")
-    )
+    parts = [check_name(record[key], f"{key} name") for key in ("family", "model", "corpus")]
     suffix = "" if record["protocol"] == "paper" else f".{record['protocol']}"
-    return Path(results or results_dir()) / "ranks" / family / model / f"{corpus}{suffix}.parquet"
+    return Path(results or results_dir(), "ranks", *parts[:2], f"{parts[2]}{suffix}.parquet")
 
 
 def record_here(path, asked):
@@ -437,18 +430,20 @@ def record_here(path, asked):
 
 
 def tables_here(family, models, corpora, protocol="paper", results=None, **options):
-    """({corpus name: tables, smallest model first}, [(model name, corpus name) without one]);
-    nothing is measured.
+    """({corpus name: tables, smallest model first}, [(model, corpus) names without one]).
 
-    Arguments as `asked` gives them; options of `expected`. Raises InputError: a table there is not
-    the one asked for,
-    or models whose precision is not asked for were measured in different ones.
+    Nothing is measured. Arguments as `asked` gives them; options of `expected`.
+    Raises InputError: a table there is not the one asked for, or models were measured in different
+    precisions, not all of which are asked for.
     """
     if family.counts:
         from rbplib.doors import imported_tables
 
         return imported_tables(family, corpora, protocol), []
-    tables, missing, precisions = {corpus.name: [] for corpus in corpora}, [], {}
+
+    # those that are there, and in what precision
+    tables, missing = {corpus.name: [] for corpus in corpora}, []
+    precisions, unasked = {}, False
     for model, records in expected(family, models, corpora, protocol, **options).items():
         for record in records:
             path = ranks_path(record, results)
@@ -457,33 +452,37 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
                 continue
             table = read_table(path, record)
             tables[record["corpus"]].append(table)
-            if "weights_dtype" not in record:
-                precisions[table.record.get("weights_dtype")] = model
-    if len(precisions) > 1:
+            precisions[table.record.get("weights_dtype")] = model
+            unasked |= "weights_dtype" not in record
+
+    # several are not comparable, unless the family's file or a caller asks for them
+    if unasked and len(precisions) > 1:
         both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
-        raise InputError(
-            f"{family.name} was measured in several precisions, {both}: name one by --dtype."
-        )
-    return {name: by_size(found) for name, found in tables.items()}, missing
+        message = f"{family.name} was measured in several precisions, {both}"
+        raise InputError(f"{message}: measure again in one, by `rbp measure --dtype --replace`.")
+    return {name: by_size(ladder) for name, ladder in tables.items()}, missing
 
 
 def family_tables(family, corpus, protocol="paper", results=None, partial=False):
-    """(tables, names of the models without one) of a family on one corpus, smallest model first;
-    nothing is measured.
+    """(tables of a family on one corpus, smallest model first, names of the models without one).
 
+    Nothing is measured.
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
     family, models, corpora = asked(family, None, [corpus], protocol)
     tables, missing = tables_here(family, models, corpora, protocol, results)
-    (tables,), names = tables.values(), [model for model, _ in missing]
-    without = f"{family.name} has no rank table on {corpora[0].name}"
+    (tables,), names = tables.values(), tuple(model for model, _ in missing)
+    if tables and (partial or not names):
+        return tables, names
+
+    # which command makes them
     command = ["rbp", "measure", "--family", argument(family), "--corpus", argument(corpora[0])]
     if protocol != "paper":
         command += ["--protocol", protocol]
+    if results:
+        command += ["--results", str(results)]
+    message = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
     mend = f"run `{shlex.join(command)}`"
-    if not tables:
-        raise InputError(f"{without}: {mend}.")
-    if missing and not partial:
-        message = f"{without} of {', '.join(names)}"
-        raise InputError(f"{message}: {mend}, or go on without with --partial.")
-    return tables, tuple(names)
+    if tables:
+        mend += ", or go on without with --partial"
+    raise InputError(f"{message}: {mend}.")

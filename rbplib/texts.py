@@ -30,6 +30,7 @@ from rbplib.families import (
     PACKAGE,
     InputError,
     argument,
+    complain,
     digest,
     first_line,
     load_corpus,
@@ -45,6 +46,7 @@ JSON = (".jsonl", ".ndjson", ".json")
 TABLES = {".csv": ",", ".tsv": "\t"}
 KNOWN = (*PROSE, *JSON, *TABLES, ".parquet")  # also .gz and .zst, but for the last; in any case
 PACKED = {".gz": "gzip", ".zst": "zstd"}
+PIECE_OF = "\0file"  # field of a piece: the file that it was cut from with others
 PIECE = 2_000  # characters of a document that is cut out of longer prose
 FIELD = 1 << 30  # characters that a field of a table may have
 # what decides the sample of a hub's corpus
@@ -85,11 +87,8 @@ def load_documents(corpus):
 # --- the sample of some rows
 
 
-def draw_sample(rows, corpus, source, files=None):
-    """The Documents that a corpus asks for of a sequence of rows.
-
-    files: of each row, the file that it was cut from with others; "" if it stands for itself.
-    """
+def draw_sample(rows, corpus, source):
+    """The Documents that a corpus asks for of a sequence of rows, {field: value} each."""
     # which rows may be drawn
     numbers = range(len(rows))
     if corpus.where or corpus.min_characters:
@@ -102,14 +101,20 @@ def draw_sample(rows, corpus, source, files=None):
         order = np.random.default_rng(corpus.seed).permutation(len(numbers)).tolist()
     drawn = [numbers[i] for i in order[: corpus.documents]]
 
-    # what they say, and where each is from
-    texts, units = [], []
+    # what they say, and where each is from: equal ones that do not say it are from one
+    texts, units, first = [], [], {}
     for number in drawn:
         row = rows[number]
         texts.append(render(corpus.template, row, corpus))
-        unit = render(corpus.group, row, corpus) if corpus.group else files and files[number]
-        units.append(unit or f"row {len(units)}")
-    if not corpus.group and not any(files or ()):
+        units.append(render(corpus.group, row, corpus) if corpus.group else row.get(PIECE_OF))
+    places = [first.setdefault(text.strip() or i, i) for i, text in enumerate(texts)]
+    equal = sum(place != i for i, place in enumerate(places) if not units[i])
+    if equal:
+        message = f"corpus {corpus.name!r} holds {equal} documents that are equal to others"
+        complain(f"{message}: equal documents count as one source.")
+    if any(units) or equal:
+        units = [unit or f"row {place}" for unit, place in zip(units, places, strict=True)]
+    else:
         units = []
 
     if not any(text.strip() for text in texts):
@@ -189,10 +194,12 @@ def hub_rows(corpus):
     """
     import datasets
 
+    # what is asked for
     split = corpus.split or "train"
     options = {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split: corpus.data_files.split()}}
+    # the whole split, or its first rows
     try:
         builder = datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
         if corpus.first is None:
@@ -274,14 +281,17 @@ def file_sample(corpus):
     path = find_path(corpus)
     if corpus.kind and not path.is_file():
         make_text(corpus)
-    paths = text_files(path)
-    rows, files = [], []
+    paths, rows, first = text_files(path), [], {}
     for file in paths:
         new = file_rows(file)
+        if len(paths) > 1 and text_kind(file)[0] in PROSE:
+            name = file.relative_to(path).as_posix()
+            source = first.setdefault(str(new), name)  # files of one text are one source
+            if source != name:
+                complain(f"{name} and {source} hold the same text: they count as one source.")
+            new = [row | {PIECE_OF: source} for row in new]
         rows += new
-        in_pieces = len(paths) > 1 and text_kind(file)[0] in PROSE
-        files += [file.relative_to(path).as_posix() if in_pieces else ""] * len(new)
-    return draw_sample(rows, corpus, {"file": path.name}, files)
+    return draw_sample(rows, corpus, {"file": path.name})
 
 
 def find_path(corpus):
@@ -299,21 +309,22 @@ def find_path(corpus):
 def make_text(corpus):
     """Have `corpora.make` of a checkout write the text of an embedded corpus."""
     command = [sys.executable, "-m", "corpora.make", argument(corpus)]
-    env = {**os.environ, "RBP_ROOT": str(root())}
+    env = os.environ | {"RBP_ROOT": str(root())}
     done = subprocess.run(command, cwd=PACKAGE.parent, env=env, capture_output=True, text=True)
     if done.returncode:
-        reason = done.stderr.strip().rpartition("\n")[2].removeprefix("rbp: ")
         message = f"the text of corpus {corpus.name!r} is not here: run `python -m corpora.make`"
+        reason = done.stderr.strip().rpartition("\n")[2].removeprefix("rbp: ")
         raise InputError(f"{message} in a checkout ({reason})")
 
 
 def text_files(path):
     """The file at a path, or the text files of a folder in the order of their paths."""
+    # those of a folder with an ending that is known, but for hidden ones
     files = [path]
     if path.is_dir():
-        below = [file for file in sorted(path.rglob("*")) if text_kind(file)[0]]
-        hidden = {file for file in below if "/." in f"/{file.relative_to(path).as_posix()}"}
-        files = [file for file in below if file not in hidden and not file.is_dir()]
+        files = [file for file in sorted(path.rglob("*")) if text_kind(file)[0]]
+        files = [file for file in files if "/." not in f"/{file.relative_to(path).as_posix()}"]
+        files = [file for file in files if not file.is_dir()]
     if not files or not text_kind(files[0])[0]:
         raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
@@ -343,6 +354,7 @@ def file_rows(path):
     try:
         if kind == ".parquet":
             return pq.read_table(path).to_pylist()
+        # text, by its ending
         with pa.input_stream(str(path), compression=packed) as stream:
             text = stream.read().decode("utf-8-sig")
         if "\0" in text:
@@ -359,30 +371,28 @@ def file_rows(path):
 
 
 def table_rows(text, delimiter):
-    """Rows of a table whose first line names its columns; a single one is the text."""
+    """Rows of a table, {column: text}; its first line names the columns."""
     csv.field_size_limit(FIELD)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    names, *lines = [line for line in lines if line] or [[]]
-    if len(set(names)) < len(names) or len(names) == 1 and re.search("[;,\t]", names[0]):
-        raise ValueError(f"its first line does not name columns parted by {delimiter!r}")
-    for number, line in enumerate(lines, 1):
-        if len(line) != len(names):
-            raise ValueError(f"row {number} has {len(line)} fields, the names are {len(names)}")
-    if len(names) == 1:
-        names = ["text"]
-    return [dict(zip(names, line, strict=True)) for line in lines]
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows, names = list(reader), reader.fieldnames or []
+    if len(set(names)) < len(names):
+        raise ValueError("its first line names a column twice")
+    # what is too much stands under None, what is too little is None
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            raise ValueError(f"row {number} does not have {len(names)} fields, as the first line")
+    return rows
 
 
 def json_rows(text, whole):
     """Rows of JSON: an object or a text in quotes on each line, or a whole array of them."""
     if whole:
-        rows = json.loads(text)
+        values = json.loads(text)
     else:
-        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+        values = [json.loads(line) for line in text.split("\n") if line.strip()]
+    rows = [{"text": value} if isinstance(value, str) else value for value in values]
     for number, row in enumerate(rows, 1):
-        if isinstance(row, str):
-            rows[number - 1] = {"text": row}
-        elif not isinstance(row, dict):
+        if not isinstance(row, dict):
             raise ValueError(f"row {number} is neither object nor text but {str(row)[:40]}")
     return rows
 
@@ -393,6 +403,7 @@ def pieces(text):
     A bootstrap resamples sources, so one long text must become many; a piece still fills a window
     of 512 tokens.
     """
+    # units are put together until they are long enough
     cut, parts, size = [], [], 0
     for paragraph in text.split("\n\n"):
         units = [paragraph]

@@ -32,13 +32,11 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Windows:
-    """All windows of one corpus for one tokenizer, with what was left out and why."""
+    """All windows of one corpus for one tokenizer."""
 
     windows: tuple[Window, ...]
-    special: frozenset[int]
-    documents: int  # in the sample
-    empty: int  # documents without any token
-    single: int  # documents of one token: nothing to score
+    special: frozenset[int]  # ids that are read as context, but never scored
+    documents: int  # in the sample, those without a window too
     length: int  # W
     read: int  # characters of the sample that the ids stand for
 
@@ -57,6 +55,7 @@ def spans(n, length, protocol="paper"):
     check_choice(protocol, PROTOCOLS, "protocol")
     if n < 2:
         return []
+    # each further window begins so that its tokens have context
     scored = min(n, length)
     places = [(0, scored, 1)]
     while scored < n and protocol == "full":
@@ -76,7 +75,7 @@ def encode(tokenizer, texts, most=None):
             far away to matter.
     Returns:
         (list of arrays of the smallest unsigned integers that hold the ids, int64 (D,): characters
-        of each text up to the end of its last id; about, where a tokenizer keeps no places).
+        of each text that its ids stand for, as the tokenizer gives them back).
     Cost: about 190 bytes of memory per character tokenised at once: of AT_ONCE or two, or of the
         longest text where `most` is None.
     """
@@ -87,42 +86,33 @@ def encode(tokenizer, texts, most=None):
     ids, read = [], []
     for _, pairs in groupby(zip(group_of, texts, strict=True), key=lambda pair: pair[0]):
         group = [text for _, text in pairs]
-        tokens = tokenizer(group, verbose=False)
-        for number, (text, row) in enumerate(zip(group, tokens["input_ids"], strict=True)):
-            kind = np.min_scalar_type(max(row[:most], default=0))
-            ids.append(np.array(row[:most], dtype=kind))
-            cut = len(row) > len(ids[-1])
-            read.append(reach(tokens, number, len(text), most) if cut else len(text))
+        rows = tokenizer(group, verbose=False)["input_ids"]
+        for text, row in zip(group, rows, strict=True):
+            first = row[:most]
+            ids.append(np.array(first, dtype=np.min_scalar_type(max(first, default=0))))
+            if len(first) < len(row):
+                text = tokenizer.decode(first, skip_special_tokens=True)
+            read.append(len(text))
     return ids, np.array(read, dtype=np.int64)
-
-
-def reach(tokens, number, size, most):
-    """Characters of a text, of `size` characters, up to the end of its first `most` ids."""
-    if tokens.is_fast:
-        for place in reversed(range(most)):  # special ids stand for no characters
-            if span := tokens.token_to_chars(number, place):
-                return span.end
-    return round(size * most / len(tokens["input_ids"][number]))
 
 
 def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
     """Windows of tokenised documents.
 
-    ids: one int array (n_d,) per document, in the sample's order. special: ids read as context, but
-    never scored. length: W in tokens, at least 2. read: characters of each document that its ids
-    stand for, see `encode`.
+    Args:
+        ids: an int array (n_d,) of each document, in the sample's order.
+        special: ids that are never scored. length: W in tokens, at least 2.
+        read: characters of each document that its ids stand for, see `encode`.
+    Raises:
+        InputError: an unknown protocol, or windows that score nothing.
     """
     if length < 2:
         raise InputError(f"a window of {length} tokens scores nothing: give at least 2.")
-    special = frozenset(int(token) for token in special)
-    windows, empty, single = [], 0, 0
+    windows = []
     for document, row in enumerate(ids):
         for start, stop, first in spans(len(row), length, protocol):
             windows.append(Window(row[start:stop], document, start, first))
-        tokens = len(row) if len(row) > 2 else len([t for t in row.tolist() if t not in special])
-        empty += tokens == 0
-        single += tokens == 1
-    return Windows(tuple(windows), special, len(ids), empty, single, length, int(sum(read)))
+    return Windows(tuple(windows), frozenset(special), len(ids), length, int(sum(read)))
 
 
 def scored_rows(window, special):
@@ -132,15 +122,15 @@ def scored_rows(window, special):
 
 
 def batches(windows, batch_tokens):
-    """Groups of windows of like length, as lists of indices.
+    """Windows in lists of like length, whose padded size is at most batch_tokens, or one window.
 
-    A group's padded size is at most batch_tokens, or it is one window. The order depends only on
-    lengths, so it is the same every time.
+    The order depends only on lengths, so it is the same every time.
     """
-    order = sorted(range(len(windows)), key=lambda i: (-len(windows[i].ids), i))
-    groups = []
-    for i in order:
-        if not groups or len(windows[groups[-1][0]].ids) * (len(groups[-1]) + 1) > batch_tokens:
-            groups.append([])
-        groups[-1].append(i)
-    return groups
+    group = []
+    for window in sorted(windows, key=lambda window: -len(window.ids)):
+        if group and len(group[0].ids) * (len(group) + 1) > batch_tokens:
+            yield group
+            group = []
+        group.append(window)
+    if group:
+        yield group
