@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from paper.forecasts import extrapolate
 from paper.laws import fit
+from paper.show.numbers import Values
 from paper.steps import slope_weights, y_se
 from rbplib.bootstrap import line, percentile_interval, quantiles, sum_by_source
 from rbplib.losses import Loss, logarithm, minus_log
@@ -175,13 +176,13 @@ class Design:
 
 
 def measured_designs(curves, k):
-    """{"like " + corpus: Design} of {corpus: Curve} with three sizes whose values at k differ."""
+    """{corpus: Design} of {corpus: Curve} with three sizes whose values at k differ."""
     designs = {}
     for name, curve in curves.items():
         if k in curve.ks:
             loss = curve.loss(k)
             if not loss.equal and len(np.unique(loss.S[np.isfinite(loss.y)])) > 2:
-                designs[f"like {name}"] = Design.of(loss)
+                designs[name] = Design.of(loss)
     return designs
 
 
@@ -284,6 +285,39 @@ def _rates(groups, event, value):
         f"without {value}": 1 - groups[value].count() / n,
     }
     return pd.DataFrame(columns).reset_index()
+
+
+def spans(frame, rate, groups):
+    """The smallest and largest rate of each kind of interval or test over groups of designs, as a table.
+
+    frame: one of `coverage`. rate: its column. groups: {title: names of designs}; those in which no
+    family has an interval do not count.
+    """
+    kinds = [name for name in ("of", "interval", "against") if name in frame]
+    rows = []
+    for kind, part in frame.groupby(kinds, sort=False):
+        row = dict(zip(kinds, kind, strict=True))
+        known = part[part.iloc[:, -1] < 1]
+        for title, designs in groups.items():
+            row[title] = Values(known.loc[known["design"].isin(designs), rate]).between("%")
+        rows.append(row)
+    return pd.DataFrame(rows, columns=[*kinds, *groups])
+
+
+def power(designs, noises, families, n_resamples, seed=0):
+    """How often a straight line is rejected at 5% where the planted law bends: a row a design and bend.
+
+    noises: of each design, what scatters its models about a line, in logarithms of the loss; 0: no row.
+    """
+    tests = ["sources", "sources and trainings"]
+    rows = []
+    for name, noise in noises.items():
+        for times in (1, 1.5, 2, 3) if noise > 0 and designs[name].models > 2 else ():
+            bent = {name: replace(designs[name], bend=times * noise)}
+            rates = coverage(bent, families, n_resamples, seed)[1].set_index("against")
+            shares = rates["rejected"].where(rates["without p"] < 0.5)[tests]
+            rows.append((name, times, times * noise, *shares))
+    return pd.DataFrame(rows, columns=["design", "bend over noise", "bend", *tests])
 
 
 def judged(loss, y, alpha, n_resamples, seed):

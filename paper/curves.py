@@ -15,7 +15,6 @@ from rbplib.families import InputError, load_family
 from rbplib.losses import (
     Loss,
     check_inside,
-    longest_run,
     measured_on,
     paired,
     rbp_loss,
@@ -192,28 +191,6 @@ def own_repeats(curve, family, corpus, protocol="paper", results=None):
         return curve
     (again,) = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0].values()
     return beside(curve, again)
-
-
-def sequence_success(table, k, lengths):
-    """Runs of N consecutive scored tokens that are all hits (paper Eq. 7), for each N of lengths.
-
-    Windows never bridge a gap or a document; p_{N,k} is the ratio of their sums.
-
-    Args:
-        table: RankTable. k: int in [1, V]. lengths: list of ints, each at least 1.
-    Returns:
-        (successes, windows): int64 (D, len(lengths)) each.
-    Raises:
-        InputError: an N below 1, or longer than every run of scored tokens.
-    Cost: one pass over the table, then one over its runs per N.
-    """
-    check_inside("k", k, vocabulary([table]), "vocabulary size")
-    for N in lengths:
-        check_inside("N", N, longest_run(table), "longest run of scored tokens")
-    runs, scored = table.runs(k), table.scored
-    success = [table.inside(runs, N) for N in lengths]
-    windows = [table.inside(scored, N) for N in lengths]
-    return np.stack(success, axis=1), np.stack(windows, axis=1)
 
 
 def family_losses(tables, repeats=None):

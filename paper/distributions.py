@@ -52,19 +52,12 @@ class Candidate:
     ranges: dict  # {parameter: Range}
     starts: tuple[tuple[float, ...], ...]
 
-    def log_mass(self, k, params):
-        """Log mass up to a constant, float64 (n,), at ranks k (n,) for a parameter vector."""
-        return self.formula(k, *params)
-
 
 CANDIDATES = {}
 S = Range(0.0, 8.0)
 CUTOFF = Range(3.0, 1e7, log=True)  # a cutoff beyond 1e7 ranks is none at all
-CUT = {"s": Range(-1.0, 8.0), "tau": CUTOFF}
 CURVED = {"s": Range(-8.0, 20.0), "beta": Range(0.0, 4.0)}
 FRECHET = {"C": Range(1e-3, 50.0, log=True), "nu": Range(0.02, 8.0, log=True)}
-OFFSET, SHAPE = Range(-0.999, 500.0), Range(1e-3, 1e3, log=True)
-ATOM = Range(-12.0, 25.0)  # log weight of rank 1 beside the tail from rank 2 on
 
 
 def candidate(title, *starts, **ranges):
@@ -83,14 +76,9 @@ def zipf(k, s):
     return -s * np.log(k)
 
 
-@candidate("Zipf with cutoff", (1.2, 3e3), (0.8, 200.0), **CUT)
+@candidate("Zipf with cutoff", (1.2, 3e3), (0.8, 200.0), s=Range(-1.0, 8.0), tau=CUTOFF)
 def zipf_cutoff(k, s, tau):
     return -s * np.log(k) - k / tau
-
-
-@candidate("Zipf-Mandelbrot", (1.3, -0.4), (1.6, 2.0), s=Range(0.0, 12.0), q=OFFSET)
-def zipf_mandelbrot(k, s, q):
-    return -s * np.log(k + q)
 
 
 @candidate(
@@ -98,7 +86,7 @@ def zipf_mandelbrot(k, s, q):
     (1.2, -0.5, 5e3),
     (1.0, 0.5, 500.0),
     s=Range(-1.0, 12.0),
-    q=OFFSET,
+    q=Range(-0.999, 500.0),
     tau=CUTOFF,
 )
 def zipf_mandelbrot_cutoff(k, s, q, tau):
@@ -155,18 +143,6 @@ def lognormal_ceiling(k, mu, sigma):
         return top + np.log(-np.expm1(np.minimum(rest - top, -TINY)))
 
 
-@candidate(
-    "Weibull (stretched exponential)",
-    (5.0, 0.3),
-    (30.0, 0.5),
-    tau=Range(1e-6, 1e6, log=True),
-    c=Range(0.02, 3.0, log=True),
-)
-def weibull(k, tau, c):
-    before, after = ((k - 1) / tau) ** c, (k / tau) ** c
-    return -before + np.log(-np.expm1(np.minimum(before - after, -TINY)))
-
-
 @candidate("Fréchet", (0.9, 0.5), **FRECHET)
 def frechet(k, C, nu):
     with np.errstate(divide="ignore"):  # minus log F gained over the cell is infinite at k = 1
@@ -177,51 +153,6 @@ def frechet(k, C, nu):
 @candidate("Fréchet with cutoff", (0.9, 0.4, 5e3), (0.9, 0.4, 500.0), **FRECHET, tau=CUTOFF)
 def frechet_cutoff(k, C, nu, tau):
     return frechet(k, C, nu) - k / tau
-
-
-@candidate("Yule-Simon", (0.4,), rho=Range(1e-3, 8.0, log=True))
-def yule(k, rho):
-    return special.betaln(k, rho + 1)
-
-
-@candidate("Waring", (0.4, -0.4), (1.0, 2.0), rho=Range(1e-3, 50.0, log=True), a=Range(-0.999, 2e3))
-def waring(k, rho, a):
-    return special.betaln(k + a, rho + 1)
-
-
-@candidate(
-    "beta-negative-binomial",
-    (0.8, 0.4, 0.8),
-    (0.5, 1.0, 3.0),
-    r=SHAPE,
-    a=SHAPE,
-    b=Range(1e-3, 1e4, log=True),
-)
-def beta_negative_binomial(k, r, a, b):
-    x = k - 1
-    return special.betaln(a + r, b + x) - special.betaln(r, x + 1) - np.log(r + x)
-
-
-@candidate(
-    "point mass at 1, Zipf tail with cutoff",
-    (0.0, 1.1, 5e3),
-    (0.5, 0.9, 500.0),
-    atom=ATOM,
-    **CUT,
-)
-def atom_zipf_cutoff(k, atom, s, tau):
-    return np.where(k == 1, atom, zipf_cutoff(np.maximum(k, 2.0), s, tau))
-
-
-@candidate(
-    "point mass at 1, lognormal tail",
-    (0.0, 1.1, 0.01),
-    (0.0, 0.7, 0.05),
-    atom=ATOM,
-    **CURVED,
-)
-def atom_lognormal(k, atom, s, beta):
-    return np.where(k == 1, atom, lognormal(np.maximum(k, 2.0), s, beta))
 
 
 @candidate(
@@ -363,7 +294,7 @@ class Likelihood:
 
     def log_mass(self, theta):
         """Normalised log mass at the pivots, and the probability that each stands for: (P,)."""
-        log_mass = self.candidate.log_mass(self.k, self.to_params(theta))
+        log_mass = self.candidate.formula(self.k, *self.to_params(theta))
         log_mass = log_mass - log_mass.max()
         weighted = self.weights * np.exp(log_mass)
         total = weighted.sum()
@@ -385,8 +316,8 @@ class Likelihood:
         for j, h in enumerate(1e-5 * np.maximum(1.0, np.abs(theta))):
             up, down = theta.copy(), theta.copy()
             up[j], down[j] = min(theta[j] + h, self.high[j]), max(theta[j] - h, self.low[j])
-            rise = self.candidate.log_mass(self.k, self.to_params(up))
-            rise = rise - self.candidate.log_mass(self.k, self.to_params(down))
+            rise = self.candidate.formula(self.k, *self.to_params(up))
+            rise = rise - self.candidate.formula(self.k, *self.to_params(down))
             columns.append(rise / (up[j] - down[j]))
         slopes = np.stack(columns, axis=1)
 
@@ -472,34 +403,17 @@ class RankDistribution:
         return float(min(1.0, apart.max()))
 
     @property
-    def ridge(self):
-        """Whether the conventional parameters slide along a ridge."""
-        return bool(self.correlation > RIDGE or (self.conventional and self.bound.any()))
-
-    @property
     def status(self):
         if not self.converged:
             return "not converged"
-        if self.ridge:
-            return "ridge"
+        if self.correlation > RIDGE or (self.conventional and self.bound.any()):
+            return "ridge"  # the conventional parameters slide along it
         return "bound" if self.bound.any() else "ok"
-
-    def rbp(self, k):
-        """Fitted RBP_k."""
-        return self.pmf.cumsum()[np.asarray(k) - 1]
 
     def log_score(self, ranks):
         """log p of each rank, float64 (n,), nats."""
         with np.errstate(divide="ignore"):
             return np.log(self.pmf)[np.asarray(ranks) - 1]
-
-
-def condition(information):
-    """Condition number of a Fisher information scaled to a unit diagonal: units do not matter."""
-    if not np.isfinite(information).all():
-        return float("inf")
-    size = np.sqrt(np.maximum(np.diag(information), TINY))
-    return float(np.linalg.cond(information / np.outer(size, size)))
 
 
 def fit_rank_law(histogram, candidate, start=None):
@@ -538,7 +452,7 @@ def _record(histogram, objective, theta, converged):
     """The RankDistribution at theta; what it reports is computed on all V ranks."""
     candidate, params = objective.candidate, objective.to_params(theta)
     k = np.arange(1.0, histogram.vocab_size + 1)
-    log_pmf = special.log_softmax(candidate.log_mass(k, params))
+    log_pmf = special.log_softmax(candidate.formula(k, *params))
     pmf = np.exp(log_pmf)
     cdf = np.concatenate([[0.0], pmf.cumsum()])
 
@@ -577,73 +491,69 @@ def scored_sources(table):
     return len(np.unique(table.by_source[0]))
 
 
-def cross_validate(table, candidates=tuple(CANDIDATES), seed=42):
-    """Score every candidate on sources of a RankTable that it was not fitted to.
+@dataclass(frozen=True)
+class Contest:
+    """Candidates against the best on held-out text, F of them, best first.
+
+    `loss`: nats per token above the best; `interval`: 95%, over sources, (2, F).
+    """
+
+    fits: tuple[RankDistribution, ...]  # to all tokens
+    nll: np.ndarray  # held out, nats per token
+    loss: np.ndarray
+    interval: np.ndarray
+    drawn: np.ndarray  # float64 (B, F), `loss` of the same resampled sources
+
+    @property
+    def best(self):
+        return self.fits[0]
+
+    def place(self, name):
+        """Where a candidate comes, 0 for the best."""
+        return [fit.name for fit in self.fits].index(name)
+
+    def fit(self, name):
+        return self.fits[self.place(name)]
+
+    def lead(self, first, second):
+        """(nats per token by which the first leads, its 95% interval over paired sources)."""
+        a, b = self.place(first), self.place(second)
+        ends = np.quantile(self.drawn[:, b] - self.drawn[:, a], [0.025, 0.975])
+        return float(self.loss[b] - self.loss[a]), ends
+
+
+def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
+    """The Contest of candidates on a RankTable: each is scored on sources it was not fitted to.
 
     Sources, not tokens, are dealt into FOLDS folds: tokens of one source are alike, and a token's
-    own source must not help to predict it. Where documents share no source, each is its own.
-
-    Returns:
-        fits: {candidate: RankDistribution} on all tokens.
-        scores: float64 (D, F), held-out log scores, nats, summed over each source with a token.
-        tokens: int64 (D,).
+    own source must not help to predict it. Where documents share no source, each is its own. The
+    intervals come from resampled sources, the same for all candidates.
     """
     (source, ranks, tokens), V = table.by_source, int(table.record["vocab_size"])
     names, source = np.unique(source, return_inverse=True)
     D = len(names)
     fold = np.random.default_rng(seed).permutation(D) % FOLDS
-    whole = table_histogram(table)
-    fits = {name: fit_rank_law(whole, name) for name in candidates}
-    scores = np.zeros((D, len(candidates)))
+    fits = [fit_rank_law(table_histogram(table), name) for name in candidates]
+
+    # held-out log scores of every source, (D, F)
+    scores = np.zeros((D, len(fits)))
     for i in range(FOLDS):
         test = fold[source] == i
         train = rank_histogram(ranks[~test], V, tokens[~test])
-        for j, name in enumerate(candidates):
-            fit = fit_rank_law(train, name, start=fits[name].values)  # only a starting point
+        for j, whole in enumerate(fits):
+            fit = fit_rank_law(train, whole.name, start=whole.values)  # only a starting point
             score = tokens[test] * fit.log_score(ranks[test])
             scores[:, j] += np.bincount(source[test], score, minlength=D)
-    return fits, scores, np.bincount(source, tokens).astype(np.int64)
 
-
-@dataclass(frozen=True)
-class Contest:
-    """Candidates against the best. `loss`: nats per token above it, its interval over sources."""
-
-    candidates: tuple[str, ...]  # best first
-    nll: np.ndarray  # held out, nats per token
-    loss: np.ndarray
-    interval: np.ndarray  # float64 (2, F)
-    drawn: np.ndarray  # float64 (B, F), `loss` of the same resampled sources
-
-    @property
-    def best(self):
-        return self.candidates[0]
-
-    def place(self, candidate):
-        """Where a candidate comes, 0 for the best."""
-        return self.candidates.index(candidate)
-
-    def lead(self, first, second):
-        """95% interval, over paired sources, of the nats per token by which the first leads."""
-        ahead = self.drawn[:, self.place(second)] - self.drawn[:, self.place(first)]
-        return np.quantile(ahead, [0.025, 0.975])
-
-
-def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=42):
-    """(Contest, {candidate: RankDistribution}): held-out differences, and fits to all tokens.
-
-    The 95% intervals come from resampled sources of the RankTable, the same for all candidates.
-    """
-    fits, scores, tokens = cross_validate(table, candidates, seed)
+    # best first, and what resampled sources make of the differences
+    tokens = np.bincount(source, tokens)
     nll = -scores.sum(0) / tokens.sum()
     order = np.argsort(nll)
     scores, nll = scores[:, order], nll[order]
-    columns = np.column_stack([tokens.astype(float), scores[:, :1] - scores])
-    sums = resampled_sums(columns, n_bootstrap, seed)
+    sums = resampled_sums(np.column_stack([tokens, scores[:, :1] - scores]), n_bootstrap, seed)
     drawn = sums[:, 1:] / sums[:, :1]
     ends = np.quantile(drawn, [0.025, 0.975], axis=0)
-    names = tuple(candidates[i] for i in order)
-    return Contest(names, nll, nll - nll[0], ends, drawn), fits
+    return Contest(tuple(fits[i] for i in order), nll, nll - nll[0], ends, drawn)
 
 
 def contains(whole, part):

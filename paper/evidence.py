@@ -6,10 +6,10 @@ import pandas as pd
 from paper.curves import rbp_curve, with_repeats
 from paper.distributions import PAPER, contains
 from paper.families import exponent_difference, pooled
+from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, known_interval, lows_and_highs
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
-from rbplib.noise import EXPLAINED
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
@@ -21,14 +21,17 @@ TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded famili
 LAW = "family corpus k alpha r2 ci_tokens ci_trainings ci_models scored_tokens status".split()
 NOISE = "explained_by noise_p worst_residual misses".split()
 RUN = "family corpus k N alpha r2 ratio".split()
-GAP = "k N gap times interval measured independent dependent successes places".split()
+GAP = "k N successes places measured independent dependent gap times interval".split()
+GAPS = "corpus k N successes places measured independent dependent gap".split()
+GAPS += ["gap: low", "gap: high"]  # columns of their table
 PAIR = "family corpus ratio around more ci_tokens ci_trainings largest_gap last_gap".split()
 RISE = "family corpus change ci_tokens ci_trainings".split()
 BEND = "k below direction estimate interval groups sources_sd trainings_sd noise_p".split()
+ONE_CURVE = "corpus k models r2 sd times p_of_one_curve".split()
 FORECAST = "left_out share held error worst_error too_low".split()
 LINE = "line_share line_held line_far line_low reach".split()
 CONTEST = "family corpus place laws behind behind_interval zipf_lead interval misfit".split()
-CONTEST += "best_misfit best second second_behind".split()
+CONTEST += "best_misfit best".split()
 LADDER = "family corpus ridge size_r2 log_size_r2 lead_of_log_size models".split()
 
 # does the first noise that is enough leave a line standing? none where trainings are not known
@@ -36,9 +39,14 @@ ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
 TEXT_NOISE = dict(zip(EXPLAINED, (True, True, False, False, False), strict=True))
 
 
+def same_share(k, V):
+    """The k, at least 1, that is as large a share of V tokens as `k` is of the paper's vocabulary."""
+    return max(1, round(k * V / PAPER_V))
+
+
 def far_ks(V):
-    """The paper's large k as the same shares of another vocabulary, at least 1."""
-    return sorted({max(1, round(k * V / PAPER_V)) for k in PAPER_FAR})
+    """The paper's large k as the same shares of another vocabulary."""
+    return sorted({same_share(k, V) for k in PAPER_FAR})
 
 
 def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
@@ -119,11 +127,12 @@ def run_rows(laws):
 
 
 def gap_rows(gaps, **place):
-    """Rows of `runs.RunGap`; place: family, corpus and what else they share."""
-    rows = [{name: getattr(gap, name) for name in GAP} | place for gap in gaps]
-    rows = cases(rows, [*place, *GAP])
-    around = [tuple(np.power(10.0, ends)) for ends in rows["interval"]]
-    return rows.assign(times_around=around, beyond_noise=beyond(rows["interval"]))
+    """Rows of `runs.run_gap`; place: family, corpus and what else they share."""
+    rows = cases([place | gap for gap in gaps], [*place, *GAP])
+    low, high = lows_and_highs(rows["interval"])
+    around = list(zip(10.0**low, 10.0**high, strict=True))
+    rows = rows.assign(low=low, high=high, times_around=around)
+    return rows.assign(beyond_noise=beyond(rows["interval"]))
 
 
 def rise_row(first, second, n_bootstrap=10_000, seed=42):
@@ -177,21 +186,22 @@ def above_one(intervals):
     return pd.Series(low > 1, intervals.index).astype("Float64").where(finite(intervals))
 
 
-def contest_row(result, fits):
-    """The paper's lognormal in the contest of laws on one rank table; no lead where it is Zipf's law."""
-    place, same = result.place(PAPER), contains(fits["zipf"], fits[PAPER])
+def contest_row(contest):
+    """The paper's lognormal in the Contest of laws on one rank table; no lead where it is Zipf's law."""
+    place, lognormal = contest.place(PAPER), contest.fit(PAPER)
+    lead, around = contest.lead(PAPER, "zipf")
+    if contains(contest.fit("zipf"), lognormal):
+        lead, around = 0.0, (0.0, 0.0)
     return {
         "place": place + 1,
-        "laws": len(fits),
-        "behind": result.loss[place],
-        "behind_interval": tuple(result.interval[:, place]),
-        "zipf_lead": 0.0 if same else result.loss[result.place("zipf")] - result.loss[place],
-        "interval": (0.0, 0.0) if same else tuple(result.lead(PAPER, "zipf")),
-        "misfit": fits[PAPER].max_drbp,
-        "best_misfit": fits[result.best].max_drbp,
-        "best": fits[result.best].title,
-        "second": fits[result.candidates[1]].title,
-        "second_behind": result.loss[1],
+        "laws": len(contest.fits),
+        "behind": contest.loss[place],
+        "behind_interval": tuple(contest.interval[:, place]),
+        "zipf_lead": lead,
+        "interval": tuple(around),
+        "misfit": lognormal.max_drbp,
+        "best_misfit": contest.best.max_drbp,
+        "best": contest.best.title,
     }
 
 

@@ -9,10 +9,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
 from rbplib.families import InputError, load_corpus, load_family, results_dir, write_text
 
 CONTEXT = 12  # tokens of context shown
 FIRST = 8  # earliest position used, so that there is a context to show
+OVERTAKEN = 4, 9  # ranks by a small model
+SEEN = 0.02  # probability by it from which a bar is seen
+WORD = 5  # letters of a word that a figure shows
 LOW, HIGH = 0.15, 0.3  # of two equal probabilities; p leaves room for 1/p - 1 better candidates
 
 
@@ -27,6 +31,16 @@ class Example:
     candidates: list  # (text, probability), best first
     document: int
     position: int
+
+    @property
+    def nll(self):
+        """Its negative log-probability, nats."""
+        return float(-np.log(self.probability))
+
+    @property
+    def choices(self):
+        """The best candidates as text."""
+        return [text for text, _ in self.candidates]
 
 
 def same_probability(table):
@@ -49,6 +63,49 @@ def same_probability(table):
     gaps = np.abs(table.logprob[sides] - table.logprob[worse])
     side, best = np.unravel_index(np.argmin(gaps), gaps.shape)
     return int(worse[best]), int(sides[side, best])
+
+
+def overtaking(small, large, decode):
+    """The row of a word that is the large model's first or second choice, but not the small one's.
+
+    Of the rows with the ranks of OVERTAKEN in the small model's table that whose log-probability grows
+    most between the two, on the same tokens; without one the row whose rank falls most. decode: token
+    ids to text.
+    """
+    low, high = OVERTAKEN
+    rank = small.rank()
+    fits = (rank >= low) & (rank <= high) & (small.logprob >= np.log(SEEN))
+    rows = np.flatnonzero(fits & (large.rank() <= 2) & (small.position >= FIRST))
+    gain = large.logprob[rows] - small.logprob[rows]
+    for row in rows[np.argsort(-gain, kind="stable")].tolist():
+        text = decode([int(small.token[row])]).strip()
+        if text.isalpha() and len(text) >= WORD:
+            return row
+    return int(np.argmax(rank - large.rank()))
+
+
+def correlation(table, n_bootstrap=10_000, seed=42):
+    """Correlation of log R and -log p over the tokens of a rank table, with its 95% interval.
+
+    The interval is over resampled sources. NaN where one of the two is always the same, and for the
+    interval of too few sources.
+    """
+    x, y = np.log(table.rank()), -table.logprob.astype(float)
+    if not np.ptp(x) or not np.ptp(y):
+        return np.nan, (np.nan, np.nan)
+
+    # moments add up over documents, then over sources
+    documents, where = np.unique(table.document, return_inverse=True)
+    moments = (np.ones(len(x)), x, y, x * x, y * y, x * y)
+    sums = np.column_stack([np.bincount(where, moment) for moment in moments])
+    source = None if table.source is None else np.asarray(table.source)[documents]
+    sums = sum_by_source(sums, source)
+    interval = (np.nan, np.nan)
+    if len(sums) >= MIN_DOCUMENTS:
+        n, sx, sy, xx, yy, xy = resampled_sums(sums, n_bootstrap, seed).T
+        drawn = (n * xy - sx * sy) / np.sqrt((n * xx - sx**2) * (n * yy - sy**2))
+        interval = tuple(percentile_interval(drawn[:, None])[:, 0])
+    return float(np.corrcoef(x, y)[0, 1]), interval
 
 
 def greedy(table, row):

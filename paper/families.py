@@ -80,6 +80,23 @@ def contrasts(curves, weights, losses, n_bootstrap=10_000, seed=42):
     return parts
 
 
+def bends_by_k(curves, ks, n_bootstrap=10_000, seed=42):
+    """{k: Contrasts of the last local exponent less the mean of those before it}; k None is the cross-entropy.
+
+    Curves that do not count a k are left out.
+    """
+    bends = {}
+    for k in ks:
+        counted = [curve for curve in curves if k is None or k in curve.ks]
+        bends[k] = contrasts(counted, bend_weights, loss_at(k), n_bootstrap, seed)
+    return bends
+
+
+def loss_at(k=None):
+    """What gives of a curve the loss at one k, of the cross-entropy without one, for `contrasts`."""
+    return lambda curve: [curve.loss(k) if k else curve.cross_entropy_loss()]
+
+
 def contrast(pair, weights, n_bootstrap=10_000, seed=42):
     """The Contrast of one Loss, or of two of the same models on the same documents, in a list; see
     `contrasts`.
@@ -182,7 +199,8 @@ def components(table, k=1):
     Args:
         table: rows of `show.law_tables.exponent_table`.
     Returns:
-        Components; NaN where there are not two families or not two corpora.
+        Components; NaN where there are not two families or not two corpora, or nothing is left
+        over between them.
     """
     rows = table[(table["k"] == k) & table["alpha"].notna()].reset_index(drop=True)
     mean, noise = rows["alpha"].mean(), np.sqrt((source_errors(rows) ** 2).mean())
@@ -192,12 +210,15 @@ def components(table, k=1):
     names = [n for n in ("family", "corpus") if 1 < rows[n].nunique() < len(rows)]
     if not names or len(rows) < 4:
         return parts
-    full, sds = _crossed(rows, names)
     ps = {}
-    for name in names:
-        others = [other for other in names if other != name]
-        gain = 2 * (full - _crossed(rows, others)[0])
-        ps[f"{name}_p"] = float(0.5 * chdtrc(1, gain)) if gain > 0 else 1.0
+    try:
+        full, sds = _crossed(rows, names)
+        for name in names:
+            others = [other for other in names if other != name]
+            gain = 2 * (full - _crossed(rows, others)[0])
+            ps[f"{name}_p"] = float(0.5 * chdtrc(1, gain)) if gain > 0 else 1.0
+    except np.linalg.LinAlgError:  # nothing is left over, as of a family and its own import
+        return parts
     return replace(parts, **sds, **ps)
 
 

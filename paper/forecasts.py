@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from paper.laws import Law, fit
-from paper.published import gpt2_reference, nats, open_lm_losses, published_laws
+from paper.published import gpt2_counts, nats, open_lm_losses, published_laws
 from rbplib.families import InputError
 from rbplib.forecasting import FAR, attempt, one_a_size, widening
 from rbplib.noise import training_quantile
@@ -130,8 +130,8 @@ def held_out_forecasts(losses, held_out=(1, 2)):
 
 def published_losses():
     """Published ladders by size: LAMBADA, HumanEval, cross-entropy of open_lm, the authors' GPT-2: list of Loss."""
-    S, loss, _ = gpt2_reference("neg_log_rbp")
-    gpt2 = nats(S, loss, [f"{size:,.0f}" for size in S], "GPT-2", "Wikipedia")
+    counts = gpt2_counts().query("k == 1 and N == 1")
+    gpt2 = nats(counts["S"], counts["loss"], counts["model"], "GPT-2", "Wikipedia")
     return [*(p.law.loss for p in published_laws()), *open_lm_losses("loss_openlm"), gpt2]
 
 

@@ -1,4 +1,4 @@
-"""What the authors' GPT-2 figures say: the digitised rank histogram, the printed fit, the scatter.
+"""What the authors published of GPT-2: the digitised rank histogram, the printed fit, the counts.
 
 Nothing here was measured by this project; see published/README.md.
 """
@@ -17,7 +17,7 @@ VOCABULARY = 50_257
 MU, SIGMA, ZETA = -65.192, 12.892, 1.402  # printed in the authors' figure of GPT-2's ranks
 PRINTED = (MU, SIGMA)
 PRINTED_RATIO = -3818.005  # printed there: log likelihood of the power law less the lognormal's
-N_TOKENS = 3.2e5  # the sample size that this ratio implies to two digits: ratio_parts().n_tokens
+N_TOKENS = 317_414  # as counted; the ratio implies as many to two digits: ratio_parts().n_tokens
 
 
 def gpt2_ranks(n_tokens=N_TOKENS):
@@ -29,9 +29,9 @@ def gpt2_ranks(n_tokens=N_TOKENS):
 def four_meanings():
     """-log p_1 that the printed pair (mu, sigma) stands for, by reading: nats, {reading: value}."""
     first = RankHistogram(np.array([1]), np.array([1]), np.ones(1), VOCABULARY)
-    measured = published.gpt2_reference("neg_log_rbp")[1][0]
+    measured = published.gpt2_counts().loc[0, "loss"]
     return {
-        "the data (the authors' figure of RBP_1)": float(measured),
+        "the data (the authors' counts)": float(measured),
         "fitted likelihood: rounded, infinite support": rounded_lognormal_nll(first, MU, SIGMA),
         "Eq. 10, exact sum": float(lognormal.neg_log_p1(MU, SIGMA)),
         "Eqs. 16 and 20, as written": float(lognormal.paper_neg_log_p1(MU, SIGMA)),
@@ -116,33 +116,42 @@ def ridge_losses(mus, n_tokens=N_TOKENS):
     return float(best.x[0]), float(np.exp(best.x[1])), n_tokens * np.array(lost)
 
 
-def figure_lack_of_fit(n_tokens=N_TOKENS):
-    """Is the scatter in the authors' GPT-2 figures sampling noise? {column: (5,)}, a row per k.
-
-    Misses come from the histogram of the smallest model, those of the larger ones from the printed
-    slope; the scatter from slope and R^2. Q = SSR / mean SE^2 on two degrees of freedom.
+def cut_losses(mus, n_tokens=N_TOKENS):
+    """Log likelihood lost at each mu by the rounded lognormal on 1..V, float64: at its best sigma,
+    and against the best of all, whose limit is the power law.
     """
-    S = published.gpt2_reference("neg_log_rbp")[0]
-    ks, slopes, _ = published.gpt2_reference("slope")
-    r2 = published.gpt2_reference("r_squared")[1]
+    ranks = gpt2_ranks()
+    likelihood = Likelihood(ranks, CANDIDATES["lognormal_rounded"])
+    limits = [fit_rank_law(ranks, name).nll for name in ("lognormal_rounded", "pareto_rounded")]
 
-    # share of misses of the smallest model, and y of all along the printed slope
-    _, high, share = gpt2_ranks().wide()
-    edges = np.log(np.r_[0.5, high + 0.5])
-    q = 1 - np.interp(np.log(ks + 0.5), edges, np.r_[0, share.cumsum()])
-    y = np.log(-np.log1p(-q))[:, None] + slopes[:, None] * np.log(S / S[0])  # (5, 4)
+    def nll(sigma, mu):
+        return likelihood.value(np.array([1 - mu / sigma**2, 0.5 / sigma**2]))
 
-    variance = np.mean(y_se(-np.expm1(-np.exp(y)), n_tokens) ** 2, axis=1)
-    spread = size_spread(S)
-    ssr = slopes**2 * spread * (1 - r2) / r2
+    how = {"bounds": (1, 100), "method": "bounded"}
+    best = [optimize.minimize_scalar(nll, args=(mu,), **how).fun for mu in mus]
+    return n_tokens * (min(limits) - np.array(best))
+
+
+def misses(law):
+    """Misses of the models of a plain law in words, smallest first; none for nats."""
+    counts = [] if law.loss.misses is None else law.loss.misses
+    return ", ".join(f"{count:,.0f}" for count in counts)
+
+
+def token_noise(law):
+    """The scatter and the slope of a plain law against the noise of independent tokens.
+
+    {name: float}: `p` of Q, the squared residuals over the mean variance of a point (chi-squared on
+    M - 2); `errors`, the exponent in standard errors; and how many times that variance must be so
+    that Q, and the slope, are no longer rejected at 5%.
+    """
+    n, spare = law.loss.total, len(law.S) - 2
+    variance = np.mean(y_se(law.loss.misses / n, n) ** 2)
+    Q = np.sum((law.y - law.fitted) ** 2) / variance
+    errors = law.alpha / np.sqrt(variance / size_spread(law.S))
     return {
-        "k": ks.astype(int),
-        "misses, smallest model": np.round(q * n_tokens).astype(int),
-        "alpha": -slopes,
-        "R²": r2,
-        "residual rms": np.sqrt(ssr / 2),
-        "noise of one point": np.sqrt(variance),
-        "Q": ssr / variance,
-        "p": stats.chi2.sf(ssr / variance, 2),
-        "slope in standard errors": slopes / np.sqrt(variance / spread),
+        "p": float(stats.chi2.sf(Q, spare)),
+        "errors": float(errors),
+        "excuses scatter": float(Q / stats.chi2.isf(0.05, spare)),
+        "excuses slope": float((errors / stats.norm.isf(0.025)) ** 2),
     }

@@ -7,9 +7,13 @@ import numpy as np
 
 from rbplib import law as library
 from rbplib.bootstrap import MIN_DOCUMENTS
-from rbplib.noise import explanation, training_quantile
+from rbplib.noise import training_quantile
 
 NONE = (np.nan, np.nan)
+NOISES = ("documents", "sources", "trainings")
+NONE_OF_THESE, UNKNOWN = "none of these", "not sources; trainings unknown"
+EXPLAINED = (*NOISES, NONE_OF_THESE, UNKNOWN)
+NOT_TESTED = "not tested"
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,14 @@ class Law(library.Law):
         return len(self.used)
 
     @property
+    def without(self):
+        """Models measured but without a value to fit: no hit, or no miss."""
+        return tuple(m for i, m in enumerate(self.loss.models) if i not in self.used)
+
+    @property
     def left_out(self):
-        """Models measured but without a value to fit, or not measured at all."""
-        without = (m for i, m in enumerate(self.loss.models) if i not in self.used)
-        return (*without, *self.loss.missing)
+        """Models `without` a value, or not measured at all."""
+        return (*self.without, *self.loss.missing)
 
     @property
     def ci_tokens(self):
@@ -164,12 +172,9 @@ def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, 
     return fit(curve.loss(k), estimator, n_bootstrap, seed, **options)
 
 
-def fit_laws(curve, ks=None, estimators=("least_squares",), n_bootstrap=10_000, seed=42, **options):
-    """`fit_law` for several k and estimators of one curve: list of Law, k by k."""
-    ks = [int(k) for k in (curve.ks if ks is None else ks)]
-    return [
-        fit_law(curve, k, name, n_bootstrap, seed, **options) for k in ks for name in estimators
-    ]
+def fit_laws(curve, **options):
+    """`fit` of -log RBP_k at every k of a curve: list of Law, k by k; options as there."""
+    return [fit(curve.loss(k), **options) for k in curve.ks]
 
 
 def spread_of_trainings(y, sizes):
@@ -191,3 +196,16 @@ def pooled_df(first, first_df, second, second_df):
     weights = first**2 / first_df + second**2 / second_df
     nothing = np.full(np.shape(weights), np.nan)
     return np.divide((first + second) ** 2, weights, out=nothing, where=weights > 0)
+
+
+def explanation(tests, level=0.95):
+    """The first noise that is enough at 1 - level, one of EXPLAINED, or NOT_TESTED.
+
+    tests: p against documents, against sources, and against sources and trainings.
+    """
+    for name, p in zip(NOISES, tests, strict=True):
+        if p >= 1 - level:
+            return name
+    if np.isnan(tests).all():
+        return NOT_TESTED
+    return UNKNOWN if np.isnan(tests[2]) else NONE_OF_THESE

@@ -16,6 +16,7 @@ broadcast over them.
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import optimize, special, stats
 
 from paper.distributions import (
@@ -371,8 +372,7 @@ def ridge(histogram, sigmas):
 
     histogram: RankHistogram or counts. sigmas: float64 (n,); infinity is the edge beta = 0.
     Returns:
-        RankDistribution of the best fit; mu, float64 (n,); by how many nats per token each is below
-        that fit, (n,).
+        data frame: sigma, mu, by how many nats per token each is below the best fit, and its RBP_1.
     """
     histogram, rounded = as_histogram(histogram), CANDIDATES["lognormal_rounded"]
     fit, likelihood = fit_rank_law(histogram, rounded.name), Likelihood(histogram, rounded)
@@ -385,7 +385,9 @@ def ridge(histogram, sigmas):
     ends = [optimize.minimize_scalar(nll, args=(beta,), **how) for beta in 0.5 / sigmas**2]
     s = np.array([end.x for end in ends])
     below = np.array([end.fun for end in ends]) - likelihood.value(fit.values)
-    return fit, (1 - s) * sigmas**2, below
+    first = [np.exp(likelihood.log_mass(at)[0][0]) for at in zip(s, 0.5 / sigmas**2, strict=True)]
+    columns = {"sigma": sigmas, "mu": (1 - s) * sigmas**2, "below": below, "RBP_1": first}
+    return pd.DataFrame(columns)
 
 
 def rounded_lognormal_nll(histogram, mu, sigma):

@@ -1,31 +1,45 @@
 """Cross-entropy per byte: a ladder and a model with another tokenizer, on the same bytes of the same documents."""
 
-from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
-from rbplib.families import InputError
+from rbplib.families import InputError, load_family
 from rbplib.losses import Loss, measured_on
+from rbplib.models import load_tokenizer, model_folder
 from rbplib.windows import encode
+
+
+@cache
+def model_tokenizer(family, model):
+    """The tokenizer of one model of a family, read once."""
+    model = load_family(family).model(model)
+    return load_tokenizer(model_folder(model, weights=False)[0], model.id)
+
+
+def tokenizer_of(family, table):
+    """The tokenizer that a rank table was measured with. family: a name or the path of its file."""
+    return model_tokenizer(family, table.record["model"])
 
 
 def token_ends(tokenizer, texts):
     """[(ids, ends)] of the tokens of each document, int64 (n,): ends in bytes of the text.
 
-    In a byte-level vocabulary each character of a token's name stands for a byte. Where that does not add up to the
-    text (another kind of vocabulary, a special token within the text), all ends are 0: no byte of the document counts.
+    In a byte-level vocabulary each character of a token's name stands for a byte. Where that does not
+    add up to the text (another kind of vocabulary, a special token within the text), all ends are 0:
+    no byte of the document counts.
     """
     vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     length = np.zeros(max(vocabulary.values()) + 1, np.int64)
-    length[list(vocabulary.values())] = [
-        0 if i in special else len(name) for name, i in vocabulary.items()
-    ]
-    tokens = [(ids, length[ids].cumsum()) for ids in encode(tokenizer, texts)[0]]
-    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
-    return [
-        (i, e if len(e) and e[-1] == size else e * 0)
-        for (i, e), size in zip(tokens, sizes, strict=True)
-    ]
+    for name, number in vocabulary.items():
+        length[number] = 0 if number in special else len(name)
+    tokens = []
+    for ids, text in zip(encode(tokenizer, texts)[0], texts, strict=True):
+        ends = length[ids].cumsum()
+        if not len(ends) or ends[-1] != len(text.encode("utf-8", "surrogatepass")):
+            ends = 0 * ends
+        tokens.append((ids, ends))
+    return tokens
 
 
 def rows_in_bytes(table, tokens):
@@ -41,40 +55,47 @@ def rows_in_bytes(table, tokens):
 
 
 def byte_losses(tables, other, texts, tokenizers):
-    """{"bits", "first", "tokens"}: per byte, the cross-entropy in bits, bytes in tokens ranked first, and tokens; each
-    a Loss of a ladder's models and, last, of a larger one. Of a document counts what scored tokens of both cover whole.
+    """{"bits", "first", "tokens"}: per byte, the cross-entropy in bits, bytes in tokens ranked first,
+    and tokens; each a Loss of a ladder's models and, last, of a larger one.
 
-    tables, other: RankTables of the ladder, smallest first, and of the other model. texts: their documents, in order.
-    tokenizers: the ladder's, the other's. Raises InputError: the other is no larger, of other text, or shares no byte.
+    Of a document counts what scored tokens of both cover whole.
+
+    Args:
+        tables, other: RankTables of the ladder, smallest first, and of the other model.
+        texts: their documents, in order. tokenizers: the ladder's, the other's.
+    Raises:
+        InputError: the other is no larger, of other text, or shares no byte.
     """
-    sides, models = [token_ends(tokenizer, texts) for tokenizer in tokenizers], (*tables, other)
-    ends = np.zeros((2, len(texts)), int)
-    for rows in models:
-        of = int(rows is other)
-        rows_in_bytes(rows, sides[of])  # is it of this text?
-        np.maximum.at(ends[of], rows.document, rows.position + 1)
-    both = [
-        np.intersect1d(a[:m], b[:n]) for (_, a), (_, b), m, n in zip(*sides, *ends, strict=True)
-    ]  # where both end
-    span = np.array([shared[[0, -1]] if len(shared) else (0, 0) for shared in both])  # (D, 2)
-    known = {**measured_on(models), "totals": span[:, 1] - span[:, 0], "hits": False}
+    models, D = [*tables, other], len(texts)
+    sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
+
+    # where each row stands, and how many tokens of each document were read
+    places, read = [], np.zeros((2, D), int)
+    for table in models:
+        side = int(table is other)
+        places.append(rows_in_bytes(table, sides[side]))
+        np.maximum.at(read[side], table.document, table.position + 1)
+
+    # of each document the bytes from the first to the last place where tokens of both end
+    span = np.zeros((D, 2), int)
+    for d, ((_, ours), (_, theirs)) in enumerate(zip(*sides, strict=True)):
+        shared = np.intersect1d(ours[: read[0, d]], theirs[: read[1, d]])
+        if len(shared):
+            span[d] = shared[[0, -1]]
+    known = measured_on(models) | {"totals": span[:, 1] - span[:, 0], "hits": False}
     if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
+        name = known["models"][-1]
         raise InputError(
-            f"{known['models'][-1]} is no larger than the ladder, or has no byte in common: give another."
+            f"{name} is no larger than the ladder, or has no byte in common: give another."
         )
-    sums = np.zeros((3, len(texts), len(models)))
-    for m, rows in enumerate(models):
-        first, end = rows_in_bytes(rows, sides[models[m] is other])
-        inside = (first >= span[rows.document, 0]) & (end <= span[rows.document, 1]) & (end > first)
-        amounts = (
-            np.stack(
-                [-rows.logprob / np.log(2), (end - first) * (rows.rank() == 1), np.ones(len(end))]
-            )
-            * inside
-        )
-        sums[:, :, m] = [np.bincount(rows.document, amount, len(texts)) for amount in amounts]
-    loss = Loss(sums=sums[0], name="bits", **known)
-    return {
-        n: replace(loss, sums=s, name=n)
-        for n, s in zip(("bits", "first", "tokens"), sums, strict=True)
-    }
+
+    # sums over the tokens within
+    sums = np.zeros((3, D, len(models)))
+    for m, (table, (first, end)) in enumerate(zip(models, places, strict=True)):
+        low, high = span[table.document].T
+        inside = (first >= low) & (end <= high) & (end > first)
+        amounts = -table.logprob / np.log(2), (end - first) * (table.rank() == 1), 1.0
+        for i, amount in enumerate(amounts):
+            sums[i, :, m] = np.bincount(table.document, amount * inside, D)
+    names = ("bits", "first", "tokens")
+    return {name: Loss(sums=sums[i], name=name, **known) for i, name in enumerate(names)}

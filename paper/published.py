@@ -179,16 +179,24 @@ def published_loss(family, quantity, step):
     return loss, rows
 
 
-def gpt2_reference(quantity):
-    """(k or S, value, uncertainty) of one quantity of the authors' GPT-2 figures, float64 (n,)
-    each.
+def gpt2_counts():
+    """The authors' counts of GPT-2's four sizes on the paper's Wikipedia, smallest model first.
 
-    The first array is S for `neg_log_rbp` and k for the rest; NaN where the table has none.
+    Returns:
+        data frame: model, S (of the family file `gpt2`), k, N (tokens in a row), hits (windows of N
+        tokens that all rank k or better), windows, cross_entropy (nats per token of the model),
+        loss (-log of the share of hits, nats), times (that share over RBP_k^N, 1 under Eq. 6).
     """
-    rows = read("gpt2_wikipedia_reference")
-    key = "nonembedding_params" if quantity == "neg_log_rbp" else "k"
-    columns = rows.loc[rows["quantity"] == quantity, [key, "value", "uncertainty"]]
-    return tuple(columns.to_numpy(float).T)
+    names = {"windows_all_hit": "hits", "mean_ce_nats": "cross_entropy"}
+    rows = read("gpt2_wikipedia_counts").rename(columns=names)
+    family = load_family(held("families", "gpt2.yml"))
+    sizes = {model.name: float(model.nonembedding_params) for model in family.models}
+    rows["S"] = rows["model"].map(sizes)
+    rows = rows.sort_values(["S", "k", "N"], ignore_index=True)
+    share = rows["hits"] / rows["windows"]
+    # N = 1 comes first of every model and k
+    single = share.groupby([rows["S"], rows["k"]]).transform("first")
+    return rows.assign(loss=minus_log(share), times=share / single ** rows["N"])
 
 
 def gpt2_histogram():
@@ -209,11 +217,10 @@ def size_paths(family):
 
 @dataclass(frozen=True)
 class ReferencePoints:
-    """Published points: S, loss and uncertainty (nats), float64 (M,), and whose they are."""
+    """Published points: S and loss (nats), float64 (M,), and whose they are."""
 
     S: np.ndarray
     loss: np.ndarray
-    uncertainty: np.ndarray
     label: str
 
 
@@ -229,12 +236,13 @@ def reference_points(family, corpus, k=1):
     """
     family = load_family(family)
     table = family.published.get(corpus)
-    if table not in (None, "gpt2_wikipedia_reference"):
+    if table not in (None, "gpt2_wikipedia_counts"):
         message = f"family {family.name!r} names the published table {table!r}"
         raise InputError(f"{message}, which is not carried here.")
-    if table is None or k != 1:  # the authors show single models at k = 1 only
+    counts = gpt2_counts().query("N == 1 and k == @k")
+    if table is None or counts.empty:  # the authors counted at five k
         return None
-    return ReferencePoints(*gpt2_reference("neg_log_rbp"), "authors' repository")
+    return ReferencePoints(*counts[["S", "loss"]].to_numpy().T, "authors' counts")
 
 
 # --- laws on these results
@@ -257,32 +265,20 @@ class PublishedLaw:
         return -slope_weights(self.law.S) * np.exp(np.exp(self.law.y) - self.law.y)
 
     @property
-    def sampling(self):
-        """{how right answers fall together: se of alpha from the choice of passages}; NaN for nats.
+    def sampling_se(self):
+        """The largest standard error of alpha from the choice of passages; NaN for nats.
 
         A share tells how often a model was right, not where two were right together. Passages are
         hard or easy for all models alike, so two of them have at least as many right answers in
-        common as independent ones, and at most all of the weaker one's ("nested"). "at most": what
-        no such mixture can exceed, each pair at its worse end.
+        common as independent ones, and at most all of the weaker one's; each pair is at its worse
+        end.
         """
         share = np.exp(-np.exp(self.law.y))
         shared = np.minimum.outer(share, share) - np.outer(share, share)
         answers = self.law.scored_tokens - 1 if self.law.loss.hits else np.nan
         parts = np.outer(self.moves, self.moves) * shared / answers
-        together, alone = parts - np.diag(np.diag(parts)), np.trace(parts)
-        return {
-            "independent": float(np.sqrt(alone)),
-            "nested": float(np.sqrt(alone + together.sum())),
-            "at most": float(np.sqrt(alone + together.clip(0).sum())),
-        }
-
-    @property
-    def rounding(self):
-        """The most that rounding to the printed digits moves alpha; NaN for nats, or if not
-        stated.
-        """
-        off = 0.5 * 10.0 ** -self.rows["digits"].to_numpy(float)
-        return float(np.abs(self.moves) @ off) if self.quantity == "-log acc" else np.nan
+        together = parts - np.diag(np.diag(parts))
+        return float(np.sqrt(np.trace(parts) + together.clip(0).sum()))
 
     @property
     def lack_of_fit_p(self):
@@ -320,7 +316,6 @@ class PublishedLaw:
             "alpha": self.law.alpha,
             "interval": self.law.ci_models,
             "r2": self.law.r2,
-            "se of answers": self.sampling["independent"],
             "source": "; ".join(sources),
         }
 
@@ -363,9 +358,9 @@ def exponent_ratio(first, second):
     may be 0.
     """
     ratio = second.alpha / first.alpha
-    if first.models != second.models or first.n_models < 4:
+    if first.models != second.models or first.spare < 2:
         return ratio, (np.nan, np.nan)
-    residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.n_models - 2
+    residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.spare
     t = stdtrit(spare, 0.975)
     half = t**2 * residuals @ residuals.T / spare / size_spread(first.S)
 
@@ -385,10 +380,28 @@ class Ancova:
     each: pd.DataFrame  # family, alpha, se with a slope of its own; level under one slope
     common: float  # the one exponent
     interval: tuple[float, float]  # of it
-    residual_sd: float  # around lines of their own
     slopes: tuple[float, float]  # (F, p): one each, against one for all
     levels: tuple[float, float]
     spread: tuple[float, ...]  # sd of the exponents beyond their noise, low end, high end
+
+    @property
+    def best(self):
+        return self.each["family"][self.each["level"].idxmin()]
+
+    @property
+    def worst(self):
+        return self.each["family"][self.each["level"].idxmax()]
+
+    @property
+    def times(self):
+        """How many times the parameters of the best family the worst one needs for its loss."""
+        return float(np.exp(np.ptp(self.each["level"]) / self.common))
+
+    @property
+    def bars(self):
+        """[(family, or "common"; exponent, half of its 95% interval)]."""
+        rows = [(row.family, row.alpha, 1.96 * row.se) for row in self.each.itertuples()]
+        return [*rows, ("common", self.common, np.ptp(self.interval) / 2)]
 
 
 def ancova(losses):
@@ -424,7 +437,6 @@ def ancova(losses):
         each=each,
         common=-common.params["x"],
         interval=(-high, -low),
-        residual_sd=np.sqrt(own.mse_resid),
         slopes=(f, slopes_p),
         levels=(g, levels_p),
         spread=tuple(np.sqrt(np.mean(each["se"] ** 2) * np.maximum(f / ends - 1, 0))),

@@ -1,8 +1,6 @@
-"""The cases that claims are judged by and others measured: the authors' figures, published ladders."""
+"""The cases that claims are judged by and others measured: published ladders, the authors' histogram."""
 
 import numpy as np
-import pandas as pd
-from scipy.special import ndtr, stdtrit
 
 from paper import gpt2, lognormal, published
 from paper.evidence import above_one, law_rows
@@ -70,38 +68,11 @@ def along_training():
     return cases(rows)
 
 
-def figures(n_tokens=gpt2.N_TOKENS):
-    """Slopes of the authors' GPT-2 figures and p of the scatter about them.
-
-    n_tokens: behind the authors' GPT-2 histogram.
-    """
-    names = {"p": "lack_of_fit_p", "slope in standard errors": "standard_errors"}
-    frame = pd.DataFrame(gpt2.figure_lack_of_fit(n_tokens)).rename(columns=names)
-    return cases(frame[["k", "alpha", *names.values()]].to_dict("records"))
-
-
-def reversals(figures):
-    """Both things that noise must explain where a figure's line rises: the scatter and the slope."""
-    rows = []
-    for figure in figures[figures["alpha"] < 0].to_dict("records"):
-        slope_p = float(2 * ndtr(-abs(figure["standard_errors"])))
-        rows += [figure | {"noise_p": p} for p in (figure["lack_of_fit_p"], slope_p)]
-    return cases(rows, ["k", "standard_errors", "noise_p"])
-
-
 def histogram_ratios():
     """What is left of the printed likelihood ratio: both sides rounded, and on one support as well."""
     _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0
     both = {"rounded": rounded, "cut": cut}
     return cases([{"lead_kept": ratio / gpt2.PRINTED_RATIO, **both} for ratio in both.values()])
-
-
-def refit():
-    """The line through the points of the authors' figure, with Student's t of the other sizes."""
-    S, loss, _ = published.gpt2_reference("neg_log_rbp")
-    slope, _, r2 = line(np.log(loss), np.log(S))
-    half = stdtrit(len(S) - 2, 0.975) * abs(slope) * np.sqrt((1 / r2 - 1) / (len(S) - 2))
-    return cases([{"slope": float(slope), "r2": float(r2), "around": (slope - half, slope + half)}])
 
 
 def approximations():

@@ -7,48 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from paper.curves import sequence_success
 from paper.laws import fit
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.losses import Loss, longest_run, measured_on
-from rbplib.table import by_size
-
-
-def run_losses(tables, k, lengths, repeats=None):
-    """{N: -log p_{N,k}}: windows of N scored tokens in a row that are all hits, over all windows.
-
-    Args:
-        tables: rank tables of one family on one corpus, same tokens.
-        k: int. lengths: the N, each at least 1. For N = 1 the counts are those of rbp_curve.
-        repeats: rank tables from which each Loss takes its `repeats`, see `curve.repeated`.
-    Raises:
-        InputError: N longer than every run of scored tokens.
-    """
-    tables = by_size(tables)
-    again = {}
-    if repeats and k <= int(repeats[0].record["vocab_size"]):
-        countable = [N for N in lengths if N <= longest_run(repeats[0])]
-        again = run_losses(repeats, k, countable) if countable else {}
-
-    # documents by models by lengths, and the windows that all models share
-    counts = [sequence_success(table, k, lengths) for table in tables]
-    successes = np.stack([success for success, _ in counts], axis=1)
-    windows, shared = counts[0][1], measured_on(tables)
-    losses = {}
-    for i, N in enumerate(lengths):
-        columns = shared | {"k": k, "totals": windows[:, i], "repeats": again.get(N)}
-        hits = np.ascontiguousarray(successes[:, :, i])
-        losses[N] = Loss(hits, name=f"-log p_{{{N},{k}}}", **columns)
-    return losses
+from rbplib.losses import longest_run as longest_run
+from rbplib.losses import run_loss
 
 
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is
     always there.
     """
-    lengths, laws = list(dict.fromkeys([1, *lengths])), {}
+    laws = {}
     for k in ks:
-        for N, loss in run_losses(tables, k, lengths, repeats).items():
+        for N in dict.fromkeys([1, *lengths]):
+            loss = run_loss(tables, k, N, repeats or ())
             laws[k, N] = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
     return laws
 
@@ -56,12 +28,14 @@ def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
 def rise_width(alpha, low=0.1, high=0.9):
     """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from low to high: the same for every N.
 
-    Label eq-rise-width.
+    Infinite where alpha is not above 0. Label eq-rise-width.
 
     >>> round(float(rise_width(0.06) / np.log(10)), 1)      # decades of model size
     22.3
     """
-    return np.log(np.log(low) / np.log(high)) / np.asarray(alpha, float)
+    alpha = np.asarray(alpha, float)
+    with np.errstate(divide="ignore"):
+        return np.where(alpha <= 0, np.inf, np.log(np.log(low) / np.log(high)) / alpha)
 
 
 @dataclass(frozen=True)
@@ -122,43 +96,27 @@ def _icc(hits, totals):
     return float((between - within) / (between + (size - 1) * within))
 
 
-@dataclass(frozen=True)
-class RunGap:
-    """Measured runs of one model against independence: gap = log10 p_N - N log10 p."""
-
-    k: int
-    N: int
-    measured: float  # log10 p_N; -inf without a success
-    independent: float  # N log10 RBP_k
-    dependent: float  # from autocorrelation and intraclass correlation
-    gap: float
-    interval: tuple[float, float]  # of the gap, sources resampled
-    successes: int
-    places: int  # where N tokens in a row are scored
-
-    @property
-    def times(self):
-        """How many times as frequent such runs are as independence says."""
-        with np.errstate(over="ignore"):
-            return float(np.power(10.0, self.gap))
-
-
 def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
     """Test of independence (paper Eq. 6) for one model: is p_N what RBP_k to the N would give?
 
-    Both sides come from the same resampled sources. A 95% interval of the gap that leaves out 0
-    rejects independence. dependence: `hit_dependence` of the table at k.
+    Args:
+        dependence: `hit_dependence` of the table at k.
+    Returns:
+        {column: value}. measured, independent, dependent: log10 p_N, -inf without a success; the
+        last two as RBP_k and as `dependence` have it. gap: measured less independent; interval: of
+        the gap, 95%, both sides from the same resampled sources: independence is rejected where it
+        leaves out 0. times: 10 to the gap. successes, places: counts, of N tokens in a row.
     """
     # hits, scored tokens, successes and windows of every source
-    success, windows = sequence_success(table, k, [1, N])
-    columns = np.stack([success[:, 0], windows[:, 0], success[:, 1], windows[:, 1]], axis=1)
-    scored = windows[:, 0] > 0
-    columns = sum_by_source(columns[scored], table.source[scored])
+    runs, scored = table.runs(k), table.scored
+    counts = [table.inside(each, n) for n in (1, N) for each in (runs, scored)]
+    columns = np.stack(counts, axis=1)[table.totals > 0]
+    columns = sum_by_source(columns, table.source[table.totals > 0])
     hits, tokens, successes, places = columns.sum(axis=0)
 
     # log10 p_N and what independence and dependence say, and the gap of resampled sources
     ends = (np.nan, np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         measured, independent = np.log10(successes / places), N * np.log10(hits / tokens)
         if len(columns) >= MIN_DOCUMENTS and n_bootstrap and successes and hits < tokens:
             sums = resampled_sums(columns, n_bootstrap, seed)
@@ -167,22 +125,20 @@ def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
         dependent = np.nan
         if np.isfinite(dependence.rho):
             dependent = dependence.log_run(N) / np.log(10)
-    return RunGap(
-        k=k,
-        N=N,
-        measured=float(measured),
-        independent=float(independent),
-        dependent=dependent,
-        gap=float(measured - independent),
-        interval=ends,
-        successes=int(successes),
-        places=int(places),
-    )
-
-
-def log_run_independent(p, N):
-    """log p_N for independent hits, N log p (paper Eq. 6)."""
-    return N * np.log(np.asarray(p, float))
+        gap = float(measured - independent)
+        times = float(np.power(10.0, gap))
+    return {
+        "k": k,
+        "N": N,
+        "successes": int(successes),
+        "places": int(places),
+        "measured": float(measured),
+        "independent": float(independent),
+        "dependent": dependent,
+        "gap": gap,
+        "times": times,
+        "interval": ends,
+    }
 
 
 def log_run_markov(p, N, rho):
@@ -194,19 +150,13 @@ def log_run_markov(p, N, rho):
     return np.log(p) + (np.asarray(N) - 1) * np.log(p + rho * (1 - p))
 
 
-def beta_parameters(p, icc):
-    """Shapes (a, b) of the Beta law of document hit rates with mean p and intraclass correlation
-    icc = 1/(a+b+1), strictly between 0 and 1.
-    """
-    total = 1 / icc - 1
-    return p * total, (1 - p) * total
-
-
 def log_run_beta(p, N, icc):
-    """log p_N when each document has its own hit rate, drawn from a Beta law: B(a+N, b)/B(a, b)
-    (label eq-beta-run).
+    """log p_N when each document has its own hit rate, drawn from a Beta law: B(a+N, b)/B(a, b).
+
+    Its mean is p, its intraclass correlation icc = 1/(a+b+1), strictly between 0 and 1 (label
+    eq-beta-run).
     """
-    a, b = beta_parameters(p, icc)
+    a, b = p * (1 / icc - 1), (1 - p) * (1 / icc - 1)
     return special.betaln(a + N, b) - special.betaln(a, b)
 
 

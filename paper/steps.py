@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paper.laws import fit, pooled_df
+from paper.laws import explanation, fit, pooled_df
 from rbplib.bootstrap import line, percentile_interval
-from rbplib.noise import explanation
 
 
 @dataclass(frozen=True)
@@ -21,14 +20,12 @@ class NoiseFloor:
     alpha: float  # of the exact law that was assumed
     misses: np.ndarray | None  # int64 (M,); None for nats
     r2: float  # measured
-    excess_sd: float  # measured scatter of the models beyond the sources' noise
     sd: np.ndarray  # float64 (M,), of y over resampled sources
     deff: (
         np.ndarray
     )  # float64 (M,), variance of the misses over that of independent tokens; NaN for nats
     r2_band: tuple[float, float, float] = (np.nan,) * 3  # 5%, 50%, 95% under the exact law
     worse: float = np.nan  # share of fits under the exact law with an R^2 below the measured one
-    wrong_sign: float = np.nan  # share of those fits in which larger models seem worse
     trained_band: tuple[float, float, float] = (
         np.nan,
     ) * 3  # with the scatter between trainings added; NaN: unknown
@@ -53,20 +50,19 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     if alpha is None:
         alpha = fit(loss, "binomial", n_bootstrap=0).alpha
     nothing, drawn = np.full(len(loss.models), np.nan), loss.resampled(n_bootstrap, seed)
-    floor = NoiseFloor(loss.k, alpha, loss.misses, law.r2, law.excess_sd, nothing, nothing)
+    floor = NoiseFloor(loss.k, alpha, loss.misses, law.r2, nothing, nothing)
     if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
         return floor
     # The noise of the text, laid on an exact law that is fitted again.
     y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
     x = np.log(loss.S)
     exact = law.y.mean() - alpha * (x - x.mean())
-    slope, _, r2 = line(exact + y - law.y, x)
+    r2 = line(exact + y - law.y, x)[2]
     floor = replace(
         floor,
         sd=y.std(axis=0),
         r2_band=band(r2),
         worse=float((r2 < law.r2).mean()),
-        wrong_sign=float((slope > 0).mean()),
     )
     if loss.misses is not None:
         alone = y_se(loss.misses / loss.total, loss.total)
@@ -104,6 +100,16 @@ class LocalExponents:
         float, float, float
     ]  # of the bend against documents, sources, sources and trainings; two-sided
     level: float = 0.95
+
+    @property
+    def last(self):
+        """Exponent of the last step."""
+        return self.alpha[-1]
+
+    @property
+    def before(self):
+        """Mean exponent of the steps before the last."""
+        return self.alpha[:-1].mean()
 
     @property
     def explained_by(self):

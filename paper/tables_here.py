@@ -21,3 +21,16 @@ def measured_families(families=(), corpora=(), protocol="paper"):
                     f"{corpus} of {family.name} is another text than that of {other}: show them apart."
                 )
     return tables
+
+
+def texts_read(tables):
+    """Each text once: list of (corpus, one rank table of it, the families that read it so), by name.
+
+    tables: of `measured_families`. Families whose tokens are others read a corpus apart.
+    """
+    shared = {}
+    for (family, corpus), ranks in tables.items():
+        _, families = shared.setdefault((corpus, ranks[0].text), (ranks[0], []))
+        families.append(family)
+    rows = [(corpus, ranks, families) for (corpus, _), (ranks, families) in shared.items()]
+    return sorted(rows, key=lambda row: (row[0], row[2]))

@@ -168,18 +168,20 @@ class JointLaw:
             rows[i] = list(law.parameters.values())
         return rows
 
-    def widening(self, S, D, h=1e-5):
+    def slopes(self, S, D, h=1e-5):
+        """How the log of the predicted loss changes with each value: float64 (P, H)."""
+        rows = []
+        for step in h * np.eye(len(self.values)):
+            up, down = (replace(self, values=self.values + change) for change in (step, -step))
+            rows.append(np.log(up.predict(S, D) / down.predict(S, D)) / (2 * h))
+        return np.array(rows)
+
+    def widening(self, S, D):
         """Sd of a new model at sizes and tokens (H,) about the law, in that of the fitted models
         about it.
         """
-        slopes, ahead = [], []
-        for step in h * np.eye(len(self.values)):
-            up = replace(self, values=self.values + step)
-            down = replace(self, values=self.values - step)
-            here = np.log(up.predict(self.S, self.D) / down.predict(self.S, self.D))
-            slopes.append(here / (2 * h))
-            ahead.append(np.log(up.predict(S, D) / down.predict(S, D)) / (2 * h))
-        covariance = np.linalg.pinv(np.array(slopes) @ np.transpose(slopes), rcond=1e-8)
+        here, ahead = self.slopes(self.S, self.D), self.slopes(S, D)
+        covariance = np.linalg.pinv(here @ here.T, rcond=1e-8)
         return np.sqrt(1 + np.einsum("ph,pq,qh->h", ahead, covariance, ahead))
 
 
@@ -195,6 +197,11 @@ def fit(S, D, loss, form="additive"):
         title = FORMS[form].title
         raise InputError(f"Of the forms of a joint law, {title} cannot be fitted: {why}.")
     return _search(FORMS[form], S, D, loss)
+
+
+def fits(S, D, loss, forms=FORMS):
+    """{name: JointLaw} of those forms that the points, float64 (n,) each, can carry."""
+    return {name: fit(S, D, loss, name) for name in forms if not reason(S, D, loss, name)}
 
 
 def _search(form, S, D, loss, start=None):
@@ -259,6 +266,12 @@ def reason(S, D, loss, form):
 def different(values):
     """How many sizes or numbers of tokens lie apart."""
     return 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))
+
+
+def shown(law):
+    """{a, b, E} of a law as tables show them, 0 for a floor that is none; None: not in its form."""
+    values = {name: law.parameters.get(name) for name in "abE"}
+    return values | ({"E": 0.0} if "E is 0" in law.notes else {})
 
 
 def at_tokens(S, D, loss, tokens, apart=2.5):
@@ -521,7 +534,7 @@ def joint_forecast(points, S, D):
         means = (np.eye(len(places)) / np.bincount(which))[which]
         points = (*np.array(list(places)).T, np.exp(np.log(points[2]) @ means))
 
-    laws = {name: fit(*points, name) for name in AHEAD if not reason(*points, name)}
+    laws = fits(*points, AHEAD)
     if not laws:
         raise InputError(f"there is no forecast in size and tokens: {reason(*points, 'product')}.")
 

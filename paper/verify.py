@@ -1,4 +1,4 @@
-"""The book's own numbers, and those of a run beside them: `rbp verify`, and the page Reproduced.
+"""The book's own numbers, and those of a run beside them: `rbp verify`, and page 22.
 
 book/reference.csv has a row a number: verdicts of every page, exponents with an interval and other
 numbers of the cases behind them, digests of rank tables, what it was all made with, and the suite's
@@ -21,6 +21,7 @@ from rbplib.table import columns_digest, family_tables
 
 FILE = ("book", "reference.csv")
 COLUMNS = ["page", "case", "number", "value", "low", "high"]
+ROWS = ["page", "number", "book", "here", "outcome"]  # of a comparison
 TABLES, MADE, GOLDEN = "rank tables", "made with", "tests/golden"  # rows that are on no page
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-9}  # of two numbers that are the same but for rounding
 EQUAL, CLOSE, DIFFERS = "equal", "equal but for rounding", "differs"
@@ -138,7 +139,7 @@ def compared(book, run):
         here=both["value here"],
         outcome=np.select(list(kinds.values()), list(kinds), DIFFERS),
     )
-    return rows[["page", "number", "book", "here", "outcome"]].fillna("–").reset_index(drop=True)
+    return rows[ROWS].fillna("–").reset_index(drop=True)
 
 
 def failures(rows):

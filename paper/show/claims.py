@@ -42,11 +42,15 @@ class Claim:
     pages: list
     paper: str = OURS
     basis: str = "measured"
-    part: str = ""
     rule: str = ""
     proved: str = ""
     but: dict = field(default_factory=dict)
     changes: str = ""
+
+    @property
+    def ours(self):
+        """Is it a question of ours, and no claim of the paper?"""
+        return "our question" in self.paper
 
 
 @cache
@@ -167,10 +171,20 @@ class Judged:
         """A sentence of claims.yml with the numbers of the rows in it."""
         words = Words(self.rows, count=self.count, fails=self.fails, noise=known_noise(self.rows))
         words["k"] = ", ".join(f"{k:,}" for k in self.ranks)
-        if "grid_alpha" in self.rows:
-            grid = self.rows.loc[self.rows["grid_alpha"].notna(), "holds"].dropna()
-            words["grid_count"] = share(grid.sum(), len(grid))
         return sentence.format_map(words)
+
+    @property
+    def sentence(self):
+        """The claim and the first of what was found."""
+        return f"{self.title}: {self.filled(self.words.found.partition('; ')[0])}"
+
+    def values(self, column, **where):
+        """What a sentence can say of a column of the cases, of those alone with values like k=1."""
+        chosen = []
+        for row in plain_rows(self.rows):
+            if all(row.get(name) == value for name, value in where.items()):
+                chosen.append(row.get(column, np.nan))
+        return Values(chosen)
 
     def record(self, rows=True):
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
@@ -238,31 +252,51 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
         parts = [Judged(judged.words, part, enough) for _, part in judged.rows.groupby("k")]
     for part in parts:
         if len(part.rows) or part.words.proved:
-            lines.append(line(part, again=bool(lines)))
+            lines.append(line(part))
             records[part.key] = part.record()
     say("\n".join(lines), name="answer", numbers=records)
 
 
 def keep(name, rows):
     """Keep rows in the executed page for page 13, and show nothing."""
-    say(" ", numbers={f"rows {name}": {"rows": recordable(plain_rows(rows))}})
+    say(" ", name="kept", numbers={f"rows {name}": {"rows": recordable(plain_rows(rows))}})
 
 
-def line(judged, again=False):
-    """One claim in a page's answer; again: its rule is that of the line before."""
+def keep_verdicts(judged):
+    """Keep verdicts and counts in the executed page for `paper.verify`, and show nothing."""
+    say(" ", name="kept", numbers={claim.key: claim.record(rows=False) for claim in judged})
+
+
+def line(judged):
+    """One claim in a page's answer: a sentence, and below it what it rests on, which the book folds.
+
+    Of what was found stands in sight what comes before the first semicolon.
+    """
     words = judged.words
+    more = words.found.partition("; ")[2]
+    sentence = judged.sentence
     # in how many cases it holds; one case alone needs no count
-    ends = [f"basis: {words.basis}"]
     if words.rule and judged.enough > 1:
         few = ", too few to decide" if judged.verdict == OPEN else ""
-        ends = [f"holds in {judged.count}{few}"]
-    if words.rule:
-        ends.append(f"rule: {'the same' if again else words.rule}")
-    # who says so
-    paper = "Our question" if words.paper == OURS else f"The paper: {words.paper}"
-    verdict = f"{MARKS[judged.verdict]} **{judged.verdict}{judged.but}.**"
-    here = f"here: {judged.filled(words.found)}"
-    return f"- {verdict} {judged.title}. {'; '.join([paper, here, *ends])}."
+        sentence += f"; holds in {judged.count}{few}"
+    rests = ["Our question." if words.paper == OURS else f"The paper: {words.paper}."]
+    if more:
+        rests.append(f"Further: {judged.filled(more)}.")
+    rule = f"rule: {words.rule}; " if words.rule else ""
+    rests.append(f"Basis: {rule}{words.basis}.")
+    if words.changes:
+        rests.append(f"What would change it: {words.changes}.")
+    rests.append(f"See {', '.join(map(reference, words.pages))}.")
+    mark = f"{MARKS[judged.verdict]} **{judged.verdict}{judged.but}.**"
+    return f"- {mark} {sentence}.\n  - {' '.join(rests)}"
+
+
+def reference(page):
+    """A page by its number, or a derivation by its name, as words that the book links."""
+    if page[0].isdigit():
+        return f"page {page[:2]}"
+    name = page.partition("/")[2]
+    return f'the <span data-page="{name}">derivation of {name.replace("_", " ")}</span>'
 
 
 @lru_cache(maxsize=100)
@@ -294,13 +328,30 @@ def collected(name, page, families):
     return Judged(all_claims().get(name), rows.astype(dict.fromkeys(truths, "boolean")), enough)
 
 
-def findings(part, judged, families):
-    """Judged claims of one part of the findings page ("law", "use" or "theory"), in their order.
+def with_columns(rows, columns):
+    """Rows with all of these columns, empty where no page kept any."""
+    missing = [name for name in columns if name not in rows]
+    return pd.concat([rows, cases([], missing)], axis=1)
 
-    judged: {name: Judged} of what the page judges itself; else what the first page of each keeps.
+
+def all_judged(here, families):
+    """{name: Judged} of every claim: those that a page judges itself, else what its own page keeps.
+
+    here: [Judged].
     """
-    claims = [words for words in all_claims().values() if words.part == part]
-    return [judged.get(c.name) or collected(c.name, c.pages[0], families) for c in claims]
+    judged = {claim.words.name: claim for claim in here}
+    for name, words in all_claims().items():
+        if name not in judged:
+            judged[name] = collected(name, words.pages[0], families)
+    return {name: judged[name] for name in all_claims()}
+
+
+def by_side(judged):
+    """{whose claims: [Judged]}: the paper's, and our own questions."""
+    sides = {"The paper's claims": [], "Our questions": []}
+    for claim in judged:
+        sides["Our questions" if claim.words.ours else "The paper's claims"].append(claim)
+    return sides
 
 
 def finding_frame(judged):

@@ -8,6 +8,7 @@ import html
 
 import numpy as np
 
+from paper.show.numbers import interval, number
 from paper.show.prose import only, plain
 from paper.show.style import COLOURS, EMPTY, GREY, LINES, drawn, svg_of
 
@@ -46,14 +47,14 @@ def show(figure, alt, fold=None, see="", of=()):
     plt.close(figure)
 
 
-def panels(n, height=2.6):
-    """(figure, n axes) side by side in two columns with common scales."""
+def panels(n, height=2.6, columns=2):
+    """(figure, n axes) side by side in columns with common scales."""
     from matplotlib import pyplot as plt
 
     n = max(n, 1)
-    rows = -(-n // 2)
-    size = (plt.rcParams["figure.figsize"][0], 0.3 + height * rows)
-    fig, axes = plt.subplots(rows, min(n, 2), squeeze=False, figsize=size, sharex=True, sharey=True)
+    shape = -(-n // columns), min(n, columns)
+    size = (plt.rcParams["figure.figsize"][0], 0.3 + height * shape[0])
+    fig, axes = plt.subplots(*shape, squeeze=False, figsize=size, sharex=True, sharey=True)
     for ax in axes.flat[n:]:
         ax.set_visible(False)
     for ax in axes.flat[:n]:
@@ -64,7 +65,10 @@ def panels(n, height=2.6):
 def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
     """Logarithmic axes with labels that name the quantity."""
     ax.set(xscale="log", yscale="log", ylabel=ylabel)
-    ax.set_xlabel("model size $S$ (non-embedding parameters)")
+    # labels of panels side by side would meet
+    place = ax.get_subplotspec()
+    alone = place is None or place.get_gridspec().ncols == 1
+    ax.set_xlabel("model size $S$ (non-embedding parameters)" if alone else "model size $S$")
     return ax
 
 
@@ -85,21 +89,6 @@ def row_axis(ax, names):
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="y", visible=False)
     return rows
-
-
-def legend_below(figure, ax, ncols=3):
-    """One legend for all panels, under them."""
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
-    return ax
-
-
-def family_legend(ax, looks):
-    """A legend with an entry per family, whatever was drawn: {name: {"color", "marker"}}."""
-    from matplotlib.lines import Line2D
-
-    ax.legend(handles=[Line2D([], [], label=name, **look) for name, look in looks.items()])
-    return ax
 
 
 def name_once(ax, label, **style):
@@ -173,6 +162,26 @@ def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
         ax.fill_between(x, *wide, alpha=PALE, **look)
         name_once(ax, SOURCES, linewidth=6, alpha=BAND + PALE)
         name_once(ax, TRAININGS, linewidth=6, alpha=PALE)
+    return ax
+
+
+def draw_published(ax, family, corpus, **style):
+    """Points that others published of a family on this text, where there are any, as open marks."""
+    from paper.published import reference_points
+
+    theirs = reference_points(family, corpus)
+    if theirs is not None:
+        draw_points(ax, theirs.S, theirs.loss, label=theirs.label, hollow=True, **style)
+    return ax
+
+
+def draw_forecast(ax, forecast, label=None, color=None, **_):
+    """A `Forecast` of a loss, dotted, with its 95% interval as a band; its end is told in words."""
+    curve = {"color": color, "linestyle": ":"}
+    draw_band(ax, forecast.S, np.exp(forecast.y), *np.exp(forecast.y_interval), **curve)
+    value, around = forecast.told(-1)
+    end = f"{number(value)} {interval(around)}"
+    ax.get_lines()[-1].told = f"forecast for {label} at the right end {end}"
     return ax
 
 
@@ -280,14 +289,16 @@ def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
 
 
 def draw_shifts(ax, frame):
-    """Change of RBP_k per precision, rows of tables.shift_frame, a mark per rank definition."""
+    """Change of RBP_k per precision, rows of precision.shift_frame, a mark per rank definition."""
     precisions = list(dict.fromkeys(frame["precision"]))
     rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
     # what floats leave of nothing is nothing
     frame = frame.assign(change=frame["change"].where(frame["change"].abs() >= 1e-9, 0))
     for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
         heights = part["precision"].map(rows) + 0.2 * (1 - i)
-        ax.plot(part["change"], heights, label=definition, **mark(i))
+        (line,) = ax.plot(part["change"], heights, label=definition, **mark(i))
+        low, high = 100 * part["change"].min(), 100 * part["change"].max()
+        line.told = f"{definition} {interval((low, high))}"
     # few numbers, in percentage points
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_xlabel("change (% points)")
@@ -345,6 +356,7 @@ def draw_regions(ax, ratio, sigma, error, label, point, name):
     size = np.log10(np.clip(np.abs(error), 1e-6, 10))
     look = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
     mesh = ax.pcolormesh(ratio, sigma, size, vmin=-6, vmax=1, **look)
+    mesh.told = f"below 1% on {number(100 * (size < -2).mean(), 2)}% of the map"
     # its lines
     look = {"levels": [-2, -1], "colors": ["white", "black"], "linewidths": 1.4}
     lines = ax.contour(ratio, sigma, size, **look)
@@ -389,3 +401,16 @@ def draw_candidates(ax, example):
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
     ax.set(xlabel="probability", title=title)
     return ax
+
+
+def draw_two_models(examples, names):
+    """The first choices of two models at one place of a text, and where each ranks what stands there."""
+    from matplotlib import pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(plt.rcParams["figure.figsize"][0], 2.4))
+    for ax, example, name in zip(axes, examples, names, strict=True):
+        draw_candidates(ax, example)
+        ax.set_title(f"first choices of {name}: rank {example.rank}")
+    context = plain(" ".join("".join(examples[0].context).split()))
+    fig.suptitle(f"… {context} → ?", fontsize=10.5)
+    return fig

@@ -5,10 +5,10 @@ from itertools import chain, product
 import numpy as np
 import pandas as pd
 
-from paper.families import bend_weights, contrasts, pooled
+from paper.evidence import direction
+from paper.families import contrasts, loss_at, pooled
 from paper.forecasts import extrapolate
-from paper.laws import fit, fit_laws
-from paper.show.prose import number
+from paper.laws import fit
 from paper.show.tables import corpus_title, ends, law_columns
 from paper.steps import fewer_sources, step_weights
 from rbplib.bootstrap import MIN_DOCUMENTS
@@ -63,26 +63,20 @@ def _row(loss, law, curve):
     }
 
 
-def loss_at(k=None):
-    """What gives of a curve the loss at one k, of the cross-entropy without one, as `families.contrasts` takes it."""
-    return lambda curve: [curve.loss(k) if k else curve.cross_entropy_loss()]
+def bend_frame(bends):
+    """`families.bends_by_k` as a table: a row per loss and corpus, and of all corpora, with what to call it.
 
-
-def bend_frame(curves, ks, n_bootstrap=10_000, seed=42):
-    """Last local exponent less the mean of the others, over families: a row per loss and corpus, and of all corpora."""
+    The last step is flatter or steeper where both the spread of families and noise say so.
+    """
     rows = []
-    for k in (*ks, None):
-        counted = [c for c in curves if k is None or k in c.ks]
-        found = contrasts(counted, bend_weights, loss_at(k), n_bootstrap, seed)
+    for k, found in bends.items():
         for corpus in (None, *dict.fromkeys(c.corpus for c in found)):
             effect = pooled([c for c in found if corpus in (None, c.corpus)])
-            where = {
-                "loss": f"k = {k}" if k else "cross-entropy",
-                "corpus": corpus or "mean of all",
-            }
+            sign = direction(effect.interval, effect.noise_p)
             rows.append(
                 {
-                    **where,
+                    "loss": f"k = {k}" if k else "cross-entropy",
+                    "corpus": corpus_title(corpus) if corpus else "mean of all",
                     "families": effect.groups,
                     "bend": effect.estimate,
                     **ends(effect.interval),
@@ -90,28 +84,28 @@ def bend_frame(curves, ks, n_bootstrap=10_000, seed=42):
                     "sd: sources": effect.sources_sd,
                     "sd: trainings": effect.trainings_sd,
                     "p of noise": effect.noise_p,
+                    "last step": {-1: "flatter", 1: "steeper"}.get(np.sign(sign), "undecided"),
                 }
             )
     return pd.DataFrame(rows)
 
 
 def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
-    """Local exponents of each family, means over its corpora, each with what sources and trainings scatter it by."""
+    """Local exponents of each family, means over its corpora; half-width: 1.96 sd of sources and trainings."""
     rows = []
     for family in dict.fromkeys(c.family for c in curves):
-        own = [c for c in curves if c.family == family and len(np.unique(c.S)) > 2]
-        sizes = np.unique(own[0].S) if own else np.empty(0)
+        counted = [c for c in curves if c.family == family and (k is None or k in c.ks)]
+        sizes = np.unique(counted[0].S) if counted else np.empty(0)
         for i, S in enumerate(np.sqrt(sizes[1:] * sizes[:-1])):
-            step = pooled(
-                contrasts(own, lambda S, i=i: step_weights(S)[i], loss_at(k), n_bootstrap, seed)
-            )
-            row = {"family": family, "S": S, "exponent": step.estimate}
-            rows.append({**row, "sd: sources": step.sources_sd, "sd: trainings": step.trainings_sd})
-    return pd.DataFrame(rows, columns=["family", "S", "exponent", "sd: sources", "sd: trainings"])
+            weights = lambda S, i=i: step_weights(S)[i]  # noqa: E731
+            step = pooled(contrasts(counted, weights, loss_at(k), n_bootstrap, seed))
+            noise = np.hypot(*np.nan_to_num([step.sources_sd, step.trainings_sd]))
+            rows.append((family, S, step.estimate, 1.96 * noise))
+    return pd.DataFrame(rows, columns=["family", "S", "exponent", "half-width"])
 
 
-def without_ends(curve, k):
-    """The law at one k for all sizes and with an end of the ladder left out: what spoils a line shows here.
+def without_ends(loss):
+    """The law of all sizes and with an end of the ladder left out: what spoils a line shows here.
 
     A bad line that mends without the largest size speaks of training cut short, one that mends without the smallest of
     a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend. The
@@ -126,122 +120,50 @@ def without_ends(curve, k):
     }
     rows = []
     for name, cut in cuts.items():
-        if len(chosen := list(range(len(curve.models)))[cut]) < 3:
-            continue
-        law = fit(curve.loss(k).keep(chosen), n_bootstrap=0)
-        slopes = -np.diff(law.y) / np.diff(np.log(law.S))
-        row = {
-            "sizes": name,
-            "models": law.n_models,
-            "alpha": law.alpha,
-            "R²": law.r2,
-            "residual sd": law.residual_sd,
-        }
-        rows.append({**row, "smallest two": slopes[0], "largest two": slopes[-1]})
-    return pd.DataFrame(rows)
+        chosen = range(len(loss.models))[cut]
+        if len(chosen) > 2:
+            law = fit(loss.keep(list(chosen)), n_bootstrap=0)
+            slopes = -np.diff(law.y) / np.diff(np.log(law.S))
+            rows.append((name, law.alpha, law.r2, law.residual_sd, slopes[0], slopes[-1]))
+    columns = ["sizes", "alpha", "R²", "residual sd", "smallest two", "largest two"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def crossing_words(ks, r2, vocab_size, bound=0.9):
-    """Where R² against k first falls to a bound, and where it stands above it again, as a sentence."""
-    ks, r2 = np.asarray(ks)[np.isfinite(r2)], r2[np.isfinite(r2)]
-    if not len(ks):
-        return "no $R^2$ could be computed at any $k$."
-    above = r2 > bound
-    start = f"$R^2$ is {number(r2[0])} at $k = {ks[0]:,}$"
-    if above.all():
-        return f"{start} and above {bound} at every $k$ counted, to $k = {ks[-1]:,}$."
-    if not above.any():
-        return f"{start} and above {bound} at no $k$ counted."
-    first, last = ks[np.argmin(above)], ks[np.flatnonzero(above)[-1]]
-    again = f"; the largest $k$ at which it is above is {last:,}" if last > first else ""
-    share = number(first / vocab_size, 2)
-    return f"{start}; the first $k$ where it is not above {bound} is {first:,}, {share} of $|V|${again}."
-
-
-def narrower_words(rises, laws, low, high):
-    """How wide the interval of a difference of exponents is beside those of the two: {corpus: (rise, interval)}."""
-    told = {n: np.ptp(ends) for n, (_, ends) in rises.items() if np.isfinite(ends).all()}
-    if not told:
-        needs = "two values of $k$, enough sources, three sizes, unlike losses, hits and misses of every model at both"
-        return f"There is no interval of a difference here: it takes {needs}."
-    wide = {(w.corpus, w.k): np.ptp(w.ci_tokens) for ws in laws.values() for w in ws}
-    counts = [sum(width < wide[n, k] for n, width in told.items()) for k in (low, high)]
-    return (
-        f"The interval of the difference is narrower than that of the exponent at $k = {low:,}$ in {counts[0]} of "
-        f"{len(told)} cases, and than that at $k = {high:,}$ in {counts[1]}."
-    )
-
-
-def noise_frame(floors, vocab_size):
-    """One row per k of `noise.NoiseFloor`s."""
-    return pd.DataFrame(
-        {
-            "k": f.k,
-            "k / |V|": f.k / vocab_size,
-            "misses, smallest model": int(f.misses[0]),
-            "misses, largest model": int(f.misses[-1]),
-            "sd, largest model": f.sd[-1],
-            "1/√misses": 1 / np.sqrt(f.misses[-1]) if f.misses[-1] else np.nan,
-            "design effect": f.deff[-1],
-            "R²": f.r2,
-            "R² under the law: 5%": f.r2_band[0],
-            "median": f.r2_band[1],
-            "as bad by sources alone": f.worse,
-            "by sources and trainings": f.trained_worse,
-            "R² as low, by": f.explained_by,
-            "wrong sign by sources alone": f.wrong_sign,
-            "scatter beyond noise": f.excess_sd,
-        }
-        for f in floors
-    )
+def noise_frame(floors):
+    """One row per corpus and k from {corpus: [steps.NoiseFloor]}."""
+    rows = []
+    for corpus, f in ((corpus, f) for corpus, of_ks in floors.items() for f in of_ks):
+        rows.append(
+            {
+                "corpus": corpus_title(corpus),
+                "k": f.k,
+                "misses": int(f.misses[-1]),
+                "sd": f.sd[-1],
+                "design effect": f.deff[-1],
+                "R²": f.r2,
+                "R² under the law: 5%": f.r2_band[0],
+                "median": f.r2_band[1],
+                "as bad by sources alone": f.worse,
+                "by sources and trainings": f.trained_worse,
+                "R² as low, by": f.explained_by,
+                "misses, smallest model": int(f.misses[0]),
+            }
+        )
+    return pd.DataFrame(rows, columns=None if rows else ["corpus", "k", "R² as low, by"])
 
 
 def share_frame(curves, ks, n_bootstrap=10_000, seed=42):
     """Scatter of the models around the line on shares of the sources, for the corpora that can be split so far."""
     whole = [c for c in curves if round(min(SHARES) * c.loss(ks[0]).n_sources) >= MIN_DOCUMENTS]
+    rows = []
+    for share, curve in product(SHARES, whole):
+        part = fewer_sources(curve, share, seed)
+        for k in ks:
+            law = fit(part.loss(k), n_bootstrap=n_bootstrap, seed=seed)
+            place = (share, corpus_title(law.corpus), k)
+            rows.append((*place, law.residual_sd, law.noise_sd, law.excess_sd, law.r2))
     columns = ["share of sources", "corpus", "k", "scatter", "noise", "beyond noise", "R²"]
-    rows = [
-        (share, w.corpus, w.k, w.residual_sd, w.noise_sd, w.excess_sd, w.r2)
-        for share in SHARES
-        for c in whole
-        for w in fit_laws(fewer_sources(c, share, seed), ks, n_bootstrap=n_bootstrap, seed=seed)
-    ]
-    return pd.DataFrame(
-        rows, columns=columns
-    )  # the columns are there even where no corpus is large enough
-
-
-def gap_frame(gaps, **place):
-    """One row per `runs.RunGap`, after what `place` says of all: powers of ten; in words where there was no success."""
-    return pd.DataFrame(
-        {
-            **place,
-            **{"k": g.k, "N": g.N, "places": g.places, "all hits": g.successes},
-            "log10 p_N measured": g.measured if g.successes else f"0 of {g.places:,}",
-            "independent": g.independent,
-            "dependent hits": g.dependent,
-            "gap to independence": g.gap if g.successes else "cannot be told",
-            **ends(g.interval, "gap: "),
-        }
-        for g in gaps
-    )
-
-
-def dependence_frame(found):
-    """One row per corpus and k from {corpus: [runs.Dependence]}."""
-    return pd.DataFrame(
-        {
-            "corpus": corpus_title(corpus),
-            "k": d.k,
-            "RBP_k": d.p,
-            "autocorrelation, lag 1": d.acf[0],
-            "plateau, long lags": d.plateau,
-            "neighbours beyond it": d.rho,
-            "intraclass correlation": d.icc,
-        }
-        for corpus, rows in found.items()
-        for d in rows
-    )
+    return pd.DataFrame(rows, columns=columns)  # the columns of no corpus that is large enough
 
 
 def form_frame(found):

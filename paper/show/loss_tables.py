@@ -2,11 +2,11 @@
 
 from itertools import product
 from operator import itemgetter
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 
+from paper.curves import NAMES
 from paper.families import exponent_difference
 from paper.laws import fit, spread_of_trainings
 from paper.published import exponent_ratio
@@ -28,41 +28,37 @@ def loss_frame(losses, interval):
 
 
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):
-    """One row per loss of `losses.family_losses`: exponent with its intervals, R², and -log RBP_1 against it.
+    """One row per loss of NAMES that is here: exponent with its intervals, R², and -log RBP_1 against it.
 
     The difference is its exponent less that of -log RBP_1, on the same resamples and the same trainings; the ratio is
     that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other models. Intervals with
     trainings are NaN where their scatter is not known.
     """
-    *others, top, _ = losses.values()
-    top_law = fit(top, n_bootstrap=n_bootstrap, seed=seed)
-    rows = []
-    for loss in others:
-        law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
-        gap, interval = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
-        trainings = with_trainings(top, loss, gap, interval)
-        ratio, around = exponent_ratio(law, top_law) if law.used == top_law.used else (np.nan, NONE)
-        rows.append(_exponent_row(law, gap, interval, trainings, ratio, around))
-    # -log RBP_1 beside itself
-    rows.append(
-        _exponent_row(top_law, np.nan, NONE, with_trainings(top, top, np.nan, NONE), 1.0, NONE)
-    )
+    top = losses["-log RBP_1"]
+    top_law, rows = fit(top, n_bootstrap=n_bootstrap, seed=seed), []
+    for name in [name for name in NAMES if name in losses]:
+        loss, law = losses[name], top_law
+        gap, interval, ratio, around = np.nan, NONE, 1.0, NONE
+        if loss is not top:
+            law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
+            gap, interval = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
+            same = law.used == top_law.used
+            ratio, around = exponent_ratio(law, top_law) if same else (np.nan, NONE)
+        rows.append(
+            {
+                "loss": name,
+                "alpha": law.alpha,
+                **ends(law.ci_tokens, "other text: "),
+                **ends(law.ci_trainings, "and trainings: "),
+                "R²": law.r2,
+                "less that of -log RBP_1": gap,
+                **ends(interval, "difference: "),
+                **ends(with_trainings(top, loss, gap, interval), "difference, and trainings: "),
+                "ratio": ratio,
+                **ends(around, "ratio over other sizes: "),
+            }
+        )
     return pd.DataFrame(rows)
-
-
-def _exponent_row(law, gap, interval, trainings, ratio, around):
-    return {
-        "loss": law.loss.name,
-        "alpha": law.alpha,
-        **ends(law.ci_tokens, "other text: "),
-        **ends(law.ci_trainings, "and trainings: "),
-        "R²": law.r2,
-        "less that of -log RBP_1": gap,
-        **ends(interval, "difference: "),
-        **ends(trainings, "difference, and trainings: "),
-        "ratio": ratio,
-        **ends(around, "ratio over other sizes: "),
-    }
 
 
 def with_trainings(first, second, gap, interval):
@@ -110,14 +106,14 @@ def entropy_cases(curves, ks):
         variance, _, df = max((loss.training_variance for _, loss in pairs), key=itemgetter(2))
         times = np.sqrt(squares / spare / variance)
         cases.append(
-            SimpleNamespace(
-                corpus=corpus,
-                k=k,
-                models=len(x),
-                r2=1 - squares / np.var(y) / len(y),
-                sd=np.sqrt(squares / spare),
-                times=times,
-                p_of_one_curve=float(fdtrc(spare, df, times**2)) if df else np.nan,
-            )
+            {
+                "corpus": corpus,
+                "k": k,
+                "models": len(x),
+                "r2": 1 - squares / np.var(y) / len(y),
+                "sd": np.sqrt(squares / spare),
+                "times": times,
+                "p_of_one_curve": float(fdtrc(spare, df, times**2)) if df else np.nan,
+            }
         )
     return cases

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
+from paper.curves import rbp_curves
 from paper.show.numbers import raised
 from paper.show.plain import corpus_title
 from paper.show.prose import say, token
@@ -23,6 +24,7 @@ RESAMPLES = 500  # behind the spread of the points over sources of text
 TEMPERATURES = np.arange(2, 31) / 10
 BEST = 8  # candidates shown at one place
 NO_PLACE = "Nothing moves here: no token of this text was foretold."
+MOVES = "A figure that moves: the fields beside it say what can be set."
 NO_LADDER = "Nothing moves here: no text has three models with a loss to fit."
 
 INK = "currentColor"  # that of the page, light or dark
@@ -58,14 +60,23 @@ DOT = {"filled": True, "size": 110, "opacity": 1, "color": BLUE}
 LABELS = {"family": "Family", "corpus": "Text", "form": "Axis", "what": "Drawn anew"}
 
 
-def show(chart, caption):
-    """Put a moving figure on the page, with a caption on what to see and try; or its sentence."""
+def explored(tables):
+    """Curves at those k of KS that each vocabulary holds, for the explorers."""
+    sizes = [int(t.record["vocab_size"]) for found in tables.values() for t in found]
+    return rbp_curves(tables, [k for k in KS if k <= min(sizes)])
+
+
+def show(chart, caption=""):
+    """Put a moving figure on the page, or the sentence that stands in its place.
+
+    caption: on what to see and try; the paragraph *Try:* under the cell where it is not given.
+    """
     from IPython.display import HTML, display
 
     if isinstance(chart, str):
         return say(chart)
     # the look and the caption, and six digits of every number
-    spec = LOOK | chart.to_dict() | {"config": LOOK["config"], "description": caption}
+    spec = LOOK | chart.to_dict() | {"config": LOOK["config"], "description": caption or MOVES}
     del spec["$schema"]
     spec = json.loads(json.dumps(spec), parse_float=lambda x: float(f"{float(x):.6g}"))
     data = json.dumps(spec, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -364,7 +375,7 @@ def emergence(laws):
     rows, far = run_rows(laws)
     if not rows:
         return (
-            "Nothing moves here: no law at N = 1 foretells that larger models succeed more often."
+            "Nothing moves here: no law at N = 1 forecasts that larger models succeed more often."
         )
     knobs = menus(rows, "corpus", "k", "N")
     knobs.append(menu("form", ["linear", "log"]))

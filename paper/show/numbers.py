@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from rbplib.noise import EXPLAINED
+from paper.laws import EXPLAINED
 
 ZERO = 1e-9  # differences of float64 numbers leave as much
 NO_INTERVAL = "(no interval)"

@@ -15,7 +15,7 @@ SAID = {"int": "a whole number", "float": "a number", "str": "text", "list": "a 
 ITEMS = {"ks": "int", "lengths": "int", "corpora": "str", "families": "str"}
 LIMITS = {
     "n_bootstrap": (100, 1_000_000),
-    "resamples": (20, 100_000),
+    "resamples": (100, 100_000),
     "seed": (0, 2**32 - 1),
 }  # others: from 1 on
 
@@ -68,7 +68,8 @@ def check_ks(ks, family):
     V = None
     with suppress(InputError):
         V = min(
-            (row["vocab_size"] for row in family_sizes(family) if row["vocab_size"]), default=None
+            (row["vocab_size"] for row in family_sizes(family) if row.get("vocab_size")),
+            default=None,
         )
     if V and max(ks, default=0) > V:
         raise InputError(

@@ -32,8 +32,11 @@ def corpus_title(name):
 
 def texts(parameters):
     """Titles of the corpora that a page may show, for its switch between them: those asked for, or of its families."""
-    families = [parameters["family"]] if "family" in parameters else parameters.get("families")
-    families = list(map(load_family, families or [])) or [f for f in known("family") if f.embedded]
+    names = [parameters["family"]] if "family" in parameters else parameters.get("families")
+    families = [] if names else [f for f in known("family") if f.embedded]
+    for name in names or []:
+        with suppress(InputError):  # a family of published numbers has no file
+            families.append(load_family(name))
     corpora = parameters.get("corpora") or [
         name for family in families for name in default_corpora(family)
     ]

@@ -38,29 +38,10 @@ def token(text):
     return f'<code class="token">{plain("".join(_VISIBLE.get(ch, ch) for ch in str(text)))}</code>'
 
 
-def predictions(errors, inside):
-    """A sentence on predictions of held-out models: how many 95% intervals held, and on which side the errors lie.
-
-    Args:
-        errors: predicted over observed loss, minus 1. inside: of those with an interval, whether it held.
-    """
-    errors, inside = np.asarray(errors, float), np.asarray(inside, bool)
-    if not len(errors := errors[np.isfinite(errors)]):
-        return "No model could be held out and predicted."
-    rate, off = number(100 * inside.mean(), 2) if len(inside) else "", 100 * np.abs(errors)
-    return (
-        f"The predicted loss is off by {number(np.median(off), 2)}% in the median, {number(off.max(), 2)}% at worst. "
-        + f"95% of the intervals should hold, {rate}% did ({inside.sum()} of {len(inside)}). "
-        * bool(rate)
-        + f"It was too low {(errors < 0).sum()} times, too high {(errors > 0).sum()} times. Predictions of one ladder "
-        "share models, and those on one corpus its text: they tell less than as many independent ones would."
-    )
-
-
 def say(markdown, name=None, numbers=None, of=()):
     """Display a sentence built by the run, as Markdown: `say(f"The exponent is {number(law.alpha)}.")`.
 
-    name: under which other pages show it, by run-words of rbpfront. numbers: kept for `reference`. of: see `only`.
+    name: under which other pages show it, by `run-words` of rbprun. numbers: kept for `reference`. of: see `only`.
     """
     from IPython.display import Markdown, display
 
@@ -92,6 +73,10 @@ def imported_words(*families):
             f"{told['file']}, SHA-256 {told['sha256']}, with the record and digest of every rank table); its models "
             f"and its text are not. Made with: {plain(', '.join(str(m) for m in made if m)) or 'not told'}."
         )
+        if "definition" in record:  # ranks of others, without ties
+            said[-1] += (
+                " Ranks are one more than the candidates scored strictly above: ties are not known."
+            )
     return " ".join(said)
 
 
@@ -230,7 +215,7 @@ def _cell(value, name, digits, safe):
             else number(value, digits)
         )
         return f'<td class="num" data-sort="{float(value)!r}">{html.escape(told)}</td>'
-    text = str(value)
+    text = "–" if value is None else str(value)
     kind = (
         "long"
         if len(text) > LONG and not safe
@@ -246,13 +231,3 @@ def _cell(value, name, digits, safe):
         else ""
     )
     return f'<td class="{kind}{" rbp-mark" * (name in FIRST)}">{mark}{told}</td>'
-
-
-def share_read(record):
-    """What share of a corpus's characters a rank table is of, as the end of a sentence."""
-    read, characters = record.get("read_characters"), record.get("characters")
-    return (
-        f", of whose characters the model read {read / characters:.0%}"
-        if read and characters
-        else ""
-    )

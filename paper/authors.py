@@ -1,0 +1,163 @@
+"""The authors' own ranks of GPT-2 on Wikipedia, as the family `gpt2-authors`: `make authors`.
+
+Their repository held the rank of every token, deleted it, and keeps it in its history. This fetches that
+commit to where the reader is, and takes its ranks where they give the counts of
+`published/gpt2_wikipedia_counts.csv`. No licence is stated: nothing of it is committed or exported.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from paper.gpt2 import VOCABULARY
+from paper.published import gpt2_counts
+from rbplib.doors import import_ranks
+from rbplib.families import InputError, held, load_family
+
+URL = "https://github.com/ybq22/relative-based-scaling-law"
+COMMIT = "6cdfd151c9f291963dfa4adfd064fb4d91347352"
+BLOBS = {  # git's hash of MODEL/top1/ranks.json: [rank, position, cross-entropy] of every token
+    "gpt2": "1157c0c9ef1fa77caeef852ca43c698b789fffb2",
+    "gpt2-medium": "a51a3fb288df35b2c38c1d2dc2cf5a3edadbf566",
+    "gpt2-large": "83de0b315cefe10143b06719075b9e0711f8372c",
+    "gpt2-xl": "7087346d0d46ee96cd6dad7fb3047692116a1bc7",
+}
+TIES = 5  # tokens whose tie at rank k the authors' top-k may have broken the other way
+FAMILY = {
+    "name": "gpt2-authors",
+    "title": "GPT-2, the authors' ranks",
+    "note": "Ranks are one more than the candidates scored strictly above; ties are not known.",
+}
+
+
+def git(folder, *arguments):
+    """What a git command in a folder prints, bytes. InputError: git is not there, or its reason."""
+    command = ["git", "-C", folder, *arguments]
+    try:
+        run = subprocess.run(
+            command, capture_output=True, env=os.environ | {"GIT_TERMINAL_PROMPT": "0"}
+        )
+    except FileNotFoundError:
+        raise InputError("the authors' ranks are fetched with git: install it.") from None
+    if run.returncode:
+        reason = run.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise InputError(reason[-1])
+    return run.stdout
+
+
+def fetched(url, commit, blobs):
+    """{model: bytes of its ranks.json} of one commit; git names a file by a hash of what is in it.
+
+    Raises InputError: no network, no such commit, or other files in it.
+    """
+    files = {}
+    with TemporaryDirectory() as folder:
+        try:
+            git(folder, "init", "-q", "--bare")
+            git(folder, "fetch", "-q", "--depth", "1", url, commit)
+        except InputError as error:
+            message = f"commit {commit[:7]} could not be fetched from {url} ({error})"
+            raise InputError(f"{message}: check the network and the address.") from None
+        for model, blob in blobs.items():
+            try:
+                files[model] = git(folder, "cat-file", "blob", blob)
+            except InputError:
+                message = f"commit {commit[:7]} of {url} lacks the ranks of {model}, blob {blob}"
+                raise InputError(f"{message}: another repository was given.") from None
+    return files
+
+
+def read_ranks(model, data):
+    """(rank, position, cross-entropy), int64, int64, float64 (n,), of a ranks.json.
+
+    Raises InputError: it is truncated, or something else.
+    """
+    try:
+        rank, position, nats = np.array(json.loads(data), float).T
+    except (ValueError, TypeError):
+        message = f"ranks.json of {model} is truncated, or no list of rank, position, cross-entropy"
+        raise InputError(f"{message}: fetch it again.") from None
+    return rank.astype(int), position.astype(int), nats
+
+
+def windows(document, hit, N):
+    """(windows of N tokens of one document that are all hits, all such windows)."""
+    inside = document[N - 1 :] == document[: len(document) - N + 1]
+    hits = np.concatenate([[0], hit.cumsum()])
+    whole = hits[N:] - hits[:-N] == N
+    return int((whole & inside).sum()), int(inside.sum())
+
+
+def check_counts(model, document, rank, nats, counts):
+    """Refuse ranks that do not give a model's counts.
+
+    The authors counted tokens among the k of highest probability, where a tie at the edge falls
+    either way; the rank of a token takes it in. So each count may be off by TIES tokens, which lie
+    in N windows each. Rows of `counts` are those of `published.gpt2_counts`.
+    """
+    rows = counts[counts["model"] == model]
+    for row in rows.itertuples():
+        hits, total = windows(document, rank <= row.k, row.N)
+        if total != row.windows or abs(hits - row.hits) > TIES * row.N:
+            seen = f"{hits:,} of {total:,} windows of {row.N} at k = {row.k}"
+            message = f"the ranks of {model} have {seen}, not {row.hits:,} of {row.windows:,}"
+            raise InputError(f"{message}: they are not those that were counted.")
+    known = rows["cross_entropy"].iloc[0]
+    if abs(nats.mean() - known) > 2e-6:  # printed with six decimals
+        message = f"the cross-entropy of {model} is {nats.mean():.6f}, not {known:.6f}"
+        raise InputError(f"{message}: these are not the ranks that were counted.")
+
+
+def take(url=URL, commit=COMMIT, blobs=None, counts=None):
+    """Fetch the authors' ranks and import them: path of the file of the family `gpt2-authors`.
+
+    Args:
+        url, commit: of a git repository. blobs: {model: hash of its ranks.json}. counts: data frame
+            as of `published.gpt2_counts`. By default those of the paper.
+    Raises:
+        InputError: they cannot be had, are others, or do not count as they should.
+    """
+    counts = gpt2_counts() if counts is None else counts
+    ranks, first = {}, None
+    models = {model.name: model for model in load_family(held("families", "gpt2.yml")).models}
+    for name, data in fetched(url, commit, blobs or BLOBS).items():
+        rank, position, nats = read_ranks(name, data)
+        # a document begins where positions start again, and in the same place for all
+        if first is not None and not np.array_equal(position, first):
+            raise InputError(f"the documents of {name} do not begin where those of others do.")
+        first, document = position, np.cumsum(np.diff(position, prepend=0) <= 0)
+        check_counts(name, document, rank, nats, counts)
+        ranks[models[name]] = rank, nats
+    return import_ranks(
+        FAMILY,
+        ranks,
+        VOCABULARY,
+        document,
+        first,
+        exported="2025-10-20",  # when the authors committed them
+        corpus="wikipedia",
+        sample={"source": url, "revision": commit},
+        withheld="its authors state no licence",
+    )
+
+
+def main(arguments=None):
+    """`make authors`: exit code 2 where the ranks cannot be had."""
+    parser = argparse.ArgumentParser(prog="python -m paper.authors", description=take.__doc__)
+    parser.add_argument("--url", default=URL, help="of the repository, or of a copy of it")
+    try:
+        path = take(parser.parse_args(arguments).url)
+    except InputError as error:
+        print(f"rbp: {error}", file=sys.stderr)
+        return 2
+    print(f"{path}: go on with `rbp book --family {FAMILY['name']}`")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,313 @@
+"""What a page is written with: fits side by side, and Markdown that the run fills with their numbers.
+
+    book.start()                     # checks the page's parameters, sets the look, teaches %%words
+    tables, curves = book.measure(family, corpora, ks, protocol)
+    laws = curves.each(fit_law, k=1) # Cases: {corpus: Law}
+    book.show(fig)                   # a figure, described from what is drawn in it
+
+A cell that begins with `%%words` is Markdown with {{ expressions }} and {% if %} of the page's variables
+(Jinja): `{{ laws.alpha }}` is a range, `{{ steps.count("bend", "<", 0) }}` is "3 of 5". Papermill, Jupyter
+and Colab fill it at its place; `as_words` makes it a Markdown cell of the book. Sentences that several
+pages say are macros in notebooks/words.md.
+"""
+
+import html
+import operator
+import re
+from collections import Counter
+from functools import cache
+
+import numpy as np
+
+from paper.laws import NOT_TESTED
+from paper.show.numbers import Values, interval, number, p_value, share
+from paper.show.plain import corpus_title as title
+from paper.show.plain import shown as plain
+
+MAGIC = re.compile(
+    r"%%words *(\w*)\n"
+)  # its line may name what other pages show too: answer, front, slide
+CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the figure above it
+TESTS = {
+    "<": operator.lt,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "is": operator.eq,
+}
+
+
+class Cases(dict):
+    """Fits, or anything, by corpus: `laws.alpha` is the exponent of each, as sentences show them."""
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Values([getattr(case, name) for case in self.values()])
+
+    @property
+    def first(self):
+        return next(iter(self.values()))
+
+    @property
+    def made(self):
+        """Those that could be made: a sentence stands where one could not."""
+        return Cases({name: case for name, case in self.items() if not isinstance(case, str)})
+
+    @property
+    def unmade(self):
+        """The sentences of those that could not be made."""
+        return Cases({name: case for name, case in self.items() if isinstance(case, str)})
+
+    def each(self, function, *args, **options):
+        """`function` of each case: `curves.each(fit_law, k=1)`."""
+        return Cases({name: function(case, *args, **options) for name, case in self.items()})
+
+    def having(self, *names):
+        """Cases that have all of these: finite numbers, anything else that is not empty."""
+        chosen = {}
+        for name, case in self.items():
+            if all(is_there(getattr(case, wanted)) for wanted in names):
+                chosen[name] = case
+        return Cases(chosen)
+
+    @property
+    def tested(self):
+        """Cases whose misfit could be tested against noise."""
+        tested = {n: case for n, case in self.items() if case.explained_by != NOT_TESTED}
+        return Cases(tested)
+
+    def by(self, name):
+        """[(value, Cases that have it)] of a field."""
+        values = dict.fromkeys(getattr(case, name) for case in self.values())
+        groups = []
+        for value in values:
+            members = {n: case for n, case in self.items() if getattr(case, name) == value}
+            groups.append((value, Cases(members)))
+        return groups
+
+    def apart(self, parameter):
+        """[(what varies, intervals above 0, below 0, intervals)] of a parameter of laws."""
+        intervals = {}
+        for law in self.values():
+            for name, ends in law.sides(parameter).items():
+                if np.isfinite(ends).all():
+                    intervals.setdefault(name, []).append(ends)
+        rows = []
+        for name, ends in intervals.items():
+            low, high = np.array(ends).T
+            rows.append((name, int((low > 0).sum()), int((high < 0).sum()), len(low)))
+        return rows
+
+    @classmethod
+    def of(cls, cases):
+        """Cases of a list, by their number."""
+        return cls(enumerate(cases))
+
+    def lacking(self, *names):
+        """The others."""
+        there = self.having(*names)
+        return Cases({name: case for name, case in self.items() if name not in there})
+
+    def around(self, name, intervals):
+        """Values of a number, each end of their range with its interval."""
+        cases = list(self.values())
+        values = [getattr(case, name) for case in cases]
+        return Values(values, [getattr(case, intervals) for case in cases])
+
+    def count(self, name, test="is", bound=True):
+        """How many pass a test, in words: `steps.count("bend", "<", 0)` is "3 of 5"."""
+        passing = [TESTS[test](getattr(case, name), bound) for case in self.values()]
+        return share(sum(map(bool, passing)), len(passing))
+
+
+def is_there(value):
+    """Is a number, or are all of an array, finite; is anything else not empty?"""
+    values = np.asarray(value)
+    if values.dtype.kind == "f" and values.size:
+        return bool(np.isfinite(values).all())
+    return bool(values.size) if isinstance(value, np.ndarray) else bool(value)
+
+
+# ---- words filled with numbers
+
+
+def in_words(value):
+    """How a sentence shows a value: three digits, an interval, the range of many, text as it is."""
+    if isinstance(value, Values):
+        return value.range
+    if isinstance(value, str):
+        return value.strip()  # of a macro
+    if isinstance(value, tuple) and len(value) == 2:
+        return interval(value)
+    return number(value)
+
+
+def digits(value, count=2):
+    return value.between(str(count)) if isinstance(value, Values) else number(value, count)
+
+
+def percent(value):
+    return value.between("%") if isinstance(value, Values) else f"{number(100 * value, 2)}%"
+
+
+def p_values(value):
+    return value.p if isinstance(value, Values) else p_value(value)
+
+
+def middle(values, how=""):
+    """The median of Values."""
+    return format(values.middle, str(how))
+
+
+def by_case(cases, name):
+    """One number of each case with its corpus: "0.05 (Docs), 0.06 (Code)"."""
+    parts = [f"{in_words(getattr(case, name))} ({title(key)})" for key, case in cases.items()]
+    return ", ".join(parts)
+
+
+def tally(names):
+    """How often each name is there: "2 × *too few sizes*"."""
+    return ", ".join(f"{count} × *{name}*" for name, count in Counter(names).most_common())
+
+
+FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle, "each": by_case}
+FILTERS |= {"tally": tally, "log10": np.log10, "plain": plain, "title": title}
+
+
+@cache
+def templates():
+    """Jinja as pages use it, with the macros of notebooks/words.md as `words`."""
+    import jinja2
+
+    from rbplib.families import held
+
+    options = {"trim_blocks": True, "lstrip_blocks": True, "finalize": in_words}
+    # Markdown has its own {#name}
+    options |= {"comment_start_string": "{##", "comment_end_string": "##}"}
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, **options)
+    environment.filters |= FILTERS
+    environment.globals["Cases"] = Cases
+    macros = held("notebooks", "words.md").read_text(encoding="utf-8")
+    environment.globals["words"] = environment.from_string(macros).module
+    return environment
+
+
+def fill(text, names):
+    """Markdown with its numbers, from {variable: value}; an unknown variable is an error."""
+    filled = templates().from_string(text).render(names)
+    return re.sub(r"\n{3,}", "\n\n", filled).strip()
+
+
+def say(line, text, names):
+    """What the cell magic %%words does: show a filled template, under the name on its line."""
+    from paper.show.prose import say as display
+
+    display(fill(text, names), name=line.strip() or None)
+
+
+# ---- the start of a page
+
+
+def start():
+    """Check the parameters of a page, set the look of its figures, teach its kernel %%words."""
+    from IPython import get_ipython
+
+    from paper.show import parameters, style
+
+    parameters.check()
+    style.use()
+    shell = get_ipython()
+    if shell is not None:
+        magic = lambda line, cell: say(line, cell, shell.user_ns)  # noqa: E731
+        shell.register_magic_function(magic, "cell", "words")
+
+
+def measure(family, corpora, ks, protocol, grid=False):
+    """({corpus: rank tables}, {corpus: Curve}) of a family as Cases, measured where not there yet.
+
+    ks: ranks to count, or a function that gives them for a size of vocabulary. grid: also some thirty
+    ranks over the whole vocabulary.
+    """
+    from paper.curves import k_grid, rbp_curves, with_repeats
+    from paper.show.prose import within
+    from rbplib.losses import vocabulary
+    from rbplib.measuring import measured
+
+    tables = Cases(measured(family, corpora, protocol))
+    V = vocabulary(tables.first)
+    counted = set(within(ks(V) if callable(ks) else ks, tables))
+    curves = rbp_curves(tables, sorted(counted.union(k_grid(V) if grid else ())))
+    return tables, Cases(with_repeats(curves, family, corpora, protocol))
+
+
+# ---- the executed page
+
+
+def as_words(page):
+    """Make filled templates Markdown cells, and a paragraph *See:* or *Try:* its figure's caption.
+
+    In place, after a run. A template with a name stays an output, which carries the name; a caption
+    goes where nothing was drawn.
+    """
+    kept = []
+    for cell in page.cells:
+        magic = MAGIC.match(cell.source) if cell.cell_type == "code" else None
+        if magic and magic[1]:
+            cell.metadata["tags"] = ["remove-input"]
+        elif magic:
+            text = "\n".join(o.data["text/markdown"] for o in cell.outputs if "data" in o)
+            cell = type(cell)(cell_type="markdown", id=cell.id, metadata={}, source=text)
+        caption = CAPTION.match(cell.source) if cell.cell_type == "markdown" else None
+        if caption and kept:
+            outputs = kept[-1].get("outputs", [])
+            drawn = [output for output in outputs if is_figure(output)]
+            unfolded = [output for output in drawn if "fold" not in output.metadata]
+            if drawn:
+                set_caption(outputs, (unfolded or drawn)[-1], caption[2])
+            cell.source = cell.source[caption.end() :]
+        if cell.source.strip():
+            kept.append(cell)
+    page.cells = kept
+
+
+def is_figure(output):
+    """Does an output draw something?"""
+    data = output.get("data", {})
+    empty = "Nothing could be drawn." in data.get("text/plain", "")
+    moves = 'class="rbp-move"' in data.get("text/html", "")
+    return moves or ("image/svg+xml" in data and not empty)
+
+
+def set_caption(outputs, figure, caption):
+    """A figure that moves has a place for its caption; one that stands still is followed by it."""
+    if "text/html" in figure.data:
+        text = html.escape(re.sub(r"[*$]", "", caption.replace("\n", " ")))
+        opened = f"<figcaption>{text}"
+        figure.data["text/html"] = figure.data["text/html"].replace("<figcaption>", opened, 1)
+        return
+    data = {"text/markdown": caption}
+    output = {"output_type": "display_data", "data": data, "metadata": {"see": True}}
+    outputs.insert(outputs.index(figure) + 1, type(figure)(output))
+
+
+# ---- figures
+
+
+def show(figure, of=(), fold=None):
+    """Put a figure on the page with a legend of what has a name, described from what is drawn.
+
+    of, fold: as of `figures.show`.
+    """
+    from paper.show import figures
+    from paper.show.describe import describe
+
+    handles = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if handles and not any(ax.get_legend() for ax in figure.axes):
+        columns = max(1, min(3, 100 // (6 + max(map(len, handles)))))
+        place = {"loc": "outside lower center", "ncols": columns}
+        figure.legend(handles.values(), handles, **place)
+    figures.show(figure, describe(figure), fold, of=of)

@@ -1,0 +1,95 @@
+"""Trainings that were probed on their way: where copying comes in, and what happens to the loss there.
+
+`published/probes` holds a file a training; its README says what was probed and how.
+"""
+
+import numpy as np
+import pandas as pd
+
+from paper.show import figures, style
+from paper.show.numbers import number
+from rbplib.families import held
+
+DEEP = -0.5  # nats: second reading less first, below which a model copies
+STRING = "shuffled"  # kind of string whose second reading shows it: the text's own tokens
+WIDTH = 1.959963984540054  # standard errors of a 95% interval
+COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times"]
+PARTS = {"copyable": "-", "other": ":"}  # of the held-out text, and their lines
+
+
+def runs():
+    """{(size, seed): its probes} of every kept training, smallest first."""
+    files = sorted(held("published", "probes").glob("*.csv"))
+    if not files:
+        return {}
+    probes = pd.concat(map(pd.read_csv, files))
+    return {place: part for place, part in probes.groupby(["size", "seed"])}
+
+
+def series(probes, probe, part):
+    """(tokens, value, standard error), float64 each, of one thing probed, hits apart."""
+    rows = probes[(probes["probe"] == probe) & (probes["part"] == part)]
+    rows = rows.sort_values("tokens")
+    return rows["tokens"].to_numpy(float), rows["value"].to_numpy(), rows["se"].to_numpy()
+
+
+def first_below(tokens, value, level):
+    """Where a curve first passes below a level, on straight lines between probes; NaN if never."""
+    below = np.flatnonzero(value < level)
+    if not len(below) or not below[0]:
+        return np.nan
+    i = below[0]
+    share = (value[i - 1] - level) / (value[i - 1] - value[i])
+    return float(tokens[i - 1] + share * (tokens[i] - tokens[i - 1]))
+
+
+def onset(probes):
+    """(tokens, (low, high)): where copying passes below DEEP; the ends are those of value ± 1.96 se."""
+    tokens, value, se = series(probes, "copying", STRING)
+    low, middle, high = (
+        first_below(tokens, value + sign * WIDTH * se, DEEP) for sign in (-1, 0, 1)
+    )
+    return middle, (low, high)
+
+
+def fall(probes, part, start, end):
+    """Share of its loss that a part of the text loses between two numbers of tokens; NaN beyond them."""
+    tokens, value, _ = series(probes, "loss", part)
+    ends = np.interp([start, end], tokens, value, left=np.nan, right=np.nan)
+    return float(1 - ends[1] / ends[0])
+
+
+def onset_frame(trainings):
+    """A row per training: where copying comes in, and from half of that to twice the fall of both losses."""
+    rows = []
+    for (size, seed), probes in trainings.items():
+        at, (low, high) = onset(probes)
+        falls = {part: fall(probes, part, at / 2, 2 * at) for part in PARTS}
+        row = {"size": size, "seed": seed, "onset": at, "low": low, "high": high}
+        row |= {"copyable": falls["copyable"], "other": falls["other"]}
+        times = np.divide(falls["copyable"], falls["other"]) if falls["other"] else np.inf
+        rows.append(row | {"times": times})
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def draw(axes, trainings):
+    """Left the copying of each training against its tokens, right both losses of the held-out text."""
+    for ((size, seed), probes), look in zip(
+        trainings.items(), style.series(len(trainings)), strict=True
+    ):
+        name = f"$S$ = {number(size)}, seed {seed}"
+        tokens, value, se = series(probes, "copying", STRING)
+        line = {"color": look["color"]}
+        figures.draw_band(
+            axes[0], tokens / 1e6, value, value - WIDTH * se, value + WIDTH * se, label=name, **line
+        )
+        for part, dash in PARTS.items():
+            tokens, value, _ = series(probes, "loss", part)
+            axes[1].plot(tokens[1:] / 1e6, value[1:], linestyle=dash, **line)
+    for part, dash in PARTS.items():
+        figures.name_once(axes[1], f"{part} tokens", linestyle=dash)
+    axes[0].set(xlabel="training tokens, millions", ylabel="second reading less first (nats)")
+    axes[1].set(
+        xlabel="training tokens, millions", ylabel="loss (nats)", xscale="log", yscale="log"
+    )
+    return axes
