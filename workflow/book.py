@@ -10,10 +10,9 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-import filelock
 from tqdm import tqdm
 
 from rbplib.families import (
@@ -21,6 +20,7 @@ from rbplib.families import (
     argument,
     load_corpus,
     load_family,
+    one_at_a_time,
     one_each,
     results_dir,
     root,
@@ -28,7 +28,6 @@ from rbplib.families import (
 )
 
 FLOW = Path(__file__).resolve().parent
-STAGES = {"measure": "measure", "notebook": "notebooks", "together": "notebooks", "html": "pages"}
 # Each scheduling asks for another one after this span, beside those that follow the end of a step:
 # at the default of a second they add up to a tenth of the book's time.
 UNHURRIED = ("--max-jobs-per-timespan", "10000/1h")
@@ -36,18 +35,13 @@ LAST = 15  # lines of a failed step's log that are shown
 
 
 class Steps(logging.Handler):
-    """Snakemake's log records as a bar, the time of each stage, and what failed steps wrote."""
+    """Snakemake's log records as a bar, and what failed steps wrote."""
 
     def __init__(self, show):
         super().__init__(logging.INFO)
-        self.started = {}  # {job: (rule, words, second)}
-        self.stages = {}  # {stage: (steps, first second, last second)}
+        self.messages = {}  # {job: what it does}
         self.failures, self.errors = [], []
         self.bar = tqdm(unit="step", disable=not show, desc="book", mininterval=0.2)
-
-    def close(self):
-        self.bar.close()
-        super().close()
 
     def emit(self, record):
         event = getattr(record, "event", None)
@@ -55,40 +49,25 @@ class Steps(logging.Handler):
             on_signals(stop)  # again: Snakemake has SIGTERM wait for the steps
             self.bar.reset(record.stats["total"])
         elif event == "job_info":
-            words = record.rule_msg or record.rule_name
-            self.started[record.jobid] = record.rule_name, words, time.monotonic()
-            self.bar.set_postfix_str(words)
-        elif event == "job_finished":
-            self.finish(record.job_id)
+            self.messages[record.jobid] = record.rule_msg or record.rule_name
+            self.bar.set_postfix_str(self.messages[record.jobid])
         elif event == "progress":
             self.bar.update(record.done - self.bar.n)
         elif event == "job_error":
-            self.fail(record)
+            self.failures += failure(record.log, self.messages.get(record.jobid, "a step"))
         elif record.levelno >= logging.ERROR:
             self.errors.append(record.getMessage())
 
-    def fail(self, record):
-        """Keep what a failed step wrote, and its name where it could not say why it ended."""
-        lines = [line for log in record.log for line in last_lines(log)]
-        if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
-            _, words, _ = self.started.get(record.jobid, ("", "a step", 0))
-            lines.append(f"{words}: killed by the system, as for want of memory; it left no error.")
-        self.failures += lines
 
-    def finish(self, job):
-        rule, _, start = self.started[job]
-        stage, end = STAGES.get(rule.split("__")[0]), time.monotonic()
-        if stage:
-            steps, first, _ = self.stages.get(stage, (0, start, end))
-            self.stages[stage] = steps + 1, min(first, start), end
-
-
-def last_lines(log):
-    """The end of a step's log, or nothing where it is empty."""
-    path = root() / log
-    if not path.is_file():
-        return []
-    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:]
+def failure(logs, message):
+    """The last lines that a failed step wrote, and its name where it could not say why it ended."""
+    lines = []
+    for path in (root() / log for log in logs):
+        if path.is_file():
+            lines += path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:]
+    if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
+        lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
+    return lines
 
 
 def on_signals(action):
@@ -99,27 +78,20 @@ def on_signals(action):
                 signal.signal(number, action)
 
 
-def interrupt(*_):
-    """End as Ctrl-C does; once is enough."""
-    on_signals(signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
 def stop(*_):
-    """End as Ctrl-C does, and every step with its children as well."""
+    """End as Ctrl-C does, and every step with its children as well; once is enough."""
     import psutil  # Snakemake's
 
+    on_signals(signal.SIG_IGN)
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.terminate()
-    interrupt()
+    raise KeyboardInterrupt
 
 
 def run(arguments, log, show=True):
     """Run Snakemake with the arguments of its command line; its words go to a log.
 
-    Returns:
-        {stage: (steps, seconds)}, from the stage's first start to its last end.
     Raises:
         InputError: it is not installed, or refused while planning. RuntimeError: a step failed.
         KeyboardInterrupt: it was stopped; the steps that ran have ended.
@@ -136,29 +108,26 @@ def run(arguments, log, show=True):
     words.setFormatter(DefaultFormatter())
     logger = logging.getLogger("snakemake")
     logger.handlers = [steps, words]
-    on_signals(stop)
     try:
         cli.main([*map(str, arguments), *UNHURRIED, "--quiet", "all"])
     except SystemExit as end:
         failed = end.code
     finally:
-        on_signals(interrupt)
         for thread in threading.enumerate():
             if isinstance(thread, threading.Timer):  # of the scheduler; Python would wait for it
                 thread.cancel()
         logger.handlers = []
-        steps.close()
+        steps.bar.close()
         words.close()
 
     # what went wrong, in the words of who knows
     errors = "\n".join(steps.errors)
-    if failed and not steps.failures and not errors:
-        raise KeyboardInterrupt
     if refused := re.search(r"^InputError in file .*\n(.*)", errors, re.M):
         raise InputError(refused[1])
+    if failed and not steps.failures and not errors:
+        raise KeyboardInterrupt
     if failed:
         raise RuntimeError("\n".join(steps.failures or steps.errors) + f"\nThe whole log is {log}")
-    return {stage: (n, last - first) for stage, (n, first, last) in steps.stages.items()}
 
 
 def refuse_names(unfit=r"[{}]", who="the workflow", more=()):
@@ -168,27 +137,13 @@ def refuse_names(unfit=r"[{}]", who="the workflow", more=()):
             raise InputError(f"{who} takes no {sign[0]!r} in a name, {name}: give it another.")
 
 
-@contextmanager
 def alone():
     """Be the one process that makes this root's book; the lock ends with its process."""
-    place = root() / "logs" / ".book.lock"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(place, is_singleton=True)
-    try:
-        lock.acquire(timeout=3)
-    except filelock.Timeout:
-        print(
-            f"rbp: another process makes the book in {root()}: waiting until it ends.",
-            file=sys.stderr,
-        )
-        lock.acquire()
-    with lock:
-        lock.release()  # the block holds it once more
-        yield
+    return one_at_a_time(root() / "logs" / "book")
 
 
 def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
-    """Run the whole workflow: measure, notebooks, HTML; then tell what each stage took.
+    """Run the whole workflow: measure, notebooks, HTML.
 
     Args:
         families: names or YAML paths; all embedded families when empty. corpora: the same.
@@ -212,22 +167,8 @@ def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
     if config:
         arguments += ["--config", *(f"{key}={json.dumps(value)}" for key, value in config.items())]
     with alone():
-        began = time.monotonic()
-        stages = run(arguments, root() / "logs" / "book.log", show)
-    if show:
-        report(stages, time.monotonic() - began)
+        run(arguments, root() / "logs" / "book.log", show)
     return root() / "_build" / "html" / "index.html"
-
-
-def report(stages, total):
-    """Print a line per stage. Stages overlap, so they do not add up."""
-    ready = Path(sys.prefix) / ".ready"
-    if ready.is_file():
-        seconds = float(ready.read_text() or 0)
-        print(f"{'install':<12}{seconds:>8.0f} s   (when the environment was made)")
-    for name, (steps, seconds) in stages.items():
-        print(f"{name:<12}{seconds:>8.0f} s   {steps} step{'s' if steps > 1 else ''}")
-    print(f"{'total':<12}{total:>8.0f} s")
 
 
 def main(argv=None):
@@ -238,10 +179,11 @@ def main(argv=None):
         "--replace", action="store_true", help="measure tables of another record again"
     )
     options = parser.parse_args(argv)
-    on_signals(interrupt)
+    on_signals(stop)
+    began = time.monotonic()
     try:
         first = make_book(options.family or (), None, True, options.corpus or (), options.replace)
-        print("first page:", first)
+        print(f"made in {time.monotonic() - began:.0f} s; first page: {first}")
     except (InputError, RuntimeError) as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1

@@ -28,11 +28,13 @@ from pathlib import Path
 import nbformat
 import papermill
 
+from paper.book import MAGIC, as_words
 from paper.show.parameters import check_parameters
 from paper.show.plain import texts
 from rbplib.families import (
     InputError,
     argument,
+    digest,
     load_corpus,
     load_family,
     nearest,
@@ -46,8 +48,13 @@ DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents
 TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = {"11_precision", "12_train_your_own"}  # they take a family, and one is enough
 CODE = ("paper", "training")  # folders whose modules are followed from a notebook
-RUNNER = ("rbplib/*.py", "workflow/page.py", "book/claims.yml", "published/*.csv")  # of every page
-GRID = {"grid", "tokens"}  # modules of paper/ that read published/ranks
+RUNNER = ("rbplib/*.py", "workflow/page.py", "book/claims.yml", "published/*.csv")
+RUNNER += ("notebooks/words.md",)  # of every page
+READS = {  # {module of paper/: files that it reads beside tables}
+    "probes": "published/probes/*.csv",
+    "tokens": "published/ranks/*.*",
+    "verify": "book/reference.csv",
+}
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
@@ -101,8 +108,20 @@ def executed_pages():
 # ---- what a page follows from
 
 
-def imported_modules(source):
-    """Full names of everything that Python source imports, wherever in it."""
+def brought(pattern):
+    """Files that the repository brings: in the root or, for a root of one's own, in the
+    checkout."""
+    return list(root().glob(pattern)) or list(CHECKOUT.glob(pattern))
+
+
+@cache
+def imported_files(path):
+    """Files of the modules of CODE that a module or a notebook imports, wherever in it."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = [c.source for c in nbformat.reads(source, 4).cells if c.cell_type == "code"]
+        cells = [cell for cell in cells if not MAGIC.match(cell)]
+        source = "\n".join(re.sub(r"^[%!].*$", "", cell, flags=re.M) for cell in cells)
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -110,50 +129,19 @@ def imported_modules(source):
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return names
-
-
-def brought(pattern):
-    """Files that the repository brings: in the root or, for a root of one's own, in the
-    checkout."""
-    return list(root().glob(pattern)) or list(CHECKOUT.glob(pattern))
-
-
-def module_file(name):
-    """The file of a module of CODE, or None: for other modules, and for names within one."""
-    files = brought(f"{name.replace('.', '/')}.py") if name.split(".")[0] in CODE else []
-    return files[0] if files else None
-
-
-@cache
-def files_behind(path):
-    """A module of CODE, or a notebook, and all modules of CODE that it imports, directly or not."""
-    source = path.read_text(encoding="utf-8")
-    if path.suffix == ".ipynb":
-        cells = [c.source for c in nbformat.reads(source, 4).cells if c.cell_type == "code"]
-        source = "\n".join(re.sub(r"^[%!].*$", "", cell, flags=re.M) for cell in cells)
-    # walk breadth first: two modules may import each other inside functions
-    files, new = set(), {path}
-    while new:
-        files |= new
-        modules = set().union(*(imported_modules(_python(f, path, source)) for f in new))
-        new = set(filter(None, map(module_file, modules))) - files
-    return frozenset(files)
-
-
-def _python(file, notebook, source):
-    return source if file == notebook else file.read_text(encoding="utf-8")
+    names = [name for name in names if name.split(".")[0] in CODE]
+    return {file for name in names for file in brought(f"{name.replace('.', '/')}.py")}
 
 
 def inputs(name):
     """Every file but tables and definitions that a page follows from, sorted."""
-    files = set(files_behind(notebook_path(name)))
-    for pattern in RUNNER:
-        files.update(brought(pattern))
-    if GRID & {path.stem for path in files}:
-        files.update(brought("published/ranks/*.*"))
-    if "verify" in {path.stem for path in files}:
-        files.update(brought("book/reference.csv"))
+    # all modules that it imports, directly or not: two may import each other inside functions
+    files, new = set(), {notebook_path(name)}
+    while new:
+        files |= new
+        new = set().union(*map(imported_files, new)) - files
+    for pattern in (*RUNNER, *(READS.get(path.stem) for path in files)):
+        files.update(brought(pattern) if pattern else ())
     return sorted(files)
 
 
@@ -161,11 +149,6 @@ def inputs(name):
 def content(path):
     """SHA-256 of a file's bytes, read once in a process."""
     return sha256(Path(path).read_bytes()).hexdigest()
-
-
-def digest(value):
-    """SHA-256 of what JSON holds, whatever the order of its keys."""
-    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def definition(family):
@@ -261,12 +244,11 @@ def write_page(page, path, record):
 # ---- run a notebook
 
 
-def run_notebook(name, family=None, out=None, parameters=None, given=None):
-    """Run one notebook with papermill and write it, fit for the book.
+def run_notebook(name, family=None, parameters=None, given=None):
+    """Run one notebook with papermill and write it to its place in the book, whole and tidied.
 
     Args:
         name: in `notebooks/`. family: name or YAML path; None for a notebook that runs once.
-        out: path of the executed file, by default its place in the book. It appears whole.
         parameters: {name: value}; papermill alone would only log an unknown one.
         given: what the workflow gave it, `Given`: its digest is kept with the page.
     Returns:
@@ -282,7 +264,7 @@ def run_notebook(name, family=None, out=None, parameters=None, given=None):
     check_parameters(parameters_cell(name), parameters, f"notebook {name}")
     if "corpora" in parameters:  # the page runs in another folder
         parameters["corpora"] = [argument(load_corpus(corpus)) for corpus in parameters["corpora"]]
-    out = Path(out) if out else page_path(name, family and family.name)
+    out = page_path(name, family and family.name)
 
     # run, and make it fit for the book
     began = time.monotonic()
@@ -348,9 +330,10 @@ def for_family(source, family=None):
 def tidy(page, family=None):
     """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
 
-    Parameter cells are hidden, other code is folded, the first heading names the family unless it
-    is the default or named already; run times, paths and stderr are dropped.
+    Templates are Markdown, parameter cells hidden, other code is folded, the first heading names
+    the family unless it is the default or named already; run times, paths and stderr are dropped.
     """
+    as_words(page)
     for number, cell in enumerate(page.cells):
         tags = set(cell.metadata.get("tags", []))
         if tags & PARAMETER_TAGS:
@@ -395,21 +378,13 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m workflow.page", description=main.__doc__)
     parser.add_argument("name", help="of the notebook")
     parser.add_argument("--family", help="a name or YAML path, for a notebook that takes one")
-    parser.add_argument(
-        "--out", type=Path, help="the executed file (default: its place in the book)"
-    )
-    parser.add_argument(
-        "--parameters", type=json.loads, default={}, help="JSON, as '{\"seed\": 1}'"
-    )
     parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        given, parameters = None, options.parameters
-        if options.given:
-            given = Given.read(options.given)
-            parameters = given.parameters | parameters
-        print(run_notebook(options.name, options.family, options.out, parameters, given))
+        given = Given.read(options.given) if options.given else None
+        parameters = given.parameters if given else None
+        print(run_notebook(options.name, options.family, parameters, given))
     except (InputError, RuntimeError) as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1

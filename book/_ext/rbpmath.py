@@ -1,9 +1,11 @@
-"""Formulas that a run or book/claims.yml writes as plain text, RBP_1 or -log p_N, set as mathematics are."""
+"""Formulas that a run or book/claims.yml writes as plain text, RBP_1 or -log p_N, set as
+mathematics are."""
 
 import html
 import re
 
 from docutils import nodes
+from rbplinks import replace_words, split
 
 MATH = re.compile(
     r"(?<![\w^_])-(?=log\b)|\b(?:(?P<of>RBP|p|log)(?:(?P<how>[_^])|(?<=log)(?=10\b))(?P<what>\w+))"
@@ -15,8 +17,6 @@ GREEK = {"mu/sigma": "μ/σ", "mu": "μ", "sigma": "σ", "alpha": "α"}
 PARTS = re.compile(r"<(th|caption|summary|p)\b.*?</\1>|(?<=>)-log [\w@]+(?=</td>)", re.S)
 SIGN = re.compile(r"(?<=\^)-|(?<![\w_])-(?=log\b|\.?\d)")
 LOW = str.maketrans("0123456789k", "₀₁₂₃₄₅₆₇₈₉ₖ")
-KINDS = {"_": nodes.subscript, "^": nodes.superscript}
-LEFT = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
 
 
 def set_thousands(doctree):
@@ -25,38 +25,40 @@ def set_thousands(doctree):
         formula[:] = [nodes.Text(THOUSANDS.sub("{,}", formula.astext()))]
 
 
+def formula(match):
+    """A match of MATH as nodes."""
+    if not match["of"]:
+        return [nodes.Text(GREEK.get(match["greek"], "−"))]
+    kind = nodes.superscript if match["how"] == "^" else nodes.subscript
+    return [nodes.Text(match["of"]), kind("", match["what"])]
+
+
 def pieces(text):
     """A text as nodes."""
-    found, end = [], 0
-    for match in MATH.finditer(text):
-        found.append(nodes.Text(text[end : match.start()]))
-        found += (
-            [nodes.Text(match["of"]), KINDS[match["how"] or "_"]("", match["what"])]
-            if match["of"]
-            else [nodes.Text(GREEK.get(match["greek"], "−"))]
-        )
-        end = match.end()
-    return [*found, nodes.Text(text[end:])]
+    return split(text, MATH, formula)
+
+
+def set_math(node):
+    """Set what stands in a node, in place."""
+    replace_words(node, MATH, formula)
+    return node
 
 
 def math_html(text):
     """The same as HTML."""
     tags = {nodes.subscript: "sub", nodes.superscript: "sup"}
-    found = ((tags.get(type(n)), html.escape(n.astext())) for n in pieces(text))
-    return "".join(f"<{tag}>{said}</{tag}>" if tag else said for tag, said in found)
-
-
-def aloud(text):
-    """The same as letters alone, for descriptions of figures and hover texts; Greek letters keep their names."""
-    return re.sub(r"\b(RBP|p)_(\d+|k)\b", lambda x: x[1] + x[2].translate(LOW), SIGN.sub("−", text))
+    parts = []
+    for node in pieces(text):
+        words, tag = html.escape(node.astext()), tags.get(type(node))
+        parts.append(f"<{tag}>{words}</{tag}>" if tag else words)
+    return "".join(parts)
 
 
 def set_html(text):
     """What stands between the tags of HTML, set."""
-    return "".join(
-        part if part.startswith("<") else math_html(html.unescape(part))
-        for part in re.split("(<[^>]*>)", text)
-    )
+    parts = re.split("(<[^>]*>)", text)
+    parts[::2] = [math_html(html.unescape(part)) for part in parts[::2]]
+    return "".join(parts)
 
 
 def set_table(text):
@@ -64,9 +66,8 @@ def set_table(text):
     return PARTS.sub(lambda part: set_html(part[0]), text)
 
 
-def set_math(node):
-    """Set what stands in a node, in place."""
-    for text in list(node.findall(nodes.Text)):
-        if MATH.search(text) and not isinstance(text.parent, LEFT):
-            text.parent.replace(text, pieces(str(text)))
-    return node
+def aloud(text):
+    """The same as letters alone, for descriptions of figures and hover texts; Greek letters keep
+    their names."""
+    text = SIGN.sub("−", text)
+    return re.sub(r"\b(RBP|p)_(\d+|k)\b", lambda x: x[1] + x[2].translate(LOW), text)

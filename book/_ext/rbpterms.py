@@ -1,23 +1,23 @@
-"""Words of the glossary: the first use of each on a page becomes a link to it, with its meaning as hover text.
+"""Words of the glossary: the first use of each on a page becomes a link to it, with its meaning as
+hover text.
 
-The links are set when the HTML is written, so that they stand on hand-written and on executed pages alike, in sentences
-that a run wrote, and where a word of the glossary stands alone, as a status does in a cell and a verdict in bold. The
-head of a column is a button that sorts, so it shows the meaning and is no link.
+The links are set when all pages are read, so that they stand on hand-written and on executed pages
+alike, in sentences that a run wrote, and where a word of the glossary stands alone: as a verdict in
+bold, as a status in a cell. The head of a column is a button that sorts, so it shows the meaning
+and is no link.
 """
 
+import html
 import re
 from functools import lru_cache
-from html import escape
-from itertools import groupby
-from operator import itemgetter
 
 from docutils import nodes
+from rbplinks import replace_words, set_raw
 from rbpmath import aloud
-from sphinx import addnodes
-from sphinx.util.nodes import clean_astext
+from sphinx.util.nodes import clean_astext, make_refnode
 
 GLOSSARY = "book/glossary"
-ALONE = (
+ALONE = {  # plain words else
     "ok",
     "bound",
     "agrees",
@@ -28,8 +28,6 @@ ALONE = (
     "best",
     "behind",
     "tie",
-)  # plain words else
-ALONE += (
     "documents",
     "sources",
     "trainings",
@@ -37,28 +35,25 @@ ALONE += (
     "not sources; trainings unknown",
     "only in this run",
     "only in the book",
-)
-OTHER_FORMS = (
-    {  # how a word stands on pages, where that is not the word with an s or without; it begins as the word
-        "hit": "hits",
-        "loss": "(?<!training )loss(?:es)?",
-        "run of hits": "runs? of hits",
-        "status": "(?<!exit )status",
-        "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
-        "few hits": "(?<=: )few hits",
-        "miss": "(?<!would )(?:miss|misses)",
-        "family": "(?<!exponential )family|families",  # one of laws is none of models
-        "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",  # those are of ranks, not of sizes
-        "corpus": "corpus|corpora",
-        "source": "sources?(?! (?:code|folder|file))",
-        "residual sd": "residual (?:sd|scatter)",
-        "ICC": "ICC",
-        "KL": "KL",
-        "R²": "R²",
-    }
-    | dict.fromkeys(ALONE, "(?!)")
-)
-OTHER_WORDS = {"intraclass correlation": "ICC"}
+}
+OTHER_FORMS = {  # how a word stands on pages, where that is not the word with an s or without
+    "hit": "hits",
+    "loss": "(?<!training )loss(?:es)?",
+    "run of hits": "runs? of hits",
+    "status": "(?<!exit )status",
+    "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
+    "few hits": "(?<=: )few hits",
+    "miss": "(?<!would )(?:miss|misses)",
+    "family": "(?<!exponential )(?:family|families)",  # one of laws is none of models
+    # those are of ranks, not of sizes
+    "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",
+    "corpus": "corpus|corpora",
+    "source": "sources?(?! (?:code|folder|file))",
+    "residual sd": "residual (?:sd|scatter)",
+    "ICC": "ICC|intraclass correlation",
+    "KL": "KL",
+    "R²": "R²",
+}
 PLAIN = {
     r"\RBP": "RBP",
     r"\log": "log ",
@@ -68,27 +63,8 @@ PLAIN = {
     r"\sum": "sum of ",
     r"\,": " ",
 }
-CELL = re.compile(
-    r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?|<span class="rbp-basis">)([^<]+)(?=</)'
-)
+CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?)([^<]+)(?=</td>)')
 HEAD = re.compile(r'(<th scope="col")>([^<]+)(?=</th>)')
-UNTOUCHED = (
-    nodes.reference,
-    nodes.literal,
-    nodes.literal_block,
-    nodes.title,
-    nodes.math,
-    nodes.math_block,
-    nodes.raw,
-)
-UNTOUCHED += (
-    nodes.caption,
-    nodes.image,
-    nodes.comment,
-    nodes.citation,
-    addnodes.pending_xref,
-    addnodes.toctree,
-)
 
 
 def plain(text):
@@ -101,53 +77,26 @@ def plain(text):
 @lru_cache(maxsize=1)
 def meanings(env):
     """{word: (anchor, meaning)} of the glossary."""
-    found = {}
+    words = {}
     for item in env.get_doctree(GLOSSARY).findall(nodes.definition_list_item):
-        definition = next(item.findall(nodes.definition))
+        definition = next(item[-1].findall(nodes.paragraph))
         for term in item.findall(nodes.term):
-            found[clean_astext(term)] = (
-                term["ids"][0],
-                plain(next(definition.findall(nodes.paragraph)).astext()),
-            )
-    return found
+            words[clean_astext(term)] = term["ids"][0], plain(definition.astext())
+    return words
 
 
 def forms(words):
-    """(pattern that finds any of the words, the words in the order of its groups); longer words come first.
-
-    Only those that begin with the letter at a place are tried there: to try all takes fifteen times as long.
-    """
-    each = [
-        (w[0], w, OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?")))
-        for w in words
-    ]
-    each += [(other[0], w, other) for other, w in OTHER_WORDS.items() if w in words]
-    each.sort(key=lambda found: (found[0], -len(found[1])))
-    tried = "|".join(
-        f"(?={letter})(?:{'|'.join(f'({form})' for *_, form in found)})"
-        for letter, found in groupby(each, key=itemgetter(0))
-    )
-    return re.compile(rf"(?<![\w-])(?=[^\W\d_])(?:{tried})(?![\w-])"), [word for _, word, _ in each]
+    """(pattern that finds any of the words, the words in the order of its groups); longer words
+    come first."""
+    words = sorted(set(words) - ALONE, key=len, reverse=True)
+    each = [OTHER_FORMS.get(w, re.escape(w) + ("" if w.endswith("s") else "s?")) for w in words]
+    tried = "|".join(f"({form})" for form in each)
+    return re.compile(rf"(?<![\w-])(?:{tried})(?![\w-])"), words
 
 
-def link(word, shown, known, place):
-    anchor, meaning = known[word]
-    inner = nodes.inline("", shown, classes=["xref", "std", "std-term"])
-    return nodes.reference(
-        "", "", inner, internal=True, refuri=f"{place}#{anchor}", reftitle=meaning
-    )
-
-
-def linked(text, pattern, words, known, place, seen):
-    """A string as Text and links: a word is linked where it stands for the first time."""
-    found, end = [], 0
-    for match in pattern.finditer(text):
-        word = words[match.lastindex - 1]
-        if word not in seen:
-            seen.add(word)
-            found += [nodes.Text(text[end : match.start()]), link(word, match[0], known, place)]
-            end = match.end()
-    return [*found, nodes.Text(text[end:])]
+@lru_cache(maxsize=1)
+def glossary_forms(env):
+    return forms(meanings(env))
 
 
 def link_first_uses(app, doctree, docname):
@@ -161,63 +110,46 @@ def link_first_uses(app, doctree, docname):
             reference["reftitle"] = by_anchor[target]
     if docname == GLOSSARY:
         return
-    (pattern, words), seen, place = (
-        forms(known),
-        set(),
-        app.builder.get_relative_uri(docname, GLOSSARY),
-    )
-    for node in list(doctree.findall(lambda n: isinstance(n, nodes.Text | nodes.raw))):
-        if isinstance(node, nodes.raw):
-            link_cells(node, known, place, (pattern, words))
-        elif (
-            isinstance(node.parent, nodes.strong) and (word := node.rstrip(".")) in {*ALONE} - seen
-        ):
-            seen.add(word)
-            node.parent.replace(
-                node, [link(word, word, known, place), nodes.Text(node[len(word) :])]
-            )
-        elif not any(isinstance(a, UNTOUCHED) for a in ancestors(node)) and pattern.search(node):
-            node.parent.replace(node, linked(str(node), pattern, words, known, place, seen))
+    (pattern, words), seen = glossary_forms(app.env), set()
 
+    def link(word, shown):
+        anchor, meaning = known[word]
+        inner = nodes.inline("", shown, classes=["xref", "std", "std-term"])
+        seen.add(word)
+        return make_refnode(app.builder, docname, GLOSSARY, anchor, inner, meaning)
 
-def ancestors(node):
-    while node := node.parent:
-        yield node
+    def first_use(match):
+        word = words[match.lastindex - 1]
+        return [link(word, match[0])] if word not in seen else []
 
-
-def link_cells(node, known, place, found):
-    """Link what holds a word of the glossary alone, each word once: a cell of a table, behind its mark if it has one,
-    or what a claim rests on. A head that is such a word, in any form, gets its meaning; found: as of forms()."""
-    html, seen = node.astext(), set()
-    pattern, words = found
-
-    def alone(match):
+    def in_cell(match):
         before, word = match.groups()
         if word not in known or word in seen:
             return match[0]
-        seen.add(word)
-        return f'{before}<a class="rbp-term" href="{place}#{known[word][0]}" title="{escape(known[word][1])}">{word}</a>'
-
-    def headed(match):
-        before, shown = match.groups()
-        word = pattern.fullmatch(shown)
+        reference = link(word, word)
+        title = html.escape(reference["reftitle"])
         return (
-            f'{before} title="{escape(known[words[word.lastindex - 1]][1])}">{shown}'
-            if word
-            else match[0]
+            f'{before}<a class="rbp-term" href="{reference["refuri"]}" title="{title}">{word}</a>'
         )
 
-    text = HEAD.sub(headed, CELL.sub(alone, html))
-    node.children, node.rawsource = [nodes.Text(text)], text
+    def in_head(match):
+        word = pattern.fullmatch(match[2])
+        if not word:
+            return match[0]
+        meaning = known[words[word.lastindex - 1]][1]
+        return f'{match[1]} title="{html.escape(meaning)}">{match[2]}'
 
-
-def depend(app, doctree):
-    """A page follows from the glossary."""
-    if GLOSSARY in app.env.found_docs:
-        app.env.note_dependency(app.env.doc2path(GLOSSARY))
+    # verdicts in bold, tables, then sentences
+    for strong in doctree.findall(nodes.strong):
+        word, end = re.fullmatch(r"(.*?)(\.?)", strong.astext(), re.S).groups()
+        if word in ALONE and word in known and word not in seen:
+            strong[:] = [link(word, word), nodes.Text(end)]
+    for raw in doctree.findall(nodes.raw):
+        if '<table class="rbp-table"' in raw.astext():
+            set_raw(raw, HEAD.sub(in_head, CELL.sub(in_cell, raw.astext())))
+    replace_words(doctree, pattern, first_use)
 
 
 def setup(app):
-    app.connect("doctree-read", depend)
     app.connect("doctree-resolved", link_first_uses, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

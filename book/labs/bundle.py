@@ -1,55 +1,41 @@
-"""A bundle for a class: rank counts of two families, a reader, a codebook and the lab sheets; no model and no torch.
+"""A bundle for a class: rank counts of two families, a reader, a codebook and the lab sheets; no
+model and no torch.
 
-python book/labs/bundle.py [FAMILY FAMILY ...] makes dist/labs.zip of what was measured, and beside it the teacher's
-copies of the sheets, dist/labs-teacher.zip; `make labs` does it in the book's environment, and the book's build puts
-both on its pages. The sheets are the lab pages, as Markdown and as HTML: for students without the solutions, for
-teachers with them and with what their code prints on these counts. The same tables give the same bytes.
+python book/labs/bundle.py [FAMILY FAMILY ...] makes dist/labs.zip of what was measured, and beside
+it the teacher's copies of the sheets, dist/labs-teacher.zip; `make labs` does it in the book's
+environment, and the book's build puts both on its pages. The sheets are the lab pages, as notebooks
+and as Markdown: for students without the solutions, for teachers with them and with what their code
+prints on these counts. The same tables give the same bytes.
 """
 
 import argparse
-import html
-import importlib.util
-import json
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import chdir, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
-import yaml
-from docutils.utils.math.latex2mathml import tex2mathml
-from markdown_it import MarkdownIt
-from mdit_py_plugins.dollarmath import dollarmath_plugin
+import jupytext
+import nbformat
+from nbformat.v4 import new_output
 
 from rbplib.doors import export_family
-from rbplib.families import InputError, atomic_path, load_corpus, load_family, root, write_text
+from rbplib.families import InputError, atomic_path, load_corpus, load_family, root
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # what the sheets' own code imports
+import ranks  # noqa: E402
+
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
-CODE = re.compile(r"^```python\n(.*?)^```\n", re.M | re.S)
-STYLE = """body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font-family: sans-serif; line-height: 1.5 }
-main { overflow-x: auto }
-pre { white-space: pre-wrap; padding: 0.6rem; background: #f4f4f4; font-size: 0.85rem }"""
-# runs the blocks of one sheet one after the other, as a class does; prints what each printed, and what was read
-RUN = """import contextlib, io, json, sys
-said, names = [], {}
-for block in json.load(sys.stdin):
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        try:
-            exec(block, names)
-        except Exception as error:
-            print(f"The code ends here on these counts: {type(error).__name__}: {error}")
-    said.append(out.getvalue())
-print(json.dumps([said, f"{names['models'][0].family}, {names['corpus']}"]))
-"""
-
 CODEBOOK = """# Codebook
 
-`ranks.py` reads the `.counts` files with NumPy alone: `corpora(path)` names the texts, `read(path, corpus)` gives the
-models, smallest first. Nothing in the files is text, and nothing tells in which order tokens came.
+`ranks.py` reads the `.counts` files with NumPy alone: `corpora(path)` names the texts,
+`read(path, corpus)` gives the models, smallest first. Nothing in the files is text, and nothing
+tells in which order tokens came.
 
 | field of a model | shape | is | unit |
 |---|---|---|---|
@@ -73,154 +59,109 @@ The rank counts equal candidates against the true token. Logarithms are natural.
 ## What is in this bundle
 
 """
+TABLE = """| file | text | models | S | V | documents | sources | tokens scored |
+|---|---|---|---|---|---|---|---|
+"""
 
 
-def exercise_numbers():
-    """{label: number} of exercises and tasks as the book counts them: in the order of its contents."""
-    parts = yaml.safe_load((HERE.parents[1] / "_toc.yml").read_text(encoding="utf-8"))["parts"]
-    pages = [
-        HERE.parents[1] / f"{c['file']}.md"
-        for part in parts
-        for c in part["chapters"]
-        if "file" in c
-    ]
-    text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    return {
-        label: n for n, label in enumerate(re.findall(r"\{exercise\} .*\n:label: (\S+)", text), 1)
-    }
+# ---- sheets
 
 
-def printed(text, folder):
-    """(what each block of a lab's code prints in a folder with counts and reader, which family and corpus it read)."""
-    blocks = json.dumps(CODE.findall(text))
-    done = subprocess.run(
-        [sys.executable, "-c", RUN], input=blocks, capture_output=True, text=True, cwd=folder
-    )
-    done.check_returncode()
-    return json.loads(done.stdout)
+def sheet(text, solutions):
+    """A lab page as plain Markdown, with its solutions or without."""
+
+    def part(match):
+        body = re.sub(r"^:\w+:.*\n", "", match[4], flags=re.M)
+        if match[2] == "exercise":
+            return f"## Task: {match[3]}\n{body}"
+        return f"**Solution.**\n{body}" if solutions else ""
+
+    text = TASK.sub(part, text)
+    text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", text)  # they lead to pages of the book
+    # the book's own macros
+    return text.replace(r"\RBP", r"\mathrm{RBP}").replace(r"\E\log", r"\mathbb{E}\log")
 
 
-def with_printed(text, folder):
-    """A lab page whose code is followed by what it prints."""
-    said, read = printed(text, folder)
-    said = iter(said)
-
-    def followed(match):
-        out = next(said).rstrip()
-        return (
-            f"{match[0]}\n**What you will see** ({read}):\n\n```text\n{out}\n```\n"
-            if out
-            else match[0]
-        )
-
-    return CODE.sub(followed, text)
+def notebook(text, folder=None):
+    """A sheet as a notebook; folder: of counts, on which its code runs."""
+    book = jupytext.reads(text, "md")
+    for number, cell in enumerate(book.cells):
+        cell.id = f"cell-{number}"
+    if folder:
+        run(book, folder)
+    return nbformat.writes(book) + "\n"
 
 
-def as_html(text):
-    """A sheet as a page of its own that needs no script and no network; formulas are MathML."""
-    spaced = re.compile(
-        r"\\log(?!\()"
-    )  # MathML's own space after a function is not drawn everywhere
-
-    def mathml(tex, how):
-        return tex2mathml(spaced.sub(r"\\log\\,", tex), as_block=how["display_mode"])
-
-    reader = MarkdownIt().use(dollarmath_plugin, renderer=mathml)
-    title = html.escape(text.partition("\n")[0].lstrip("# "))
-    head = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'
-    body = re.sub(
-        ' class="math (inline|block)"', "", reader.render(text)
-    )  # no script has to set them
-    return f"{head}\n<title>{title}</title>\n<style>{STYLE}</style>\n<main>\n{body}</main>\n"
+def run(book, folder):
+    """Run a notebook's code in a folder of counts; keep what each cell prints, and where it
+    fails."""
+    names = {}
+    with chdir(folder):
+        for cell in book.cells:
+            if cell.cell_type != "code":
+                continue
+            with redirect_stdout(StringIO()) as out:
+                try:
+                    exec(cell.source, names)
+                except Exception as error:
+                    kind = type(error).__name__
+                    print(f"The code ends here on these counts: {kind}: {error}")
+            printed = out.getvalue()
+            cell.outputs = [new_output("stream", text=printed)] if printed else []
 
 
 def sheets(solutions, folder=None):
-    """{file name: text} of all sheets, as Markdown and as HTML; folder: of counts and reader, for what code prints."""
-    found, numbers = {}, exercise_numbers()
+    """{file name: text} of all sheets, as Markdown and as notebooks."""
+    files = {}
     for page in sorted(HERE.glob("[0-9]_*.md")):
-        text = page.read_text(encoding="utf-8")
-        text = sheet(with_printed(text, folder) if folder else text, solutions, numbers)
-        found |= {page.name: text, f"{page.stem}.html": as_html(text)}
-    return found
+        text = sheet(page.read_text(encoding="utf-8"), solutions)
+        files |= {page.name: text, f"{page.stem}.ipynb": notebook(text, folder)}
+    return files
 
 
-def sheet(text, solutions, numbers):
-    """A lab page as plain Markdown, with its solutions or without; numbers: {label: number in the book}."""
-
-    def part(match):
-        kind, name, body = match[2], match[3], re.sub(r"^:\w+:.*\n", "", match[4], flags=re.M)
-        if kind == "exercise":
-            return f"## Task: {name} (exercise {numbers[re.search(r':label: (.+)', match[4])[1]]} of the book)\n{body}"
-        return f"**Solution.**\n{body}" if solutions else ""
-
-    text = re.sub(
-        r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", TASK.sub(part, text)
-    )  # they lead to pages of the book
-    text = text.replace(r"\RBP", r"\mathrm{RBP}").replace(
-        r"\E\log", r"\mathbb{E}\log"
-    )  # the book's own macros
-    return text if solutions else re.sub(r"\n{3,}", "\n\n", text)
-
-
-def reader():
-    """The module that students read the files with."""
-    spec = importlib.util.spec_from_file_location("labs_ranks", HERE / "ranks.py")
-    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
-    return module
+# ---- the bundle
 
 
 def contents(path):
-    """What the codebook says of one family's file, as rows of its table, read as students read it."""
-    lines, ranks = [], reader()
+    """What the codebook says of one family's file, as rows of its table, read as students read
+    it."""
+    lines = ""
     for corpus in ranks.corpora(path):
         models = ranks.read(path, corpus)
-        first, sizes = models[0], f"{models[0].S:,} to {models[-1].S:,}"
-        cells = [
-            f"`{path.name}`",
-            f"`{corpus}` ({load_corpus(corpus).title})",
-            len(models),
-            sizes,
-            f"{first.V:,}",
-        ]
-        cells += [f"{n:,}" for n in (len(first.tokens), first.source.max() + 1, first.tokens.sum())]
-        lines.append(f"| {' | '.join(map(str, cells))} |\n")
-    return "".join(lines)
+        first = models[0]
+        counts = len(first.tokens), first.source.max() + 1, first.tokens.sum()
+        cells = [f"`{path.name}`", f"`{corpus}` ({load_corpus(corpus).title})", str(len(models))]
+        cells += [f"{first.S:,} to {models[-1].S:,}", f"{first.V:,}", *(f"{n:,}" for n in counts)]
+        lines += f"| {' | '.join(cells)} |\n"
+    return lines
 
 
-def entry(name):
-    """A file of the bundle that bears no date, so that it is the same whenever it is made."""
-    (found := zipfile.ZipInfo(f"labs/{name}")).external_attr = 0o644 << 16
-    return found
+def write_zip(path, files):
+    """Write a ZIP file that bears no date, so that it is the same whenever it is made."""
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as z:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(f"labs/{name}")
+            entry.external_attr = 0o644 << 16
+            packed = zipfile.ZIP_STORED if name.endswith(".counts") else zipfile.ZIP_DEFLATED
+            z.writestr(entry, data, packed)
+    return path
 
 
 def make_bundle(families, out):
-    """Write the bundle and, beside it, the teacher's sheets, each atomically; their paths. InputError: a family was not
-    measured."""
-    table = "| file | text | models | S | V | documents | sources | tokens scored |\n|---|---|---|---|---|---|---|---|\n"
+    """Write the bundle and, beside it, the teacher's sheets, each atomically; their paths.
+    InputError: a family was not measured."""
+    table, files = TABLE, {}
     with tempfile.TemporaryDirectory() as folder:
-        for family in families:
-            family = replace(
-                load_family(family), repeats=""
-            )  # models trained again have no part in the labs
+        for name in families:
+            family = replace(load_family(name), repeats="")  # models trained again have no part
             path = Path(folder) / f"{family.name}.counts"
             export_family(family, path, exported="a day not told")
             table += contents(path)
-        counts = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-        reads = (HERE / "ranks.py").read_text(encoding="utf-8")
-        write_text(Path(folder) / "ranks.py", reads)
-        student, teacher = sheets(False), sheets(True, folder)
-    texts = {"codebook.md": CODEBOOK + table, "ranks.py": reads, **student}
-    apart = out.with_stem(f"{out.stem}-teacher")
-    both = {out: counts | texts, apart: {f"teacher/{name}": text for name, text in teacher.items()}}
-    for place, files in both.items():
-        with atomic_path(place) as temporary, zipfile.ZipFile(temporary, "w") as z:
-            for name, said in files.items():  # counts are packed already
-                z.writestr(
-                    entry(name),
-                    said,
-                    zipfile.ZIP_STORED if name in counts else zipfile.ZIP_DEFLATED,
-                )
-    return [*both]
+            files[path.name] = path.read_bytes()
+        teacher = {f"teacher/{name}": text for name, text in sheets(True, folder).items()}
+    files |= sheets(False) | {"codebook.md": CODEBOOK + table}
+    files["ranks.py"] = HERE.joinpath("ranks.py").read_bytes()
+    return write_zip(out, files), write_zip(out.with_stem(f"{out.stem}-teacher"), teacher)
 
 
 def main(argv=None):
@@ -232,15 +173,8 @@ def main(argv=None):
         help="measured families (default: two embedded ones)",
     )
     parser.add_argument("-o", "--output", type=Path, default=root() / "dist" / "labs.zip")
-    parser.add_argument(
-        "--sheets",
-        type=Path,
-        help="a folder for the students' sheets as HTML, whatever was measured",
-    )
     asked = parser.parse_args(argv)
     try:
-        for name, text in sheets(False).items() if asked.sheets else ():
-            write_text(asked.sheets / name, text) if name.endswith(".html") else None
         print(*make_bundle(asked.families, asked.output), sep="\n")
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)

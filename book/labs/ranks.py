@@ -1,4 +1,5 @@
-"""Read a counts file with NumPy alone, for a class: see codebook.md in the bundle, or book/data in the book."""
+"""Read a counts file with NumPy alone, for a class: see codebook.md in the bundle, or book/data in
+the book."""
 
 import io
 import json
@@ -21,10 +22,11 @@ def corpora(path):
 def read(path, corpus):
     """The models of a counts file on one corpus, smallest first.
 
-    Each has: model, family, corpus (names); S, total (parameters); V (tokens); ks (K,); hits (documents, K): tokens of
-    rank at most k; tokens and nll (documents,): scored tokens, and their summed -log p in nats; source (documents,):
-    number of the source; ranks and counts (n,): each rank that was seen, and how often; pairs (3, n): candidates above,
-    equal, and how often; windows(N) and successes(k, N): places where N scored tokens in a row fit, and those where all
+    Each has: model, family, corpus (names); S, total (parameters); V (tokens); ks (K,); hits
+    (documents, K): tokens of rank at most k; tokens and nll (documents,): scored tokens, and their
+    summed -log p in nats; source (documents,): number of the source; ranks and counts (n,): each
+    rank that was seen, and how often; pairs (3, n): candidates above, equal, and how often;
+    windows(N) and successes(k, N): places where N scored tokens in a row fit, and those where all
     are hits; run_ks: the k of successes.
     """
     with zipfile.ZipFile(path) as z:

@@ -1,0 +1,176 @@
+"""What hand-written pages show of runs: sentences, figures, the bundle for a class; and fields that
+check an answer."""
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from rbplinks import find, link
+from rbpmath import aloud, set_math
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+MOVING = 'class="rbp-move"'
+LABS = "labs"  # the folder of the bundle in the site
+CHECK = re.compile(
+    r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?"
+)
+
+
+FIELD = """<span class="rbp-check" role="group" aria-label="Your answer: {label}"
+ data-value="{value}" data-within="{within}"><label for="{ident}">{label}</label>
+ <input id="{ident}" type="text" inputmode="decimal" autocomplete="off"
+ aria-describedby="{ident}-how"> <span id="{ident}-how">({terms})</span>
+ <button type="button">Check</button> <output for="{ident}" aria-live="polite"></output></span>"""
+
+
+class Check(SphinxRole):
+    """{check}`exponent = 0.0606 ± 0.0005`: a labelled field.
+
+    The page's own script says whether the number is right.
+    """
+
+    def run(self):
+        answer = CHECK.fullmatch(self.text)
+        if not answer:
+            form = "'LABEL = NUMBER ± TOLERANCE UNIT', the unit where there is one"
+            message = f"{self.text!r} is no field: it reads {form}"
+            return [], [self.inliner.reporter.error(message, line=self.lineno)]
+        parts = {name: html.escape(part or "") for name, part in answer.groupdict().items()}
+        terms = [parts["unit"]] if parts["unit"] else []
+        terms.append(f"within {parts['within']}" if float(parts["within"]) else "exact")
+        ident = f"check-{self.env.new_serialno('check')}"
+        field = FIELD.format(ident=ident, terms=", ".join(terms), **parts).replace("\n", "")
+        return [nodes.raw("", field, format="html")], []
+
+
+# ---- what a run said and drew
+
+
+def outputs(env, page):
+    """Outputs of the executed page of that name, the default family's before others; none where it
+    was not run."""
+    document = find(env, page, env.docname)
+    path = Path(env.doc2path(document)) if document else Path()
+    if path.suffix != ".ipynb":
+        return []
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    shown = (output for cell in cells for output in cell.get("outputs", ()))
+    return [output for output in shown if "data" in output]
+
+
+class RunWords(SphinxDirective):
+    """{run-words} PAGE NAME: what a page's run said under that name, or a sentence where it did
+    not."""
+
+    required_arguments = 2
+
+    def run(self):
+        page, name = self.arguments
+        words = [
+            "".join(output["data"]["text/markdown"])
+            for output in outputs(self.env, page)
+            if output["metadata"].get("rbp") == name
+        ]
+        words = words or [f"*This copy of the book was built without what page {page} says here.*"]
+        box = nodes.container(classes=["rbp-said"])
+        self.state.nested_parse(StringList("\n\n".join(words).splitlines(), page), 0, box)
+        return [set_math(box)]
+
+
+class RunFigure(SphinxDirective):
+    """{run-figure} PAGE WORDS: the first figure of a page, still or moving, that has these words in
+    its description.
+
+    A sentence stands in its place where the page was not run, or has no such figure.
+    """
+
+    required_arguments = 2
+    final_argument_whitespace = True
+
+    def run(self):
+        page, words = self.arguments
+        number = 0
+        for output in outputs(self.env, page):
+            data, about = output["data"], output["metadata"]
+            svg, moving = ("".join(data.get(kind, "")) for kind in ("image/svg+xml", "text/html"))
+            number += bool(svg or MOVING in moving)
+            alt = about.get("image/svg+xml", {}).get("alt", "")
+            if MOVING in moving and words in moving:
+                figure = nodes.raw("", moving, format="html")
+            elif svg and words in alt:
+                figure = self.picture(svg, alt)
+            else:
+                continue
+            source = nodes.paragraph("", f"Fig. {page[:2]}.{number}, from the page: ")
+            return [figure, nodes.paragraph("", "", *source, link(page), classes=["rbp-from"])]
+        words = f"This copy of the book was built without this figure of the page {page}."
+        return [nodes.paragraph("", words)]
+
+    def picture(self, svg, alt):
+        """A picture of its own file, which Sphinx copies into the book."""
+        path = Path(self.env.doctreedir, "figures", f"{sha256(svg.encode()).hexdigest()[:16]}.svg")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(svg, encoding="utf-8")
+        uri = f"/{os.path.relpath(path, self.env.srcdir)}"
+        return nodes.image(uri=uri, alt=aloud(alt), classes=["rbp-figure"])
+
+
+# ---- the bundle for a class
+
+
+def start_labs(app):
+    """Begin to make the bundle beside the pages, in a process of its own while they are read."""
+    program = Path(app.srcdir, "book", "labs", "bundle.py")
+    if app.builder.name == "html" and program.is_file():
+        command = [sys.executable, program, "--output", Path(app.outdir, LABS, "labs.zip")]
+        environment = os.environ | {"RBP_ROOT": str(Path(app.srcdir).resolve())}
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        app.labs = subprocess.Popen(command, cwd=app.srcdir, env=environment, **streams)
+
+
+class LabsBundle(SphinxDirective):
+    """{labs-bundle} FILE WORDS: a link to a file of the bundle, or why there is none."""
+
+    required_arguments = 2
+    final_argument_whitespace = True
+
+    def run(self):
+        app, (name, words) = self.env.app, self.arguments
+        if not hasattr(app, "labs"):
+            return [nodes.paragraph("", f"{words}: on this page of the book as a site.")]
+        if app.labs.returncode is None:
+            app.labs.message = app.labs.communicate()[1]
+        if app.labs.returncode not in (0, 2):
+            raise RuntimeError(f"the bundle for a class could not be made: {app.labs.message}")
+        if app.labs.returncode:
+            reason = app.labs.message.removeprefix("rbp: ")
+            words = f"This copy of the book was built without {name}: {reason}"
+            return [nodes.paragraph("", words)]
+        path = Path(app.outdir, LABS, name)
+        address = f"{'../' * self.env.docname.count('/')}{LABS}/{name}"
+        anchor = f'<a href="{address}" download>{html.escape(words)}</a>'
+        size = f"({path.stat().st_size / 1e6:.1f} MB)"
+        return [nodes.raw("", f"<p>{anchor} {size}</p>", format="html")]
+
+
+def end_labs(app, error):
+    """Leave nothing running."""
+    if hasattr(app, "labs"):
+        app.labs.kill() if error else app.labs.wait()
+
+
+def setup(app):
+    app.add_role("check", Check())
+    app.add_directive("run-words", RunWords)
+    app.add_directive("run-figure", RunFigure)
+    app.add_directive("labs-bundle", LabsBundle)
+    app.connect("builder-inited", start_labs)
+    app.connect("build-finished", end_labs)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
