@@ -1,8 +1,10 @@
-"""Open pages of a built book in headless Chromium and tell, as JSON, what each one asked for and how it came out.
+"""Open pages of a built book in headless Chromium and tell, as JSON, what each one asked for and
+how it came out.
 
-Run as `python tests/browser.py HTML_FOLDER PAGE...`; the tests run it inside a network namespace that holds only the
-loopback device where they may, so that nothing could be fetched even if a page tried. With `--axe FILE` before the
-folder the script axe-core looks for what keeps people out, in light and dark, in a window and on a phone.
+Run as `python tests/browser.py HTML_FOLDER PAGE...`; the tests run it inside a network namespace
+that holds only the loopback device where they may, so that nothing could be fetched even if a page
+tried. With `--axe FILE` before the folder the script axe-core looks for what keeps people out, in
+light and dark, in a window and on a phone.
 """
 
 import json
@@ -37,7 +39,8 @@ const done = arguments[0], began = Date.now();
 """
 OPEN = """
 for (const fold of document.querySelectorAll("details")) fold.open = true;
-for (const solution of document.querySelectorAll(".toggle-hidden")) solution.classList.remove("toggle-hidden");
+for (const solution of document.querySelectorAll(".toggle-hidden"))
+  solution.classList.remove("toggle-hidden");
 """
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 COUNT = (
@@ -45,14 +48,18 @@ COUNT = (
     + """
 const n = (s) => document.querySelectorAll(s).length;
 return {
-  math: n(".math"), typeset: n("mjx-container"), math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
+  math: n(".math"), typeset: n("mjx-container"),
+  math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
   images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
-  no_alt: [...document.querySelectorAll("article img, main img")].filter((i) => !(i.alt || "").trim()).length,
+  no_alt: [...document.querySelectorAll("article img, main img")]
+    .filter((i) => !(i.alt || "").trim()).length,
   headless: n('.bd-sidebar-primary:not([role]), [role="doc-biblioentry"]'),
-  twice: n("a.rbp-csv") - new Set([...document.querySelectorAll("a.rbp-csv")].map((link) => link.download)).size,
+  twice: n("a.rbp-csv")
+    - new Set([...document.querySelectorAll("a.rbp-csv")].map((link) => link.download)).size,
   tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
   wide_tables: [...document.querySelectorAll("article table")]
-    .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1).map((t) => t.textContent.slice(0, 60)),
+    .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1)
+    .map((t) => t.textContent.slice(0, 60)),
   many_columns: [...document.querySelectorAll("table.rbp-table")]
     .filter((t) => t.tHead.rows[0].cells.length > 6).map((t) => t.textContent.slice(0, 60)),
 };
@@ -63,17 +70,21 @@ MOVE = """
 const done = arguments[0], boxes = [...document.querySelectorAll(".rbp-move")], began = Date.now();
 const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outerHTML);
 (function look() {
-  if (boxes.some((box) => !box.dataset.done) && Date.now() - began < 15000) return setTimeout(look, 50);
+  if (boxes.some((box) => !box.dataset.done) && Date.now() - began < 15000)
+    return setTimeout(look, 50);
   const before = drawn(), knobs = boxes.map((box) => box.querySelector("input, select"));
   for (const knob of knobs.filter((knob) => knob)) {
     if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
     for (const kind of ["input", "change"]) knob.dispatchEvent(new Event(kind, { bubbles: true }));
   }
-  const over = (box) => box.querySelector("svg")?.getBoundingClientRect().right > box.getBoundingClientRect().right;
-  const moved = () => drawn().filter((svg, i) => svg && svg !== before[i]).length, told = Date.now();
+  const over = (box) => box.querySelector("svg")?.getBoundingClientRect().right
+    > box.getBoundingClientRect().right;
+  const moved = () => drawn().filter((svg, i) => svg && svg !== before[i]).length;
+  const told = Date.now();
   (function wait() {
     if (moved() < boxes.length && Date.now() - told < 3000) return setTimeout(wait, 25);
-    const said = { figures: boxes.length, unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
+    const said = { figures: boxes.length,
+                   unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
                    moved: moved() };
     for (const box of boxes) box.style.width = "330px";  // as where a side bar opens
     setTimeout(() => done({ ...said, beyond: boxes.filter(over).length }), boxes.length && 400);
@@ -82,7 +93,8 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
 """
 
 TEXTS = """
-const list = document.querySelector(".rbp-texts select"), seen = (part) => !part.closest("[hidden]");
+const list = document.querySelector(".rbp-texts select");
+const seen = (part) => !part.closest("[hidden]");
 if (!list) return {};
 const shown = [...document.querySelectorAll("[data-of]")];
 const every = [...list.options].slice(1).map((option) => option.textContent);
@@ -96,11 +108,14 @@ const own = every.map((title, i) => {
   list.selectedIndex = i + 1;
   list.dispatchEvent(new Event("change", { bubbles: true }));
   const right = [...cells.map((cell) => seen(cell) === (cell.textContent === title)),
-                 ...shown.map((part) => seen(part) === JSON.parse(part.dataset.of).includes(title))];
+                 ...shown.map((part) =>
+                   seen(part) === JSON.parse(part.dataset.of).includes(title))];
   const knobs = [...document.querySelectorAll('.rbp-move select[name="corpus"]')]
     .filter((knob) => [...knob.options].some((option) => option.textContent === title));
-  return { title, wrong: right.filter((x) => !x).length, seen: [...cells, ...shown].filter(seen).length,
-           elsewhere: knobs.filter((k) => k.selectedOptions[0].textContent !== title).length, lists: knobs.length };
+  return { title, wrong: right.filter((x) => !x).length,
+           seen: [...cells, ...shown].filter(seen).length,
+           elsewhere: knobs.filter((k) => k.selectedOptions[0].textContent !== title).length,
+           lists: knobs.length };
 });
 list.selectedIndex = 0;
 list.dispatchEvent(new Event("change", { bubbles: true }));
@@ -111,7 +126,8 @@ return { own, "left away": [...cells, ...shown].filter((part) => !seen(part)).le
 AXE = """
 const done = arguments[0], grave = (rule) => ["serious", "critical"].includes(rule.impact);
 axe.run(document, { resultTypes: ["violations"] }).then(
-  (all) => done(all.violations.filter(grave).map((r) => `${r.id}: ${r.nodes.map((n) => n.target).join("; ")}`)),
+  (all) => done(all.violations.filter(grave)
+    .map((r) => `${r.id}: ${r.nodes.map((n) => n.target).join("; ")}`)),
   (error) => done([String(error)]));
 """
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,7 +167,8 @@ def load(driver, url, width=WINDOW):
 
 
 def visit(driver, url, base):
-    """{"faults": sentences about a page, none where it is as it should be; and how much of each part it has}."""
+    """{"faults": sentences about a page, none where it is as it should be; and how much of each
+    part it has}."""
     load(driver, url)
     time.sleep(0.1)
     counts = driver.execute_script(COUNT)

@@ -1,4 +1,5 @@
-"""Families that end where a law begins: planted rank tables for which some of a page's numbers do not exist.
+"""Families that end where a law begins: planted rank tables for which some of a page's numbers do
+not exist.
 
 Tiny models are measured once on short texts; what they got is then written over by planted ranks,
 so that a table's place and record are always the library's own.
@@ -36,14 +37,15 @@ def ranks(loss, V, n):
 
 
 def write_degenerate(root, families=FAMILIES):
-    """Models, a corpus, family files and planted rank tables under `root`; RBP_ROOT must name it."""
+    """Models, a corpus, family files and planted rank tables under `root`; RBP_ROOT must name
+    it."""
     from rbplib.measuring import measured
     from rbplib.table import write_table
     from tests.smallmodels import save_model
 
     write_text_of_derivations(root)
     for i in range(len(SIZES)):
-        save_model(root / "tiny" / f"m{i}", seed=i)
+        save_model(root / "tiny" / f"m{i}", scale=i + 1, seed=i)
     for name, losses in families.items():
         entries = "".join(f"  - {{id: tiny/m{i}, dtype: float32}}\n" for i in range(len(losses)))
         (root / "families" / f"{name}.yml").write_text(f"title: {name}\nmodels:\n{entries}")
@@ -69,17 +71,65 @@ def write_text_of_derivations(root):
     (root / "corpora" / f"{CORPUS}.yml").write_text(corpus)
 
 
+PARTS = ["claims.yml", "_ext", "_static", "references.bib", "pages.yml"]  # of book/
+WHOLE = [path.name for path in (ROOT / "book").iterdir() if path.name != "_executed"]
+
+
 @contextmanager
-def root_of_its_own(place):
-    """`place` as the root, with the checkout's notebooks and folders of its own for what is planted."""
-    for name in ("notebooks", "published", "training", "models"):
+def root_of_its_own(place, parts=PARTS):
+    """`place` as the root, with the checkout's notebooks and folders of its own for what is
+    planted."""
+    shared = ("notebooks", "published", "training", "models", "_config.yml", "_toc.yml")
+    for name in (*shared, "benchmarks", "CITATION.cff"):
         (place / name).symlink_to(ROOT / name)
     for folder in ("families", "corpora", "book"):
         (place / folder).mkdir()
-    for name in ("claims.yml", "_ext", "_static", "references.bib", "pages.yml"):
+    for name in parts:
         (place / "book" / name).symlink_to(ROOT / "book" / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(place))
         patch.setenv("RBP_RESULTS", str(place / "results"))
         patch.setenv("OMP_NUM_THREADS", "1")
         yield place
+
+
+STORY = "nano-pythia"  # the family of the contents, and one whose architecture page 12 trains
+SHORT = {"corpora": [CORPUS], "n_bootstrap": 100}
+ASKED = {  # of pages of more than one family, so that each takes seconds
+    "09_families": {"families": [STORY, "backwards"], **SHORT},
+    "10_published": {"families": ["pythia", "rwkv-4"]},
+    "11_precision": {"family": STORY, "documents": 5, **SHORT},
+    "12_train_your_own": {"family": STORY, "rungs": 3, "tokens": 50_000, "n_bootstrap": 100},
+    "13_findings": {"families": [STORY, "backwards"], **SHORT},
+    "14_coverage": {"families": [STORY], "corpora": [CORPUS], "runs": 20, "resamples": 100},
+    "15_appendix": {},
+    "16_new_text": {"families": [STORY, "backwards"], **SHORT},
+    "17_real_model": {"families": [STORY], **SHORT},
+    "18_authors_figures": {},
+    "19_tokens": {"corpora": ["docs"], "ks": [1, 10], "n_bootstrap": 100},
+    "20_published_tokens": {"losses": ["c4"], "tasks": ["lambada_openai"], "pool": ["pythia"]},
+    "21_models_and_text": {"families": [STORY], "corpora": [CORPUS]},
+    "22_reproduced": {},
+}
+
+
+def write_book(root):
+    """Every notebook run once in this process, as the workflow would, and the HTML of all pages."""
+    from paper import tokens
+    from tests.pagerunner import run_page
+    from tests.planted import planted_grid
+    from workflow import html, page
+
+    def execute(source, parameters, out):
+        return run_page(source.stem, **parameters)
+
+    write_degenerate(root, {STORY: LOSSES, "backwards": LOSSES[::-1]})
+    for name in ("docs", "code", "doctests"):  # which page 12 trains on
+        (root / "corpora" / f"{name}.yml").write_text(f"path: {CORPUS}.jsonl\n")
+    each, once = page.notebook_names()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "execute", execute)
+        patch.setattr(tokens, "grid", lambda families, corpus, ks: planted_grid())
+        for name in sorted(each + once):
+            page.run_notebook(name, STORY if name in each else None, ASKED.get(name, SHORT))
+    html.build_html()

@@ -4,9 +4,8 @@
         hub.add("models", "owner/name", folder)
         env = {"HF_ENDPOINT": hub.url, "HF_HOME": fresh_folder}
 
-Files with the endings of LARGE answer as the hub's large files do: a redirect to another address,
-and the SHA-256 as their tag; all others are named by git's SHA-1. `gated` holds repositories that
-are refused, `log` what was asked.
+Every file is named by git's SHA-1; large ones are answered as all others, without the hub's
+redirect to its store. `gated` holds repositories that are refused, `log` what was asked.
 """
 
 import hashlib
@@ -17,10 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-LARGE = (".safetensors", ".bin", ".parquet", ".jsonl", ".gz", ".zst")
-API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree|refs|paths-info)(?:/(.*))?)?$")
+API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree|paths-info)(?:/(.*))?)?$")
 RESOLVE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)$")
-STORED = re.compile(r"/stored/(models|datasets)/(.+)/([0-9a-f]{40})/(.+)$")
 
 
 class Snapshot:
@@ -38,11 +35,7 @@ class Snapshot:
     def entry(self, name, data):
         """A file as the hub lists it."""
         git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-        entry = {"type": "file", "path": name, "oid": git, "size": len(data)}
-        if name.endswith(LARGE):
-            sha256 = hashlib.sha256(data).hexdigest()
-            entry["lfs"] = {"oid": sha256, "size": len(data), "pointerSize": 130}
-        return entry
+        return {"type": "file", "path": name, "oid": git, "size": len(data)}
 
 
 class HubServer:
@@ -133,9 +126,7 @@ class Handler(BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         url = urlsplit(self.path)
         path = unquote(url.path)
-        if match := STORED.fullmatch(path):
-            self.send_file(*match.groups())
-        elif match := API.fullmatch(path):
+        if match := API.fullmatch(path):
             self.api(*match.groups(), parse_qs(url.query))
         elif match := RESOLVE.fullmatch(path):
             self.resolve(*match.groups())
@@ -162,23 +153,12 @@ class Handler(BaseHTTPRequestHandler):
                 paths = json.loads(self.body)["paths"]
             entries = snapshot.entries
             return self.answer_json([entries[path] for path in paths if path in entries])
-        if verb == "refs":
-            branches = [
-                {"name": name, "ref": f"refs/heads/{name}", "targetCommit": other.sha}
-                for name, other in self.hub.repos[kind, repo_id].items()
-            ]
-            return self.answer_json({"branches": branches, "tags": [], "converts": []})
         repository = {
             "_id": "0" * 24,
             "id": repo_id,
             "modelId": repo_id,
             "sha": snapshot.sha,
-            "private": False,
             "tags": [],
-            "gated": repo_id in self.hub.gated,
-            "disabled": False,
-            "downloads": 0,
-            "likes": 0,
             "siblings": [{"rfilename": name} for name in snapshot.entries],
         }
         return self.answer_json(repository)
@@ -205,24 +185,12 @@ class Handler(BaseHTTPRequestHandler):
         entry = snapshot.entries.get(name)
         if entry is None:
             return self.refuse(404, "EntryNotFound")
-        if "lfs" not in entry:
-            return self.send_file(kind, repo_id, snapshot.sha, name)
-        headers = {
-            "Location": f"{self.hub.url}/stored/{kind}/{repo_id}/{snapshot.sha}/{name}",
-            "X-Repo-Commit": snapshot.sha,
-            "X-Linked-Size": entry["size"],
-            "X-Linked-ETag": f'"{entry["lfs"]["oid"]}"',
-            "ETag": f'"{entry["oid"]}"',
-        }
-        return self.answer(302, headers=headers)
+        return self.send_file(snapshot, entry)
 
-    def send_file(self, kind, repo_id, sha, name):
-        snapshot, _, code = self.hub.find(kind, repo_id, sha)
-        if code:
-            return self.refuse(404, code)
-        data, entry = (snapshot.folder / name).read_bytes(), snapshot.entries[name]
-        tag = entry.get("lfs", entry)["oid"]
-        headers = {"ETag": f'"{tag}"', "X-Repo-Commit": sha, "Accept-Ranges": "bytes"}
+    def send_file(self, snapshot, entry):
+        data = (snapshot.folder / entry["path"]).read_bytes()
+        headers = {"ETag": f'"{entry["oid"]}"', "X-Repo-Commit": snapshot.sha}
+        headers["Accept-Ranges"] = "bytes"
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if not match:
             return self.answer(200, data, headers)

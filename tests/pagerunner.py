@@ -1,4 +1,5 @@
-"""Pages run in this process, cell after cell, what they display caught: a kernel takes seconds to start."""
+"""Pages run in this process, cell after cell, what they display caught: a kernel takes seconds to
+start."""
 
 import html
 import re
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import nbformat
 from matplotlib.mathtext import MathTextParser
+
+from paper import book
 
 ROOT = Path(__file__).resolve().parents[1]
 # Many pages set the same formulas: matplotlib would keep fifty, a page of a process has more.
@@ -37,25 +40,33 @@ def caught():
 
 
 def run_page(name, **parameters):
-    """A notebook's page with these parameters: (its Markdown cells, what its code said) as plain text; see `words`."""
+    """A notebook executed with these parameters."""
     page, names = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4), {"__name__": "__main__"}
     for i, cell in enumerate(c for c in page.cells if c.cell_type == "code"):
+        magic = book.MAGIC.match(cell.source)
         with caught() as cell.outputs:
+            if magic:
+                book.say(magic[1], cell.source[magic.end() :], names)
+                continue
             exec(compile(cell.source, f"<{name}, code cell {i}>", "exec"), names)
         if "parameters" in cell.metadata.get("tags", []):
             names.update(parameters)
     return page
 
 
+NO_NUMBER = r".{0,40}(?:\bnan\b|\binf\b|∞ ?%|\bNone\b(?! of)|Traceback|\b[A-Z]\w+Error\b).{0,40}"
+
+
 def words(page):
-    """(Markdown cells, outputs) of an executed notebook as plain text."""
-    fixed = "\n".join(c.source for c in page.cells if c.cell_type == "markdown")
-    said = []
+    """What the code of an executed notebook showed, as plain text."""
+    texts = []
     for output in (o for c in page.cells if c.cell_type == "code" for o in c.outputs):
         data = output.get("data", {})
         text = data.get("text/markdown") or data.get("text/html") or output.get("text", "")
-        said.append(
-            html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S))
-        )
-        said.append(output.get("metadata", {}).get("image/svg+xml", {}).get("alt", ""))
-    return fixed, "\n".join(said)
+        text = re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", text, flags=re.S)
+        texts += [
+            html.unescape(text),
+            output.get("metadata", {}).get("image/svg+xml", {}).get("alt", ""),
+        ]
+    assert len("\n".join(texts)) > 100
+    return "\n".join(texts)

@@ -11,10 +11,12 @@ from rbplib.losses import Loss
 def planted_curve(
     alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0
 ):
-    """A curve whose -log RBP_k is exactly loss_k (S / S_0)^-alpha in the mean, documents sharing their difficulty.
+    """A curve whose -log RBP_k is exactly loss_k (S / S_0)^-alpha in the mean, documents sharing
+    their difficulty.
 
-    Each document's miss probability is the law's times a gamma factor of mean 1 and sd `clustering`, the same factor
-    for all models: what real text does. `top` scales the loss, down for few misses.
+    Each document's miss probability is the law's times a gamma factor of mean 1 and sd
+    `clustering`, the same factor for all models: what real text does. `top` scales the loss, down
+    for few misses.
     """
     rng = np.random.default_rng(seed)
     S, ks = np.geomspace(2e4, 2e7, models), np.array(ks)
@@ -90,7 +92,8 @@ def bent(rng, sd=0.005):
 
 
 def broken(rng, sd=0.01):
-    """Half the exponent in the last two steps, as ladders that are trained too short at their top."""
+    """Half the exponent in the last two steps, as ladders that are trained too short at their
+    top."""
     steps = -np.repeat([0.1, 0.05], [4, 2]) * np.diff(np.log(S))
     return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, sd, len(S)))
 
@@ -98,7 +101,8 @@ def broken(rng, sd=0.01):
 def planted_grid(
     a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1, training_sd=0.0, seed=0
 ):
-    """A Grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at k = 1, 10 and in cross-entropy."""
+    """A Grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at k = 1, 10 and in
+    cross-entropy."""
     from paper.tokens import Grid
 
     rng = np.random.default_rng(seed)

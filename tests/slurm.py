@@ -1,7 +1,8 @@
-"""The measuring steps on a SLURM of this machine's own: as they are, with a job cancelled, and with one out of memory.
+"""The measuring steps on a SLURM of this machine's own: as they are, with a job cancelled, and with
+one out of memory.
 
-Debian's `slurm-wlm` and `munge` have the daemons, which run here on loopback, without an accounting database, and end
-with the part.
+Debian's `slurm-wlm` and `munge` have the daemons, which run here on loopback, without an accounting
+database, and end with the part.
 """
 
 import getpass
@@ -48,7 +49,8 @@ SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=12000
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-# Every Python of a job loads this first: one that measures a model waits, m0's holding as much memory as it is told.
+# Every Python of a job loads this first: one that measures a model waits, m0's holding as much
+# memory as it is told.
 HOG = """\
 import os, sys, time
 if any(a.startswith("--model=m") for a in sys.orig_argv) and int(os.environ["HOG_MB"]):
@@ -62,7 +64,8 @@ def answer(*command):
 
 
 def jobs(model):
-    """(number, state, MB asked) of each job that SLURM knows of that measures a model, oldest first."""
+    """(number, state, MB asked) of each job that SLURM knows of that measures a model, oldest
+    first."""
     lines = answer(
         "squeue", "--states=all", "--noheader", "--sort=i", "--format=%i|%T|%m|%k"
     ).splitlines()
@@ -75,7 +78,8 @@ def jobs(model):
 
 @contextmanager
 def slurm(place):
-    """A cluster of one node, this one, until the block ends; else a RuntimeError with what was said."""
+    """A cluster of one node, this one, until the block ends; else a RuntimeError with what was
+    said."""
     for folder in (place, place / "state", place / "spool"):
         folder.mkdir(mode=0o755)
     (place / "munge.key").touch(mode=0o600)
@@ -116,7 +120,8 @@ def slurm(place):
 
 
 def cluster(place):
-    """Two runs by workflow/profiles/slurm of the toy family, a job a model; what fails is sent again for more."""
+    """Two runs by workflow/profiles/slurm of the toy family, a job a model; what fails is sent
+    again for more."""
     missing = [d for d in DAEMONS if not shutil.which(d)] + [PLUGIN] * (
         not find_spec(PLUGIN.replace("-", "_"))
     )

@@ -48,7 +48,8 @@ WIDTHS = ("n_embd", "hidden_size", "ffn_dim", "intermediate_size", "word_embed_p
 
 
 def tokenizer(vocab=320, alphabet=None):
-    """Byte-level BPE, so that any text has tokens; with an alphabet of its own it drops what is not in it."""
+    """Byte-level BPE, so that any text has tokens; with an alphabet of its own it drops what is not
+    in it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -64,7 +65,8 @@ def tokenizer(vocab=320, alphabet=None):
 
 
 def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, shape=None, **changes):
-    """A random model with its tokenizer in a folder; `scale` multiplies its widths. Returns the model."""
+    """A random model with its tokenizer in a folder; `scale` multiplies its widths. Returns the
+    model."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -39,17 +39,6 @@ def test_the_script_for_a_gpu_on_a_processor(capsys):
     assert checked.split(" | ")[1:3] == ["0", "0.00%"]
 
 
-def test_a_record_is_put_between_its_marks(tmp_path, monkeypatch):
-    monkeypatch.setattr(common, "HERE", tmp_path)
-    (tmp_path / "results").mkdir()
-    page = tmp_path / "README.md"
-    page.write_text("before\n<!-- heads -->\nold\n<!-- end heads -->\nafter\n")
-    common.record("heads", "new")
-    assert page.read_text().startswith("before\n<!-- heads -->\nnew\n\n*")
-    assert page.read_text().endswith("*\n<!-- end heads -->\nafter\n")
-    assert "old" not in page.read_text()
-
-
 def test_ratios_are_of_the_same_round():
     times = {common.OURS: [1.0, 2.0, 4.0], "other": [2.0, 2.0, 12.0]}
     assert common.ratio(times, "other") == "2.00x (1.00-3.00)"

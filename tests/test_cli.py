@@ -1,6 +1,9 @@
-"""The `rbp` command on planted tables: it recovers the truth; every fault is one sentence and exit code 2."""
+"""The `rbp` command on planted tables: it recovers the truth; every fault is one sentence and exit
+code 2."""
 
 import json
+import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +12,7 @@ import pytest
 from ranktables import write_family
 
 from rbplib.cli import main, size
+from rbplib.table import read_table, write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 FIT = "fit --family synthetic --corpus prose --k 1"
@@ -16,7 +20,8 @@ FIT = "fit --family synthetic --corpus prose --k 1"
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A root with the measured family `synthetic`, and the family `pair` of which nothing is measured."""
+    """A root with the measured family `synthetic`, and the family `pair` of which nothing is
+    measured."""
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     monkeypatch.delenv("RBP_RESULTS", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -38,7 +43,8 @@ def run(capsys, words):
 def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, capsys):
     code, out, err = run(capsys, f"{FIT} --json --n-bootstrap 300")
     row = json.loads(out)
-    fields = "family corpus k alpha log_c r2 ci_tokens ci_models n_models scored_tokens lack_of_fit_p curvature status"
+    fields = "family corpus k alpha log_c r2 ci_tokens ci_models n_models scored_tokens "
+    fields += "lack_of_fit_p curvature status"
     assert code == 0 and not err and set(fields.split()) <= set(row)
     assert (
         row["ci_models"][0] < row["alpha"] < row["ci_models"][1]
@@ -46,7 +52,8 @@ def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, 
         and row["n_models"] == 5
     )
     lines = run(capsys, f"{FIT} --n-bootstrap 300")[1]
-    assert f"alpha {row['alpha']:.4g}" in lines and "5 models" in lines
+    entries = dict(line.split(maxsplit=1) for line in lines.splitlines() if line)
+    assert list(entries) == list(row) and entries["alpha"] == f"{row['alpha']:.4g}"
 
 
 def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
@@ -67,11 +74,13 @@ def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
 
 def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
     words = "predict --family synthetic --corpus prose --k 1 --n 5 --size 2M 1e9 --n-bootstrap 100"
-    near, far = json.loads(run(capsys, f"{words} --json")[1])["forecasts"]
-    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1] and near["S"] == 2e6
+    near, far = json.loads(run(capsys, f"{words} --json")[1])
+    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1] and near["S"] == 2_000_000
     assert near["rbp"] < far["rbp"] and "WARNING" in far["place"]
+    # RBP is that of its loss, and a run of five is rarer than a hit
+    assert far["rbp"] == pytest.approx(math.exp(-far["loss"])) and far["p_n"] < far["rbp"]
     code, out, _ = run(capsys, words)
-    assert code == 0 and "95% interval holds" in out and "5 hits in a row" in out
+    assert code == 0 and f"{near['cross_entropy']:.4g}" in out and far["place"] in out
 
 
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
@@ -82,10 +91,10 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         "nonembedding_params": 2000,
     }
     rows = {row["corpus"]: row for row in json.loads(run(capsys, "corpora --json")[1])}
-    assert rows["prose"]["measured"]["synthetic"]["documents"] == 60
-    assert "60 documents of 60 sources" in run(capsys, "corpora prose")[1]
+    assert (rows["prose"]["family"], rows["prose"]["sources"]) == ("synthetic", 60)
+    assert run(capsys, "corpora prose")[1].split()[-4:] == ["synthetic", "60", "7,173", "60"]
     code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
-    assert code == 0 and "0 to measure" in out and "of memory" in out
+    assert code == 0 and "tables_to_measure" in out and "memory_bytes" in out
     code, out, err = run(capsys, "families")  # nobody knows the sizes of `pair` without a network
     assert code == 2 and "synthetic-2000" in out and "owner/a" in err
 
@@ -108,6 +117,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("measure --family pair --corpus prose --batch-tokens many", "many"),
         ("measure --family pair --corpus {root}/empty.txt", "empty"),
         ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl"),
+        ("measure --family pair --corpus {root}/loop.txt", "loop.txt"),
         ("measure --family {root}/broken.yml --corpus prose", "broken.yml"),
         ("measure --family {root}/empty.yml --corpus prose", "empty.yml"),
         ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
@@ -115,10 +125,11 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("fit --family synthetic --corpus prose --k 0", "k = 0"),
         ("fit --family synthetic --corpus prose --k 401", "k = 401"),
         ("fit --family synthetic --corpus prose --k 1.5", "1.5"),
-        ("fit --family synthetic --corpus prose --k 1 --n-bootstrap -1", "-1"),
+        ("fit --family synthetic --corpus prose --k 1 --n-bootstrap 2", "100"),
+        ("fit --family synthetic --corpus prose --k 1 --n-bootstrap 1000000000", "1000000"),
         ("fit --family synthetic --corpus prose --k 1 --seed x", "x"),
         ("fit --family synthetic --corpus prose --k 1 --protocol full", "--protocol full"),
-        ("fit --family synthetic --corpus prose --k 1 --results {root}/nowhere", "rbp measure"),
+        ("fit --family synthetic --corpus prose --k 1 --results {root}/nowhere", "--results"),
         ("fit --family pair --corpus prose --k 1", "rbp measure --family pair"),
         ("fit --family synthetic --corpus code --k 1", "damaged"),
         ("predict --family synthetic --corpus prose --k 1 --size big", "big"),
@@ -134,6 +145,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
 def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     (root / "empty.txt").touch()
     (root / "empty.yml").touch()
+    (root / "loop.txt").symlink_to("loop.txt")
     (root / "broken.yml").write_text("models: [")
     (root / "else").mkdir()
     (root / "else/prose.yml").write_text("path: ../empty.txt\n")
@@ -144,6 +156,51 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     assert name in err and len(err.strip().splitlines()) == 1 and "Traceback" not in err, err
     made = [path for path in sorted(root.rglob("*")) if path not in before and path.is_file()]
     assert not made, made
+
+
+def test_an_export_writes_over_no_file_but_counts(root, capsys):
+    words = "export --family synthetic --corpus prose -o "
+    table = next(root.glob("results/ranks/synthetic/synthetic-2000/code.parquet"))
+    before = table.read_bytes()
+    code, _, err = run(capsys, words + str(table))
+    assert code == 2 and "no counts file" in err and table.read_bytes() == before
+    for _ in range(2):
+        assert run(capsys, words + str(root / "x.counts"))[0] == 0
+
+
+def test_an_exponent_that_may_be_0_is_not_ok(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    monkeypatch.delenv("RBP_RESULTS", raising=False)
+    write_family(tmp_path, sizes=(2000, 9000, 40_000))
+    for path in tmp_path.glob("results/ranks/synthetic/*/prose.parquet"):
+        table = read_table(path)
+        S = {2000: 9000, 9000: 40_000, 40_000: 25_000}[table.record["nonembedding_params"]]
+        write_table(path, dict(table.columns), table.record | {"nonembedding_params": S})
+    row = json.loads(run(capsys, f"{FIT} --json --n-bootstrap 300")[1])
+    assert row["ci_models"][0] < 0 < row["ci_models"][1] and row["status"] == "not told from 0"
+    write_family(tmp_path)
+    assert json.loads(run(capsys, f"{FIT} --json --n-bootstrap 300")[1])["status"] == "ok"
+
+
+def test_nothing_that_is_printed_steers_a_terminal(root, capsys):
+    (root / "corpora/prose.yml").write_text('title: "a\\e[31mb"\npath: x.txt\n')
+    (root / "a\x1b[31mb.yml").touch()
+    words = ["families", str(root / "a\x1b[31mb.yml")]
+    outputs = run(capsys, "corpora prose")[1], run(capsys, words)[2]
+    assert all("a?[31mb" in text and "\x1b" not in text for text in outputs)
+
+
+def test_a_warning_is_a_sentence_without_a_path_of_source(root):
+    (root / "words.txt").write_text("one two three")
+    (root / "own.yml").write_text("path: words.txt\ndigest: other\n")
+    words = "plan --family synthetic --corpus own.yml".split()
+    command = [sys.executable, "-m", "rbplib", *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.stderr == (
+        "rbp: the text of corpus 'own' differs from the one on record: "
+        "its numbers will differ too.\n"
+    )
 
 
 def test_programs_of_the_checkout_take_the_rest_of_the_line(root):

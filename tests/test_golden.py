@@ -10,11 +10,11 @@ import pandas as pd
 
 from paper.curves import beside, family_losses, rbp_curve
 from paper.laws import fit
-from paper.runs import run_losses
 from paper.verify import TOLERANCE
 from rbplib.estimators import ESTIMATORS
 from rbplib.forecasting import forecast
-from rbplib.table import COLUMNS, RankTable
+from rbplib.losses import run_loss
+from tests.ranktables import rank_table
 
 PAGE = "tests/golden"  # as book/reference.csv names these numbers
 FILE = Path(__file__).resolve().parents[1] / "book" / "reference.csv"
@@ -32,20 +32,13 @@ def tables(names):
     for name in names:
         i = list(arrays["model"]).index(name)
         greater, ties = (arrays[n][i].astype(np.int32) for n in ("greater", "ties"))
-        record = {
+        about = {
             "family": "nano-pythia", "model": name, "corpus": "docs", "protocol": "paper",
             "documents": len(arrays["source"]), "units": arrays["source"].tolist(),
             "vocab_size": 4096, "nonembedding_params": int(arrays["S"][i]),
         }  # fmt: skip
-        columns = (
-            document,
-            position,
-            np.zeros(len(document), np.int32),
-            greater,
-            ties,
-            arrays["logprob"][i],
-        )
-        tables.append(RankTable(dict(zip(COLUMNS, columns, strict=True)), record))
+        logprob = arrays["logprob"][i]
+        tables.append(rank_table(greater + ties, document, position, ties, 0, logprob, **about))
     return tables
 
 
@@ -56,13 +49,14 @@ def losses():
     found = {f"-log RBP_{k}": curve.loss(k) for k in (1, 10, 100)}
     found["cross-entropy"] = curve.cross_entropy_loss()
     found["rank entropy"] = family_losses(ladder, again)["rank entropy"]
-    return found | {
-        f"-log p_{N}": loss for N, loss in run_losses(ladder, 100, [2, 5], again).items()
-    }
+    for N in (2, 5):
+        found[f"-log p_{N}"] = run_loss(ladder, 100, N, again)
+    return found
 
 
 def numbers():
-    """{(loss and estimator, number): (value, low, high)} of every fit, and of the line's forecast."""
+    """{(loss and estimator, number): (value, low, high)} of every fit, and of the line's
+    forecast."""
     rows = {}
     for name, loss in losses().items():
         for i, value in enumerate(loss.values):

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.special import log_softmax
 from transformers import AutoTokenizer
 
 import rbplib as rbp
-from rbplib.ranks import head_ranks, sequence_ranks, token_ranks
+from rbplib.ranks import head_ranks, token_ranks
+from tests.ranks.test_engine import assert_brute
 from tests.smallmodels import save_model
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
@@ -19,21 +19,6 @@ everywhere = pytest.mark.parametrize("device", DEVICES)
 VOCAB = {"cpu": 3_001, "cuda": 50_257}
 ROWS, WIDTH = {"cpu": 70, "cuda": 700}, {"cpu": 64, "cuda": 1024}
 HALVES = [torch.bfloat16, torch.float16]
-
-
-def brute(scores, targets):
-    """(greater, ties, logprob) of float64 scores (n, V) by NumPy."""
-    scores, rows = scores.double().cpu().numpy(), np.arange(len(targets))
-    targets = targets.cpu().numpy()
-    own = scores[rows, targets][:, None]
-    return (scores > own).sum(1), (scores == own).sum(1), log_softmax(scores, 1)[rows, targets]
-
-
-def assert_ranks(ranks, scores, targets, nats=1e-5):
-    greater, ties, logprob = brute(scores, targets)
-    np.testing.assert_array_equal(ranks.greater.cpu(), greater)
-    np.testing.assert_array_equal(ranks.ties.cpu(), ties)
-    np.testing.assert_allclose(ranks.logprob.cpu(), logprob, rtol=nats, atol=nats)
 
 
 def assert_near(ranks, hidden, weight, targets):
@@ -67,37 +52,15 @@ def planted(device, dtype, whole=False):
 
 
 @everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALVES])
-def test_ranks_ties_and_logprobs_of_logits(device, dtype):
-    generator = torch.Generator().manual_seed(1)
-    scores = (torch.randn(ROWS[device], VOCAB[device], generator=generator) * 4).to(device, dtype)
-    scores[::2] = scores[::2].round()  # many ties
-    targets = torch.randint(0, VOCAB[device], (ROWS[device],), generator=generator).to(device)
-    ranks = token_ranks(scores, targets)
-    assert (ranks.ties[::2] > 1).float().mean() > 0.9
-    assert_ranks(ranks, scores, targets)
-
-
-@everywhere
-def test_infinite_scores(device):
-    low, high = -torch.inf, torch.inf
-    scores = [[0, low, low, 0], [0, low, 1, 2], [low, low, low, low], [high, 0, high, 3]]
-    targets = torch.tensor([0, 1, 2, 2], device=device)
-    ranks = token_ranks(torch.tensor(scores, device=device), targets)
-    assert ranks.greater.tolist() == [0, 3, 0, 0]
-    assert ranks.ties.tolist() == [2, 1, 4, 2]
-    expected = torch.tensor([0.5, 0, 0.25, 0.5]).log()  # those at the top share the probability
-    torch.testing.assert_close(ranks.logprob.cpu(), expected)
-
-
-@everywhere
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
 def test_exact_products_with_ties(device, dtype):
     """Small whole numbers are multiplied and added exactly in any order."""
     hidden, weight, targets = planted(device, dtype, whole=True)
     ranks = head_ranks(hidden, weight, targets)
     assert (ranks.ties > 1).float().mean() > 0.5
-    assert_ranks(ranks, hidden.double() @ weight.double().t(), targets, 1e-4)
+    scores = (hidden.double() @ weight.double().t()).float()
+    assert_brute(ranks, scores, targets, 1e-4)
+    assert_brute(token_ranks(scores.to(dtype), targets), scores.to(dtype), targets, 1e-4)
 
 
 @everywhere
@@ -106,28 +69,6 @@ def test_ranks_of_a_head_are_within_rounding(device, dtype):
     """Half-precision weights, too, have float32 scores: rounding to half moves most ranks."""
     inputs = planted(device, dtype)
     assert_near(head_ranks(*inputs), *inputs)
-
-
-@everywhere
-def test_a_nan_is_refused(device):
-    hidden, weight, targets = planted(device, torch.float32)
-    hidden[7, 3] = torch.nan
-    with pytest.raises(ValueError, match="NaN"):
-        head_ranks(hidden, weight, targets)
-
-
-@everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_whole_model(device, dtype, tmp_path):
-    model = save_model(tmp_path, "gpt_neox").to(device, dtype)
-    generator = torch.Generator().manual_seed(2)
-    ids = torch.randint(0, model.config.vocab_size, (3, 40), generator=generator).to(device)
-    ranks = sequence_ranks(model, ids)
-    with torch.inference_mode():
-        hidden = model.base_model(ids).last_hidden_state[:, :-1].flatten(0, 1)
-    assert ranks.greater.shape == (3, 39)
-    columns = type(ranks)(*(column.flatten() for column in ranks))
-    assert_near(columns, hidden, model.get_output_embeddings().weight, ids[:, 1:].flatten())
 
 
 @everywhere
@@ -149,7 +90,7 @@ def test_a_whole_measure(device, tmp_path, monkeypatch):
         ids = starts.pop(tuple(rows.token))
         with torch.inference_mode():
             logits = net(ids[None]).logits[0, :-1]
-        greater, _, logprob = brute(logits, ids[1:])
+        greater, _, logprob = (column.numpy() for column in token_ranks(logits, ids[1:]))
         assert (rows.greater != greater).mean() < 0.05
         assert np.abs(rows.greater - greater).max() <= 1
         np.testing.assert_allclose(rows.logprob, logprob, atol=1e-4)

@@ -1,4 +1,5 @@
-"""Installed without a checkout: what the wheel holds; its numbers, ranks and command work from an empty folder."""
+"""Installed without a checkout: what the wheel holds; its numbers, ranks and command work from an
+empty folder."""
 
 import os
 import shutil
@@ -20,7 +21,8 @@ slope, start = np.polyfit(np.log(S), np.log(-np.log(np.array(hits) / 317414)), 1
 assert abs(law.alpha + slope) < 1e-9 and law.r2 > 0.9, (law.alpha, slope)
 greater, ties, logprob = rbp.token_ranks(torch.tensor([[1.0, 3.0, 3.0, 0.0]]), torch.tensor([2]))
 assert (greater.item(), ties.item()) == (0, 2)
-print(rbp.__file__, rbp.load_family("pythia").models[0].id, *(getattr(rbp, name).__name__ for name in rbp.__all__[:-1]))
+print(rbp.__file__, rbp.load_family("pythia").models[0].id)
+print(*(getattr(rbp, name).__name__ for name in rbp.__all__[:-1]))
 """
 
 

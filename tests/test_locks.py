@@ -1,5 +1,7 @@
 """One process at a time: locks that end with their owner, files whole or not at all."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,37 +40,6 @@ def test_a_second_process_says_so_waits_and_goes_on(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_many_processes_take_turns(tmp_path):
-    """Each adds one to a number that it has read before; one that came between would be lost."""
-    code = """
-import sys, time
-from pathlib import Path
-from rbplib.families import one_at_a_time
-path = Path(sys.argv[1])
-for _ in range(20):
-    with one_at_a_time(path):
-        number = int(path.read_text())
-        time.sleep(0.001)
-        path.write_text(str(number + 1))
-"""
-    path = tmp_path / "number"
-    path.write_text("0")
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=ROOT, stderr=-3)
-        for _ in range(4)
-    ]
-    assert [process.wait(60) for process in processes] == [0] * 4
-    assert path.read_text() == "80"
-
-
-def test_a_killed_holders_lock_is_free(tmp_path):
-    process = holder(tmp_path / "table")
-    process.kill()
-    process.wait()
-    with one_at_a_time(tmp_path / "table", wait=False) as mine:
-        assert mine
-
-
 def test_one_thread_may_take_it_again_and_a_folder_in_the_way_is_one_sentence(tmp_path):
     with one_at_a_time(tmp_path / "x"):
         with one_at_a_time(tmp_path / "x", wait=False) as mine:
@@ -77,6 +48,22 @@ def test_one_thread_may_take_it_again_and_a_folder_in_the_way_is_one_sentence(tm
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file"), one_at_a_time(tmp_path / "file" / "x"):
         pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_told_and_gone_on_with(
+    tmp_path, monkeypatch, capsys, number
+):
+    def refuses(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuses)
+    for _ in range(2):
+        with one_at_a_time(tmp_path / "x") as mine:
+            assert mine
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path) in line and "no locks" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -1,4 +1,5 @@
-"""Files that services of others read: valid, of the lock's versions, and naming only commands that are there."""
+"""Files that services of others read: valid, of the lock's versions, and naming only commands that
+are there."""
 
 import re
 from pathlib import Path

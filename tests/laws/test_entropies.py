@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from paper.curves import family_losses, gap
-from rbplib.table import COLUMNS, RankTable, rank_entropy
+from rbplib.table import rank_entropy
+from tests.ranktables import rank_table
 
 
 @pytest.fixture(scope="module")
@@ -16,14 +17,8 @@ def tables():
         p = np.arange(1.0, 41) ** -(1.2 + 0.1 * np.log(S / 1e4))
         p /= p.sum()
         greater = rng.choice(40, size=len(document), p=p)
-        record = {
-            "model": f"m{S:.0f}",
-            "nonembedding_params": S,
-            "vocab_size": 40,
-            "documents": 120,
-        }
-        columns = (document, position + 1, 0 * greater, greater, greater**0, np.log(p)[greater])
-        tables.append(RankTable(dict(zip(COLUMNS, columns, strict=True)), record))
+        about = {"nonembedding_params": S, "vocab_size": 40, "logprob": np.log(p)[greater]}
+        tables.append(rank_table(greater + 1, document, position + 1, **about))
     return tables
 
 

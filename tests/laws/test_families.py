@@ -1,4 +1,5 @@
-"""All families together: families are the replicates, and planted effects come back where they are."""
+"""All families together: families are the replicates, and planted effects come back where they
+are."""
 
 from dataclasses import replace
 
@@ -37,6 +38,16 @@ def planted_table(family_sd=0.0, corpus_sd=0.0, seed=0):
     return pd.DataFrame(
         {"family": f.astype(str), "corpus": c.astype(str), "k": k, "alpha": alpha, **ends}
     )
+
+
+def test_families_beside_their_copies_leave_nothing_over_and_no_traceback():
+    """As an imported family beside the one that it was exported from."""
+    for seed in range(4):
+        table = planted_table(corpus_sd=0.01, seed=seed)
+        table = table[(table["family"] == "0.0") | (table["family"] == "0")]
+        parts = components(pd.concat([table, table.assign(family="copy")]))
+        assert parts.mean == pytest.approx(table[table["k"] == 1]["alpha"].mean())
+        assert np.isnan(parts.family) or parts.family < 1e-4
 
 
 def ladder(name, corpus, y, seed, repeats=0, sd=0.0):

@@ -1,4 +1,5 @@
-"""Forecasts of sizes nobody trained: statsmodels, brute force, and intervals that hold on planted laws."""
+"""Forecasts of sizes nobody trained: statsmodels, brute force, and intervals that hold on planted
+laws."""
 
 import numpy as np
 import pytest

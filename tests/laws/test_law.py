@@ -108,7 +108,7 @@ def test_doubt_is_said_beside_the_fit(loss, status):
 @pytest.mark.parametrize("S", [[1e6], [1e6, 1e6, 1e7, 1e7]])
 def test_fewer_than_three_sizes_are_a_status_and_no_exponent(loss, S, estimator):
     few = replace(loss.keep(np.arange(len(S))), S=np.array(S))
-    law = rbp.fit(few, estimator, n_bootstrap=50)
+    law = rbp.fit(few, estimator, n_bootstrap=100)
     assert law.status == "too few models"
     assert np.isnan([law.alpha, law.r2, *law.intervals["text"]["alpha"]]).all()
 
@@ -120,6 +120,14 @@ def test_a_model_without_a_miss_is_left_out_but_by_maximum_likelihood(loss):
     assert law.used == (0, 1, 3, 4, 5, 6) and "m2" not in law.models and law.status == "saturated"
     assert law.y == pytest.approx(np.delete(loss.y, 2))
     assert len(rbp.fit(replace(loss, sums=sums), "binomial", n_bootstrap=0).used) == 7
+
+
+def test_few_resamples_are_refused(loss):
+    for number in (1, 99):
+        for call in (rbp.fit, lambda *args, **how: rbp.forecast(*args, [1e9], **how)):
+            with pytest.raises(rbp.InputError, match="100 or more"):
+                call(loss, n_bootstrap=number)
+    assert rbp.fit(loss, n_bootstrap=100).band is not None
 
 
 def test_a_model_twice_and_an_unknown_estimator_are_told(loss):

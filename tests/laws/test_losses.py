@@ -1,4 +1,5 @@
-"""Losses and curves of rank tables against slow counts; plain numbers, and the shapes of bad input."""
+"""Losses and curves of rank tables against slow counts; plain numbers, and the shapes of bad
+input."""
 
 import numpy as np
 import pytest
@@ -6,22 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rbplib as rbp
-from paper.curves import rbp_curve, sequence_success
-from rbplib.table import COLUMNS, RankTable
+from paper.curves import rbp_curve
+from tests.ranktables import rank_table
 
 V = 50
 WHOLE = {"S": [1e6, 1e7, 1e8], "hits": [10, 20, 30], "totals": 100}
 
 
-def table(rank, document, position=None, model="m", S=1.0, ties=1, token=0):
-    """A RankTable of ranks (n,) in documents (n,), of V candidates."""
-    rank, document = np.asarray(rank), np.asarray(document)
-    position = np.arange(1, len(rank) + 1) if position is None else position
-    record = {"vocab_size": V, "documents": int(document.max(initial=0)) + 1}
-    record |= {"nonembedding_params": S, "model": model, "family": "f", "corpus": "c"}
-    token, ties = (np.broadcast_to(of, rank.shape) for of in (token, ties))
-    columns = (document, position, token, rank - ties, ties, -np.log(1.0 + rank))
-    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
+def table(rank, document, position=None, token=0):
+    logprob = -np.log(1.0 + np.asarray(rank))
+    return rank_table(rank, document, position, 1, token, logprob, vocab_size=V)
 
 
 def rows(documents, ranks):
@@ -64,7 +59,6 @@ def test_runs_equal_a_plain_scan(rows, N, data):
         return
     loss = rbp.run_loss([ranks], 1, N)
     assert loss.sums[:, 0].tolist() == success.tolist() and loss.totals.tolist() == windows.tolist()
-    assert np.array_equal(sequence_success(ranks, 1, [N]), np.stack([success, windows])[..., None])
 
 
 BAD_TABLES = [

@@ -1,11 +1,12 @@
-"""Bits per byte of models with two tokenizers: planted bits come back, on the same bytes, whatever the tokens."""
+"""Bits per byte of models with two tokenizers: planted bits come back, on the same bytes, whatever
+the tokens."""
 
 import numpy as np
 import pytest
 
 from paper.per_byte import byte_losses, token_ends
 from rbplib.families import InputError
-from rbplib.table import COLUMNS, RankTable
+from tests.ranktables import rank_table
 from tests.smallmodels import tokenizer
 
 NOTE = "The {}th note, naïve — 文章 {}\n\n    def f(x):  return x\n"
@@ -23,12 +24,11 @@ def table(words, S, window, texts=TEXTS):
     columns = []
     for d, (ids, ends) in enumerate(token_ends(words, texts)):
         ids, length = ids[1:window], np.diff(ends[:window])
-        position, zeros = np.arange(1, len(ids) + 1), 0 * length
-        logprob = -bits_at(S) * np.log(2) * length
-        columns.append([zeros + d, position, ids, zeros, zeros + 1, logprob])
-    joined = map(np.concatenate, zip(*columns, strict=True))
-    record = {"model": f"m{S:.0f}", "nonembedding_params": S, "family": "f", "corpus": "c"}
-    return RankTable(dict(zip(COLUMNS, joined, strict=True)), record | {"documents": len(texts)})
+        position = np.arange(1, len(ids) + 1)
+        columns.append([0 * length + d, position, ids, -bits_at(S) * np.log(2) * length])
+    document, position, token, logprob = map(np.concatenate, zip(*columns, strict=True))
+    about = {"nonembedding_params": S, "documents": len(texts), "logprob": logprob}
+    return rank_table(0 * token + 1, document, position, token=token, **about)
 
 
 @pytest.fixture(scope="module")

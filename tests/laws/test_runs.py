@@ -1,20 +1,17 @@
-"""Runs of hits: planted dependence is measured back; formulas against simulation and the quoted numbers."""
+"""Runs of hits: planted dependence is measured back; formulas against simulation and the quoted
+numbers."""
 
 import numpy as np
 import pytest
 
 from paper import runs
-from rbplib.table import COLUMNS, RankTable
+from tests.ranktables import rank_table
 
 
 def table(hits):
     """A rank table with rank 1 where `hits` (D, n) is true and 5 elsewhere."""
     document, position = np.indices(hits.shape).reshape(2, -1)
-    greater = np.where(hits.ravel(), 0, 4)
-    record = {"family": "f", "model": "m", "corpus": "c", "vocab_size": 10}
-    record |= {"documents": len(hits), "nonembedding_params": 1000}
-    columns = (document, position + 1, greater, greater, greater**0, -1.0 - greater)
-    return RankTable(dict(zip(COLUMNS, columns, strict=True)), record)
+    return rank_table(np.where(hits.ravel(), 1, 5), document, position + 1)
 
 
 def markov(seed, documents, n, p, rho, icc):
@@ -37,8 +34,8 @@ def test_planted_dependence_is_measured_back_and_explains_long_runs():
     )
     long = table(markov(1, 3000, 120, 0.7, 0.2, 0.05))
     gap = runs.run_gap(long, 1, 20, runs.hit_dependence(long, 1), n_bootstrap=500)
-    assert gap.gap > 0.5 and gap.interval[0] > 0
-    assert gap.dependent == pytest.approx(gap.measured, abs=0.15)
+    assert gap["gap"] > 0.5 and gap["interval"][0] > 0
+    assert gap["dependent"] == pytest.approx(gap["measured"], abs=0.15)
 
 
 @pytest.mark.parametrize("icc, rho", [(0.0, 0.2), (0.05, 0.0), (0.05, 0.2), (0.2, 0.1)])

@@ -1,4 +1,5 @@
-"""Tiny configurations of many architectures: what a matrix of tests walks over. None is pretrained, none is fetched."""
+"""Tiny configurations of many architectures: what a matrix of tests walks over. None is pretrained,
+none is fetched."""
 
 V, CONTEXT = (
     331,
@@ -42,8 +43,14 @@ ROUTED |= {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
 
 ARCHITECTURES = {  # model_type: settings
     "gpt2": GPT,
-    "gpt_neo": {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]],
-                "max_position_embeddings": CONTEXT, "window_size": 8},
+    "gpt_neo": {
+        "hidden_size": 32,
+        "num_layers": 2,
+        "num_heads": 4,
+        "attention_types": [[["global", "local"], 1]],
+        "max_position_embeddings": CONTEXT,
+        "window_size": 8,
+    },
     "gpt_neox": SHAPE,
     "gptj": GPT | {"rotary_dim": 4},
     "gpt_bigcode": GPT,
@@ -53,7 +60,9 @@ ARCHITECTURES = {  # model_type: settings
     "mistral": GROUPED | {"sliding_window": 8},
     "mixtral": LOCAL,
     "qwen2": GROUPED,
-    "qwen2_moe": GROUPED | EXPERTS | {"shared_expert_intermediate_size": 24, "decoder_sparse_step": 1},
+    "qwen2_moe": GROUPED
+    | EXPERTS
+    | {"shared_expert_intermediate_size": 24, "decoder_sparse_step": 1},
     "qwen3": HEADED,
     "qwen3_moe": HEADED | EXPERTS,
     "phi": SHAPE,
@@ -75,7 +84,13 @@ ARCHITECTURES = {  # model_type: settings
     "persimmon": SHAPE,
     "granite": GROUPED | {"logits_scaling": 3.0},
     "granitemoe": LOCAL,
-    "xglm": {"d_model": 32, "ffn_dim": 48, "num_layers": 2, "attention_heads": 4, "max_position_embeddings": CONTEXT},
+    "xglm": {
+        "d_model": 32,
+        "ffn_dim": 48,
+        "num_layers": 2,
+        "attention_heads": 4,
+        "max_position_embeddings": CONTEXT,
+    },
     "biogpt": SHAPE,
     "openai-gpt": GPT,
     "ctrl": {"n_embd": 32, "dff": 48, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT},
@@ -83,28 +98,41 @@ ARCHITECTURES = {  # model_type: settings
     "mamba": STATE,
     "mamba2": STATE | {"num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 16},
     "falcon_mamba": STATE,
-    "jamba": GROUPED | {"mamba_d_state": 4, "num_experts": 4, "attn_layer_period": 2, "attn_layer_offset": 1,
-                        "use_mamba_kernels": False},
+    "jamba": GROUPED
+    | {
+        "mamba_d_state": 4,
+        "num_experts": 4,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "use_mamba_kernels": False,
+    },
     "bamba": GROUPED | HYBRID | {"attn_layer_indices": [1]},
     "falcon_h1": HEADED | HYBRID | {"mamba_d_ssm": 64, "lm_head_multiplier": 0.5},
-    "recurrent_gemma": GROUPED | {"num_hidden_layers": 3, "lru_width": 32, "head_dim": 8, "attention_window_size": 16},
+    "recurrent_gemma": GROUPED
+    | {"num_hidden_layers": 3, "lru_width": 32, "head_dim": 8, "attention_window_size": 16},
     "nemotron": GROUPED,
     "glm": HEADED,
     "exaone4": HEADED | {"sliding_window": 8},
     "smollm3": GROUPED,
     "deepseek_v3": SHAPE | {"num_key_value_heads": 4} | LATENT | ROUTED,
     "bert": SHAPE | {"is_decoder": True},
-    "bart": {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48,
-             "encoder_layers": 2, "max_position_embeddings": CONTEXT, "is_decoder": True},
+    "bart": {
+        "d_model": 32,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 4,
+        "decoder_ffn_dim": 48,
+        "encoder_layers": 2,
+        "max_position_embeddings": CONTEXT,
+        "is_decoder": True,
+    },
     "gpt_oss": HEADED | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
     "seed_oss": HEADED,
     "lfm2": GROUPED | {"full_attn_idxs": [1], "block_ff_dim": 48},
-
-
-}  # fmt: skip
+}
 
 MATRIX = 3 * 32  # gate, up and down of an expert, times its width
-IDLE = {  # parameters of the two experts of four that a token does not meet, counted by hand over the layers
+# parameters of the two experts of four that a token does not meet, counted by hand over the layers
+IDLE = {
     **dict.fromkeys(("mixtral", "phimoe", "olmoe", "granitemoe"), 2 * 2 * MATRIX * 48),
     **dict.fromkeys(("qwen2_moe", "qwen3_moe"), 2 * 2 * MATRIX * 16),
     "jamba": 1 * 2 * MATRIX * 48,
@@ -114,7 +142,8 @@ IDLE = {  # parameters of the two experts of four that a token does not meet, co
 
 
 def made(kind, **changes):
-    """A random model of a kind, its weights spread as a trained model's: scores are neither all equal nor one-sided."""
+    """A random model of a kind, its weights spread as a trained model's: scores are neither all
+    equal nor one-sided."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -43,13 +43,15 @@ def names_of(layers):
 
 
 def write_gguf(path, model, kind="Q4_1"):
-    """Write the model with tests' tokenizer; its tensors are afterwards what the file gives back. Returns how many
-    tensors of each type the file holds."""
+    """Write the model with tests' tokenizer; its tensors are afterwards what the file gives
+    back."""
+    import json
+
     import gguf
     import torch
     from smallmodels import tokenizer
 
-    c, words, types = model.config, tokenizer(), {}
+    c, words = model.config, tokenizer()
     writer, block = gguf.GGUFWriter(path, "llama"), gguf.GGMLQuantizationType[kind]
     writer.add_name("small")
     writer.add_context_length(c.max_position_embeddings)
@@ -67,8 +69,6 @@ def write_gguf(path, model, kind="Q4_1"):
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list([backend.id_to_token(i) for i in range(len(words))])
     writer.add_token_types([3 if i == 0 else 1 for i in range(len(words))])
-    import json
-
     writer.add_token_merges(
         [" ".join(pair) for pair in json.loads(backend.to_str())["model"]["merges"]]
     )
@@ -80,7 +80,6 @@ def write_gguf(path, model, kind="Q4_1"):
             values, to = p.numpy(), names[name]
             in_blocks = any(q in to for q in QUANTISED) and "norm" not in to
             dtype = block if in_blocks else gguf.GGMLQuantizationType.F32
-            types[dtype.name] = types.get(dtype.name, 0) + 1
             data = gguf.quants.quantize(values, dtype)
             p.copy_(
                 torch.from_numpy(gguf.quants.dequantize(data, dtype))
@@ -97,4 +96,3 @@ def write_gguf(path, model, kind="Q4_1"):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return types

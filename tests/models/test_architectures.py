@@ -1,4 +1,5 @@
-"""The matrix: S, ranks and log-probabilities of many architectures, saved and loaded as any model, counted naively."""
+"""The matrix: S, ranks and log-probabilities of many architectures, saved and loaded as any model,
+counted naively."""
 
 import warnings
 

@@ -1,4 +1,5 @@
-"""What is no model, or not the one it says: each is told in one sentence, and nothing is measured."""
+"""What is no model, or not the one it says: each is told in one sentence, and nothing is
+measured."""
 
 import json
 import os
@@ -28,7 +29,8 @@ def good(tmp_path_factory):
 
 
 def refused(root, ident, capsys):
-    """The one line on standard error of measuring a family of that one model; no table may be left."""
+    """The one line on standard error of measuring a family of that one model; no table may be
+    left."""
     (root / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n")
     entry = {"id": str(ident), "name": "bad"}
     (root / "bad.yml").write_text(json.dumps({"context": 16, "models": [entry]}))
@@ -117,34 +119,53 @@ SHAPE = {
     "num_attention_heads": 4,
     "intermediate_size": 48,
 }
+REFORMER = {"attn_layers": ["local", "lsh"], "axial_pos_embds": False, "is_decoder": True}
+PROPHET = {"hidden_size": 32, "num_decoder_layers": 1, "decoder_ffn_dim": 32, "is_decoder": True}
+PROPHET |= {"num_decoder_attention_heads": 2, "max_position_embeddings": 16}
+PROPHET |= {"add_cross_attention": False, "num_encoder_layers": 1, "encoder_ffn_dim": 32}
 FC = "transformer.h.1.mlp.c_fc.weight"
 BAD = {  # what is done to the folder, and what the sentence must say
     "empty folder": (lambda f: [p.unlink() for p in f.iterdir()], "holds no config.json"),
-    "configuration is a list": (write("config.json", b'["gpt2"]'), "configuration of .* cannot be used"),
-    "configuration is broken JSON": (write("config.json", b'{"model_type": '), "configuration of .* cannot be used"),
-    "configuration is no text": (write("config.json", b"\xff\xfe\x00"), "configuration of .* cannot be used"),
+    "configuration is a list": (
+        write("config.json", b'["gpt2"]'),
+        "configuration of .* cannot be used",
+    ),
+    "configuration is no text": (
+        write("config.json", b"\xff\xfe\x00"),
+        "configuration of .* cannot be used",
+    ),
     "architecture unknown": (config(model_type="gpt-99"), "gpt-99"),
     "own code": (config(model_type="mine", auto_map={"AutoConfig": "x.C"}), "--trust-remote-code"),
     "width is text": (config(n_embd="wide"), "configuration of .* cannot be used.*n_embd"),
     "more layers in the weights": (config(n_layer=1), r"hold 6 more .*transformer.h.1"),
     "fewer layers in the weights": (config(n_layer=3), r"lack 12 .*transformer.h.2"),
-    "another vocabulary": (config(vocab_size=77), "lack|could not be loaded"),
     "weights of another architecture": (config(model_type="llama", **SHAPE), "lack .* tensors"),
     "a tensor missing": (tensors(lambda t: t.pop("transformer.h.0.ln_1.weight")), "lack 1 tensors"),
-    "NaN in the weights": (tensors(lambda t: t[FC].view(-1).__setitem__(7, torch.nan)), "hold a NaN"),
+    "NaN in the weights": (
+        tensors(lambda t: t[FC].view(-1).__setitem__(7, torch.nan)),
+        "hold a NaN",
+    ),
     "scores overflow": (tensors(lambda t: [p.mul_(1e38) for p in t.values()]), "hold a NaN"),
-    "weights cut short": (lambda f: os.truncate(f / WEIGHTS, 9999), "could not be loaded"),
-    "a pointer of Git LFS": (write(WEIGHTS, b"version https://git-lfs.github.com/spec/v1\n"), "could not be loaded"),
+    "a pointer of Git LFS": (
+        write(WEIGHTS, b"version https://git-lfs.github.com/spec/v1\n"),
+        "could not be loaded",
+    ),
     "no weights": (remove(WEIGHTS), "could not be loaded"),
-    "a pickle that runs code": (only("pytorch_model.bin", pickle.dumps(Runs())), "could not be loaded"),
-    "no tokenizer": (remove("tokenizer.json", "tokenizer_config.json"), "comes without a tokenizer"),
+    "a pickle that runs code": (
+        only("pytorch_model.bin", pickle.dumps(Runs())),
+        "could not be loaded",
+    ),
+    "no tokenizer": (
+        remove("tokenizer.json", "tokenizer_config.json"),
+        "comes without a tokenizer",
+    ),
     "tokenizer broken": (write("tokenizer.json", b"{"), "tokenizer of .* cannot be read"),
     "an encoder": (other("bert", is_decoder=False), "sees the future"),
-    "XLNet": (other("xlnet", d_model=32, n_layer=2, n_head=4, d_inner=48), "sees the future"),
-    "RoBERTa": (other("roberta", **SHAPE), "sees the future"),
     "sequence to sequence": (seq2seq, "could not be loaded"),
-    "a tokenizer of more tokens": (other("gpt2", vocab_size=290), "tokenizer does not belong to it"),
-}  # fmt: skip
+    "attention at random": (other("reformer", **REFORMER), "draws at random"),
+    "positions that it does not name": (other("prophetnet", **PROPHET), "smaller 'context:'"),
+    "a tokenizer of more tokens": (other("gpt2", vocab_size=290), "tokenizer is another's"),
+}
 
 
 @pytest.mark.filterwarnings("ignore")

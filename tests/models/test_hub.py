@@ -1,4 +1,5 @@
-"""Models of the hub, over HTTP from a stand-in: what is fetched, what is kept, and what goes wrong on the way."""
+"""Models of the hub, over HTTP from a stand-in: what is fetched, what is kept, and what goes wrong
+on the way."""
 
 import shutil
 
@@ -52,6 +53,22 @@ def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
     hub.stop()
     close_session()
     assert load_model(hub_model(ID)).record["revision"] == sha  # from the cache
+
+
+@pytest.mark.parametrize("place", ["header", "listing"])
+def test_a_mirror_that_names_a_path_writes_nothing(hub, small, tmp_path, place):
+    hub.add("models", ID, small)
+    snapshot = hub.repos["models", ID]["main"]
+    path = "../../../../evil"
+    for name in ("config.json", "model.safetensors"):
+        if place == "header":
+            snapshot.entries[name]["oid"] = path
+        else:
+            lfs = {"oid": path, "size": 9, "pointerSize": 9}
+            snapshot.entries[name] |= {"lfs": lfs, "xetHash": "0" * 64}
+    with pytest.raises(InputError, match="not hexadecimal"):
+        model_folder(hub_model(ID))
+    assert not list(tmp_path.rglob("evil*"))
 
 
 def test_only_what_is_needed_is_fetched(hub, small, tmp_path):

@@ -60,27 +60,7 @@ def test_entries_say_what_is_needed():
 
 
 GPTJ = {"model_type": "gptj", "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8}
-NEO = {
-    "model_type": "gpt_neo",
-    "hidden_size": 32,
-    "num_layers": 2,
-    "num_heads": 2,
-    "attention_types": [[["global"], 2]],
-}
 LLAMA = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-LEFT_OUT = {  # a configuration, and how many parameters are none of S
-    "two tables and the head's bias": (GPTJ, 90 * 65),
-    "a tied table and positions": (NEO | {"max_position_embeddings": 40}, 130 * 32),
-    "two tables": (LLAMA | {"intermediate_size": 64}, 2 * 90 * 32),
-    "positions of the first GPT": ({"model_type": "openai-gpt"}, (90 + 512) * 768),
-}
-
-
-@pytest.mark.parametrize("name", LEFT_OUT)
-def test_what_is_left_out(name):
-    config, count = LEFT_OUT[name]
-    sizes = model_sizes(config | {"vocab_size": 90})
-    assert sizes.total - sizes.nonembedding == count and sizes.vocab == 90
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""A built book reads offline: nothing from outside, links lead somewhere, pictures have words, figures are clean."""
+"""A built book reads offline: nothing from outside, links lead somewhere, pictures have words,
+figures are clean."""
 
 import json
 import os
@@ -11,11 +12,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import nbformat
 import pytest
 from matplotlib import pyplot as plt
 
 from paper.show import style
 from tests import browser, figureboxes
+from tests.pagerunner import NO_NUMBER, words
 
 LOADED = {
     "src",
@@ -29,6 +32,7 @@ IN_CODE = re.compile(
     r"(?:@import\s+|url\(|(?:fetch|import|importScripts|src\s*=|href\s*=)\s*\(?)"
     r"\s*[\"'`]?((?:https?:)?//[^\"'`)\s]+)"
 )
+NOTEBOOKS = sorted(p.stem for p in (browser.ROOT / "notebooks").glob("[0-9]*.md"))
 AXE = Path(os.environ.get("RBP_AXE") or browser.ROOT / "node_modules/axe-core/axe.min.js")
 
 
@@ -86,6 +90,20 @@ def page_at(path):
 
 
 @pytest.fixture(scope="module")
+def built_html(request):
+    """A built book: the one RBP_HTML names, or the small one."""
+    given = os.environ.get("RBP_HTML")
+    return Path(given or request.getfixturevalue("small_book") / "_build/html").resolve()
+
+
+def test_every_notebook_ran_and_says_no_number_that_does_not_exist(small_book):
+    pages = sorted(small_book.glob("book/_executed/*/*.ipynb"))
+    assert [p.stem for p in sorted(pages, key=lambda p: p.stem)] == NOTEBOOKS
+    for path in pages:
+        assert not re.findall(NO_NUMBER, words(nbformat.read(path, 4))), path.stem
+
+
+@pytest.fixture(scope="module")
 def pages(built_html):
     paths = [p.resolve() for p in sorted(built_html.rglob("*.html")) if "_static" not in p.parts]
     return {p.relative_to(built_html.resolve()).as_posix(): page_at(p) for p in paths}
@@ -114,6 +132,14 @@ def test_the_scan_sees_what_it_should(tmp_path, html, fault):
 def test_every_page_reads_offline(pages):
     assert len(pages) > 40
     assert {name: page.faults() for name, page in pages.items() if page.faults()} == {}
+
+
+def test_what_pages_quote_of_a_run_is_there(pages):
+    texts = {name: page.path.read_text(encoding="utf-8") for name, page in pages.items()}
+    quoting = [name for name, text in texts.items() if "rbp-figure" in text]
+    assert len(quoting) > 5
+    lacking = re.compile("built without (what|this)")
+    assert not [name for name, text in texts.items() if lacking.search(text)]
 
 
 def test_no_style_or_own_script_loads_anything_from_outside(built_html):
@@ -179,7 +205,8 @@ def opened(prefix, *arguments):
 
 
 def test_a_browser_finds_no_fault(built_html, pages):
-    """One page of each kind, as browsers are slow: console, requests, formulas, tables, figures, switch of texts."""
+    """One page of each kind, as browsers are slow: console, requests, formulas, tables, figures,
+    switch of texts."""
     if not all(browser.find()):
         pytest.skip("no Chromium with its driver is installed")
     kinds = {Path(n).name if "_executed" in n else n: n for n in reversed(pages)}

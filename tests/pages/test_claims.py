@@ -1,4 +1,5 @@
-"""Claims: verdicts by count, rules on rows, rows kept in a page and read again, words that fit both."""
+"""Claims: verdicts by count, rules on rows, rows kept in a page and read again, words that fit
+both."""
 
 import json
 import re
@@ -8,16 +9,22 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from paper import evidence, open_questions, published_cases
-from paper.laws import fit_laws
+from paper import evidence, findings
+from paper.laws import EXPLAINED, NOT_TESTED, fit_laws
 from paper.show import claims
-from rbplib.families import root
-from rbplib.noise import EXPLAINED, NOT_TESTED
+from rbplib.families import read_yaml, root
 from tests.planted import planted_curve
 
 WORDS = claims.all_claims()
 PAGES = {path.stem: path.read_text() for path in sorted((root() / "notebooks").glob("[0-9]*.md"))}
-BASIS = {"measured", "published results", "inference from figures", "exact sums", "proved"}
+BASIS = {
+    "measured",
+    "authors' counts",
+    "published results",
+    "inference from figures",
+    "exact sums",
+    "proved",
+}
 CALL = re.compile(r'^ *(?:claim|judge)\("(\w+)"(.*?)\),?$', re.M)
 YES, NO, NONE = True, False, pd.NA
 
@@ -135,10 +142,10 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     claims.claim("moderate_line", rows, rows.r2 > 0.97)
     claims.keep("more", rows)
     (text, records), _ = outputs
-    first, second = text.splitlines()
+    first, rests, second, _ = text.splitlines()
     assert "At k = 10, a line" in first and "holds in 1 of 2, too few to decide" in first
-    assert first.endswith("rule: R² at least 0.97, the exponent with its 95% interval above 0.")
-    assert "At k = 50, a line" in second and second.endswith("rule: the same.")
+    assert "rule: R² at least 0.97, the exponent with its 95% interval above 0;" in rests
+    assert "At k = 50, a line" in second
     assert set(records) == {"claim moderate_line at k = 10", "claim moderate_line at k = 50"}
     # from the executed pages of two families, to the bit
     page("03_moderate_k", "f")
@@ -163,31 +170,39 @@ def test_a_claim_without_a_case_is_passed_over(shown):
     assert nothing == "" and proof.startswith("- ✗ **differs.**")
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (
-            3,
-            "10 times as often as independence says, [1, 100] over other text (95%; fam on made up, the median of 3).",
-        ),
-        (
-            2,
-            "1 times as often as independence says, [0.10, 10] over other text "
-            "(95%; fam on made up, just below the median of 2).",
-        ),
-    ],
-)
-def test_the_first_page_says_what_the_middle_case_is(number, words):
-    case = {"family": "fam", "corpus": "made up", "k": 10, "N": 10}
-    gaps = (
-        case | {"gap": g, "times": 10**g, "times_around": (10**g / 10, 10**g * 10)}
-        for g in (0.0, 1.0, 2.0)
-    )
-    gaps = claims.cases(gaps)[:number]
-    line = open_questions.front_line(
-        claims.judge("independent_hits", gaps, gaps.gap == 0), {}, "gap"
-    )
-    assert line.replace("&#32;", " ").endswith(f"has 10 hits in a row {words}")
+def planted_findings():
+    """Two claims of one statement that our ladders and the authors' counts judge against each
+    other."""
+    rows = claims.cases([{"k": 1, "alpha": 0.05}] * 4)
+    names = {"top1_exponent": rows.alpha < 0.1, "gpt2_refit": rows.alpha > 0.1}
+    return {name: claims.judge(name, rows, holds) for name, holds in names.items()}
+
+
+def test_kinds_of_evidence_stand_side_by_side_and_sides_are_counted_apart():
+    judged = planted_findings()
+    judged["new_text"] = claims.judge("new_text", claims.cases([], ["alpha"]))
+    frame, marks = findings.matrix("paper", judged)
+    line, bound = frame.set_index("statement").iloc[[0, 2]].to_dict("records")
+    assert bound["our ladders"] == "agrees" and bound["authors' counts"] == "–"
+    assert line["authors' counts"] == "differs" and line["our ladders"] == "–"
+    assert '<span data-page="02_top1_law">✓ agrees</span>' in marks["our ladders"]
+    counts = findings.counts(judged.values()).set_index("of")
+    assert counts.loc["the paper's claims", ["claims", "agrees", "differs"]].tolist() == [2, 1, 1]
+    assert counts.loc["our questions", ["claims", "cannot be told"]].tolist() == [1, 1]
+
+
+def test_an_authors_paragraph_stands_for_its_verdicts_alone():
+    judged = planted_findings()
+    assert findings.written_for(judged, top1_exponent="agrees", gpt2_refit="differs")
+    assert not findings.written_for(judged, top1_exponent="agrees", gpt2_refit="agrees")
+    assert not findings.written_for(judged, new_text="agrees")
+
+
+def test_every_claim_of_a_statement_exists_and_has_a_kind_of_evidence():
+    listed = read_yaml(root() / "book" / "findings.yml")
+    names = [name for rows in listed.values() for claims in rows.values() for name in claims]
+    assert len(set(names)) == len(names) and set(names) <= set(WORDS)
+    assert {findings.kind(words) for words in WORDS.values()} <= set(findings.KINDS)
 
 
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
@@ -195,7 +210,7 @@ def test_a_claim_has_its_words_its_pages_and_one_rule(words):
     for page in words.pages:
         folder = "book" if page.startswith("derivations/") else "notebooks"
         assert (root() / folder / f"{page}.md").is_file(), page
-    assert words.basis in BASIS and words.part in ("law", "use", "theory", "")
+    assert words.basis in BASIS
     assert bool(words.proved) == (words.basis == "proved") and bool(words.changes) != bool(
         words.proved
     )
@@ -225,32 +240,10 @@ CALLS = {page: calls(text) for page, text in PAGES.items()}
 
 
 def test_every_claim_of_a_page_has_words():
-    assert set().union(*CALLS.values()) <= set(WORDS) and len(WORDS) == 63
-
-
-def test_numbers_that_others_published():
-    pair = published_cases.approximations().iloc[0]
-    assert (round(pair.error_20, 1), round(pair.error_21, 1), round(pair.local_ratio, 3)) == (
-        -3.1,
-        2.4,
-        0.854,
-    )
-    figure = published_cases.figures()
-    slope = published_cases.reversals(figure)
-    assert (
-        list(slope.k) == [10_000] * 2
-        and slope.noise_p[0] == figure.lack_of_fit_p[4]
-        and slope.noise_p[1] < 1e-11
-    )
-    refit = published_cases.refit().iloc[0]
-    assert (
-        round(refit.slope, 3) == -0.056
-        and round(refit.r2, 3) == 0.983
-        and refit.around[0] < refit.slope
-    )
+    assert set().union(*CALLS.values()) <= set(WORDS)
 
 
 def test_large_k_is_the_same_share_of_the_vocabulary():
     assert evidence.far_ks(50_257) == [20_000, 30_000] and evidence.far_ks(2) == [1]
-    assert evidence.far_ks(4096) == [1630, 2445]
+    assert evidence.far_ks(4096) == [1630, 2445] and evidence.same_share(1000, 4096) == 82
     assert {1630, 2445} <= {*evidence.claimed_ks(4096)}

@@ -1,4 +1,5 @@
-"""Teaching pages: solutions print what they say, fields know the answer, words and names stand somewhere."""
+"""Teaching pages: solutions print what they say, fields know the answer, words and names stand
+somewhere."""
 
 import ast
 import doctest
@@ -10,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from paper import verify
+from paper import laws, verify
 from paper.distributions import RankDistribution
 from paper.show import claims
-from rbplib import noise
 from rbplib.law import doubts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,28 +45,28 @@ def blocks(kind):
 
 EXERCISES = {re.search(r":label: (\S+)", body)[1]: body for _, body in blocks("exercise")}
 SOLUTIONS = dict(blocks("solution"))
-SOLVED = r":::\{admonition\} Exercise\n(.*?)\n:::\n+:::\{admonition\} Solution\n:class: dropdown\n(.*?)\n:::"
+SOLVED = (
+    r":::\{admonition\} Exercise\n(.*?)\n:::\n+"
+    r":::\{admonition\} Solution\n:class: dropdown\n(.*?)\n:::"
+)
 
 
 def numbers(text):
-    """(value, digits after the point) of every number in a text, TeX and thousands' commas taken out."""
+    """(value, digits after the point) of every number in a text, TeX and thousands' commas taken
+    out."""
     text = re.sub(r"(?<=\d)(?:,|\{,\})(?=\d{3})|(?<=\d)_(?=\d{3})", "", text)
     text = re.sub(r"\d+-bit|\{(?:eq|ref|cite:p|doc)\}`.*?`|\\frac|[{}\\]", " ", text)
     return [(float(x), len(x.partition(".")[2])) for x in NUMBER.findall(text)]
 
 
 def unknown(text, known):
-    """Numbers of a text, of two digits or more, that are none of the known ones, rounded as they are."""
+    """Numbers of a text, of two digits or more, that are none of the known ones, rounded as they
+    are."""
     values = [abs(value) for value, _ in numbers(known)]
     long = [(value, digits) for value, digits in numbers(text) if digits or abs(value) >= 10]
     return [
         v for v, digits in long if not any(abs(abs(v) - x) <= 0.501 * 10**-digits for x in values)
     ]
-
-
-def test_a_number_that_nothing_prints_is_found():
-    assert unknown("about 0.75 of 1,200, by $2^{16.7}$", "0.7481 1_200 16.7") == []
-    assert unknown("0.76 and 13", "0.7481 14") == [0.76, 13.0]
 
 
 def test_every_exercise_has_its_solution():
@@ -117,8 +117,8 @@ def status_words(function):
 def test_every_status_and_verdict_is_in_the_glossary_once():
     words = {
         "ok",
-        noise.NOT_TESTED,
-        *noise.EXPLAINED[2:],
+        laws.NOT_TESTED,
+        *laws.EXPLAINED[2:],
         *(rule.basis for rule in claims.all_claims().values()),
     }
     words |= {claims.AGREES, claims.DIFFERS, claims.MIXED, claims.OPEN}
@@ -152,6 +152,17 @@ def test_labels_are_unique_and_those_named_in_code_exist():
         assert set(re.findall(r"book/derivations/(\w+)", text)) <= set(DERIVATIONS), path.name
 
 
+def test_every_reference_is_cited():
+    keys = re.findall(r"^@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.M)
+    cited = re.findall(r"\{cite:[pt]\}`([\w,]+)`", "\n".join(TEXTS.values()))
+    assert set(keys) == set(",".join(cited).split(",")) and len(keys) == len(set(keys))
+
+
+def test_a_number_that_nothing_prints_is_found():
+    assert unknown("about 0.75 of 1,200, by $2^{16.7}$", "0.7481 1_200 16.7") == []
+    assert unknown("0.76 and 13", "0.7481 14") == [0.76, 13.0]
+
+
 def test_functions_named_on_pages_exist():
     """A dotted path in code type: the part before the last dot is a module."""
     named = re.findall(r"`((?:rbplib|paper)[\w.]*)\.(\w+)`", "\n".join(BY_HAND.values()))
@@ -165,22 +176,3 @@ def has(module, name):
         return hasattr(importlib.import_module(module), name)
     except ImportError:
         return False
-
-
-def test_what_pages_quote_of_a_run_is_said_drawn_or_headed_there():
-    text = "\n".join(BY_HAND.values())
-    for page, name in re.findall(r"^```\{run-words\} (\S+) (\S+)$", text, re.M):
-        assert f'name="{name}"' in NOTEBOOKS[page]
-    for page, words in re.findall(r"\{run-figure\} (\S+) (.+)", text):
-        assert words in re.sub(r'"\s*f?"', "", NOTEBOOKS[page])
-    links = re.findall(r"\{run-page\}`[^`<]+ <(\w+)#([\w-]+)>`", text)
-    assert len(links) > 10
-    for page, anchor in links:
-        heads = re.findall(r"^#+ (.+)$", NOTEBOOKS[page], re.M)
-        assert anchor in {re.sub(r"[^a-z0-9]+", "-", head.lower()).strip("-") for head in heads}
-
-
-def test_every_reference_is_cited():
-    keys = re.findall(r"^@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.M)
-    cited = re.findall(r"\{cite:[pt]\}`([\w,]+)`", "\n".join(TEXTS.values()))
-    assert set(keys) == set(",".join(cited).split(",")) and len(keys) == len(set(keys))

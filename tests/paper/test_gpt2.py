@@ -1,10 +1,11 @@
-"""What the authors' GPT-2 figures say: numbers that pages quote from the histogram."""
+"""What the authors published of GPT-2: numbers that pages quote from histogram and counts."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from paper import gpt2
+import rbplib
+from paper import gpt2, published
 from paper.distributions import fit_rank_law
 from paper.lognormal import rounded_lognormal_nll
 
@@ -39,7 +40,7 @@ def test_what_the_printed_likelihood_ratio_measures():
 def test_likelihood_along_the_ridge():
     mu, sigma, lost = gpt2.ridge_losses((-50, -65.2, -80, -100, -200, -500))
     assert [mu, sigma] == pytest.approx([-62.2, 12.62], rel=2e-3)
-    assert lost == pytest.approx([-7.6, -0.3, -7.1, -21, -74.5, -125.4], abs=0.3)
+    assert lost == pytest.approx([-7.5, -0.3, -7.0, -20.8, -73.9, -124.4], abs=0.3)
     at = rounded_lognormal_nll(RANKS, -65.2, sigma) - rounded_lognormal_nll(RANKS, mu, sigma)
     assert -gpt2.N_TOKENS * at <= lost[1]  # another sigma is no better than the best
 
@@ -52,12 +53,30 @@ def test_what_the_printed_pair_means():
     assert gpt2.anchor(inside) == pytest.approx((0.5, np.sqrt(0.5)), abs=1e-3)
 
 
-def test_lack_of_fit_on_the_authors_figures():
-    columns = gpt2.figure_lack_of_fit()
-    assert columns["k"].tolist() == [1, 10, 100, 1000, 10_000]
-    misses = columns["misses, smallest model"]
-    assert misses == pytest.approx([185e3, 97e3, 44e3, 13e3, 1.2e3], rel=0.035)
-    assert columns["Q"] == pytest.approx([41, 62, 55, 67, 4.7], rel=0.035)
-    z = columns["slope in standard errors"]
-    assert z == pytest.approx([-49, -58, -52, -28, 7.0], rel=0.035)
-    assert columns["p"] == pytest.approx(stats.chi2(2).sf(columns["Q"]))
+def binomial_noise(S, hits, total):
+    """(Q, slope in standard errors) of log(-log share) on log S, by numpy and the delta method."""
+    share, x = hits / total, np.log(S)
+    y = np.log(-np.log(share))
+    slope, intercept = np.polyfit(x, y, 1)
+    # of -log share sqrt((1 - share) / (n share)), and of its logarithm that over it
+    variance = np.mean((1 - share) / (total * share) / np.log(share) ** 2)
+    squares = np.sum((y - intercept - slope * x) ** 2)
+    return squares / variance, -slope / np.sqrt(variance / np.sum((x - x.mean()) ** 2))
+
+
+@pytest.mark.parametrize("k", [1, 10, 100, 1000, 10_000])
+def test_scatter_and_slope_against_independent_tokens(k):
+    rows = published.gpt2_counts().query("N == 1 and k == @k")
+    law = rbplib.fit(S=rows.S, hits=rows.hits, totals=317_414)
+    Q, slope = binomial_noise(rows.S, rows.hits, 317_414)
+    noise = gpt2.token_noise(law)
+    assert noise["p"] == pytest.approx(stats.chi2(2).sf(Q), rel=0.05, abs=1e-8)
+    assert noise["errors"] == pytest.approx(slope, rel=1e-3)
+    assert noise["excuses scatter"] == pytest.approx(Q / 5.991, rel=1e-3)
+    # with the variance so many times as large the slope is just not told from 0
+    assert slope / np.sqrt(noise["excuses slope"]) == pytest.approx(np.sign(slope) * 1.96, rel=1e-3)
+
+
+def test_the_best_lognormal_of_a_vocabulary_is_the_power_law():
+    cut = gpt2.cut_losses([-60, -200, -1000])
+    assert (np.diff(cut) > 0).all() and -30 < cut[-1] < 0  # rises to its limit, and not above

@@ -1,4 +1,5 @@
-"""Figures that move: valid Vega-Lite, and what they say in the reader's browser is what the library says."""
+"""Figures that move: valid Vega-Lite, and what they say in the reader's browser is what the library
+says."""
 
 import json
 import re
@@ -56,7 +57,8 @@ def explored(curve):
     return spec_of(moving.explorer({"one": curve}, {"one": tables}))
 
 
-LAW = r"α = (-?[\d.]+) · R² = ([\d.]+).*other text: (-?[\d.]+) to (-?[\d.]+) .*other sizes: (-?[\d.]+) to (-?[\d.]+)"
+ENDS = r"(-?[\d.]+) to (-?[\d.]+)"
+LAW = rf"α = (-?[\d.]+) · R² = ([\d.]+).*other text: {ENDS} .*other sizes: {ENDS}"
 
 
 @pytest.mark.parametrize("k", [1, 100])
@@ -94,16 +96,6 @@ def test_dots_are_the_losses_and_zeros_are_words(curve):
     text = texts(spec_of(moving.dots({"one": replace(curve, hits=hits)})))
     assert "no hit" in text and "RBP = 1" in text
     assert all(f"{value:.3g}" in text for value in curve.loss(1).values[2:])
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("1e-2", "10⁻²"), ("2.5e+30", "2.5 × 10³⁰"), ("0.2", "0.2"), ("Me2e", "Me2e")],
-)
-def test_powers_are_set_as_on_the_pages(text, shown):
-    chart = moving.alt.Chart(moving.alt.InlineData(values=[{"x": 1}])).mark_text()
-    chart = chart.transform_calculate(told=moving.raised(f"'{text}'")).encode(text="told:N")
-    assert re.findall(r">([^<>]+)</text", vl_convert.vegalite_to_svg(chart.to_dict())) == [shown]
 
 
 def test_emergence_is_the_law_of_runs(curve):
@@ -146,8 +138,3 @@ def test_draws_are_shown_with_their_quantiles():
     text = texts(spec_of(moving.resampling({"one": draws})), what="sources")
     told = numbers(r"95% of (\d+) draws of sources:.*?([\d.]+) to ([\d.]+)", text)
     assert told == pytest.approx([500, low, high], abs=6e-5)
-
-
-@pytest.mark.parametrize("nothing", [moving.emergence, moving.resampling])
-def test_nothing_to_move_is_a_sentence(nothing):
-    assert nothing({}).startswith("Nothing moves here")

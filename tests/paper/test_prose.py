@@ -1,4 +1,5 @@
-"""What stands on a page: numbers readable, text of a corpus harmless, tables of six columns with all as CSV."""
+"""What stands on a page: numbers readable, text of a corpus harmless, tables of six columns with
+all as CSV."""
 
 import html
 import json

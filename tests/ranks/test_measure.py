@@ -1,12 +1,9 @@
-"""Measuring: ranks of naive logits; what is there is read, what is of something else stays, kills cost little."""
+"""Measuring: ranks of naive logits; what is there is read, what is of something else stays, kills
+cost little."""
 
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from rbplib import measuring as m
 from rbplib.families import InputError, load_family
 from rbplib.table import asked, expected, family_tables, ranks_path, read_table
 from rbplib.texts import load_documents
-from tests.smallmodels import add_to_config, save_model
+from tests.smallmodels import add_to_config, save_model, tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -203,14 +200,29 @@ def test_precisions_that_nobody_asked_for_are_not_mixed(root):
         family_tables("toy", "lines", partial=True)
 
 
-def test_a_damaged_table_is_refused_and_replaced_when_asked(root):
-    (table,) = measure()["lines"]
-    whole = table.path.read_bytes()
-    table.path.write_bytes(whole[:-100])
-    with pytest.raises(InputError, match="--replace"):
-        measure()
-    measure(replace=True)
-    assert table.path.read_bytes() == whole
+def test_a_precision_that_was_asked_for_is_not_mixed_with_what_was_not(root):
+    for text in (("dtype: float32\n", ""), ("models/m0", "{id: models/m0, dtype: bfloat16}")):
+        family_file(text)(root)
+    measure(["m0"])
+    measure(["m1"])
+    with pytest.raises(InputError, match="several precisions, m0 in bfloat16 and m1 in float32"):
+        family_tables("toy", "lines", partial=True)
+
+
+def test_the_models_after_one_that_fails_are_measured(root, capsys):
+    (root / "models/m0/model.safetensors").unlink()
+    for _ in range(2):
+        with pytest.raises(InputError, match="of toy m0 could not be measured, the other"):
+            measure(["m0", "m1", "m2"])
+        assert sorted(files(root)) == [f"results/ranks/toy/m{i}/lines.parquet" for i in (1, 2)]
+    assert "could not be loaded" in capsys.readouterr().err
+
+
+def test_another_tokenizer_is_refused_before_a_third_model(root):
+    tokenizer(vocab=300).save_pretrained(root / "models/m1")
+    with pytest.raises(InputError, match="m1 and m0 were not measured on the same tokens"):
+        measure(["m0", "m1", "m2"])
+    assert not (root / "results/ranks/toy/m2").exists()
 
 
 def test_rows_of_a_long_table_are_gone_on_from(root, monkeypatch):
@@ -243,41 +255,6 @@ def test_rows_of_a_long_table_are_gone_on_from(root, monkeypatch):
     ]
 
 
-def command(root, *more):
-    words = ["measure", "--family", "toy", "--corpus", "lines", "--quiet", *more]
-    environment = os.environ | {"RBP_ROOT": str(root), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "rbplib", *words], env=environment, stderr=subprocess.PIPE, text=True
-    )
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_the_same_command_gives_the_same_bytes(root):
-    start = time.monotonic()
-    assert command(root).wait() == 0
-    whole, seconds = files(root), time.monotonic() - start
-    for share, number in ((0.7, signal.SIGKILL), (0.9, signal.SIGTERM), (0.95, signal.SIGKILL)):
-        shutil.rmtree(root / "results")
-        process = command(root)
-        time.sleep(share * seconds)
-        process.send_signal(number)
-        process.wait()
-        for path in (root / "results").rglob("*.parquet"):
-            read_table(path)  # whole
-        assert command(root).wait() == 0
-        assert files(root) == whole
-
-
-@pytest.mark.slow
-def test_processes_that_measure_one_model_take_turns(root):
-    first, second = command(root), command(root)
-    assert first.wait() == second.wait() == 0
-    together = files(root)
-    shutil.rmtree(root / "results")
-    measure(["m0", "m1", "m2"])
-    assert files(root) == together
-
-
 def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
     folder = root / "results/ranks/toy/m0"
     folder.mkdir(parents=True)
@@ -307,6 +284,7 @@ def test_memory_that_runs_out_halves_the_batch(root, monkeypatch):
 REFUSED = {
     "context: 64": ("toy", "lines", family_file(("48", "512"))),
     "holds no": ("toy", "empty.txt", lambda root: (root / "empty.txt").touch()),
+    "no token of": ("toy", "one.txt", lambda root: (root / "one.txt").write_text("a")),
     "outside the vocabulary": ("toy", "lines", lambda root: add_words(root / "models/m0")),
     "could not be written": ("toy", "lines", lambda root: (root / "results").touch()),
 }
@@ -334,7 +312,7 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     tables = measure(["m0", "m1", "m2"])["lines"]
     after = m.plan("toy", ["lines"])
     read = tables[0].record["read_tokens"]
-    assert after["corpora"] == [{"corpus": "lines", "tokens": read}]
+    assert before["corpora"] == after["corpora"]
     assert before["corpora"][0]["tokens"] == pytest.approx(read, rel=0.5)
     for row, table in zip(before["models"], tables, strict=True):
         assert row["nonembedding_params"] == table.record["nonembedding_params"]

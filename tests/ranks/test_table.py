@@ -1,4 +1,5 @@
-"""The rank table: counts equal brute force, a file is whole or refused, and its record alone decides its use."""
+"""The rank table: counts equal brute force, a file is whole or refused, and its record alone
+decides its use."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Corpora of the hub, read over HTTP by `datasets`: any of its formats, the authors' sample, and what goes wrong."""
+"""Corpora of the hub, read over HTTP by `datasets`: any of its formats, the authors' sample, and
+what goes wrong."""
 
 import json
 import os
@@ -34,7 +35,6 @@ GOOD = {  # what a corpus asks for, and the texts that it gets
     "a configuration": ({"config": "de"}, ["ein Satz"]),
     "a table by its pattern": ({"data_files": "few.c*", "template": "{by}"}, ["1", "2"]),
     "JSON lines": ({"data_files": "all.jsonl.gz", "where": {"by": 3}}, TEXTS[30:40]),
-    "a set without a card": ({"id": "owner/bare", "config": None}, ["a line", "another"]),
     "rows that fit": (
         {"where": {"meta.set": "B"}, "min_characters": 190},
         [t for t in TEXTS[1::2] if len(t) >= 190],
@@ -75,7 +75,7 @@ class Hub(HubServer):
     def __init__(self, place):
         super().__init__()
         self.place = place
-        for name in ("en", "de", "bare"):
+        for name in ("en", "de"):
             (place / "set" / name).mkdir(parents=True)
         (place / "set/README.md").write_text(CARD)
         for part in range(3):
@@ -88,12 +88,10 @@ class Hub(HubServer):
         (place / "set/few.csv").write_text("text,by\nfirst,1\nsecond,2\n")
         with pa.output_stream(str(place / "set/all.jsonl.gz"), compression="gzip") as file:
             file.write("".join(json.dumps(row) + "\n" for row in ROWS).encode())
-        (place / "set/bare/train.txt").write_text("a line\nanother\n")
         for repo_id, folder in {
             "set": "set",
             "again": "set",
             "shut": "set",
-            "bare": "set/bare",
         }.items():
             self.sha = self.add("datasets", f"owner/{repo_id}", place / folder)
         self.sha = self.repos["datasets", "owner/set"]["main"].sha

@@ -1,4 +1,5 @@
-"""The first ids of a long text are those of the whole, had in memory that does not grow with the text."""
+"""The first ids of a long text are those of the whole, had in memory that does not grow with the
+text."""
 
 import subprocess
 import sys
@@ -79,24 +80,14 @@ def test_the_first_ids_are_those_of_the_whole_text(name, monkeypatch):
     assert [row.tolist() for row in ids] == whole and read.tolist() == [len(text) for text in texts]
 
 
-def test_characters_read_are_where_the_last_id_ends(monkeypatch):
+def test_characters_read_reach_to_where_the_last_id_ends():
     tokenizer = opened("gpt2")
     texts = ["words in a text " * 400, "short", "", "é文🙂" * 500]
     _, read = encode(tokenizer, texts, 30)
     for text, n in zip(texts, read.tolist(), strict=True):
         offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"][:30]
-        assert n == (offsets[-1][1] if len(offsets) == 30 else len(text))
-    slow = type("Slow", (), {"get_vocab": lambda s: {"a": 0}})
-    slow.__call__ = lambda s, group, verbose: SlowRows(
-        {"input_ids": [list(text.encode()) for text in group]}
-    )
-    monkeypatch.setattr(windows, "AT_ONCE", 100)
-    ids, read = encode(slow(), ["a" * 1000, "b" * 10], 5)  # no places are kept: a share of the ids
-    assert [row.tolist() for row in ids] == [[97] * 5, [98] * 5] and read.tolist() == [5, 5]
-
-
-class SlowRows(dict):
-    is_fast = False
+        end = offsets[-1][1] if len(offsets) == 30 else len(text)
+        assert abs(n - end) <= 1 * (not text.isascii())  # the cut may part the bytes of a character
 
 
 MEMORY = """
@@ -108,7 +99,8 @@ text = open("book/your_models.md").read() * 2000
 text = text[: int(sys.argv[1])]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 ids, read = encode(tokenizer, [text], 512)
-print(len(ids[0]), int(read[0]), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(len(ids[0]), int(read[0]), (after - before) // 1024)
 """
 
 

@@ -1,6 +1,6 @@
-"""Embedded text: what a document is, how documents are drawn, repeats, digests, and packages apart from training."""
+"""Embedded text: what a document is, how documents are drawn, repeats, digests, and packages apart
+from training."""
 
-import functools
 import json
 import re
 import shutil
@@ -14,10 +14,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpora import make
-from corpora.shingles import SHINGLE, shingles
 from rbplib.families import InputError, load_corpus
 from rbplib.texts import load_documents, texts_digest
-from training import data
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''"""Prose of the module.
@@ -54,7 +52,8 @@ def test_documents_of_a_python_file():
 
 
 def test_text_is_the_same_under_every_python():
-    """3.13 counts a form feed before a line as text where older ones count it as space; newer syntax is for none."""
+    """3.13 counts a form feed before a line as text where older ones count it as space; newer
+    syntax is for none."""
     spaced = 'def f():\n    """One.\n\n    \f  two\n      \xa0three\n    """\n'
     assert ("docs", "One.\n\ntwo\nthree") in list(make.python_documents(spaced))
     assert list(make.python_documents("def f[T](x: T) -> T:\n    return x\n")) == []
@@ -75,48 +74,38 @@ def test_examples_keep_their_indentation_and_passages_all_text():
     )
 
 
-def test_shingles_equal_a_plain_count():
-    words = [f"w{i % 7}" for i in range(40)]
-    runs = {tuple(words[i : i + SHINGLE]) for i in range(len(words) - SHINGLE + 1)}
-    assert len(shingles(" ".join(words))) == len(runs)
-    assert shingles("One, TWO three").tolist() == shingles("one two three").tolist()
-    assert len(shingles("")) == 1
-
-
-@functools.cache
-def drawn(kind):
-    """(Corpus, sources, texts) of a kind, drawn now from the packages."""
-    corpus = load_corpus(kind)
-    sources, texts = zip(
-        *make.evaluation_documents(kind, corpus.documents, corpus.seed), strict=True
-    )
-    return corpus, sources, texts
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """{kind: (Corpus, its documents)}, drawn now from the packages."""
+    place = tmp_path_factory.mktemp("drawn")
+    (place / "families").mkdir()
+    (place / "corpora").symlink_to(ROOT / "corpora")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(place))
+        return {kind: (load_corpus(kind), load_documents(kind)) for kind in make.KINDS}
 
 
 kinds = pytest.mark.parametrize("kind", make.KINDS)
 
 
 @kinds
-def test_the_text_is_the_one_on_record(kind):
-    corpus, sources, texts = drawn(kind)
+def test_the_text_is_the_one_on_record(kind, drawn):
+    corpus, documents = drawn[kind]
+    texts = documents.texts
     assert texts_digest(texts) == corpus.digest, make.changed_packages(kind)
-    assert (
-        len(texts) == len(set(texts)) == corpus.documents
-        and min(map(len, texts)) >= make.LEAST[kind]
-    )
-    documents = load_documents(kind)  # of the file, which is made where it is not there
-    assert documents.texts == texts and documents.units == sources
+    assert len(texts) == len(set(texts)) == corpus.documents
+    assert min(map(len, texts)) >= make.LEAST[kind]
 
 
 @kinds
-def test_no_source_gives_more_than_a_few_percent(kind):
+def test_no_source_gives_more_than_a_few_percent(kind, drawn):
     """Counted in the tokens that are scored: of each document the first 256 less the first one."""
     tokenizer, tokens = (
         Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")),
         Counter(),
     )
-    _, sources, texts = drawn(kind)
-    for source, text in zip(sources, texts, strict=True):
+    documents = drawn[kind][1]
+    for source, text in zip(documents.units, documents.texts, strict=True):
         tokens[source] += min(len(tokenizer.encode(text).ids), 256) - 1
     assert max(tokens.values()) <= 0.04 * tokens.total()
     if kind in ("docs", "code", "descriptions"):
@@ -128,10 +117,10 @@ def test_no_source_gives_more_than_a_few_percent(kind):
 
 
 @kinds
-def test_no_two_documents_of_a_corpus_repeat_each_other(kind):
+def test_no_two_documents_of_a_corpus_repeat_each_other(kind, drawn):
     """Counted over runs of words as they stand, not over their hashes."""
     where, shared, sizes = defaultdict(list), Counter(), []
-    for number, text in enumerate(drawn(kind)[2]):
+    for number, text in enumerate(drawn[kind][1].texts):
         words = re.findall(r"\w+", text.lower())
         runs = {tuple(words[i : i + 8]) for i in range(max(len(words) - 7, 1))}
         sizes.append(len(runs))
@@ -158,20 +147,14 @@ def test_the_source_with_the_least_text_comes_next(monkeypatch):
     assert len(again) == len(set(again))
 
 
-def test_training_and_evaluation_packages_are_apart():
-    training = {package.lower() for package in make.TRAINING}
-    for kind in make.TRAINED:
-        assert not training & {package.lower() for package in make.evaluation_packages(kind)}
-    assert set(make.TRAINED) == set(data.SHARE)  # nothing was trained on licences or descriptions
-
-
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A root with one small embedded corpus whose text is not made yet."""
     for folder in ("families", "corpora"):
         (tmp_path / folder).mkdir()
     (tmp_path / "corpora/few.yml").write_text(
-        "path: text/few.jsonl\nkind: licences\ngroup: '{source}'\nshuffle: false\ndocuments: 30\nseed: 1\n"
+        "path: text/few.jsonl\nkind: licences\ngroup: '{source}'\n"
+        "shuffle: false\ndocuments: 30\nseed: 1\n"
     )
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     return tmp_path
@@ -214,7 +197,8 @@ def test_another_text_than_the_one_on_record_is_told(root):
 
 
 def test_every_embedded_model_reads_text_as_it_was_trained():
-    """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the loader must not."""
+    """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the
+    loader must not."""
     from rbplib.families import known
     from rbplib.models import load_tokenizer
 

@@ -1,4 +1,5 @@
-"""YAML of families and corpora: what is accepted, and one sentence that names the file or the name for what is not."""
+"""YAML of families and corpora: what is accepted, and one sentence that names the file or the name
+for what is not."""
 
 import pytest
 
@@ -40,6 +41,7 @@ BAD_FAMILIES = [
     "models:\n  - a/b\n  - c/b\n",
     "models:\n  - {name: x}\n",
     "models:\n  - {id: 7}\n",
+    "models:\n  - {id: models/a, revision: x}\n",
     "models:\n  - ../../no-such-folder\n",
     "models:\n  - {id: a/b, name: ../x}\n",
     "models:\n  - {id: a/b, name: 2020-01-01}\n",
@@ -49,11 +51,17 @@ BAD_FAMILIES = [
     "models:\n  - {id: a/b, tokens: 0}\n",
     "models:\n  - {id: a/b, experts: some}\n",
     "tokens: many\nmodels: [a/b]\n",
+    "name: " + "x" * 230 + "\nmodels: [a/b]\n",
+    "context: 0\nmodels: [a/b]\n",
+    "models:\n  - {id: a/b, nonembedding_params: -3}\n",
     "tokens: true\nmodels: [a/b]\n",
     "models: [\n",
     "- a\n",
     "models: [a/b]\ntitle: x\nmodels: [c/d]\n",
     "title: 2020-13-45\nmodels: [a/b]\n",
+    "models: [a/b]\npublished: {a: &a [x, x], b: [*a, *a]}\n",
+    "? [a]\n: b\nmodels: [a/b]\n",
+    "models:\n  - {id: a/b, tokens: 300X}\n",
     "title: " + "[" * 5000 + "\nmodels: [a/b]\n",
     "models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b}\n",
     "models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b, revision: main}\n",
@@ -66,6 +74,8 @@ BAD_CORPORA = [
     "source: hub\nid: a/../b\n",
     "source: hub\nid: a/b\ndocuments: 0\n",
     "source: hub\nid: a/b\nfirst: 0\n",
+    "source: hub\nid: a/b\nseed: -1\n",
+    "source: hub\nid: a/b\nconfig: 20231101\n",
     "source: hub\nid: a/b\ndocuments: many\n",
     "source: hub\nid: a/b\nsplits: test\n",
     "path: a.txt\nwhere: [a]\n",
@@ -128,6 +138,24 @@ def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
     assert names == ["prose", "prose", str(root / "text.yml"), str(root / "a.txt")]
 
 
+def test_tokens_are_written_as_on_the_command_line(root):
+    (root / "own.yml").write_text("tokens: 300B\nmodels: [a/b, {id: a/c, tokens: 1.5e9}]\n")
+    assert [model.tokens for model in load_family(root / "own.yml").models] == [3e11, 1.5e9]
+
+
+def test_a_list_of_all_looks_at_the_folders_once(root, monkeypatch):
+    for number in range(20):
+        (root / f"corpora/c{number}.yml").write_text("path: a.txt\n")
+    calls, real = [], families.yaml_files
+    monkeypatch.setattr(families, "yaml_files", lambda what: calls.append(what) or real(what))
+    assert len(list(known("corpus"))) == 21 and len(calls) == 1
+
+
+def test_an_ending_may_be_in_capitals(root):
+    (root / "OWN.YML").write_text("models: [owner/x]\n")
+    assert load_family(root / "OWN.YML").models[0].id == "owner/x"
+
+
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
     names = {}
     for name in ("my text.txt", "prose.txt", "日記.txt", "..txt", "models"):
@@ -147,14 +175,6 @@ def test_two_of_one_name_are_refused(root):
     assert one_each([corpora[0], corpora[0]], "corpora") == corpora[:1]
     with pytest.raises(InputError, match="notes"):
         one_each(corpora, "corpora")
-
-
-def test_default_corpora(root):
-    (root / "corpora/docs.yml").write_text("path: docs.jsonl\nkind: docs\n")
-    (root / "corpora/code.yml").write_text("path: code.jsonl\nkind: code\ndefault: false\n")
-    (root / "families/own.yml").write_text("embedded: true\nmodels: [a/b]\n")
-    assert families.default_corpora(load_family("tiny")) == ["prose"]
-    assert families.default_corpora(load_family("own")) == ["docs"]
 
 
 def test_the_papers_corpora_are_four(monkeypatch):

@@ -2,7 +2,6 @@
 the committed models held to their records."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpora import make  # noqa: E402
 from rbplib.families import InputError, load_family  # noqa: E402
-from training import checks, data, grid, ladders, train  # noqa: E402
+from training import data, grid, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,14 +102,6 @@ def test_the_optimizer_is_adamw_of_each_parameter_alone():
         assert not parameter.grad.any()
 
 
-def test_schedule_warms_up_and_ends_at_zero():
-    plan = train.Plan(tokens=100 * 2048)
-    factors = [plan.factor(step) for step in range(plan.steps)]
-    assert max(factors) == 1 and factors.index(1) == 3
-    assert factors == sorted(factors[:4]) + sorted(factors[4:], reverse=True)
-    assert plan.factor(plan.steps) == 0
-
-
 def test_every_seed_reads_the_text_once_in_an_order_of_its_own():
     stream = np.arange(8 * 256 * 3 + 1, dtype=np.uint16)
     orders = [train.Plan(tokens=8 * 256 * 3, seed=seed).order() for seed in SEEDS]
@@ -190,15 +180,6 @@ def test_near_sees_copies_and_parts():
     assert overlaps.shares(" ".join(words[200:])) == (0.0, 0.0)
 
 
-def test_tokenizer_is_deterministic():
-    from training.tokenizer import train_tokenizer
-
-    texts = [text for _, text in make.evaluation_documents("licences", 60, 1)]
-    one, other = (train_tokenizer(texts, 400) for _ in range(2))
-    assert one.to_str() == other.to_str()
-    assert one.decode(one.encode(texts[0]).ids) == texts[0]
-
-
 @pytest.mark.parametrize("folder", MODELS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_committed_model(folder):
     from safetensors import safe_open
@@ -219,16 +200,6 @@ def test_committed_model(folder):
     assert model.config.vocab_size == ladders.VOCABULARY
 
 
-def test_one_tokenizer_serves_all():
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(data.tokenizer_file().parent)
-    text = "def f(x):\n    return x + 12  # naïve"
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-    assert len(tokenizer) == ladders.VOCABULARY
-    assert tokenizer.convert_tokens_to_ids("<|endoftext|>") == 0
-
-
 def test_the_committed_ladders_are_whole_ordered_and_small():
     places = {(path.parent.name, path.name) for path in MODELS}
     assert sum(p.stat().st_size for p in (ROOT / "models").rglob("*") if p.is_file()) < 80e6
@@ -241,55 +212,6 @@ def test_the_committed_ladders_are_whole_ordered_and_small():
         assert len(sizes) >= 6 and np.log10(sizes[-1] / sizes[0]) > 2.5
         assert sizes == sorted(sizes) and losses == sorted(losses, reverse=True)
         assert len({(record["tokens"], record["text_digest"]) for record in records}) == 1
-
-
-def test_repeated_trainings_differ_in_their_seed_alone():
-    runs = ladders.repeated()
-    assert {family for family, _, _ in runs} == {"nano-pythia"}
-    names = {(name, seed) for name in ladders.sizes("nano-pythia") for seed in (43, 44)}
-    assert {run[1:] for run in runs} == names and len(runs) == 12
-    same = ("nonembedding_params", "tokens", "text_digest", "peak_rate_blocks", "peak_rate_tables")
-    for family, name, seed in runs:
-        one = record_of(ROOT.joinpath("models", *ladders.place(family, name)))
-        other = record_of(ROOT.joinpath("models", *ladders.place(family, name, seed)))
-        assert (one["seed"], other["seed"]) == (42, seed)
-        assert one["heldout_loss"] != other["heldout_loss"]
-        assert [one[key] for key in same] == [other[key] for key in same]
-    # The family of the repeats lists each size three times, the ladder's own among them.
-    listed = load_family("nano-pythia-seeds")
-    sizes = [model.nonembedding_params for model in listed.models]
-    assert len(sizes) == 18 and {sizes.count(size) for size in sizes} == {3}
-    assert all(load_family(family).repeats == listed.name for family in ladders.FAMILIES)
-
-
-def test_learning_rates_were_checked_at_both_ends():
-    """Neither rate is far off: over a whole run, half or twice of one gains at most 0.05 nats."""
-    assert ladders.learning_rates(16) == (0.016, 0.03)
-    assert ladders.learning_rates(64) == (0.004, 0.03)
-    checked = json.loads((ROOT / "models" / "checks.json").read_text())
-    assert checked["tokens"] == train.Plan.tokens
-    runs = {(name, *factors) for name in checks.ends() for factors in checks.FACTORS}
-    assert set(checks.losses(checked)) == runs
-    assert 0 <= checks.largest_gain(checked) < 0.05
-
-
-def test_check_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
-    path, runs = tmp_path / "checks.json", []
-
-    def run(name, blocks, tables):
-        runs.append((name, blocks, tables))
-        return blocks + tables
-
-    monkeypatch.setattr(checks, "run", run)
-    monkeypatch.setattr(checks, "ProcessPoolExecutor", lambda n, mp_context: ThreadPoolExecutor(n))
-    monkeypatch.setattr(checks.data, "streams", lambda: None)
-    checks.every(path)
-    whole = json.loads(path.read_text())
-    assert len(whole["runs"]) == len(runs) == 2 * len(checks.FACTORS)
-    path.write_text(json.dumps({"tokens": whole["tokens"], "runs": whole["runs"][::2]}))
-    checks.every(path)
-    assert json.loads(path.read_text()) == whole and len(runs) == 3 * len(checks.FACTORS)
-    assert list(checks.rows(whole))[0].endswith("| 2.000 | 1.500 | 3.000 | 1.500 | 3.000 |")
 
 
 def test_the_committed_files_are_made_of_the_records(tmp_path, monkeypatch):
@@ -326,17 +248,6 @@ def test_command_refuses_unknown_names(monkeypatch, words, hint):
         command.main()
 
 
-def test_grid_is_every_size_on_every_budget():
-    runs = ladders.grid()
-    names = ladders.sizes("nano-pythia", top=True)
-    wanted = {(name, 42, tokens) for name in names for tokens in ladders.BUDGETS.values()}
-    wanted |= {(*run[1:], ladders.TOKENS) for run in ladders.repeated()}
-    assert {run[1:] for run in runs} == wanted and len(runs) == len(wanted) == 35 + 12
-    places = {ladders.grid_place(*run) for run in runs}
-    assert len(places) == 47
-    assert {("nano-pythia-16m", "656k"), ("nano-pythia-4m.repeats", "656k-43")} <= places
-
-
 def test_the_committed_grid_is_whole_and_of_one_recipe():
     records = grid.records()
     assert {ladders.grid_place(*run) for run in ladders.grid()} == {
@@ -353,35 +264,3 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
         assert size == (record["nonembedding_params"], record["tokens"])
     texts = {(record["tokens"], record["text_digest"]) for _, record in records}
     assert len(texts) == len(ladders.BUDGETS)
-
-
-@pytest.mark.slow
-def test_a_model_of_the_grid_is_trained_and_measured_again(tmp_path):
-    """The smallest on the fewest tokens: counts of the same weights are equal, others within 2%."""
-    from paper.curves import rbp_curve
-    from rbplib.measuring import measured
-    from rbplib.table import family_tables
-
-    if not (data.folder() / "tokens.npz").is_file():
-        pytest.skip("the training text is not built here, which takes minutes")
-    family, record = grid.records()[0]
-    stream, heldout = data.streams()
-    size = ladders.sizes("nano-pythia")[record["size"]]
-    plan = train.Plan(record["tokens"])
-    model, again = train.train("nano-pythia", size, plan, stream, heldout)
-    assert data.digest(stream[: record["tokens"] + 1]) == record["text_digest"]
-    assert again["heldout_loss"] == pytest.approx(record["heldout_loss"], abs=0.05)
-    place = tmp_path / record["size"]
-    train.save_model(model, again, place)
-    file = tmp_path / "again.yml"
-    file.write_text(f"context: 256\ndtype: float32\nmodels:\n  - {{id: {place}}}\n")
-    measured(file, ["docs"], results=tmp_path / "results", progress=False)
-    tables = (
-        family_tables(file, "docs", results=tmp_path / "results")[0],
-        family_tables(family, "docs")[0],
-    )
-    ours, theirs = (rbp_curve(of, (1, 10)) for of in tables)
-    theirs = theirs.keep([record["size"]])
-    if grid.record_of(place)["weights"] == record["weights"]:
-        assert np.array_equal(ours.hits, theirs.hits)
-    np.testing.assert_allclose(ours.rbp, theirs.rbp, rtol=0.02)

@@ -1,0 +1,156 @@
+"""Tables of numbers: the laws of arrays, of numpy, of the published page; bad ones are told."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import rbplib as rbp
+from paper.published import published_law
+from rbplib.cli import main
+
+S = np.array([1e6, 5e6, 2.5e7, 1.25e8, 6.25e8])
+MODELS = ["tiny", "small", "base", "large", "huge"]
+
+
+def planted(documents=30, alpha=0.2, seed=0):
+    """(hits (D, M), tokens (D,)) of a family whose losses fall with that exponent."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(50, 200, documents)
+    share = np.exp(-12 * S**-alpha)
+    return rng.binomial(tokens[:, None], share), tokens
+
+
+def rows_of(hits, tokens):
+    """Plain numbers as a data frame, a row for each source and model, largest model first."""
+    sources = [f"page {i}" for i in range(len(tokens))]
+    frame = pd.DataFrame(hits, index=sources, columns=MODELS)
+    rows = frame.rename_axis("source").reset_index().melt("source", MODELS, "model", "hits")
+    rows["S"] = rows["model"].map(dict(zip(MODELS, S, strict=True)))
+    rows["tokens"] = rows["source"].map(dict(zip(sources, tokens, strict=True)))
+    return rows.sort_values("S", ascending=False, kind="stable")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl", None])
+def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
+    hits, tokens = planted()
+    law, table = rbp.fit(S=S, hits=hits, totals=tokens), rows_of(hits, tokens)
+    path = tmp_path / f"runs.{ending}"
+    write = {
+        "csv": lambda: table.to_csv(path, index=False),
+        "tsv": lambda: table.to_csv(path, index=False, sep="\t"),
+        "parquet": lambda: table.to_parquet(path),
+        "jsonl": lambda: table.to_json(path, orient="records", lines=True),
+    }
+    if ending:
+        write[ending]()
+    ours = rbp.fit(rbp.table_losses(path)[0] if ending else table)
+    assert ours.parameters == law.parameters and str(ours.intervals) == str(law.intervals)
+    assert ours.models == tuple(MODELS) and ours.loss.n_sources == 30 and ours.status == "ok"
+    low, high = ours.intervals["text"]["alpha"]
+    assert low < 0.2 < high
+
+
+def test_losses_in_nats_and_bits_are_numpys_line(tmp_path, capsys):
+    nats = np.array([4.1, 3.6, 3.3, 2.9, 2.75])
+    table = pd.DataFrame(
+        {"model": MODELS, "S": ["1M", "5m", "0.025B", 1.25e8, "625e6"], "loss": nats}
+    )
+    slope, start = np.polyfit(np.log(S), np.log(nats), 1)
+    law = rbp.fit(table)
+    assert (law.alpha, law.log_c) == pytest.approx((-slope, start), rel=1e-12)
+    assert "other sizes alone" in capsys.readouterr().err
+    bits = table.rename(columns={"loss": "loss_bits"}).assign(loss_bits=nats / np.log(2))
+    assert rbp.fit(bits).alpha == pytest.approx(-slope, rel=1e-12)
+    # errors of the losses make an interval: that of the slope, by hand
+    (loss,) = rbp.table_losses(table.assign(loss_se=0.01 * nats, note="x"))
+    assert "note" in capsys.readouterr().err
+    low, high = rbp.fit(loss).intervals["text"]["alpha"]
+    x = np.log(S) - np.log(S).mean()
+    assert (high - low) / 2 == pytest.approx(1.96 * 0.01 / np.sqrt(x @ x), rel=0.03)
+
+
+def test_every_family_and_k_is_a_law_and_seeds_are_trainings(tmp_path, capsys):
+    parts = []
+    for family, k, seed in [("a", 1, 1), ("a", 1, 2), ("a", 10, 1), ("a", 10, 2), ("b", 1, 1)]:
+        hits, tokens = planted(seed=k + seed)
+        parts.append(rows_of(hits, tokens).assign(family=family, k=k, seed=seed, tokens=200))
+    pd.concat(parts).to_csv(tmp_path / "runs.csv", index=False)
+    first, second, third = rbp.table_losses(tmp_path / "runs.csv")
+    assert [(x.family, x.k) for x in (first, second, third)] == [("a", 1), ("a", 10), ("b", 1)]
+    law = rbp.fit(first)
+    assert len(law.used) == 10 and law.loss.training_noise()[1] == 5
+    assert np.isfinite(law.intervals["trainings"]["alpha"]).all()
+    assert main(["fit", str(tmp_path / "runs.csv"), "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert records[0]["alpha"] == law.alpha and [r["n_models"] for r in records] == [10, 10, 5]
+    with pytest.raises(rbp.InputError, match="several laws"):
+        rbp.fit(pd.concat(parts))
+
+
+def test_a_bare_table_of_pythia_gives_the_published_pages_numbers(tmp_path, capsys):
+    page = published_law("pythia")
+    table = page.rows[["model", "S"]].assign(accuracy=page.rows["acc"], questions=5153)
+    table.to_csv(tmp_path / "pythia.csv", index=False)
+    assert main(["fit", str(tmp_path / "pythia.csv"), "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["alpha"] == page.law.alpha and record["r2"] == page.law.r2
+    assert record["ci_models"] == list(page.law.ci_models)
+    assert main(["predict", str(tmp_path / "pythia.csv"), "--size", "70B", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    ahead = rbp.forecast(page.law.loss, 70e9)
+    assert record["loss"] == ahead.loss[0] and record["S"] == 70_000_000_000
+
+
+GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        ("model,S,hits,tokens\na,1M,1,9\n", "1 model size"),
+        ("model,hits,tokens\na,1,9\nb,2,9\n", "'S'"),
+        (GOOD.replace("2,9", "-2,9"), "'-2'"),
+        (GOOD.replace("2,9", "10,9"), "'b'"),
+        (GOOD.replace("2,9", "2,8"), "same tokens"),
+        (GOOD.replace("2M", "two"), "'two'"),
+        (GOOD.replace("2M", "0"), "'0'"),
+        (GOOD.replace("tokens", "tokens,k").replace(",9", ",9,1.5"), "whole number"),
+        (GOOD.replace("2,9", ",9"), "row 2"),
+        (GOOD + "a,1M,1,9\n", "'a'"),
+        (GOOD.replace("hits,tokens", "loss,source"), "'tokens'"),
+        (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,loss"), "hits and loss"),
+        (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
+        ("", "t.csv"),
+        ("model,S,loss\n", "0 rows"),
+        ("\x00\xff", "t.csv"),
+    ],
+)
+def test_a_bad_table_is_one_sentence(tmp_path, capsys, text, word):
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="latin-1")
+    for command in ("fit", "predict --size 1B"):
+        name, *options = command.split()
+        code = main([name, str(path), *options])
+        out, err = capsys.readouterr()
+        assert code == 2 and not out and word in err and len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_law_prints_three_lines_and_draws_itself(monkeypatch):
+    hits, tokens = planted()
+    law = rbp.fit(S=S, hits=hits, totals=tokens)
+    first, second, third = str(law).splitlines()
+    low, high = law.intervals["models"]["alpha"]
+    assert f"{law.alpha:.4g}" in first and f"{low:.4g} to {high:.4g}" in first
+    assert f"{law.r2:.4g}" in second and "ok" in second and "5 models" in third
+    ax = law.plot(Figure().subplots())
+    points, line = ax.lines
+    assert np.allclose(points.get_xydata(), np.column_stack([S, law.loss.values]))
+    assert np.allclose(np.log(line.get_ydata()), law.y_at(line.get_xdata()))
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(rbp.InputError, match="matplotlib"):
+        law.plot()

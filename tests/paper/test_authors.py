@@ -1,0 +1,217 @@
+"""The authors' raw ranks: a repository of their layout with planted ranks, made here, fetched with
+git and imported."""
+
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rbplib
+from paper import authors
+from paper.show.prose import imported_words
+from rbplib.cli import main
+from rbplib.families import InputError, load_family
+from rbplib.measuring import measured
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
+PLACE = "eval_N/wikimedia/wikipedia/openai-community/{}/top1/ranks.json"
+KS, NS = (1, 10, 100, 1000, 10_000), (1, 5, 10)
+
+
+def planted(seed=0, documents=40):
+    """{model: its ranks.json}: articles unlike one another, ranks to the end of the vocabulary,
+    lower in larger models."""
+    rng, lengths = np.random.default_rng(seed), None
+    lengths = rng.integers(12, 60, documents)
+    hard = np.repeat(rng.normal(size=documents), lengths) + rng.normal(size=lengths.sum())
+    position = np.concatenate([np.arange(1, n + 1) for n in lengths])
+    rows = {}
+    for i, model in enumerate(MODELS):
+        own = 1.2 + 1.8 * hard - 0.4 * i + 0.5 * rng.normal(size=len(hard))
+        rank = np.clip(np.ceil(np.exp(own)), 1, 50_257).astype(int)
+        nats = np.log(rank) + rng.random(len(rank))
+        rows[model] = [
+            list(row) for row in zip(rank.tolist(), position.tolist(), nats.tolist(), strict=True)
+        ]
+    return rows
+
+
+def counted(rows):
+    """The counts of planted ranks, one window after another."""
+    records = []
+    for model, tokens in rows.items():
+        documents = []
+        for rank, position, _ in tokens:
+            if position == 1:
+                documents.append([])
+            documents[-1].append(rank)
+        nats = math.fsum(row[2] for row in tokens) / len(tokens)
+        for k in KS:
+            for N in NS:
+                runs = [max(of[i : i + N]) for of in documents for i in range(len(of) - N + 1)]
+                records.append((model, k, N, sum(rank <= k for rank in runs), len(runs), nats))
+    return pd.DataFrame(records, columns=["model", "k", "N", "hits", "windows", "cross_entropy"])
+
+
+def git(folder, *arguments):
+    command = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@x", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def repository(folder, files):
+    """(url, commit, {model: blob}): files of one commit, deleted by the next one as the authors
+    did."""
+    folder.mkdir()
+    git(folder, "init", "-q")
+    for model, text in files.items():
+        path = folder / PLACE.format(model)
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "ranks")
+    commit = git(folder, "rev-parse", "HEAD")
+    blobs = {model: git(folder, "rev-parse", f"HEAD:{PLACE.format(model)}") for model in files}
+    git(folder, "rm", "-rq", "eval_N")
+    git(folder, "commit", "-qm", "deleted")
+    return folder.as_uri(), commit, blobs
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return planted()
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory, rows):
+    files = {model: json.dumps(tokens) for model, tokens in rows.items()}
+    return repository(tmp_path_factory.mktemp("theirs") / "repository", files)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder of results."""
+    monkeypatch.setenv("RBP_ROOT", str(ROOT))
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    return tmp_path
+
+
+def nothing_is_left(here):
+    return not list((here / "results").rglob("*gpt2-authors*"))
+
+
+def test_their_ranks_become_a_family_with_articles_as_sources(here, rows, theirs):
+    path = authors.take(*theirs, counts=counted(rows))
+    assert path == here / "results" / "imported" / "gpt2-authors.yml"
+    assert authors.take(*theirs, counts=counted(rows)) == path  # the same may come again
+    (tables,) = measured("gpt2-authors").values()
+    sizes = [model.nonembedding_params for model in load_family("gpt2").models]
+    assert [table.record["nonembedding_params"] for table in tables] == sizes
+    for model, table in zip(MODELS, tables, strict=True):
+        rank, position, nats = np.array(rows[model]).T
+        starts = np.flatnonzero(position == 1)
+        assert table.documents == len(starts) == len(set(table.source))
+        for k in KS:
+            hits = np.add.reduceat(rank <= k, starts, dtype=int)
+            assert table.hits([k])[:, 0].tolist() == hits.tolist()
+        assert table.nll == pytest.approx(np.add.reduceat(nats, starts), rel=1e-6)
+        assert table.record["definition"] == "greater+1"
+    assert "ties are not known" in imported_words("gpt2-authors")
+    # paired, and with an interval over articles that the counts alone do not give
+    law = rbplib.fit(rbplib.rbp_loss(tables, 10), n_bootstrap=200)
+    low, high = law.intervals["text"]["alpha"]
+    assert low < law.alpha < high and law.loss.n_sources == 40
+    share = [np.mean(np.array(rows[model])[:, 0] <= 10) for model in MODELS]
+    slope = np.polyfit(np.log(sizes), np.log(-np.log(share)), 1)[0]
+    assert law.alpha == pytest.approx(-slope)
+    assert rbplib.run_loss(tables, 10, 5).total == counted(rows).query("N == 5").windows.iloc[0]
+
+
+def test_it_is_not_exported(here, rows, theirs, capsys):
+    authors.take(*theirs, counts=counted(rows))
+    out = here / "gpt2.counts"
+    assert main(["export", "--family", "gpt2-authors", "-o", str(out)]) == 2
+    assert "is not exported: its authors state no licence" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def changed(rows, model, change):
+    """The files of planted ranks, one model's changed."""
+    files = {name: json.dumps(tokens) for name, tokens in rows.items()}
+    return files | {model: change(rows[model])}
+
+
+def shifted(tokens):
+    """The first article ends one token earlier, the second begins there."""
+    end = next(i for i, row in enumerate(tokens) if i and row[1] == 1)
+    second = next(i for i in range(end + 1, len(tokens)) if tokens[i][1] == 1)
+    position = [row[1] for row in tokens]
+    position[end - 1 : second] = range(1, second - end + 2)
+    return json.dumps(
+        [[rank, p, nats] for (rank, _, nats), p in zip(tokens, position, strict=True)]
+    )
+
+
+def harder(tokens):
+    """Forty hits at k = 1 are misses."""
+    firsts = [i for i, row in enumerate(tokens) if row[0] == 1][:40]
+    assert len(firsts) == 40
+    return json.dumps([[2, *row[1:]] if i in firsts else row for i, row in enumerate(tokens)])
+
+
+BROKEN = {
+    "truncated": (lambda tokens: json.dumps(tokens)[:-9], "ranks.json of gpt2-large is truncated"),
+    "other": (lambda tokens: json.dumps({"ranks": [1, 2]}), "no list of rank, position"),
+    "four": (lambda tokens: json.dumps([[*row, 0] for row in tokens]), "no list of rank, position"),
+    "shifted": (shifted, "the documents of gpt2-large do not begin where"),
+    "harder": (harder, "windows of 1 at k = 1, not"),
+    "nats": (
+        lambda of: json.dumps([[r, p, x + 1e-4] for r, p, x in of]),
+        "cross-entropy of gpt2-large is",
+    ),
+    "zero": (
+        lambda of: json.dumps(
+            [[0 * (i == 3) or row[0] * (i != 3), *row[1:]] for i, row in enumerate(of)]
+        ),
+        "cannot be taken",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_ranks_that_cannot_be_theirs_are_one_sentence_and_nothing_is_imported(name, here, rows):
+    change, message = BROKEN[name]
+    broken = repository(here / "broken", changed(rows, "gpt2-large", change))
+    with pytest.raises(InputError, match=message) as error:
+        authors.take(*broken, counts=counted(rows))
+    assert len(str(error.value).splitlines()) == 1 and nothing_is_left(here)
+
+
+def test_another_repository_is_one_sentence(here, rows, theirs, capsys):
+    url, commit, blobs = theirs
+    other = repository(here / "other", changed(rows, "gpt2-xl", harder))
+    with pytest.raises(InputError, match="lacks the ranks of gpt2-xl, blob"):
+        authors.take(*other[:2], blobs, counted(rows))
+    with pytest.raises(InputError, match="could not be fetched"):
+        authors.take(url, "0" * 40, blobs, counted(rows))
+    # the command, with the paper's own commit, of a repository without it and of none
+    for place in (url, str(here / "none")):
+        assert authors.main(["--url", place]) == 2
+        words = capsys.readouterr().err
+        assert words.startswith("rbp: commit 6cdfd15 could not be fetched from ")
+        assert len(words.splitlines()) == 1
+    assert nothing_is_left(here)
+
+
+def test_ties_that_top_k_broke_the_other_way_are_let_pass(here, rows, theirs):
+    counts = counted(rows)
+    single = (counts.k == 1) & (counts.N == 1)
+    counts.loc[single, "hits"] -= authors.TIES
+    authors.take(*theirs, counts=counts)
+    counts.loc[single, "hits"] -= 1
+    with pytest.raises(InputError, match="they are not those that were counted"):
+        authors.take(*theirs, counts=counts)
