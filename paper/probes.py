@@ -74,12 +74,14 @@ def onset_frame(trainings):
 
 def draw(axes, trainings):
     """Left the copying of each training against its tokens, right both losses of the held-out text."""
-    for ((size, seed), probes), look in zip(
-        trainings.items(), style.series(len(trainings)), strict=True
-    ):
-        name = f"$S$ = {number(size)}, seed {seed}"
+    sizes = sorted({size for size, _ in trainings})
+    looks = dict(zip(sizes, style.series(len(sizes)), strict=True))
+    for (size, seed), probes in trainings.items():
+        # one colour a size, named with the first of its seeds
+        first = seed == min(other for of, other in trainings if of == size)
+        name = f"$S$ = {number(size)}" if first else None
         tokens, value, se = series(probes, "copying", STRING)
-        line = {"color": look["color"]}
+        line = {"color": looks[size]["color"]}
         figures.draw_band(
             axes[0], tokens / 1e6, value, value - WIDTH * se, value + WIDTH * se, label=name, **line
         )
@@ -88,7 +90,7 @@ def draw(axes, trainings):
             axes[1].plot(tokens[1:] / 1e6, value[1:], linestyle=dash, **line)
     for part, dash in PARTS.items():
         figures.name_once(axes[1], f"{part} tokens", linestyle=dash)
-    axes[0].set(xlabel="training tokens, millions", ylabel="second reading less first (nats)")
+    axes[0].set(xlabel="training tokens, millions", ylabel="copying (nats)")
     axes[1].set(
         xlabel="training tokens, millions", ylabel="loss (nats)", xscale="log", yscale="log"
     )
