@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from paper.forecasts import extrapolate
 from paper.laws import fit
 from paper.show.numbers import Values
 from paper.steps import slope_weights, y_se
-from rbplib.bootstrap import line, percentile_interval, quantiles, sum_by_source
+from rbplib.bootstrap import line, percentile_interval, sum_by_source
 from rbplib.losses import Loss, logarithm, minus_log
 
 THESE, ANY = "alpha of these models", "alpha of any training"
@@ -332,10 +332,10 @@ def judged(loss, y, alpha, n_resamples, seed):
     documents, part, used = law.over_documents, loss.keep(list(law.used)), y[list(law.used)]
 
     # the exponent of these models, and of any training
-    names = ("sources", "sources, BCa", "sources, unpaired", "tokens")
+    names = ("sources", "sources, unpaired", "tokens")
     ends, these = dict.fromkeys(names, (np.nan, np.nan)), np.nan
     if np.isfinite(law.alpha):
-        ends |= _resampled(part, law, n_resamples, seed)
+        ends |= _resampled(part, n_resamples, seed)
         ends["tokens"] = token_interval(part, law.alpha)
         these = -line(used, np.log(law.S))[0]
     ends["documents"] = documents.ci_tokens
@@ -359,32 +359,14 @@ def judged(loss, y, alpha, n_resamples, seed):
     }
 
 
-def _resampled(part, law, n_resamples, seed):
+def _resampled(part, n_resamples, seed):
     """{name: interval of alpha} by one set of resampled sources."""
     x, y = np.log(part.S), part.resampled(n_resamples, seed, least=1).y
     paired, unpaired = -line(y, x)[0], -line(apart(y), x)[0]
-    left_out = -line(part.jackknife().y, x)[0]
     return {
         "sources": percentile_interval(paired),
-        "sources, BCa": bca_interval(paired, law.alpha, left_out),
         "sources, unpaired": percentile_interval(unpaired),
     }
-
-
-def bca_interval(samples, point, jackknife):
-    """95%, bias-corrected and accelerated interval (Efron 1987): float64 (2,), NaN where it has none.
-
-    samples: float64 (B,), resampled values. point: value on the sources themselves. jackknife:
-    float64 (D,), value with one source left out.
-    """
-    below = (np.nanmean(samples < point) + np.nanmean(samples <= point)) / 2
-    gap = jackknife.mean() - jackknife
-    spread = (gap**2).sum()
-    if not (0 < below < 1 and spread > 0):
-        return np.full(2, np.nan)
-    push = (gap**3).sum() / (6 * spread**1.5)
-    shifted = ndtri(below) + ndtri(TAILS)
-    return quantiles(samples, ndtr(ndtri(below) + shifted / (1 - push * shifted)))
 
 
 def token_interval(loss, alpha):

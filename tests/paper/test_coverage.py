@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from paper.coverage import (
     ANY,
@@ -100,18 +99,8 @@ def test_what_is_counted_is_what_pages_show():
     loss, y = FEW_SOURCES_OF_MANY.losses(1, np.random.default_rng(3))[0]
     law, held = fit(loss, n_bootstrap=300, seed=5), extrapolate(loss)
     intervals, p = judged(loss, y, 0.06, 300, 5)
-    sums, totals = loss.by_source
-
-    def exponents(chosen, axis=-1):
-        chosen = chosen.reshape(-1, chosen.shape[-1])
-        share = sums[chosen].sum(axis=1) / totals[chosen].sum(axis=1)[:, None]
-        return np.squeeze(-line(np.log(-np.log(share)), np.log(loss.S))[0])
-
-    drawn = {"n_resamples": 300, "method": "BCa", "rng": np.random.default_rng(5)}
-    bca = stats.bootstrap((np.arange(len(totals)),), exponents, **drawn).confidence_interval
     shown = {
         (THESE, "sources"): law.ci_tokens,
-        (THESE, "sources, BCa"): tuple(bca),
         (THESE, "documents"): law.over_documents.ci_tokens,
         (ANY, "sources and trainings"): law.ci_trainings,
         (ANY, "models"): law.ci_models,
