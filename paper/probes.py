@@ -5,6 +5,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from paper.show import figures, style
 from paper.show.numbers import number
@@ -70,6 +71,29 @@ def onset_frame(trainings):
         times = np.divide(falls["copyable"], falls["other"]) if falls["other"] else np.inf
         rows.append(row | {"times": times})
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def onset_slope(onsets):
+    """(slope, (low, high), sizes): of ln onset on ln S, with Student's 95% interval over trainings.
+
+    Only sizes at which copying came in in every training take part: of the others the late onsets are
+    not known, and leaving those out would bend the line. NaNs where fewer than two sizes or three
+    trainings remain.
+    """
+    whole = onsets.groupby("size")["onset"].transform(lambda onset: onset.notna().all())
+    rows = onsets[whole.astype(bool)]
+    sizes = sorted(set(rows["size"]))
+    if len(sizes) < 2 or len(rows) < 3:
+        return np.nan, (np.nan, np.nan), sizes
+    # the line through ln S and ln onset, and what trainings scatter around it
+    x = np.log(rows["size"].to_numpy(float))
+    y = np.log(rows["onset"].to_numpy(float))
+    x, y = x - x.mean(), y - y.mean()
+    slope = float(x @ y / (x @ x))
+    left = len(rows) - 2
+    error = np.sqrt(np.sum((y - slope * x) ** 2) / left / (x @ x))
+    half = float(stdtrit(left, 0.975) * error)
+    return slope, (slope - half, slope + half), sizes
 
 
 def draw(axes, trainings):

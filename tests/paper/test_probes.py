@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from paper import probes
 
@@ -48,3 +49,42 @@ def test_kept_trainings_are_read_by_size_and_seed():
     for probed in trainings.values():
         tokens, value, se = probes.series(probed, "copying", probes.STRING)
         assert (np.diff(tokens) > 0).all() and np.isfinite(value).all() and (se[1:] > 0).all()
+
+
+def onsets_of(power, scatter=0.0, seed=0):
+    """Onsets of four sizes, five trainings each, planted as a power of size; a smaller one is late."""
+    noise = np.random.default_rng(seed)
+    rows = [
+        {"size": size, "onset": 1e6 * size**power * np.exp(scatter * noise.standard_normal())}
+        for size in (200_000, 600_000, 2_000_000, 5_000_000)
+        for _ in range(5)
+    ]
+    # at the smallest size one training of two is not seen to copy: the size must be left out
+    rows += [{"size": 79_000, "onset": 9e9}, {"size": 79_000, "onset": np.nan}]
+    return pd.DataFrame(rows)
+
+
+def test_onset_slope_is_the_planted_power_and_that_of_an_independent_tool():
+    slope, ends, sizes = probes.onset_slope(onsets_of(-0.2))
+    assert slope == pytest.approx(-0.2) and ends == pytest.approx((-0.2, -0.2))
+    assert sizes == [200_000, 600_000, 2_000_000, 5_000_000]
+    frame = onsets_of(-0.2, 0.3)
+    slope, (low, high), _ = probes.onset_slope(frame)
+    known = frame[frame["size"] > 79_000]
+    line = stats.linregress(np.log(known["size"]), np.log(known["onset"]))
+    half = stats.t.ppf(0.975, len(known) - 2) * line.stderr
+    assert (slope, low, high) == pytest.approx((line.slope, line.slope - half, line.slope + half))
+
+
+def test_onset_slope_holds_what_was_planted_as_often_as_it_says():
+    inside = 0
+    for seed in range(400):
+        _, (low, high), _ = probes.onset_slope(onsets_of(-0.1, 0.3, seed))
+        inside += low <= -0.1 <= high
+    assert 0.92 <= inside / 400 <= 0.98
+
+
+def test_onset_slope_says_nothing_of_one_size():
+    frame = onsets_of(0)
+    slope, ends, sizes = probes.onset_slope(frame[frame["size"] <= 200_000])
+    assert np.isnan([slope, *ends]).all() and sizes == [200_000]
