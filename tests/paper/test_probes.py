@@ -52,7 +52,7 @@ def test_kept_trainings_are_read_by_size_and_seed():
 
 
 def onsets_of(power, scatter=0.0, seed=0):
-    """Onsets of four sizes, five trainings each, planted as a power of size; a smaller one is late."""
+    """Onsets of five trainings each of four sizes, a power of size; a smaller size is late."""
     noise = np.random.default_rng(seed)
     rows = [
         {"size": size, "onset": 1e6 * size**power * np.exp(scatter * noise.standard_normal())}
