@@ -5,9 +5,11 @@ import re
 import shutil
 import subprocess
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import vl_convert
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -160,3 +162,14 @@ def test_conda_brings_only_python_and_pip():
     assert f"{python}.0" in SpecifierSet(PROJECT["requires-python"])
     conda_pip = next(d["pip"] for d in dependencies if isinstance(d, dict))
     assert f"-e .[{','.join(LOCKED_EXTRAS)}]" in conda_pip
+
+
+def test_notices_are_of_the_versions_of_the_scripts_that_the_site_holds():
+    head = (ROOT / "book/_static/vendor/LICENSES.txt").read_text(encoding="utf-8").split("===")[0]
+    told = dict(line.split() for line in head.splitlines() if len(line.split()) == 2)
+    mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
+    version = re.search(r'VERSION="([^"]+)"', (mathjax / "startup.js").read_text(encoding="utf-8"))
+    assert told["mathjax"] == version[1]
+    assert told["vega"] == vl_convert.get_vega_version()
+    assert told["vega-embed"] == vl_convert.get_vega_embed_version()
+    assert told["vega-lite"].startswith(vl_convert.get_vegalite_versions()[-1] + ".")

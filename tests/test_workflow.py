@@ -282,6 +282,39 @@ def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):
         book.make_book(["demo"], show=False, corpora=["notes"])
 
 
+def test_what_a_killed_book_left_is_removed_and_nothing_lies_outside(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(outside))
+    left = place / "logs/tmp/snakemake0/kernel-1.json"
+    left.parent.mkdir(parents=True)
+    left.write_text("{}")
+    # a page says where it writes what it does not keep, and ends with its whole book
+    kill = "import os, tempfile\nopen('where', 'w').write(tempfile.mkdtemp())\n"
+    kill += "open('runtime', 'w').write(os.environ['JUPYTER_RUNTIME_DIR'])\n1 / 0"
+    write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
+    page.content.cache_clear()
+    with pytest.raises(RuntimeError):
+        book.make_book(["demo"], show=False, corpora=["notes"])
+    said = [p.read_text() for p in place.rglob("*") if p.name in ("where", "runtime")]
+    assert len(said) == 2 and all(s.startswith(str(place / "logs/tmp")) for s in said)
+    assert not (place / "logs/tmp").exists() and os.environ["TMPDIR"] == str(outside)
+    assert not [p for p in outside.rglob("*") if p.is_file() and "snakemake" in str(p)]
+
+
+def test_a_step_that_names_the_command_is_not_named_twice(monkeypatch, capsys):
+    def make(*_):
+        """Make no book."""
+        raise RuntimeError("rbp: there is no text.\nThe whole log is book.log")
+
+    monkeypatch.setattr(book, "make_book", make)
+    monkeypatch.setattr(book, "on_signals", lambda action: None)
+    assert book.main([]) == 1
+    assert capsys.readouterr().err == "rbp: there is no text.\nThe whole log is book.log\n"
+
+
 def test_one_page_leads_to_every_page_of_every_family(built):
     text = (built / "_build/html/book/_executed/all/families.html").read_text()
     article = text.split("<article", 1)[1].split("</article>")[0]

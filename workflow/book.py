@@ -8,10 +8,12 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 
 from tqdm import tqdm
 
@@ -142,6 +144,27 @@ def alone():
     return one_at_a_time(root() / "logs" / "book")
 
 
+@contextmanager
+def temporary_folder():
+    """The book's own, logs/tmp: what a killed book left there the next one removes."""
+    folder = root() / "logs" / "tmp"
+    rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # steps, kernels and Snakemake inherit it; what was set before comes back at the end
+    before = {name: os.environ.get(name) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    os.environ.update(dict.fromkeys(before, str(folder)))
+    tempfile.tempdir = None  # as Python remembers it
+    try:
+        yield folder
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+        tempfile.tempdir = None
+        rmtree(folder, ignore_errors=True)
+
+
 def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
     """Run the whole workflow: measure, notebooks, HTML.
 
@@ -166,7 +189,8 @@ def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
     arguments += ["--profile", FLOW / "profiles/default", "--cores", os.cpu_count()]
     if config:
         arguments += ["--config", *(f"{key}={json.dumps(value)}" for key, value in config.items())]
-    with alone():
+    with alone(), temporary_folder() as folder:
+        arguments += ["--runtime-source-cache-path", folder / "sources"]
         run(arguments, root() / "logs" / "book.log", show)
     return root() / "_build" / "html" / "index.html"
 
@@ -185,7 +209,8 @@ def main(argv=None):
         first = make_book(options.family or (), None, True, options.corpus or (), options.replace)
         print(f"made in {time.monotonic() - began:.0f} s; first page: {first}")
     except (InputError, RuntimeError) as error:
-        print(f"rbp: {error}", file=sys.stderr)
+        # a step's own words begin so already
+        print("rbp: " + str(error).removeprefix("rbp: "), file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
         print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
