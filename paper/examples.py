@@ -4,13 +4,12 @@ Rows are chosen from the rank table alone; only the candidates need the model, a
 beside the results.
 """
 
-import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.families import InputError, load_corpus, load_family, results_dir, write_text
+from rbplib.families import InputError, load_corpus, load_family, read_kept, results_dir, write_kept
 
 CONTEXT = 12  # tokens of context shown
 FIRST = 8  # earliest position used, so that there is a context to show
@@ -138,11 +137,11 @@ def examples(family, corpus, table, rows, n=5):
     model, sha = family.model(table.record["model"]), table.record["columns_sha256"]
     path = results_dir() / "examples" / family.name / model.name / f"{corpus.name}.json"
     key = f"{sha}:{n}:{','.join(str(int(row)) for row in rows)}"
-    records = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    records = read_kept(path) or {}
     if key not in records:
         records = {name: record for name, record in records.items() if name.startswith(sha)}
         records[key] = [asdict(e) for e in asked(family, model, corpus, table, rows, n)]
-        write_text(path, json.dumps(records, indent=1))
+        write_kept(path, records)
     return [Example(**record) for record in records[key]]
 
 

@@ -274,6 +274,18 @@ def test_a_failing_page_is_named_with_its_error(built, tmp_path, monkeypatch):
     assert not page.page_path("03_bad", "demo").exists()
 
 
+def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    mine = place / "else where/mine.yml"
+    mine.parent.mkdir()
+    shutil.copy(place / "families/demo.yml", mine)
+    notes = place / "else where/own.yml"
+    shutil.copy(place / "corpora/notes.yml", notes)
+    write_notebook(place / "notebooks/03_plain.ipynb", "print(1)", parameters=PER_FAMILY)
+    text = page.run_notebook("03_plain", str(mine), {"corpora": [str(notes)]}).read_text()
+    assert "else where" not in text and text.count("mine.yml") == text.count("own.yml") == 2
+
+
 def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):
     place = moved(built, tmp_path, monkeypatch)
     kill = "import os, signal\nos.killpg(0, 0)\nos.kill(os.getppid(), signal.SIGKILL)"

@@ -39,6 +39,7 @@ from rbplib.families import (
     load_family,
     nearest,
     root,
+    write_kept,
     write_text,
 )
 from rbplib.table import read_record
@@ -56,6 +57,7 @@ READS = {  # {module of paper/: files that it reads beside tables}
     "verify": "book/reference.csv",
 }
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
+FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 RUNS_MODELS = "runs-models"  # tag of a cell that needs text or models
@@ -269,10 +271,13 @@ def run_notebook(name, family=None, parameters=None, given=None):
     # run, and make it fit for the book
     began = time.monotonic()
     page = execute(source, parameters, out)
+    for cell in page.cells:
+        if PARAMETER_TAGS & set(cell.metadata.get("tags", [])):
+            cell.source = FOLDERS.sub("", cell.source)
     tidy(page, family and family.name)
     record = {
         "notebook": name,
-        "parameters": parameters,
+        "parameters": json.loads(FOLDERS.sub("", json.dumps(parameters))),
         "family": family and definition(family),
         "texts": texts(parameters),
         "source": content(source),
@@ -284,7 +289,7 @@ def run_notebook(name, family=None, parameters=None, given=None):
     # when and with what it ran: beside the page, as the same run gives the same page
     run = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)}
     log = root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json"
-    write_text(log, json.dumps(run | circumstances()))
+    write_kept(log, run | circumstances())
     return out
 
 

@@ -9,6 +9,8 @@ from functools import lru_cache
 import nbformat
 from docutils import nodes
 
+from rbplib.families import read_kept
+
 PARAMETERS = {"parameters", "injected-parameters"}
 RUN = ("date", "seconds", "commit", "platform", "versions")  # kept beside the page
 DIGITS = 12
@@ -34,7 +36,7 @@ def made(root, notebook, place):
 
     # when and where, if its run is the one on record here
     path = root / "logs" / "runs" / f"{place.replace('/', '-')}.json"
-    run = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    run = read_kept(path) or {}
     run = run if run.get("page") == record["page"] else {}
     rows = {key.capitalize(): run.get(key) for key in RUN}
 

@@ -18,6 +18,7 @@ from paper.show.plain import shown as shown
 from rbplib.doors import imported_tables
 from rbplib.families import Corpus, InputError, load_family
 
+FORMULA = r"^(?=[=@\t\r]|[+-][\s\S]*[(|!])"  # how a text begins that a spreadsheet would work out
 MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
@@ -140,9 +141,9 @@ def table_html(
     note = f"<p>In every row: {html.escape(same)}.</p>" * bool(alike)
     if download or len(rows) < len(frame) or len(chosen) + len(alike) < len(empty[0]):
         name = html.escape(download or file_name(html.unescape(caption)))
-        data = html.escape(
-            json.dumps(frame.replace("–", "").to_csv(index=False))
-        )  # no value is an empty cell
+        # no value is an empty cell, and no text is a spreadsheet's formula
+        cells = frame.replace("–", "").replace(FORMULA, "'", regex=True)
+        data = html.escape(json.dumps(cells.to_csv(index=False)))
         more = [f"{len(frame)} rows"] * (len(rows) < len(frame))
         more += [f"{len(frame.columns)} columns"] * (len(chosen) < len(empty[0]))
         whole = f" with all {' and '.join(more)}" * bool(more)

@@ -19,6 +19,7 @@ from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from paper.show import plain, prose
+from rbplib.families import write_kept
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
 from tests.notebookfiles import KERNEL
 from tests.pagerunner import run_page
@@ -141,7 +142,7 @@ def write_planted(place):
     for family, digest in (("fam", "the digest"), ("other", "of another run")):
         (executed / family).mkdir(parents=True)
         nbformat.write(planted_page(digest), executed / family / "02_x.ipynb")
-        (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
+        write_kept(place / f"logs/runs/{family}-02_x.json", RUN)
     files = {
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/derivations/power.md": "# The proof\n",

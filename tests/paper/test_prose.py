@@ -62,3 +62,12 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_cs
     assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith(
         "a & <b>,1,0.123456789"
     )
+
+
+def test_no_text_of_a_download_is_a_formula_and_numbers_stay():
+    cells = ["=1+1", "+cmd|x", "-1+1|cmd", "@SUM(A1)", "-0.05", "+3", "-log RBP_1", "a=b"]
+    text = prose.table_html(pd.DataFrame({"of": cells, "value": -0.5}), "T", "t.csv")
+    csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()[1:]
+    told = [line.rsplit(",", 1) for line in csv]
+    assert [cell for cell, _ in told] == ["'" * (i < 4) + cell for i, cell in enumerate(cells)]
+    assert {value for _, value in told} == {"-0.5"}
