@@ -24,6 +24,7 @@ _WHERE = {
     "fit": "law",
     "Law": "law",
     "forecast": "forecasting",
+    "compare": "comparing",
 }
 __all__ = [*_WHERE, "__version__"]
 

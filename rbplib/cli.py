@@ -7,9 +7,11 @@ import argparse
 import json
 import math
 import os
+import shlex
 import signal
 import sys
 import warnings
+from datetime import datetime
 from pathlib import Path
 
 import rbplib
@@ -18,6 +20,7 @@ from rbplib.families import (
     InputError,
     as_number,
     complain,
+    default_corpora,
     held,
     known,
     load_corpus,
@@ -27,10 +30,27 @@ from rbplib.families import (
     yaml_files,
 )
 
+KS = (1, 10, 100)  # fitted where no k is named
+# of several laws, what a table on a screen has room for
+SHOWN = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status")
+
 # --- How options are read
 
 
+class Once(argparse.Action):
+    """Keep the value of an option, which is given once: the last does not win in silence."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if getattr(namespace, self.dest) is not self.default:
+            raise argparse.ArgumentError(self, "given twice, and one value is taken: give it once")
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.register("action", None, Once)
+
     def error(self, message):
         self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
 
@@ -60,6 +80,16 @@ def size(text):
     return number
 
 
+def names(text):
+    """Names between commas; the path of a file that is there may hold one."""
+    return [text] if Path(text).exists() else [name for name in text.split(",") if name]
+
+
+def wholes(text):
+    """Whole numbers between commas."""
+    return [whole(part) for part in text.split(",")]
+
+
 def option(*names, **how):
     """An argument of a command, as `add_argument` takes it."""
     return names, how
@@ -74,15 +104,20 @@ RESULTS = option("--results", type=Path, help="results folder (default: results/
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
 CORPORA = option(
-    "--corpus", action="append", dest="corpora", help="a name, YAML, file or folder (repeatable)"
+    "--corpus",
+    action="extend",
+    type=names,
+    dest="corpora",
+    help="names, YAML, files or folders: several with commas, or again",
 )
 MEASURING = (
     FAMILY,
     option(
         "--model",
-        action="append",
+        action="extend",
+        type=names,
         dest="models",
-        help="a model of the family (repeatable; default: all)",
+        help="models of the family, with commas or again (default: all)",
     ),
     CORPORA,
     PROTOCOL,
@@ -92,11 +127,22 @@ MEASURING = (
     ),
     RESULTS,
 )
-FITTING = (
-    option("table", nargs="?", help="a table of numbers (CSV, TSV, Parquet, JSON lines); or:"),
-    option("--family", help="a name in families/ or a YAML path"),
-    option("--corpus", help="a corpus that the family was measured on"),
-    option("--k", type=whole, help="rank counted as success, 1 to the vocabulary size"),
+WHICH = (
+    option(
+        "--corpus",
+        action="extend",
+        type=names,
+        dest="corpora",
+        help="texts that were measured, with commas or again (default: all of the family's)",
+    ),
+    option(
+        "--k",
+        action="extend",
+        type=wholes,
+        dest="ks",
+        help="ranks counted as success, 1 to the vocabulary size, with commas or again "
+        "(default: 1,10,100 and the cross-entropy)",
+    ),
     PROTOCOL,
     option(
         "--partial", action="store_true", help="go on without the models that were not measured"
@@ -110,6 +156,12 @@ FITTING = (
     option("--seed", type=whole, default=42, help="seed of the bootstrap"),
     JSON,
     RESULTS,
+)
+FITTING = (
+    option("table", nargs="?", help="a table of numbers (CSV, TSV, Parquet, JSON lines); or:"),
+    option("--family", help="a name in families/ or a YAML path"),
+    *WHICH,
+    option("--csv", action="store_true", dest="as_csv", help="print CSV, a row for each law"),
 )
 
 
@@ -157,6 +209,8 @@ def jsonable(value):
 
 def show(value):
     """A value as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return f"[{', '.join(map(show, value))}]"
     if isinstance(value, float):
@@ -170,11 +224,12 @@ def show(value):
 @command(
     "families",
     "nano-pythia --json",
-    option("name", nargs="?", help="one family only, or a YAML path"),
+    option("name", nargs="?", help="one family only, or a YAML path: with what is measured of it"),
     JSON,
+    RESULTS,
 )
-def list_families(name, as_json):
-    """List families and the sizes of their models."""
+def list_families(name, as_json, results):
+    """List families and the sizes of their models; of one, the tables that are there too."""
     from rbplib.models import family_sizes
 
     # a family that cannot be read is told, and the others are listed
@@ -188,8 +243,26 @@ def list_families(name, as_json):
                 raise
             complain(str(error))
             code = 2
+    tables = tables_of(family, results) if name else []
+    for row in rows if as_json and name else []:
+        row["tables"] = [table for table in tables if table["model"] == row["model"]]
     tell(rows, as_json)
+    if tables and not as_json:
+        tell(tables, as_json)
     return code
+
+
+def tables_of(family, results):
+    """What is measured of a family: a record for each rank table that is whole."""
+    from rbplib.table import record_here
+
+    tables = []
+    for path in sorted(Path(results or results_dir(), "ranks", family.name).glob("*/*.parquet")):
+        if record := record_here(path, {"family": family.name}):
+            about = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")
+            made = datetime.fromtimestamp(path.stat().st_mtime).date().isoformat()
+            tables.append({name: record.get(name) for name in about} | {"file_of": made})
+    return tables
 
 
 @command(
@@ -255,44 +328,81 @@ def measure(**options):
     """Measure rank tables that are missing."""
     from rbplib.measuring import measured
 
-    for tables in measured(**options).values():
-        print(*(table.path for table in tables), sep="\n")
+    for corpus, tables in measured(**options).items():
+        print(f"{corpus}: {len(tables)} tables of {len(tables[0]):,} tokens each")
+    print(f"next: rbp fit --family {shlex.quote(str(options['family']))}")
 
 
 # --- Laws
 
 
-def asked_losses(table, family, corpus, k, protocol, results, partial, n=None, nats=False):
-    """(lists of losses that go together, models without a table) of what a command names.
+def is_table(name):
+    """Whether a name is that of a table of numbers."""
+    return Path(name).suffix in (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
-    nats: whether the cross-entropy of measured tables is asked for too, and n the length of runs.
+
+def measured_texts(family, protocol, results):
+    """Names of the family's default texts that some model of it was measured on; all if none."""
+    family = load_family(family)
+    corpora = default_corpora(family)
+    folder = Path(results or results_dir(), "ranks", family.name)
+    suffix = "" if protocol == "paper" else f".{protocol}"
+    here = [name for name in corpora if any(folder.glob(f"*/{name}{suffix}.parquet"))]
+    return here or corpora
+
+
+def asked_losses(table, family, corpora, ks, protocol, results, partial, n=None, nats=False):
+    """[(losses that go together, models without a table)] of what a command names.
+
+    nats: whether the cross-entropy of measured tables goes with each, and n the length of runs.
+    Without ks it is there for itself.
     """
     from rbplib.doors import table_losses
-    from rbplib.losses import cross_entropy, measured_tables, rbp_loss, run_loss
+    from rbplib.losses import cross_entropy, measured_tables, rbp_loss, run_loss, vocabulary
 
-    given = {family, corpus, k}
-    if None in given if table is None else given | {n} != {None}:
-        raise InputError("give a table of numbers alone, or --family, --corpus and --k.")
+    given = [value for value in (family, corpora, ks, n) if value is not None]
+    if bool(given) == (table is not None) or (table is None and family is None):
+        raise InputError("give a table of numbers alone, or --family, with --corpus and --k.")
     if table is not None:
-        return [[loss] for loss in table_losses(table)], ()
-    tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
-    losses = [rbp_loss(tables, k, repeats=repeats)]
-    if nats:
-        losses.append(cross_entropy(tables, repeats))
-    if n is not None:
-        losses.append(run_loss(tables, k, n))
-    return [losses], missing
+        return [([loss], ()) for loss in table_losses(table)]
+    asked = []
+    for corpus in corpora or measured_texts(family, protocol, results):
+        tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
+        for k in ks or [k for k in KS if k <= vocabulary(tables)]:
+            losses = [rbp_loss(tables, k, repeats=repeats)]
+            if nats:
+                losses.append(cross_entropy(tables, repeats))
+            if n is not None:
+                losses.append(run_loss(tables, k, n))
+            asked.append((losses, missing))
+        if not (ks or nats):
+            asked.append(([cross_entropy(tables, repeats)], missing))
+    return asked
+
+
+def tell_all(records, alone, as_json, as_csv=False):
+    """Print records; one that is alone as itself."""
+    if as_csv:
+        import pandas as pd
+
+        print(pd.DataFrame(records).to_csv(index=False), end="")
+    elif alone and len(records) == 1:
+        tell(records[0], as_json)
+    elif as_json or len(records) == 1:
+        tell(records if as_json else records[0], as_json)
+    else:
+        shown = [name for name in SHOWN if name in records[0]]
+        tell([{name: record[name] for name in shown} for record in records], as_json)
 
 
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
-def fit(n_bootstrap, seed, as_json, **options):
+def fit(n_bootstrap, seed, as_json, as_csv, **options):
     """Fit the law to measured tables, or to a table of numbers."""
     from rbplib.law import fit
     from rbplib.losses import check_models
 
-    asked, missing = asked_losses(**options)
     records = []
-    for (loss,) in asked:
+    for (loss,), missing in asked_losses(**options):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
@@ -317,8 +427,7 @@ def fit(n_bootstrap, seed, as_json, **options):
         status = "not told from 0" if unsure else law.status
         record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
         records.append(record)
-    for value in [records] if as_json and options["table"] else records:
-        tell(value, as_json)
+    tell_all(records, not options["table"], as_json, as_csv)
 
 
 @command(
@@ -335,13 +444,12 @@ def fit(n_bootstrap, seed, as_json, **options):
     ),
     option("--n", type=whole, help="forecast runs of so many hits too"),
 )
-def predict(size, n, n_bootstrap, seed, as_json, **options):
+def predict(size, n, n_bootstrap, seed, as_json, as_csv, **options):
     """Forecast RBP_k, cross-entropy and runs of hits at sizes that were not measured."""
     from rbplib.forecasting import forecast
 
-    asked, missing = asked_losses(**options, n=n, nats=True)
     records = []
-    for losses in asked:
+    for losses, missing in asked_losses(**options, n=n, nats=True):
         first, *_ = forecasts = [forecast(loss, size, n_bootstrap, seed) for loss in losses]
         # each with its name, and how often the loss stands in the exponent; 0 for the loss itself
         names = ("loss", "cross_entropy", "p_n")
@@ -357,8 +465,71 @@ def predict(size, n, n_bootstrap, seed, as_json, **options):
                 value, ends = quantity.told(i, times)
                 record |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
             records.append(record)
-    for value in [records] if as_json else records:
-        tell(value, as_json)
+    if as_csv or as_json:
+        tell_all(records, False, as_json, as_csv)
+    else:
+        for record in records:
+            tell(record, as_json)
+
+
+def losses_of(name, corpora, **options):
+    """[Loss] of a family that was measured, or of a table of numbers."""
+    if is_table(name):
+        options |= {"family": None, "ks": None, "table": name}
+        return [loss for (loss,), _ in asked_losses(corpora=None, **options)]
+    options |= {"family": name, "table": None}
+    return [loss for (loss,), _ in asked_losses(corpora=corpora, **options)]
+
+
+@command(
+    "compare",
+    "nano-pythia nano-gpt2 --corpus docs",
+    option("a", metavar="A", help="a family, or a table of numbers, as of `rbp fit`"),
+    option("b", metavar="B", nargs="?", help="another; without it A is a table of two families"),
+    option("--size", type=size, dest="S", help="of A (default: its largest): 13e9, 13B"),
+    *WHICH,
+)
+def compare_families(a, b, S, corpora, n_bootstrap, seed, as_json, **options):
+    """Tell how many times the parameters B needs to be as good as A."""
+    from rbplib.comparing import compare
+
+    if b is None and not is_table(a):
+        raise InputError("two families are compared: give two, or a table that holds just two.")
+
+    # texts of both, where none is named
+    pair = [name for name in (a, b) if name and not is_table(name)]
+    if not corpora and pair:
+        texts = [measured_texts(name, options["protocol"], options["results"]) for name in pair]
+        corpora = [text for text in texts[0] if text in texts[-1]]
+        if not corpora:
+            raise InputError(f"{a} and {b} were measured on no common text: name one by --corpus.")
+    found = [losses_of(name, corpora, **options) for name in (a, b) if name]
+    if b is None:
+        families = list(dict.fromkeys(loss.family for loss in found[0]))
+        found = [[loss for loss in found[0] if loss.family == name] for name in families]
+    if len(found) != 2 or any(len({x.family for x in losses}) > 1 for losses in found):
+        raise InputError("two families are compared: a table holds one of them, or just both.")
+
+    # losses of one kind, and of one text where both are of measured ones
+    records = []
+    for one in found[0]:
+        for other in found[1]:
+            if (one.hits, one.k) != (other.hits, other.k):
+                continue
+            if len(pair) == 2 and one.corpus != other.corpus:
+                continue
+            told = compare(one, other, S, n_bootstrap, seed)
+            record = {"a": one.family, "b": other.family, "corpus": one.corpus, "k": one.k}
+            record |= {"S": round(told.S), "ratio": jsonable(told.ratio)}
+            record |= {f"ci_{of}": jsonable(ends) for of, ends in told.intervals.items()}
+            record |= {"as_good": jsonable(told.as_good), "beyond": jsonable(told.beyond)}
+            records.append(record | {"paired": told.paired})
+    if not records:
+        raise InputError(f"{a} and {b} have no k and no loss in common: nothing can be compared.")
+    tokens = [losses[0].total for losses in found]
+    if len(pair) == 2 and tokens[0] != tokens[1]:
+        complain("the families cut the text into other tokens: a rank is among other candidates.")
+    tell(records, as_json)
 
 
 # --- Doors

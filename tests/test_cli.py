@@ -1,6 +1,8 @@
 """The `rbp` command on planted tables: it recovers the truth; every fault is one sentence and exit
 code 2."""
 
+import csv
+import io
 import json
 import math
 import os
@@ -83,6 +85,67 @@ def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
     assert code == 0 and f"{near['cross_entropy']:.4g}" in out and far["place"] in out
 
 
+def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
+    words = "fit --family synthetic --n-bootstrap 0"
+    rows = json.loads(run(capsys, f"{words} --json")[1])
+    found = [(row["corpus"], row["k"]) for row in rows]
+    assert found == [(text, k) for text in ("code", "prose") for k in (1, 10, 100, None)]
+    # several with commas, or named again; one law alone is the same
+    chosen = json.loads(run(capsys, f"{words} --corpus prose,code --k 10 --k 1,100 --json")[1])
+    assert [(row["corpus"], row["k"]) for row in chosen] == [
+        (text, k) for text in ("prose", "code") for k in (10, 1, 100)
+    ]
+    alone = json.loads(run(capsys, f"{words} --corpus prose --k 10 --json")[1])
+    assert alone == chosen[0] == rows[5]
+    # as people read them, and as CSV
+    lines = run(capsys, words)[1].splitlines()
+    assert lines[0].split()[:4] == ["family", "corpus", "k", "alpha"] and len(lines) == 10
+    table = list(csv.DictReader(io.StringIO(run(capsys, f"{words} --csv")[1])))
+    assert [float(row["alpha"]) for row in table] == [row["alpha"] for row in rows]
+
+
+def test_a_family_says_what_is_measured_of_it(root, capsys):
+    rows = json.loads(run(capsys, "families synthetic --json")[1])
+    tables = rows[0]["tables"]
+    assert [table["corpus"] for table in tables] == ["code", "prose"]
+    assert tables[1]["scored_tokens"] == 7173 and tables[1]["model"] == rows[0]["model"]
+    assert "tables" not in json.loads(run(capsys, "families pair --json")[1] or "[{}]")[0]
+
+
+def test_families_are_compared_at_every_k(root, capsys):
+    write_family(root, "other", sizes=(3_000, 30_000, 300_000))
+    words = "compare synthetic other --n-bootstrap 200"
+    rows = json.loads(run(capsys, f"{words} --json")[1])
+    assert [(row["corpus"], row["k"]) for row in rows] == [
+        (text, k) for text in ("code", "prose") for k in (1, 10, 100, None)
+    ]
+    for row in rows:
+        assert row["paired"] and row["S"] == 800_000
+        assert row["ci_text"][0] < row["ratio"] < row["ci_text"][1]
+        assert row["as_good"] == pytest.approx(row["ratio"] * 800_000)
+    # a family is as good as itself, whatever the text
+    itself = json.loads(run(capsys, "compare synthetic synthetic --corpus prose --k 1 --json")[1])
+    assert itself[0]["ratio"] == pytest.approx(1) == itself[0]["ci_text"][1]
+    code, out, _ = run(capsys, "compare synthetic other --corpus prose --k 1 --n-bootstrap 0")
+    assert code == 0 and out.split()[-1] == "yes"
+
+
+def test_tables_of_numbers_are_compared(root, capsys):
+    rows = ["family,model,S,loss,loss_se"]
+    for family, times in (("ours", 1), ("theirs", 3)):
+        rows += [f"{family},{S:g},{S:g},{3 * (S / times) ** -0.1},0.001" for S in (1e6, 1e7, 1e8)]
+    both, ours, theirs = root / "both.csv", root / "ours.csv", root / "theirs.csv"
+    both.write_text("\n".join(rows))
+    ours.write_text("\n".join(rows[:4]))
+    theirs.write_text("\n".join([rows[0], *rows[4:]]))
+    for words in (f"compare {both}", f"compare {ours} {theirs}"):
+        (row,) = json.loads(run(capsys, f"{words} --json --size 2e7")[1])
+        assert row["ratio"] == pytest.approx(3) and row["as_good"] == pytest.approx(6e7)
+        assert row["ci_text"][0] < 3 < row["ci_text"][1] and row["beyond"] == 0
+    code, out, err = run(capsys, f"compare {both} {ours}")
+    assert code == 2 and not out and "two families" in err
+
+
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
     rows = json.loads(run(capsys, "families synthetic --json")[1])
     assert rows[0] == rows[0] | {
@@ -121,7 +184,15 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("measure --family {root}/broken.yml --corpus prose", "broken.yml"),
         ("measure --family {root}/empty.yml --corpus prose", "empty.yml"),
         ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
-        ("fit --family synthetic --corpus prose", "--k"),
+        ("fit --corpus prose --k 1", "--family"),
+        ("fit --family synthetic --family pair", "--family"),
+        ("fit --family synthetic --corpus prose --k 1,", "''"),
+        ("fit --family synthetic --corpus prose --seed 1 --seed 2", "--seed"),
+        ("compare synthetic", "two families"),
+        ("compare synthetic synthetic --corpus prose --k 401", "k = 401"),
+        ("compare synthetic pair --corpus prose", "rbp measure --family pair"),
+        ("compare synthetic synthetic --corpus prose --size 0", "0"),
+        ("compare synthetic {root}/gone.csv --corpus prose", "gone.csv"),
         ("fit --family synthetic --corpus prose --k 0", "k = 0"),
         ("fit --family synthetic --corpus prose --k 401", "k = 401"),
         ("fit --family synthetic --corpus prose --k 1.5", "1.5"),

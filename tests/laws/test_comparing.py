@@ -1,0 +1,94 @@
+"""How many times the parameters: beside planted laws and NumPy's lines; how many intervals hold."""
+
+import numpy as np
+import pytest
+
+from rbplib import Loss, compare
+from rbplib.bootstrap import resampled_counts
+from rbplib.families import InputError
+
+SIZES = np.geomspace(1e5, 1e8, 6)
+
+
+def nats(y, S=SIZES, **about):
+    """A Loss of log losses y (M,) without documents."""
+    names = tuple(f"m{i}" for i in range(len(S)))
+    return Loss(np.exp(y)[None], np.ones(1), np.asarray(S), hits=False, models=names, **about)
+
+
+def hits(rng, times, alpha=0.1, documents=40, tokens=400, source=None):
+    """A Loss of hits whose law needs so many times the parameters."""
+    share = np.exp(-2 * (SIZES / times / 1e5) ** -alpha)
+    sums = rng.binomial(tokens, share, (documents, len(SIZES)))
+    totals = np.full(documents, tokens)
+    names = tuple(f"m{i}" for i in range(len(SIZES)))
+    return Loss(sums, totals, SIZES, k=1, corpus="text", models=names, source=source)
+
+
+@pytest.mark.parametrize("x", [2e5, 1e7, None])
+@pytest.mark.parametrize(("alpha", "beta"), [(0.1, 0.1), (0.05, 0.2)])
+def test_the_ratio_is_that_of_planted_laws(alpha, beta, x):
+    a, b = nats(1 - alpha * np.log(SIZES)), nats(2 - beta * np.log(SIZES))
+    told = compare(a, b, x, n_bootstrap=0)
+    S = x or SIZES[-1]
+    # 1 - alpha ln S = 2 - beta ln S_b
+    expected = np.exp((1 + alpha * np.log(S)) / beta)
+    assert told.as_good == pytest.approx(expected) and told.ratio == pytest.approx(expected / S)
+    assert told.intervals["models"] == pytest.approx((told.ratio, told.ratio), rel=1e-4)
+    beyond = max(np.log10(expected / SIZES[-1]), np.log10(SIZES[0] / expected), 0)
+    assert told.beyond == pytest.approx(beyond) and np.isnan(told.intervals["text"]).all()
+
+
+def test_the_interval_of_other_text_draws_both_families_on_the_same_sources():
+    rng = np.random.default_rng(0)
+    source = np.arange(40) // 2 * 7
+    a, b = hits(rng, 1, source=source), hits(rng, 3, source=source)
+    told = compare(a, b, n_bootstrap=400, seed=5)
+    # by hand: each source with all its documents, a line through each resample
+    ratios = []
+    for counts in np.concatenate(list(resampled_counts(20, 400, 5))):
+        weights = np.repeat(counts, 2)
+        lines = []
+        for loss in (a, b):
+            y = np.log(-np.log(weights @ loss.sums / (weights @ loss.totals)))
+            lines.append(np.polyfit(np.log(SIZES), y, 1))
+        (slope_a, at_a), (slope_b, at_b) = lines
+        x = np.log(SIZES[-1])
+        ratios.append(np.exp((slope_a * x + at_a - at_b) / slope_b - x))
+    assert told.paired
+    assert told.intervals["text"] == pytest.approx(np.quantile(ratios, [0.025, 0.975]), rel=1e-6)
+    # of other sources nothing goes together
+    apart = compare(a, hits(rng, 3), n_bootstrap=400, seed=5)
+    assert not apart.paired and apart.intervals["text"] != told.intervals["text"]
+
+
+def test_fiellers_interval_holds_the_ratio_as_often_as_it_says():
+    """Scatter about both lines, few models, and sizes that differ between the families."""
+    rng, held, draws = np.random.default_rng(1), 0, 1000
+    other = np.geomspace(3e5, 3e7, 5)
+    for _ in range(draws):
+        a = nats(1 - 0.1 * np.log(SIZES) + rng.normal(0, 0.02, len(SIZES)))
+        b = nats(1.1 - 0.1 * np.log(other) + rng.normal(0, 0.04, len(other)), other)
+        low, high = compare(a, b, n_bootstrap=0).intervals["models"]
+        held += not (low > np.e or high < np.e)  # an interval without ends holds everything
+    assert abs(held / draws - 0.95) < 0.025
+
+
+def test_where_b_gets_no_better_there_is_no_ratio():
+    a, flat = nats(1 - 0.1 * np.log(SIZES)), nats(1 + 0.01 * np.log(SIZES))
+    told = compare(a, flat, n_bootstrap=0)
+    assert np.isnan([told.ratio, told.as_good, told.beyond, *told.intervals["models"]]).all()
+    # a slope that the scatter hides: a ratio without an interval of models
+    rng = np.random.default_rng(2)
+    unsure = compare(a, nats(1 - 0.001 * np.log(SIZES) + rng.normal(0, 0.1, 6)), n_bootstrap=0)
+    assert np.isnan(unsure.intervals["models"]).all()
+
+
+def test_what_cannot_be_compared_is_one_sentence():
+    a = nats(1 - 0.1 * np.log(SIZES))
+    with pytest.raises(InputError, match="not compared"):
+        compare(a, hits(np.random.default_rng(0), 1))
+    with pytest.raises(InputError, match="size"):
+        compare(a, a.keep([0, 1]))
+    with pytest.raises(InputError, match="above 0"):
+        compare(a, a, S=-1)
