@@ -30,6 +30,7 @@ def sentence_bpe():
     backend.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
+    backend.decoder = decoders.Metaspace()
     return backend, trainers.BpeTrainer(max_token_length=24, **QUIET)
 
 
@@ -37,6 +38,7 @@ def unigram():
     """The best path through the whole text, which nothing splits."""
     backend = Tokenizer(models.Unigram())
     backend.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
+    backend.decoder = decoders.Metaspace(split=False)  # without one, blanks stand between pieces
     return backend, trainers.UnigramTrainer(unk_token="<unk>", **QUIET)
 
 
