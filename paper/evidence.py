@@ -7,9 +7,10 @@ from paper.curves import rbp_curve, with_repeats
 from paper.distributions import PAPER, contains
 from paper.families import exponent_difference, pooled
 from paper.laws import EXPLAINED
-from paper.show.claims import beyond, cases, finite, known_interval, lows_and_highs
+from paper.show.claims import beyond, cases, finite, inside, known_interval, lows_and_highs
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
+from rbplib.noise import training_quantile
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
@@ -19,7 +20,7 @@ TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded famili
 
 # columns of rows, which a frame without any row has too
 LAW = "family corpus k alpha r2 ci_tokens ci_trainings ci_models scored_tokens status".split()
-NOISE = "explained_by noise_p worst_residual misses".split()
+NOISE = "explained_by noise_p worst_residual misses residual_sd noise_sd training_sd".split()
 RUN = "family corpus k N alpha r2 ratio".split()
 GAP = "k N successes places measured independent dependent gap times interval".split()
 GAPS = "corpus k N successes places measured independent dependent gap".split()
@@ -28,11 +29,12 @@ PAIR = "family corpus ratio around more ci_tokens ci_trainings largest_gap last_
 RISE = "family corpus change ci_tokens ci_trainings".split()
 BEND = "k below direction estimate interval groups sources_sd trainings_sd noise_p".split()
 ONE_CURVE = "corpus k models r2 sd times p_of_one_curve".split()
-FORECAST = "left_out share held error worst_error too_low".split()
-LINE = "line_share line_held line_far line_low reach".split()
+FORECAST = "left_out worth share held error worst_error too_low".split()
+LINE = "line_worth line_share line_held line_far line_low reach".split()
 CONTEST = "family corpus place laws behind behind_interval zipf_lead interval misfit".split()
 CONTEST += "best_misfit best".split()
-LADDER = "family corpus ridge size_r2 log_size_r2 lead_of_log_size models".split()
+LADDER = "family corpus ridge size_r2 log_size_r2 p_of_size p_of_log_size models".split()
+WORSE = "family corpus k times times_around".split()
 
 # does the first noise that is enough leave a line standing? none where trainings are not known
 ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
@@ -77,7 +79,7 @@ def claimed_ks(V):
 def trained_kind(family, corpus):
     """Was a family trained on text of this corpus's kind? None where that is not known."""
     try:
-        kind = load_corpus(corpus).kind if load_family(family).embedded else None
+        kind = load_corpus(corpus).kind if embedded(family) else None
     except InputError:  # known by the path of a file alone
         return None
     return kind in TRAINED if kind else None
@@ -94,18 +96,53 @@ def surely(rows):
     """Rows of laws with what claims ask beside their fields.
 
     ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: the end of it
-    nearer to 0, or of that over other sizes where there is none; none where 0 is in it. not_rejected,
-    text_not_rejected: no noise known, and no choice of text, rejects the line at 5%.
+    nearer to 0, or of that over other sizes where there is none; none where 0 is in it. not_rejected: no
+    noise known rejects the line at 5%. noise_enough, text_enough: see `enough`, of all noise known and of
+    the choice of text alone.
     """
     known = known_interval(rows)
     sure = beyond(known.where(finite(known), rows["ci_models"]))
     rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
     if "explained_by" not in rows:
         return rows
-    enough = [
+    of_all, of_text = (
         rows["explained_by"].map(noise).astype("boolean") for noise in (ANY_NOISE, TEXT_NOISE)
-    ]
-    return rows.assign(not_rejected=enough[0], text_not_rejected=enough[1])
+    )
+    text, trainings = rows["noise_sd"] ** 2, rows["training_sd"].fillna(0) ** 2
+    squares = rows["residual_sd"] ** 2
+    return rows.assign(
+        not_rejected=of_all,
+        noise_enough=enough((text + trainings) / squares, of_all),
+        text_enough=enough(text / squares, of_text),
+    )
+
+
+def enough(share, not_rejected):
+    """Is a noise enough for how models leave their line? Float64: 1 yes, -1 no, 0 it cannot be told.
+
+    Yes where it makes as large a mean square as was measured (share at least 1), no where the measured
+    is rejected at 5%. Not to be rejected alone shows nothing: such a test hardly sees.
+    """
+    sides = share.ge(1).astype("Float64").where(share.notna())
+    return sides.mask(~not_rejected.fillna(True), -1.0)
+
+
+def settled(rows, low, high):
+    """Where exponents with their intervals lie: 1 between low and high, -1 outside, 0 it cannot be told.
+
+    It cannot where an interval holds low or high, nor for the ladders of this repository: each saw one
+    small amount of text, and the exponent grows with that.
+    """
+    sides = inside(known_interval(rows), low, high)
+    return sides.mask(rows["family"].map(embedded).astype(bool) & sides.notna(), 0.0)
+
+
+def embedded(family):
+    """Is that family one that this repository trained and holds?"""
+    try:
+        return load_family(family).embedded
+    except InputError:  # known by the path of a file alone
+        return False
 
 
 def run_rows(laws):
@@ -214,16 +251,58 @@ def contest_rows(rows):
 def ladder_row(frame):
     """How straight mu/sigma runs along size and its logarithm, over models off the ridge of a lognormal_frame.
 
-    From four sizes: R² of noise alone is above 0.9 in 20% of cases on three, in 5% on four.
+    p_of_size: against mu/sigma being linear in S, with log S added; p_of_log_size: the other way round.
+    From four sizes, as such a test takes.
     """
     fine = frame[np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")]
     row = {"ridge": int((frame["status"] == "ridge").sum())}
-    if fine["S"].nunique() > 3 and fine["mu/sigma"].nunique() > 1:
-        row["size_r2"] = np.corrcoef(fine["S"], fine["mu/sigma"])[0, 1] ** 2
-        row["log_size_r2"] = np.corrcoef(np.log(fine["S"]), fine["mu/sigma"])[0, 1] ** 2
-        row["lead_of_log_size"] = row["log_size_r2"] - row["size_r2"]
-        row["models"] = len(fine)
+    S, y = fine["S"].to_numpy(float), fine["mu/sigma"].to_numpy()
+    if len(set(S)) > 3 and len(set(y)) > 1:
+        row["size_r2"], row["p_of_size"] = straight(S, np.log(S), y)
+        row["log_size_r2"], row["p_of_log_size"] = straight(np.log(S), S, y)
+        row["models"] = len(S)
     return row
+
+
+def straight(x, other, y):
+    """(R² of a line of y in x, p of what `other` adds to it: Student's t on three parameters)."""
+    columns = np.column_stack([x**0, x])
+    rest, added = (of - columns @ np.linalg.lstsq(columns, of)[0] for of in (y, other))
+    r2 = 1 - rest @ rest / ((y - y.mean()) ** 2).sum()
+    return r2, two_sided(rest, added, len(x) - 3)
+
+
+def two_sided(first, second, df):
+    """p of the correlation of two vectors that have their means taken off, on df degrees of freedom."""
+    from scipy.special import stdtr
+
+    r = first @ second / np.sqrt(max((first @ first) * (second @ second), 1e-300))
+    return 2 * float(stdtr(df, -np.abs(r) * np.sqrt(df / max(1 - r**2, 1e-15))))
+
+
+def worse_row(first, second, level=0.95):
+    """How many times as far models lie from their line in the second Law as in the first, with its interval.
+
+    Both laws are of the same models on the same text, so residuals come in pairs: Pitman's and Morgan's
+    test of two variances, on M - 3 degrees of freedom.
+    """
+    row = {"family": first.family, "corpus": first.corpus, "k": second.k}
+    row |= {"times": np.nan, "times_around": (np.nan, np.nan)}
+    before, after = (law.y - law.fitted for law in (first, second))
+    df = len(before) - 3
+    if df < 1 or len(after) != len(before) or not (before.any() and after.any()):
+        return row
+    squares = after @ after / (before @ before)
+    r2 = (before @ after) ** 2 / ((after @ after) * (before @ before))
+    K = 1 + 2 * (1 - r2) * training_quantile(df, level) ** 2 / df
+    ends = squares * (K + np.array([-1, 1]) * np.sqrt(K**2 - 1))
+    return row | {"times": np.sqrt(squares), "times_around": tuple(np.sqrt(ends))}
+
+
+def worse_rows(rows):
+    """Rows of `worse_row`; beyond_one: how far the interval of the logarithm lies from 0, 0 where it holds it."""
+    rows = cases(rows, WORSE)
+    return rows.assign(beyond_one=beyond(rows["times_around"].map(np.log)))
 
 
 def bend_rows(contrasts):
@@ -252,22 +331,25 @@ def direction(interval, noise_p):
 def forecast_rows(records, columns=(*FORECAST, *LINE)):
     """The one row of models left out, of `tried`, with what `covers` says of its intervals."""
     rows = cases([vars(record) for record in records], list(columns))
-    for name, share in (("covers", "share"), ("line_covers", "line_share")):
-        if share in rows:
-            enough = [covers(*case) for case in zip(rows[share], rows["left_out"], strict=True)]
-            enough = pd.Series(enough, rows.index, dtype="Float64")
-            few = enough.isna().astype("Float64")
+    for line in ("", "line_"):
+        if f"{line}share" in rows:
+            held = zip(rows[f"{line}share"], rows[f"{line}worth"], strict=True)
+            enough = pd.Series([covers(*case) for case in held], rows.index, dtype="Float64")
+            name, few = f"{line}covers", enough.isna().astype("Float64")
             rows = rows.assign(**{name: enough, f"{name}_wide": enough - 1, f"{name}_few": few})
     return rows
 
 
 def covers(share, n):
-    """Do as many of n 95% intervals hold as they say: 1, 2 if too many, 0 if too few; else NaN."""
-    from scipy.stats import binom
+    """Do as many of n 95% intervals hold as they say: 1, 2 if too many, 0 if too few; else NaN.
 
-    inside = round(share * n)
+    n: how many independent cases they are worth, no whole number.
+    """
+    from scipy.special import betainc
+
     # one-sided tests at 5%: not fewer than 95%, and more than 90%, or more than 95%
-    if binom.cdf(inside, n, 0.95) < 0.05:
+    held = share * n
+    if held < n and betainc(n - held, held + 1, 0.05) < 0.05:
         return 0.0
-    more = [binom.sf(inside - 1, n, of) < 0.05 for of in (0.9, 0.95)]
+    more = [held > 0 and betainc(held, n - held + 1, of) < 0.05 for of in (0.9, 0.95)]
     return float(sum(more)) or np.nan

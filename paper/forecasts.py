@@ -144,11 +144,13 @@ class Tried:
     """
 
     left_out: int
+    worth: float  # independent ones, as cases share models and text
     share: float  # inside the interval
     held: str  # the same in words
     error: float  # median
     worst_error: float
     too_low: float
+    line_worth: float | None = None
     line_share: float | None = None
     line_held: str | None = None
     line_far: str | None = None
@@ -162,6 +164,7 @@ def tried(frame):
         return []
     case = Tried(
         left_out=len(frame),
+        worth=independent(frame["error"], frame),
         share=frame["inside"].mean(),
         held=count(frame["inside"]),
         error=frame["error"].abs().median(),
@@ -173,6 +176,7 @@ def tried(frame):
     far = frame[frame["horizon"] > FAR]
     line = replace(
         case,
+        line_worth=independent(frame["line_error"], frame),
         line_share=frame["line_inside"].mean(),
         line_held=count(frame["line_inside"]),
         line_far=count(far["line_inside"]),
@@ -180,6 +184,32 @@ def tried(frame):
         reach=frame["horizon"].max(),
     )
     return [line]
+
+
+def independent(errors, frame):
+    """How many independent cases the rows of a frame are worth, by the signs of their errors.
+
+    Rows of one family share models, rows of one corpus share text. Two normal errors whose signs
+    covary by c are correlated by sin(pi c / 2), and whether they lie in symmetric intervals by the
+    square of that at most (Gebelein): the design effect is one plus the sum of those squares over
+    pairs, by row. What all rows share is no such correlation, and is taken off where some share nothing.
+    """
+    signs = np.sign(errors.to_numpy())
+    products, shared = np.outer(signs, signs), 0
+    for weight, name in ((1, "family"), (2, "corpus")):
+        names = frame[name].to_numpy() if name in frame else 0 * signs  # all share it
+        shared = shared + weight * np.equal.outer(names, names)
+    # what pairs have in common beside what all have
+    pairs = ~np.eye(len(signs), dtype=bool)
+    alone = pairs & (shared == 0)
+    common = products[alone].mean() if alone.any() else 0.0
+    squares = 0.0
+    for kind in (1, 2, 3):
+        of_kind = pairs & (shared == kind)
+        if of_kind.any() and common < 1:
+            covary = (products[of_kind].mean() - common) / (1 - common)
+            squares += of_kind.sum() * np.sin(np.pi / 2 * covary) ** 2
+    return len(signs) / (1 + squares / len(signs))
 
 
 def count(yes):

@@ -201,8 +201,11 @@ def pooled_df(first, first_df, second, second_df):
 def explanation(tests, level=0.95):
     """The first noise that is enough at 1 - level, one of EXPLAINED, or NOT_TESTED.
 
-    tests: p against documents, against sources, and against sources and trainings.
+    tests: p against documents, against sources, and against sources and trainings. What the widest of
+    them rejects no other explains: with all trainings of a size together it sees more.
     """
+    if tests[2] < 1 - level:
+        return NONE_OF_THESE
     for name, p in zip(NOISES, tests, strict=True):
         if p >= 1 - level:
             return name

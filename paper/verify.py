@@ -32,7 +32,7 @@ NUMBERS = {  # of a case, by what holds their intervals
     "around": "ratio slope fall",
     "times_around": "times",
     "interval": "zipf_lead estimate",
-    "": "r2 r2_drop misfit log_size_r2 first last lead lean given in_tokens trend share line_share "
+    "": "r2 misfit log_size_r2 first last lead lean given in_tokens trend share line_share "
     "in_widths local_ratio",
 }
 

@@ -125,7 +125,9 @@ def lack_of_fit(estimator, part, params, residuals, drawn):
 
     Returns:
         mean square that sources alone would make of the residuals; p of the residuals against
-        sources (Hotelling); p against sources and trainings. NaN where it was not tested.
+        sources (Hotelling); p against sources and trainings. NaN where it was not tested. Where
+        the repeats hold the models themselves, the last is of all trainings together: the classical
+        test of lack of fit against pure error, with the noise of the text beside it.
     """
     from scipy.special import fdtrc
 
@@ -156,10 +158,27 @@ def lack_of_fit(estimator, part, params, residuals, drawn):
     # With trainings, whose scatter was measured on this text and holds a part of its noise.
     text = max(noise - shared, 0.0)
     share = text / noise if noise else 0.0
-    both = covariance * share + variance * identity
+    seeds = own_seeds(part, df)
+    if np.isfinite(seeds):
+        # Means of all trainings of a size, which say nothing of the scatter between those.
+        means, count = trained_together(part)
+        residuals = residuals + (means - part.y)[known]
+        each, seeds = variance / count[known], np.inf
+    else:
+        each = variance * np.ones(len(residuals))
+    both = covariance * share + each * identity
     f = generalised_squares(jacobian, residuals, both) / spare
-    trained = exceeding(f, spare, text, n - 1, variance, df, own_seeds(part, df))
+    trained = exceeding(f, spare, text, n - 1, each.mean(), df, seeds)
     return noise, p, float(trained)
+
+
+def trained_together(part):
+    """(mean log loss of the trainings of each model's size, how many they are), (M,) each."""
+    again = part.repeats
+    same = (part.S[:, None] == again.S) & np.isfinite(again.y)
+    count = same.sum(axis=1)
+    means = same @ np.nan_to_num(again.y) / np.maximum(count, 1)
+    return np.where(count > 0, means, part.y), np.maximum(count, 1)
 
 
 def generalised_squares(jacobian, residuals, covariance):

@@ -82,6 +82,13 @@ def beyond(intervals):
     return pd.Series(ends, intervals.index).astype("Float64")
 
 
+def inside(intervals, low, high):
+    """Where each interval of a column lies, Float64: 1 between low and high, -1 outside, 0 across an end."""
+    first, last = lows_and_highs(intervals)
+    sides = 1.0 * ((first > low) & (last < high)) - ((first > high) | (last < low))
+    return pd.Series(sides, intervals.index, dtype="Float64").where(finite(intervals))
+
+
 def finite(intervals):
     """Whether each interval of a column is known."""
     return intervals.map(lambda ends: np.isfinite(ends).all()).astype(bool)
