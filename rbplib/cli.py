@@ -102,7 +102,6 @@ COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
-OUT = option("-o", "--output", dest="out", type=Path, required=True, help="the file to write")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
 CORPORA = option(
     "--corpus",
@@ -538,57 +537,40 @@ def compare_families(a, b, S, corpora, n_bootstrap, seed, as_json, **options):
 
 @command(
     "export",
-    "--family nano-pythia -o nano-pythia.ranks",
+    "--family nano-pythia -o nano-pythia.counts",
     FAMILY,
-    OUT,
+    option(
+        "-o",
+        "--output",
+        dest="out",
+        type=Path,
+        required=True,
+        help="the file to write, NAME.counts",
+    ),
     CORPORA,
     PROTOCOL,
     RESULTS,
-    option(
-        "--unordered",
-        action="store_false",
-        dest="ordered",
-        help="for text that is not to be had back: without the order of ranks, and runs of hits",
-    ),
 )
-def export(out, ordered, **options):
-    """Write a measured family's rank tables, without their tokens, to one file."""
+def export(out, **options):
+    """Write what pages need of a measured family to one file: counts, and no text."""
     from rbplib.doors import export_family
 
-    export_family(out=out, ordered=ordered, **options)
-    print(f"{out}: {out.stat().st_size:,} bytes, without tokens.")
-    if ordered:
-        print("Who has a model can read its text back from ranks in order; --unordered leaves that")
-        print("out. Either way who has model and text can tell that it was measured.")
-
-
-@command(
-    "windows",
-    "--family nano-pythia --corpus docs -o windows.jsonl",
-    FAMILY,
-    option("--corpus", required=True, help="a name in corpora/, YAML, a file or a folder"),
-    PROTOCOL,
-    OUT,
-)
-def windows(**options):
-    """Write the token ids that another engine is to rank, window by window."""
-    from rbplib.doors import write_windows
-
-    print(write_windows(**options))
+    export_family(out=out, **options)
+    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens;")
+    print("but who holds the models can test whether a text is among those counted.")
 
 
 @command(
     "import",
-    "nano-pythia.ranks --as theirs",
-    option("path", metavar="FILE", type=Path, help="what `rbp export` wrote, or ranks of windows"),
-    option("--family", help="of ranks that another engine told of its windows"),
+    "nano-pythia.counts --as theirs",
+    option("path", metavar="FILE", help="a file that `rbp export` wrote"),
     option("--as", dest="name", help="the family's name here (default: as it was)"),
 )
-def import_file(path, family, name):
-    """Take what another machine measured, or the ranks that another engine told."""
-    from rbplib.doors import import_answers, import_family
+def import_file(path, name):
+    """Show what another machine measured: pages and fits take the family by its name."""
+    from rbplib.doors import import_counts
 
-    print(import_answers(path, family, name) if family else import_family(path, name))
+    print(import_counts(path, name))
 
 
 # --- In a checkout: programs of the paper, which take the rest of the command line
