@@ -229,7 +229,8 @@ def measure(family, corpora, ks, protocol, grid=False):
     ks: ranks to count, or a function that gives them for a size of vocabulary. grid: also some thirty
     ranks over the whole vocabulary.
     """
-    from paper.curves import k_grid, rbp_curves, with_repeats
+    from paper.counts import k_grid
+    from paper.curves import rbp_curves, with_repeats
     from paper.show.prose import within
     from rbplib.losses import vocabulary
     from rbplib.measuring import measured

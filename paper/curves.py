@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from paper.counts import KS, counts_file, family_tables, k_grid
 from rbplib.bootstrap import percentile_interval
-from rbplib.doors import KS, k_grid
 from rbplib.families import InputError, load_family
 from rbplib.losses import (
     Loss,
@@ -189,8 +189,28 @@ def own_repeats(curve, family, corpus, protocol="paper", results=None):
     repeats = load_family(family).repeats
     if not repeats:
         return curve
+    if counts_file(load_family(repeats)):
+        return beside(curve, family_tables(repeats, corpus)[0])
     (again,) = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0].values()
     return beside(curve, again)
+
+
+def rank_entropy(ranks):
+    """Entropy of ranks (n,) in nats with the Miller-Madow correction, that, and log p of each."""
+    counts = np.bincount(ranks)
+    p = counts[counts > 0] / len(ranks)
+    correction = (len(p) - 1) / (2 * len(ranks))
+    return correction - p @ np.log(p), correction, np.log(counts[ranks] / len(ranks))
+
+
+def rank_sums(table):
+    """Sums over each document of a rank table, float64 (2, D): of -log p(R), and of ln R.
+
+    p is the share of a rank among all tokens, with the entropy's correction for their number.
+    """
+    ranks = table.rank()
+    _, correction, log_p = rank_entropy(ranks)
+    return np.stack([table.per_document(correction - log_p), table.per_document(np.log(ranks))])
 
 
 def family_losses(tables, repeats=None):
@@ -205,7 +225,7 @@ def family_losses(tables, repeats=None):
     """
     tables, sums = by_size(tables), []
     for table in tables:
-        entropy, log_rank = table.rank_sums()
+        entropy, log_rank = rank_sums(table)
         sums.append((table.nll, entropy, log_rank))
     again, shared = family_losses(repeats) if repeats else {}, measured_on(tables)
     columns = np.moveaxis(sums, 0, -1)  # (losses, D, M)

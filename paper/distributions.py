@@ -15,6 +15,7 @@ import numpy as np
 from scipy import optimize, special
 
 from rbplib.bootstrap import resampled_sums
+from rbplib.table import distinct
 
 PAPER = "lognormal"  # the paper's own, Eq. 10, on the support 1..V
 IN_MU_SIGMA = ("lognormal", "lognormal_rounded")  # whose (s, beta) are written as (mu, sigma)
@@ -29,6 +30,19 @@ SAME = 0.1  # nats over all tokens below which two fitted laws are one
 EXACT, NODES, BLOCK = 48, 8, np.sqrt(2.0)
 # Gauss-Legendre rules exact to rounding on the cell (1/2, 3/2], and on cells of ranks above NARROW
 WIDE, SLIM, NARROW = np.polynomial.legendre.leggauss(12), np.polynomial.legendre.leggauss(3), 64
+
+
+# --- what a rank table counts
+
+
+def pairs(table):
+    """Distinct (greater, ties) of the whole corpus and their tokens, int64 (3, R)."""
+    return distinct(table.greater, table.ties)
+
+
+def by_source(table):
+    """Distinct (source, rank) and their tokens, int64 (3, R)."""
+    return distinct(table.source[table.document], table.rank())
 
 
 # --- the candidates
@@ -210,7 +224,7 @@ def rank_histogram(ranks, vocab_size, tokens=None):
 
 def table_histogram(table):
     """Histogram of the ranks of a RankTable."""
-    greater, ties, tokens = table.pairs
+    greater, ties, tokens = pairs(table)
     return rank_histogram(greater + ties, int(table.record["vocab_size"]), tokens)
 
 
@@ -488,7 +502,7 @@ def _record(histogram, objective, theta, converged):
 
 def scored_sources(table):
     """Number of sources of a RankTable that hold a scored token."""
-    return len(np.unique(table.by_source[0]))
+    return len(np.unique(by_source(table)[0]))
 
 
 @dataclass(frozen=True)
@@ -529,7 +543,7 @@ def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=
     own source must not help to predict it. Where documents share no source, each is its own. The
     intervals come from resampled sources, the same for all candidates.
     """
-    (source, ranks, tokens), V = table.by_source, int(table.record["vocab_size"])
+    (source, ranks, tokens), V = by_source(table), int(table.record["vocab_size"])
     names, source = np.unique(source, return_inverse=True)
     D = len(names)
     fold = np.random.default_rng(seed).permutation(D) % FOLDS

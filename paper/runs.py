@@ -12,6 +12,8 @@ from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums,
 from rbplib.losses import longest_run as longest_run
 from rbplib.losses import run_loss
 
+LONGEST = 60  # tokens between two hits whose dependence is looked at
+
 
 def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
     """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is
@@ -23,6 +25,23 @@ def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
             loss = run_loss(tables, k, N, repeats or ())
             laws[k, N] = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
     return laws
+
+
+def lagged(table, k):
+    """Pairs of tokens of a run of a rank table at lag 1, 2, ..., int64 (4, L).
+
+    All, with a hit at the later, at the earlier, at both. The lags end at half the median run, at most LONGEST.
+    Cost: one pass over the table a lag.
+    """
+    _, length, number = table.scored
+    most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
+    hits, run = table.rank() <= k, np.cumsum(~table.joined)
+    counts = []
+    for lag in range(1, most + 1):
+        same = run[lag:] == run[:-lag]
+        late, early = hits[lag:][same], hits[:-lag][same]
+        counts.append([len(late), late.sum(), early.sum(), (late & early).sum()])
+    return np.array(counts).T
 
 
 def rise_width(alpha, low=0.1, high=0.9):
@@ -62,14 +81,14 @@ def hit_dependence(table, k):
 
     Args:
         table: RankTable. k: int. The upper half of the lags makes the plateau, see
-            `RankTable.lagged`.
+            `lagged`.
     Returns:
         Dependence; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
     """
     hits, totals = table.hits([k])[:, 0], table.totals
     p = hits.sum() / totals.sum()
-    pairs, late, early, both = table.lagged(k)
+    pairs, late, early, both = lagged(table, k)
 
     # autocorrelation about the corpus mean, at lags that some document has
     acf = np.full(len(pairs), np.nan)

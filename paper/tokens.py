@@ -17,6 +17,7 @@ import pandas as pd
 from scipy.optimize import leastsq
 from scipy.special import stdtrit
 
+from paper.counts import family_tables
 from paper.curves import Curve, own_repeats, rbp_curve
 from paper.forecasts import beside
 from paper.laws import fit as fit_line
@@ -24,7 +25,6 @@ from paper.steps import step_weights
 from rbplib import forecasting
 from rbplib.families import InputError, load_family
 from rbplib.losses import logarithm, same_tokens
-from rbplib.table import family_tables
 
 NEAR_ZERO = 1e-3  # an exponent below it, or a term below this share of every loss, counts as 0
 STEEPEST = 3.0  # an exponent above it ran away: its term is a step at one end

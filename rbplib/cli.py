@@ -102,6 +102,7 @@ COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
+OUT = option("-o", "--output", dest="out", type=Path, required=True, help="the file to write")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
 CORPORA = option(
     "--corpus",
@@ -442,15 +443,20 @@ def fit(n_bootstrap, seed, as_json, as_csv, **options):
         required=True,
         help="non-embedding parameters: 13e9, 13B",
     ),
+    option("--tokens", type=size, help="of training text, where a table tells D: 2T, 300B"),
     option("--n", type=whole, help="forecast runs of so many hits too"),
 )
-def predict(size, n, n_bootstrap, seed, as_json, as_csv, **options):
+def predict(size, tokens, n, n_bootstrap, seed, as_json, as_csv, **options):
     """Forecast RBP_k, cross-entropy and runs of hits at sizes that were not measured."""
-    from rbplib.forecasting import forecast
+    from rbplib.forecasting import forecast, joint_forecast
 
     records = []
     for losses, missing in asked_losses(**options, n=n, nats=True):
-        first, *_ = forecasts = [forecast(loss, size, n_bootstrap, seed) for loss in losses]
+        if tokens:
+            forecasts = [joint_forecast(loss, size, tokens) for loss in losses]
+        else:
+            forecasts = [forecast(loss, size, n_bootstrap, seed) for loss in losses]
+        first = forecasts[0]
         # each with its name, and how often the loss stands in the exponent; 0 for the loss itself
         names = ("loss", "cross_entropy", "p_n")
         quantities = list(zip(names, forecasts, (0, 0, -1), strict=False))
@@ -460,6 +466,7 @@ def predict(size, n, n_bootstrap, seed, as_json, as_csv, **options):
         for i, S in enumerate(size):
             record = {"family": losses[0].family, "corpus": losses[0].corpus, "k": losses[0].k}
             record |= {"n": n, "models": len(first.fitted), "missing": list(missing)}
+            record |= {"tokens": round(tokens)} if tokens else {}
             record |= {"S": round(S), "place": first.place(i)}
             for name, quantity, times in quantities:
                 value, ends = quantity.told(i, times)
@@ -537,40 +544,57 @@ def compare_families(a, b, S, corpora, n_bootstrap, seed, as_json, **options):
 
 @command(
     "export",
-    "--family nano-pythia -o nano-pythia.counts",
+    "--family nano-pythia -o nano-pythia.ranks",
     FAMILY,
-    option(
-        "-o",
-        "--output",
-        dest="out",
-        type=Path,
-        required=True,
-        help="the file to write, NAME.counts",
-    ),
+    OUT,
     CORPORA,
     PROTOCOL,
     RESULTS,
+    option(
+        "--unordered",
+        action="store_false",
+        dest="ordered",
+        help="for text that is not to be had back: without the order of ranks, and runs of hits",
+    ),
 )
-def export(out, **options):
-    """Write what pages need of a measured family to one file: counts, and no text."""
+def export(out, ordered, **options):
+    """Write a measured family's rank tables, without their tokens, to one file."""
     from rbplib.doors import export_family
 
-    export_family(out=out, **options)
-    print(f"{out}: {out.stat().st_size:,} bytes. It holds no text and no order of tokens;")
-    print("but who holds the models can test whether a text is among those counted.")
+    export_family(out=out, ordered=ordered, **options)
+    print(f"{out}: {out.stat().st_size:,} bytes, without tokens.")
+    if ordered:
+        print("Who has a model can read its text back from ranks in order; --unordered leaves that")
+        print("out. Either way who has model and text can tell that it was measured.")
+
+
+@command(
+    "windows",
+    "--family nano-pythia --corpus docs -o windows.jsonl",
+    FAMILY,
+    option("--corpus", required=True, help="a name in corpora/, YAML, a file or a folder"),
+    PROTOCOL,
+    OUT,
+)
+def windows(**options):
+    """Write the token ids that another engine is to rank, window by window."""
+    from rbplib.doors import write_windows
+
+    print(write_windows(**options))
 
 
 @command(
     "import",
-    "nano-pythia.counts --as theirs",
-    option("path", metavar="FILE", help="a file that `rbp export` wrote"),
+    "nano-pythia.ranks --as theirs",
+    option("path", metavar="FILE", type=Path, help="what `rbp export` wrote, or ranks of windows"),
+    option("--family", help="of ranks that another engine told of its windows"),
     option("--as", dest="name", help="the family's name here (default: as it was)"),
 )
-def import_file(path, name):
-    """Show what another machine measured: pages and fits take the family by its name."""
-    from rbplib.doors import import_counts
+def import_file(path, family, name):
+    """Take what another machine measured, or the ranks that another engine told."""
+    from rbplib.doors import import_answers, import_family
 
-    print(import_counts(path, name))
+    print(import_answers(path, family, name) if family else import_family(path, name))
 
 
 # --- In a checkout: programs of the paper, which take the rest of the command line

@@ -1,20 +1,14 @@
-"""Doors: what was measured elsewhere, as records that curves and laws are made from.
+"""Doors: what was measured elsewhere, as the records that laws are made from.
 
-A table of numbers (sizes, and hits, accuracies or losses) is a `Loss` for each family and k.
-
-`rbp export` writes what pages need of a measured family to one file, NAME.counts: counts, no text
-and no order of tokens. `rbp import` makes it a family, which needs no model, no text and no torch.
-The file is a zip of NumPy arrays, each named by its SHA-256, and of `record.json`; the checksum
-that a zip has of each part finds damage, a forger can lie anyway. book/data describes the format.
+A table of numbers (sizes, and hits, accuracies or losses) is a `Loss` for each family and k. Rank
+tables of another machine (`rbp export`) and ranks of another engine become rank tables here, which
+need no model, no text and no torch to be read.
 """
 
-import hashlib
-import io
 import json
-import lzma
 import math
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,95 +19,42 @@ import yaml
 from rbplib.families import (
     REPO_ID,
     InputError,
+    argument,
     as_number,
     atomic_path,
+    check_choice,
     check_name,
     complain,
     first_line,
+    load_family,
+    nearest,
     results_dir,
     write_text,
     yaml_files,
 )
-from rbplib.losses import Loss, check_models, measured_tables, paired, vocabulary
+from rbplib.losses import Loss, check_models, measured_tables
 from rbplib.table import (
-    DEFINITIONS,
-    Documents,
-    RankTable,
     asked,
     by_size,
     checked_columns,
     columns_digest,
+    expected,
+    ranks_path,
+    read_record,
+    read_table,
+    write_table,
 )
+from rbplib.windows import scored_rows, text_windows
 
-FORMAT = {"format": "rbp counts", "version": 1}
-KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
-RUN_KS = (1, 10, 100)  # k of the runs of hits that pages show
-PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 # what a row of a table of numbers measures, with the column that it is out of
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
-KEYS = ["family", "k", "source", "model"]
-BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "": 1}
-# what readers of zip, JSON and .npy make of damage
-DAMAGE = (ValueError, TypeError, LookupError, OSError, EOFError, RuntimeError)
-DAMAGE += (zipfile.BadZipFile, lzma.LZMAError)
+BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
+# how an engine counts the rank that it tells, by what it adds to the candidates above
+TIE_RULES = ("greater+ties", "greater+1")
 
 
-@dataclass(frozen=True)
-class Counts(Documents):
-    """Counts of one model on one corpus, which answer as the RankTable of which they were made.
-
-    Attributes, int64 all but the float64 `sums`:
-        ks: (K,), where hits were counted, rising.
-        cells: (K + 1, D), tokens of each document with ranks between neighbouring ks.
-        sums: (3, D), nll and rank_sums.
-        pairs, scored: (3, R), as of the table.
-        sourced: (3, R), `by_source`, empty but for the largest model.
-        hit_runs: (4, R), `runs` under their k.
-        lags: (6, R), `lagged` under k and lag.
-    """
-
-    record: dict
-    ks: np.ndarray
-    cells: np.ndarray
-    sums: np.ndarray
-    pairs: np.ndarray
-    scored: np.ndarray
-    sourced: np.ndarray
-    hit_runs: np.ndarray
-    lags: np.ndarray
-
-    text = property(lambda self: self.record["text"])
-    totals = property(lambda self: self.cells.sum(axis=0))
-    nll = property(lambda self: self.sums[0])
-    by_source = property(lambda self: self.sourced)
-
-    def __len__(self):
-        return int(self.cells.sum())
-
-    def rank_sums(self):
-        return self.sums[1:]
-
-    def hits(self, ks, definition=DEFINITIONS[0]):
-        if definition != DEFINITIONS[0]:
-            raise self.unknown(f"by the rank {definition!r}")
-        return self.cells.cumsum(axis=0)[self.columns_of(ks, self.ks)].T
-
-    def runs(self, k):
-        self.columns_of([k], self.lags[0])  # a model may have no hit at a k that was counted
-        return self.hit_runs[1:, self.hit_runs[0] == k]
-
-    def lagged(self, k):
-        return self.lags[2:, self.columns_of([k], self.lags[0])]
-
-    def columns_of(self, ks, counted):
-        """Where the k counted, int (n,), are among ks; InputError for one that was not counted."""
-        if missing := sorted(set(ks) - set(counted.tolist())):
-            raise self.unknown(f"at k = {missing[0]}")
-        return np.flatnonzero(np.isin(counted, ks))
-
-    def unknown(self, what):
-        message = "{family} is imported, without counts on {corpus}".format(**self.record)
-        return InputError(f"{message} {what}: choose another.")
+# what readers of zip and JSON make of damage
+DAMAGE = (ValueError, LookupError, TypeError, OSError, RuntimeError, EOFError, zipfile.BadZipFile)
 
 
 # --- A table of numbers
@@ -126,9 +67,10 @@ def table_losses(table):
         table: a pandas frame, or the path of a CSV, TSV, Parquet or JSON-lines file. It has columns
             `model`, `S` (non-embedding parameters, 1.4B too) and one of `hits` with `tokens`,
             `accuracy` (a share) with `questions`, `loss` (nats), `loss_bits`. Where known it has
-            `family`; `k`; `seed`, of models trained several times; `source`, with a row for each
-            piece of text that is drawn as one (a loss is then a mean over `tokens`); `loss_se`, in
-            the unit of a loss without sources. Other columns are told, and left alone.
+            `family`; `k`; `D`, tokens of training text; `seed`, of models trained several times;
+            `source`, with a row for each piece of text that is drawn as one (a loss is then a mean
+            over `tokens`); `loss_se`, in the unit of a loss without sources. Other columns are
+            told, and left alone.
     Returns:
         list of Loss, smallest model first.
     Raises:
@@ -161,7 +103,7 @@ def table_losses(table):
     if "seed" in rows:
         frame["model"] += " seed " + rows["seed"].astype(str)
     frame["source"] = pd.factorize(frame["source"])[0]
-    for column in ("S", "k", quantity, total, "loss_se"):
+    for column in ("S", "k", quantity, total, "loss_se", *rows.columns.intersection(["D"])):
         frame[column] = numbers(frame[column], name)
     if quantity == "loss_bits":
         frame[[quantity, "loss_se"]] *= math.log(2)
@@ -169,8 +111,9 @@ def table_losses(table):
         frame[quantity] *= frame[total]
 
     # what a row may not be
+    again = frame.duplicated(["family", "k", "source", "model", "D"])
     rules = {
-        "there twice: tell rows of a model apart by k, source or seed": frame.duplicated(KEYS),
+        "there twice: tell rows of a model apart by k, source or seed": again,
         "at a k that is no whole number": frame["k"] % 1 > 0,
         f"above its {total}: give a share of at most 1": share & (frame[quantity] > frame[total]),
     }
@@ -183,29 +126,35 @@ def table_losses(table):
     for family, part in frame.groupby("family", sort=False):
         # a column of each training, smallest first; a row of each k and source
         values = [quantity, total, "loss_se"]
-        wide = part.pivot(index=["k", "source"], columns=["S", "model"], values=values)
+        wide = part.pivot(index=["k", "source"], columns=["S", "D", "model"], values=values)
         wide = wide.sort_index().sort_index(axis=1)
         of_all = wide[total]
         if wide.isna().any(axis=None) or (of_all.nunique(axis=1) > 1).any():
             need = f"one S, and a row at every k and source, of the same {total or 'text'}"
             raise InputError(f"each model of {family} in {name} needs {need}.")
-        sizes, models = zip(*of_all.columns, strict=True)
+        sizes, trained, models = zip(*of_all.columns, strict=True)
+        if len(set(models)) < len(models):
+            models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
         for k, rows_of_k in wide.groupby(level="k"):
             loss = Loss(
                 sums=rows_of_k[quantity].to_numpy(),
                 totals=rows_of_k[total].to_numpy()[:, 0],
                 S=np.array(sizes),
+                D=np.array(trained) if "D" in rows else None,
                 hits=share,
                 k=int(k) or None,
                 name=f"-log {quantity}" if share else "loss",
                 family=str(family),
                 corpus=name,
-                models=models,
+                models=tuple(models),
                 se=rows_of_k["loss_se"].to_numpy()[0] if errors else None,
             )
             check_models(loss)
             losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
     # once it is known to be good
+    if "D" in rows and frame["D"].nunique() > 1:
+        message = f"models of {name} saw several amounts of text (D), and a law in size mixes them"
+        complain(f"{message}: `rbp predict --tokens` takes both.")
     if len(others):
         complain(f"columns of {name} that are not used: {', '.join(map(str, others))}.")
     if not (sourced or errors):
@@ -232,7 +181,7 @@ def numbers(column, name):
     """The numbers of a column of the table of this name, float64 (R,)."""
     values = np.array([as_number(value) for value in column])
     # a size, or what something is out of, is above 0
-    least = int(column.name in ("S", *QUANTITIES.values()))
+    least = int(column.name in ("S", "D", *QUANTITIES.values()))
     wrong = np.flatnonzero(~((values >= least) & (values < np.inf)))
     if len(wrong):
         where = f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}'"
@@ -240,152 +189,58 @@ def numbers(column, name):
     return values
 
 
-# --- The file
+# --- Rank tables from one machine to another
 
 
-def counted(table, ks, run_ks, sourced):
-    """{name: array} of one rank table, as `Counts` names them; sourced: whether with `sourced`."""
-    # tokens that reach each k, and all: the differences are those between neighbouring ks
-    reached = np.column_stack([table.hits(ks), table.totals])
-    # runs under their k, and pairs of tokens under k and lag
-    hit_runs, lags = [], []
-    for k in run_ks:
-        runs, lagged = table.runs(k), table.lagged(k)
-        lag = np.arange(lagged.shape[1]) + 1
-        hit_runs.append(np.vstack([np.full_like(runs[0], k), runs]))
-        lags.append(np.vstack([np.full_like(lag, k), lag, lagged]))
-    return {
-        "ks": np.array(ks),
-        "cells": np.diff(reached, axis=1, prepend=0).T,
-        "sums": np.vstack([table.nll, table.rank_sums()]),
-        "pairs": table.pairs,
-        "scored": table.scored,
-        "hit_runs": np.hstack(hit_runs),
-        "lags": np.hstack(lags),
-        "sourced": table.by_source if sourced else np.zeros((3, 0), int),
-    }
+def export_family(family, out, corpora=None, protocol="paper", results=None, ordered=True):
+    """Write the rank tables of a measured family, and of its repeats, without tokens to one file.
 
-
-def packed(array):
-    """An array as the bytes of a .npy file, whole numbers in the smallest type that holds them."""
-    if array.dtype.kind != "f":
-        array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
-    file = io.BytesIO()
-    np.save(file, np.ascontiguousarray(array), allow_pickle=False)
-    return file.getvalue()
-
-
-def unpacked(data):
-    """The array of `packed`; whole numbers are int64 again."""
-    array = np.load(io.BytesIO(data), allow_pickle=False)
-    return array if array.dtype.kind == "f" else array.astype(np.int64)
-
-
-def write_counts(path, record, tables):
-    """Write a counts file atomically; the same counts and record give the same bytes.
-
-    Args:
-        record: "family", "exported".
-        tables: (role, record, arrays) each; the role is "family", or "repeats" for models trained
-            again.
-    """
-    # arrays under their digests: what tables share is there once
-    members, entries = {}, []
-    for role, about, arrays in tables:
-        digests = {}
-        for name, array in arrays.items():
-            data = packed(array)
-            digests[name] = hashlib.sha256(data).hexdigest()
-            members[f"{digests[name]}.npy"] = data
-        entries.append({"role": role, "record": about, "arrays": digests})
-    record = FORMAT | record | {"tables": entries}
-    members["record.json"] = json.dumps(record, sort_keys=True, allow_nan=False)
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
-        for name, data in members.items():
-            file.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_LZMA)  # bears no date
-
-
-def read_counts(path):
-    """(record, {(role, corpus): list of Counts, smallest model first}) of a counts file.
-
-    Raises InputError: no such file, or it is damaged.
-    """
-    # the arrays, each under its digest
-    tables = {}
-    try:
-        with zipfile.ZipFile(path) as file:
-            names = [name for name in file.namelist() if name.endswith(".npy")]
-            arrays = {name: unpacked(file.read(name)) for name in names}
-            record = json.loads(file.read("record.json"))
-        if record | FORMAT != record:
-            raise ValueError("another format")
-        # those of each table
-        for entry in record["tables"]:
-            columns = {name: arrays[f"{digest}.npy"] for name, digest in entry["arrays"].items()}
-            place = entry["role"], entry["record"]["corpus"]
-            tables.setdefault(place, []).append(Counts(entry["record"], **columns))
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}: check the path.") from None
-    except DAMAGE:
-        message = f"{path} is damaged, or no counts file of version {FORMAT['version']}"
-        raise InputError(f"{message}: get it again.") from None
-    return record, {place: by_size(counts) for place, counts in tables.items()}
-
-
-# --- Export
-
-
-def k_grid(vocab_size, per_decade=8):
-    """Whole numbers from 1 to V, about evenly spaced in log k, with 1, 10, 50, 100 and 1000."""
-    grid = np.geomspace(1, vocab_size, 1 + round(per_decade * np.log10(vocab_size)))
-    marks = {k for k in (1, 10, 50, 100, 1000) if k <= vocab_size}
-    return sorted(marks.union(grid.round().astype(int).tolist()))
-
-
-def exported_ks(V):
-    """The ranks at which hits are counted for pages, in a vocabulary of V tokens."""
-    far = [max(1, round(k * V / PAPER_V)) for k in PAPER_FAR]  # as the same shares of V
-    return sorted(k for k in {*range(1, 21), *KS, *k_grid(V), *far} if k <= V)
-
-
-def export_family(
-    family, out, corpora=None, protocol="paper", results=None, exported="", grid=exported_ks
-):
-    """Write the counts file of a measured family, with the models that it names as its repeats.
+    A zip of ROLE/MODEL/CORPUS.parquet, where a role is "family" or "repeats", and of `family.json`.
+    The same tables on one day give the same bytes. Ranks in order tell the text to whoever has the
+    model, as a compressor's do: they choose the next token at each place.
 
     Args:
         family, corpora, protocol, results: as of `measuring.measured`. out: path of the file.
-        exported: when; today.
-        grid: the ks at which hits are counted, as a function of the size of the vocabulary.
+        ordered: without, each document's rows come in the order of their ranks, and runs are lost.
     Raises:
-        InputError: a model without a table, or the file cannot be written.
+        InputError: a model without a table, a family that may not be shared, a file there that is
+            no export, or the file cannot be written.
     """
     family, _, corpora = asked(family, None, corpora, protocol)
-    if Path(out).is_file():
-        try:
-            read_counts(out)
-        except InputError:
-            raise InputError(f"{out} is there, and no counts file: give another name.") from None
-    ladders = []
-    for corpus in corpora:
-        tables, repeats, _ = measured_tables(family, corpus, protocol, results)
-        ladders += [("family", paired(tables)), ("repeats", repeats)]
-    withheld = ladders[0][1][0].record.get("withheld")
-    if withheld:
-        raise InputError(f"{family.name} is not exported: {withheld}.")
-
-    # count at the same k in every table
-    V = min(vocabulary(tables) for _, tables in ladders if tables)
-    run_ks = [k for k in RUN_KS if k <= V]
-    entries = []
-    for role, tables in ladders:
-        for table in tables:
-            arrays = counted(table, grid(V), run_ks, sourced=table is tables[-1])
-            entries.append((role, public(table), arrays))
+    if Path(out).exists() and not zipfile.is_zipfile(out):
+        raise InputError(f"{out} is there, and no export: give another name.")
     about = {"name": family.name, "title": family.title, "note": family.note}
-    exported = exported or date.today().isoformat()
-    write_counts(out, {"family": about, "exported": exported}, entries)
+    about |= {"format": "rbp ranks", "version": 1, "exported": date.today().isoformat()}
+    with TemporaryDirectory() as folder:
+        write_text(Path(folder, "family.json"), json.dumps(about))
+        for corpus in corpora:
+            tables, repeats, _ = measured_tables(family, corpus, protocol, results)
+            for role, ladder in (("family", tables), ("repeats", repeats)):
+                for table in ladder:
+                    path = Path(folder, role, table.record["model"], f"{corpus.name}.parquet")
+                    write_table(path, *shared(table, ordered))
+        with atomic_path(out) as temporary, zipfile.ZipFile(temporary, "w") as file:
+            for path in sorted(Path(folder).rglob("*.*")):
+                name = path.relative_to(folder).as_posix()
+                file.writestr(zipfile.ZipInfo(name), path.read_bytes())  # bears no date
     return out
+
+
+def shared(table, ordered=True):
+    """(columns, record) of a rank table as others may have it."""
+    if "withheld" in table.record:
+        raise InputError("{family} is not exported: {withheld}.".format(**table.record))
+    columns, record = dict(table.columns), public(table)
+    record["lacks"] = ["token", *record.get("lacks", ())]
+    columns["token"] = np.zeros_like(columns["token"])
+    if not ordered:
+        # rows of a document by rank, at new positions from 1
+        order = np.lexsort([columns[name] for name in ("logprob", "ties", "greater", "document")])
+        columns = {name: values[order] for name, values in columns.items()}
+        starts = np.searchsorted(columns["document"], columns["document"])
+        columns["position"] = np.arange(len(starts)) - starts + 1
+        record["lacks"] = ["order", *record["lacks"]]
+    return columns, record
 
 
 def public(table):
@@ -396,39 +251,108 @@ def public(table):
     return record
 
 
-# --- Import
-
-
-def import_counts(path, name=None):
-    """Keep a counts file under results/imported/, make it a family, and return the family's file.
+def import_family(path, name=None):
+    """Make an exported file a family, its rank tables among the results: path of the family's file.
 
     name: of the family, by default as it was where it was measured. Its repeats are the family
     NAME.repeats. Raises InputError: the file is damaged, or the name is in use.
     """
-    record, tables = read_counts(path)
-    name = check_name(name or record["family"]["name"], "family name")
-    folder, data = results_dir() / "imported", Path(path).read_bytes()
-    counts, own = folder / f"{name}.counts", (folder / f"{name}.yml").resolve()
+    with TemporaryDirectory() as folder:
+        try:
+            with zipfile.ZipFile(path) as file:
+                file.extractall(folder)
+            about = json.loads(Path(folder, "family.json").read_bytes())
+            check_name(about["name"], "family name")
+            tables = {place: read_table(place) for place in Path(folder).glob("*/*/*.parquet")}
+            if not tables or about["format"] != "rbp ranks":
+                raise ValueError("another format")
+        except FileNotFoundError:
+            raise InputError(f"there is no file {path}: check the path.") from None
+        except DAMAGE:
+            message = f"{path} is damaged, or no export of a family"
+            raise InputError(f"{message}: get it again.") from None
+        origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
+        roles = {"repeats": [], "family": []}
+        for place, table in sorted(tables.items()):
+            role = place.parts[-3]
+            record = table.record | {"imported": origin}
+            roles[role].append((table.columns, record))
+        name, entry = name or about["name"], {key: about[key] for key in ("title", "note")}
+        if roles["repeats"]:
+            again = keep_family(f"{name}.repeats", entry, roles["repeats"])
+            entry["repeats"] = again.stem
+        return keep_family(name, entry, roles["family"])
 
-    # the same file may come again
-    other = counts.is_file() and counts.read_bytes() != data
-    if other or yaml_files("family").get(name, own) != own or role_of(name) != "family":
+
+def import_ranks(family, models, vocab_size, document, position, exported, **about):
+    """Make raw ranks of one text an imported family, and return the family's file.
+
+    The ranks are one more than the candidates scored strictly above: ties are not known.
+
+    Args:
+        family: {"name", "title", "note"}.
+        models: {Model: (rank, nats)}, smallest first: int and float (n,) of every scored token.
+        vocab_size: int, the same for all. document, position: int (n,), as of a rank table.
+        exported: when. about: what else a record says: "corpus", "sample"; and "withheld", why
+            `rbp export` refuses the family, where it has to.
+    Raises:
+        InputError: ranks that no rank table may hold, or the name is in use.
+    """
+    origin = {"was": family["name"], "exported": exported, "file": "ranks of its authors"}
+    about |= {"protocol": "paper", "definition": "greater+1", "imported": origin}
+    about |= {"documents": int(document[-1]) + 1, "vocab_size": vocab_size}
+    about["lacks"] = ["token", "ties"]
+    tables = []
+    for model, (rank, nats) in models.items():
+        record = about | {"model": model.name, "model_id": model.id}
+        record["nonembedding_params"] = model.nonembedding_params
+        rows = {"document": document, "position": position, "token": np.zeros_like(document)}
+        tables.append((told_ranks(rows, rank, -nats, record), record))
+    entry = {key: family[key] for key in ("title", "note")}
+    return keep_family(family["name"], entry, tables)
+
+
+def told_ranks(rows, rank, logprob, record):
+    """Columns of a rank table of ranks (n,) alone: ties are not told, and stand as 1."""
+    rank = np.asarray(rank, np.int64)
+    columns = {**rows, "greater": rank - 1, "ties": np.ones_like(rank), "logprob": logprob}
+    try:
+        return checked_columns(columns, record["vocab_size"])
+    except ValueError as error:
+        raise InputError(f"the ranks of {record['model']} cannot be taken ({error}).") from None
+
+
+def keep_family(name, entry, tables):
+    """Keep (columns, record) of rank tables as a family of this name: path of its file."""
+    own = own_file(name)
+    keep_tables([(columns, record | {"family": name}) for columns, record in tables])
+
+    # all that is there of it by now
+    paths = (results_dir() / "ranks" / name).glob("*/*.parquet")
+    records = [table.record for table in by_size(read_table(path) for path in sorted(paths))]
+    entry |= {"imported": True, "corpora": sorted({record["corpus"] for record in records})}
+    entry["models"] = list({record["model"]: model_entry(record) for record in records}.values())
+    write_text(own, yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))
+    return own
+
+
+def own_file(name):
+    """The path of an imported family's file; InputError where the name is another family's."""
+    own = (results_dir() / "imported" / f"{check_name(name, 'family name')}.yml").resolve()
+    if yaml_files("family").get(name, own) != own:
         message = f"the name {name!r} is in use for another family"
         raise InputError(f"{message}: choose one, as in --as {name}-2.")
-    with atomic_path(counts) as temporary:
-        temporary.write_bytes(data)
-
-    # the repeats first: the family names them
-    entry = {key: record["family"].get(key) for key in ("title", "note")}
-    entry["counts"] = counts.name
-    for role in sorted({role for role, _ in tables}, reverse=True):
-        ladders = {corpus: ladder for (of, corpus), ladder in tables.items() if of == role}
-        entry["corpora"] = [check_name(corpus, "corpus name") for corpus in ladders]
-        entry["models"] = [model_entry(table.record) for table in next(iter(ladders.values()))]
-        file = own if role == "family" else own.with_stem(f"{name}.{role}")
-        write_text(file, yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))
-        entry["repeats"] = file.stem
     return own
+
+
+def keep_tables(tables):
+    """Write (columns, record) of rank tables to their places, none over one of other ranks."""
+    for columns, record in tables:
+        path = ranks_path(record)
+        if path.is_file() and read_record(path)["columns_sha256"] != columns_digest(columns):
+            raise InputError(f"{path} holds other ranks: choose another name by --as.")
+    for columns, record in tables:
+        write_table(ranks_path(record), columns, record)
 
 
 def model_entry(record):
@@ -441,65 +365,176 @@ def model_entry(record):
     }
 
 
-def role_of(name):
-    """The part of a counts file that an imported family of that name shows, see `import_counts`."""
-    return "repeats" if name.endswith(".repeats") else "family"
+# --- Windows to another engine, and its ranks back
 
 
-def imported_tables(family, corpora, protocol=None):
-    """{corpus name: list of Counts, smallest model first} of an imported family.
+def family_windows(family, corpus, protocol="paper"):
+    """(Corpus, its Documents, Windows, tokenizer's digest) of a text as a family reads it."""
+    from rbplib.models import load_tokenizer, model_folder, tokenizer_digest, window_length
+    from rbplib.texts import load_documents
 
-    Their records name that family. protocol: None for whichever there is.
+    family, models, (corpus,) = asked(family, None, [corpus], protocol)
+    family.need_models()
+    documents, (folder, _) = load_documents(corpus), model_folder(models[0], weights=False)
+    tokenizer = load_tokenizer(folder, models[0].id)
+    windows = text_windows(tokenizer, documents.texts, window_length(family), protocol)
+    return corpus, documents, windows, tokenizer_digest(tokenizer)
+
+
+def write_windows(family, corpus, out, protocol="paper"):
+    """Write the token ids of each window of a text, as another engine is to read them.
+
+    JSON lines: first what they are of, with the digests of text and tokenizer; then of each window
+    "document", "source", "start" (the position of its first token), "ids", and "scored", the
+    indices of the ids that are.
     """
-    # where they are from
-    path = family.path.parent / family.counts
-    record, ladders = read_counts(path)
-    origin = {"exported": record["exported"], "was": record["family"]["name"], "file": path.name}
-    origin["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    # those asked for, under the name that they have here
-    tables = {}
-    for corpus in corpora:
-        counts = ladders.get((role_of(family.name), corpus.name))
-        if not counts or protocol not in (None, counts[0].record["protocol"]):
-            missing = f"{corpus.name} by the protocol {protocol!r}"
-            raise InputError(f"{family.name} is imported, without counts on {missing}.")
-        here = {"family": family.name, "imported": origin}
-        tables[corpus.name] = [replace(table, record=table.record | here) for table in counts]
-    return tables
+    corpus, documents, windows, tokenizer = family_windows(family, corpus, protocol)
+    about = {"family": load_family(family).name, "corpus": argument(corpus), "protocol": protocol}
+    about |= {"window": windows.length, "windows": len(windows.windows)}
+    lines = [about | {"text": documents.digest, "tokenizer": tokenizer}]
+    for window in windows.windows:
+        line = {"document": window.document, "start": window.start, "ids": window.ids.tolist()}
+        line["scored"] = scored_rows(window, windows.special).tolist()
+        line["source"] = (documents.units or range(windows.documents))[window.document]
+        lines.append(line)
+    write_text(out, "".join(f"{json.dumps(line)}\n" for line in lines))
+    return out
 
 
-def import_ranks(family, models, vocab_size, document, position, exported, **about):
-    """Make raw ranks of one text an imported family, and return the family's file.
+def import_answers(path, family, name=None):
+    """Make the ranks that another engine told of `write_windows` a rank table of a family's model.
 
-    The ranks are one more than the candidates scored strictly above: ties are not known, and are
-    counted as if there were none.
+    path: of a file of JSON lines, or a list of what they hold. First "model" (a name or id of the
+    family), "revision", "engine", "version", "corpus", "head_dtype", and "ties": "greater+ties", or
+    "greater+1" where equal candidates are not counted; where they are known "weights_dtype",
+    "protocol", and "served", the server's name of the model. Then the windows, in any order, each
+    as `answered` reads it.
 
-    Args:
-        family: {"name", "title", "note"}.
-        models: {Model: (rank, nats)}, smallest first: int and float (n,) of every scored token.
-        vocab_size: int, the same for all. document, position: int (n,), as of a rank table.
-        exported: when. about: what else a record says: "corpus", "sample"; and "withheld", why
-            `rbp export` refuses the family, where it has to.
+    name: of a family of its own to put the table in. By default the model's own, or, where the
+    precision is not what its family asks for, FAMILY-ENGINE.
+    Returns:
+        path of the table, or of the file of the family of its own.
     Raises:
-        InputError: ranks that no rank table may hold, or the name is in use.
+        InputError: a header that lacks something or is of another model; ids that are not ours; a
+            window missing or there twice; an answer that is cut; what no rank or logprob can be.
     """
-    rows = {"document": document, "position": position, "token": np.zeros_like(document)}
-    about |= {"family": family["name"], "protocol": "paper", "definition": "greater+1"}
-    about |= {"documents": int(document[-1]) + 1, "vocab_size": vocab_size}
-    entries, run_ks = [], [k for k in RUN_KS if k <= vocab_size]
-    for model, (rank, nats) in models.items():
-        rows |= {"greater": rank - 1, "ties": np.ones_like(rank), "logprob": -nats}
-        try:
-            columns = checked_columns(rows, vocab_size)
-        except ValueError as error:
-            raise InputError(f"the ranks of {model.name} cannot be taken ({error}).") from None
-        record = about | {"model": model.name, "model_id": model.id}
-        record["nonembedding_params"] = model.nonembedding_params
-        record |= {"scored_tokens": len(rank), "columns_sha256": columns_digest(columns)}
-        table, last = RankTable(columns, record), model is list(models)[-1]
-        arrays = counted(table, exported_ks(vocab_size), run_ks, sourced=last)
-        entries.append(("family", public(table), arrays))
-    with TemporaryDirectory() as folder:
-        path = Path(folder, f"{family['name']}.counts")
-        write_counts(path, {"family": family, "exported": exported}, entries)
-        return import_counts(path)
+    from rbplib.models import model_folder, sizes_of
+
+    # what was made, and of which model
+    lines = iter(path) if isinstance(path, list) else read_lines(path)
+    path = "the list" if isinstance(path, list) else path
+    header = next(lines, {})
+    needed = ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties")
+    if missing := [key for key in needed if not isinstance(header.get(key), str)]:
+        raise InputError(f"the first line of {path} does not tell {missing[0]!r}: add it.")
+    check_choice(header["ties"], TIE_RULES, "tie rule")
+    family, protocol = load_family(family), header.get("protocol", "paper")
+    known = {key: model for model in family.models for key in (model.id, model.name)}
+    model = known.get(header["model"])
+    if not model or model.revision not in (None, "main", header["revision"]):
+        of = f"{header['model']} at revision {header['revision']}, no model of {family.name}"
+        raise InputError(f"{path} holds ranks of {of}: {nearest(header['model'], known)}")
+    corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
+
+    # its record: as of one measured here, but for the precision
+    ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
+    told = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
+    record = wanted | model_folder(model, weights=False)[1] | sizes_of(model).record | told
+    record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
+    record |= {"documents": windows.documents, "read_tokens": windows.tokens}
+    record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
+    names = {None, model.id, model.name, header.get("served")}
+    columns = engine_columns(path, lines, names, windows, record)
+    if header["head_dtype"] != "float32":
+        message = f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks"
+        complain(f"{message}: page 11_precision of the book measures by how much.")
+    if wanted | told != wanted:
+        name = name or f"{family.name}-{header['engine']}"
+    if name:
+        title = f"{family.title or family.name}, by {header['engine']}"
+        return keep_family(name, {"title": title}, [(columns, record)])
+    keep_tables([(columns, record)])
+    return ranks_path(record)
+
+
+def engine_columns(path, lines, names, windows, record):
+    """Columns of the rank table that lines of answers make, each set to its window by the ids."""
+    places = {}
+    for number, window in enumerate(windows.windows):
+        places.setdefault(tuple(window.ids[1:].tolist()), []).append(number)
+
+    parts = {}
+    for line in lines:
+        for first, ids, rank, logprob in answered(line, names, path):
+            # which window it is of, that was not told yet
+            numbers = places.get(tuple(ids))
+            if numbers == []:
+                raise InputError(f"{path} holds a window twice, ids {ids[:4]} ...: remove one.")
+            if not numbers or first not in (None, windows.windows[numbers[0]].ids[0]):
+                message = f"{path} holds ids {ids[:4]} ..., no window of {record['corpus']}"
+                raise InputError(f"{message}: have the windows of `rbp windows` read, in whole.")
+            window = windows.windows[number := numbers.pop(0)]
+            # what is told of its scored tokens
+            rows = scored_rows(window, windows.special)
+            rank, logprob = rank[rows - 1], logprob[rows - 1]
+            V = record["vocab_size"]
+            if not ((rank >= 1) & (rank <= V) & (rank % 1 == 0) & np.isfinite(logprob)).all():
+                message = f"{path} has a rank outside 1 to {V}, or a logprob that is no number"
+                raise InputError(f"{message}, in window {number}: measure it again.")
+            place = np.full_like(rows, window.document), window.start + rows
+            parts[number] = *place, window.ids[rows].astype(int), rank, logprob
+    if missing := len(windows.windows) - len(parts):
+        raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
+
+    columns = map(np.concatenate, zip(*(parts[number] for number in sorted(parts)), strict=True))
+    document, position, token, rank, logprob = columns
+    rows = {"document": document, "position": position, "token": token}
+    return told_ranks(rows, rank, logprob, record)
+
+
+def read_lines(path):
+    """What each line of a file of JSON lines holds."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    value = dict(json.loads(line))
+                except (ValueError, TypeError):
+                    message = f"line {number} of {path} is cut short, or no JSON object"
+                    raise InputError(f"{message}: have that window read again.") from None
+                yield value
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}): check the path.") from None
+
+
+def answered(answer, names, path):
+    """(first id or None, the other ids, their ranks, their logprobs) of each window of an answer.
+
+    That is {"ids", "rank", "logprob"}, lists of one length that begin with an id, None and None; or
+    what vLLM gives when asked with `prompt_logprobs` 0: the answer of its server, or a result of
+    `LLM.generate`, whose entries map the id of the token to "rank" and "logprob".
+
+    names: those that the server may give the model.
+    """
+    answer = answer if isinstance(answer, dict) else vars(answer)
+    if answer.get("model") not in names:
+        message = f"{path} holds ranks of {answer['model']!r} under another model's name"
+        raise InputError(f"{message}: give each model a file of its own.")
+    try:
+        for choice in answer.get("choices", [answer]):
+            if "prompt_logprobs" in choice:
+                ids, rank, logprob = (choice.get("prompt_token_ids") or [None])[:1], [None], [None]
+                for entry in choice["prompt_logprobs"][1:]:
+                    ((token, told),) = entry.items()
+                    told = told if isinstance(told, dict) else vars(told)
+                    ids, rank = [*ids, int(token)], [*rank, told["rank"]]
+                    logprob.append(told["logprob"])
+            else:
+                ids, rank, logprob = (choice[key] for key in ("ids", "rank", "logprob"))
+            if not len(ids) == len(rank) == len(logprob) > 1:
+                raise ValueError("of several lengths")
+            yield ids[0], [*map(int, ids[1:])], *np.array([rank[1:], logprob[1:]], float)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        message = f"{path} holds an answer that is cut short, or gives other tokens too"
+        mend = "have its window read again, with prompt_logprobs 0"
+        raise InputError(f"{message}: {mend}.") from None

@@ -75,14 +75,14 @@ class Family:
     embedded: bool = False
     published: dict = field(default_factory=dict)
     repeats: str = ""  # a family of models trained again: how trainings of one size differ
-    counts: str = ""  # of an imported family: the file that stands for its models and text
-    corpora: list = field(default_factory=list)  # of an imported family: those counted
+    imported: bool = False  # its rank tables are here, its models and text are not
+    corpora: list = field(default_factory=list)  # of such a family: those measured
     path: Path | None = None
 
     def need_models(self):
         """Refuse an imported family."""
-        if self.counts:
-            raise InputError(f"{self.name} is imported: its counts are here, its models are not.")
+        if self.imported:
+            raise InputError(f"{self.name} is imported, without models and text to measure.")
 
     def model(self, name):
         """The Model of that name."""

@@ -47,7 +47,7 @@ class Loss:
     Attributes:
         sums: int64 or float64 (D, M), hits or nats of each document.
         totals: int64 (D,), what the sums are out of: scored tokens, or windows.
-        S: float64 (M,), non-embedding parameters.
+        S: float64 (M,), non-embedding parameters. D: the same, tokens of training text, if known.
         hits: whether sums count hits; the loss is then -log of their share, else their mean.
         k: the rank that counted as a hit, None where nothing was counted.
         missing: names of models that were not measured.
@@ -71,6 +71,7 @@ class Loss:
     source: np.ndarray | None = None
     repeats: "Loss | None" = None
     se: np.ndarray | None = None
+    D: np.ndarray | None = None
 
     def nats(self, ratio):
         """The loss, from sums over totals."""
@@ -127,9 +128,11 @@ class Loss:
         """The same loss for some of its models, by index."""
         if np.array_equal(models, np.arange(len(self.S))):
             return self  # with what is known of it already
-        names = tuple(self.models[i] for i in models)
-        se = None if self.se is None else self.se[models]
-        return replace(self, sums=self.sums[:, models], S=self.S[models], models=names, se=se)
+        parts = {"sums": self.sums[:, models], "models": tuple(self.models[i] for i in models)}
+        for name in ("S", "D", "se"):
+            values = getattr(self, name)
+            parts[name] = None if values is None else values[models]
+        return replace(self, **parts)
 
     def over_documents(self):
         """The same loss as if no two documents had a source in common, without repeats."""

@@ -32,7 +32,7 @@ from rbplib.table import (
     write_table,
 )
 from rbplib.texts import Documents, load_documents, sample_here
-from rbplib.windows import batches, encode, make_windows, scored_rows
+from rbplib.windows import batches, scored_rows, text_windows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
@@ -89,7 +89,7 @@ def measured(
         head_dtype: name of the precision of the head's product.
         options: of `measure_model`.
     Returns:
-        {corpus name: list of RankTable, smallest model first}; of an imported family, of Counts.
+        {corpus name: list of RankTable, smallest model first}.
     Raises:
         InputError: unknown names, an empty corpus, a folder that cannot be written, a table of
             something else, models of several tokenizers; at the end, after the other models, where
@@ -187,10 +187,8 @@ def measure_model(
         )
 
     def windows_of(task):
-        protocol = task.record["protocol"]
-        most = length if protocol == "paper" else None
-        ids, read = encode(loaded.tokenizer, task.documents.texts, most)
-        return make_windows(ids, loaded.tokenizer.all_special_ids, length, protocol, read)
+        texts = task.documents.texts
+        return text_windows(loaded.tokenizer, texts, length, task.record["protocol"])
 
     batch_tokens = batch_tokens or choose_batch_tokens(loaded, length)
     with ThreadPoolExecutor(1) as pool:

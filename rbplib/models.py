@@ -549,7 +549,7 @@ def family_sizes(family):
     family, rows = load_family(family), []
     for model in family.models:
         row = {"family": family.name, "model": model.name, "id": model.id}
-        if family.counts:
+        if family.imported:
             row["nonembedding_params"] = model.nonembedding_params
         else:
             row |= sizes_of(model).record

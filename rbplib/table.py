@@ -44,7 +44,6 @@ COLUMNS["logprob"] = np.float32
 KEY = b"rbplib"  # of the record in the file's metadata
 ENGINE = 3  # raise it when the same model and text would give other rows
 DEFINITIONS = ("greater+ties", "greater+1", "random")
-LONGEST = 60  # tokens between two hits whose dependence is looked at
 # what pages and laws need of every record
 NEEDED = {"family", "model", "corpus", "protocol", "sample", "documents", "vocab_size"}
 NEEDED |= {"nonembedding_params", "scored_tokens", "columns_sha256"}
@@ -69,42 +68,13 @@ def distinct(*columns):
     return np.vstack([*np.unravel_index(rows, shape), number]).astype(np.int64)
 
 
-def rank_entropy(ranks):
-    """Entropy of ranks (n,) in nats with the Miller-Madow correction, that, and log p of each."""
-    counts = np.bincount(ranks)
-    p = counts[counts > 0] / len(ranks)
-    correction = (len(p) - 1) / (2 * len(ranks))
-    return correction - p @ np.log(p), correction, np.log(counts[ranks] / len(ranks))
-
-
 def place(columns):
     """Document and position of each row as one number, int64 (n,): neighbours differ by 1."""
     return np.asarray(columns["document"], np.int64) << 32 | columns["position"]
 
 
-class Documents:
-    """What a rank table and imported counts say of their documents; both have a `record`."""
-
-    @property
-    def documents(self):
-        """Documents in the sample, also those without a scored token."""
-        return int(self.record["documents"])
-
-    @property
-    def source(self):
-        """Number of each document's source, int64 (D,): those of one were drawn as one."""
-        units = self.record.get("units") or range(self.documents)
-        return np.unique(np.asarray(units), return_inverse=True)[1]
-
-    def inside(self, runs, N):
-        """Windows of N tokens inside runs (document, length, number), int (3, R): int64 (D,)."""
-        document, length, number = runs
-        windows = number * np.maximum(length - N + 1, 0)
-        return np.bincount(document, windows, self.documents).astype(np.int64)
-
-
 @dataclass(frozen=True)
-class RankTable(Documents):
+class RankTable:
     """Ranks of one model on one corpus, sorted by document and position; D documents, n rows.
 
     Attributes:
@@ -123,6 +93,23 @@ class RankTable(Documents):
     ties = property(lambda self: self.columns["ties"])
     logprob = property(lambda self: self.columns["logprob"])
 
+    @property
+    def documents(self):
+        """Documents in the sample, also those without a scored token."""
+        return int(self.record["documents"])
+
+    @property
+    def source(self):
+        """Number of each document's source, int64 (D,): those of one were drawn as one."""
+        units = self.record.get("units") or range(self.documents)
+        return np.unique(np.asarray(units), return_inverse=True)[1]
+
+    def inside(self, runs, N):
+        """Windows of N tokens inside runs (document, length, number), int (3, R): int64 (D,)."""
+        document, length, number = runs
+        windows = number * np.maximum(length - N + 1, 0)
+        return np.bincount(document, windows, self.documents).astype(np.int64)
+
     def __len__(self):
         return len(self.document)
 
@@ -132,12 +119,21 @@ class RankTable(Documents):
         "greater+ties" is the paper's Eq. 3, "greater+1" its authors' code, "random" the expected
         rank when ties are broken at random, float64.
         """
+        known = self.record.get("definition")
+        if known and definition not in (known, DEFINITIONS[0]):
+            self.refuse("ties", f"the rank {definition!r}")
         return rank_of(self.greater, self.ties, definition)
+
+    def refuse(self, column, what):
+        """InputError for what a table that lacks something cannot tell."""
+        message = "the ranks of {model} are here without their {}".format(column, **self.record)
+        raise InputError(f"{message}: {what} cannot be told.")
 
     @cached_property
     def text(self):
         """SHA-256 of which tokens were scored: equal for models on the same tokens."""
-        return columns_digest(self.columns, ("document", "position", "token"))
+        names = ("document", "position", "token")
+        return self.record.get("text") or columns_digest(self.columns, names)
 
     def per_document(self, values=None):
         """Sums of values (n,) over each document, float64 (D,); without values its rows."""
@@ -164,25 +160,6 @@ class RankTable(Documents):
         counts = np.bincount(cells, minlength=self.documents * columns).reshape(-1, columns)
         return counts[:, :-1].cumsum(1)
 
-    def rank_sums(self):
-        """Sums over each document, float64 (2, D): of -log p(R), and of ln R.
-
-        p is the share of a rank among all tokens, with the entropy's correction for their number.
-        """
-        ranks = self.rank()
-        _, correction, log_p = rank_entropy(ranks)
-        return np.stack([self.per_document(correction - log_p), self.per_document(np.log(ranks))])
-
-    @cached_property
-    def pairs(self):
-        """Distinct (greater, ties) of the whole corpus and their tokens, int64 (3, R)."""
-        return distinct(self.greater, self.ties)
-
-    @cached_property
-    def by_source(self):
-        """Distinct (source, rank) and their tokens, int64 (3, R)."""
-        return distinct(self.source[self.document], self.rank())
-
     @cached_property
     def joined(self):
         """Whether a row is of the same document and the next position as that before, bool (n,)."""
@@ -195,28 +172,14 @@ class RankTable(Documents):
 
     def runs(self, k):
         """The same of runs of hits at k, each as long as it is; a gap ends a run."""
+        if "order" in self.record.get("lacks", ()):
+            self.refuse("order", "runs of hits")
         hits = self.rank() <= k
         # a run starts at a hit that does not go on from another
         starts = hits.copy()
         starts[1:] &= ~(hits[:-1] & self.joined[1:])
         lengths = np.bincount(starts.cumsum()[hits] - 1, minlength=starts.sum())
         return distinct(self.document[starts], lengths)
-
-    def lagged(self, k):
-        """Pairs of tokens of a run at lag 1, 2, ..., int64 (4, L).
-
-        All, with a hit at the later, at the earlier, at both. The lags end at half the median run,
-        at most LONGEST. Cost: one pass over the table a lag.
-        """
-        _, length, number = self.scored
-        most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
-        hits, run = self.rank() <= k, np.cumsum(~self.joined)
-        counts = []
-        for lag in range(1, most + 1):
-            same = run[lag:] == run[:-lag]
-            late, early = hits[lag:][same], hits[:-lag][same]
-            counts.append([len(late), late.sum(), early.sum(), (late & early).sum()])
-        return np.array(counts).T
 
 
 def by_size(tables):
@@ -282,6 +245,9 @@ def write_table(path, columns, record):
     record = {key: value for key, value in record.items() if key != "sha256"}
     record |= {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
     record["sha256"] = digest(record)
+    # a column that is not known is null
+    lacking = COLUMNS.keys() & record.get("lacks", ())
+    columns |= {name: pa.nulls(len(columns[name]), pa.int32()) for name in lacking}
     table, how = pa.table(columns), {"compression": "zstd", "store_schema": False}
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, **how) as file:
         file.write_table(table)
@@ -333,7 +299,9 @@ class FileColumns(Mapping):
         import pyarrow.parquet as pq
 
         try:
-            return pq.read_table(self.path, columns=[name])[name].to_numpy()
+            column = pq.read_table(self.path, columns=[name])[name]
+            known = pa.scalar(int(name == "ties"), column.type)  # a token 0, a tie with itself
+            return column.fill_null(known).to_numpy()
         except (OSError, pa.ArrowException, KeyError):
             raise unusable(self.path, "is damaged") from None
 
@@ -369,7 +337,7 @@ def asked(family, models=None, corpora=None, protocol="paper"):
     models = [family.model(name) for name in models] if models else family.models
     # text of an imported family is a label
     corpora = corpora or default_corpora(family)
-    if family.counts:
+    if family.imported:
         labels = [getattr(corpus, "name", corpus) for corpus in corpora]
         corpora = [Corpus(check_choice(name, family.corpora, "corpus")) for name in labels]
     corpora = one_each(map(load_corpus, corpora), "corpora")
@@ -393,6 +361,11 @@ def expected(
             product.
     Cost: one reading of the text, and hashing of local models.
     """
+    # of an imported family only the name counts
+    if family.imported:
+        asked = {"family": family.name, "protocol": protocol}
+        named = [asked | {"corpus": corpus.name} for corpus in corpora]
+        return {model.name: [text | {"model": model.name} for text in named] for model in models}
     # what all tables share, and what each text adds
     shared = {"protocol": protocol, "window": window_length(family), "engine": ENGINE}
     shared |= {"head_dtype": head_dtype, "family": family.name}
@@ -436,11 +409,6 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
     Raises InputError: a table there is not the one asked for, or models were measured in different
     precisions, not all of which are asked for.
     """
-    if family.counts:
-        from rbplib.doors import imported_tables
-
-        return imported_tables(family, corpora, protocol), []
-
     # those that are there, and in what precision
     tables, missing = {corpus.name: [] for corpus in corpora}, []
     precisions, unasked = {}, False
@@ -482,6 +450,8 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
     if results:
         command += ["--results", str(results)]
     message = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
+    if family.imported:
+        raise InputError(f"{message}: it is imported, without models and text to measure.")
     mend = f"run `{shlex.join(command)}`"
     if tables:
         mend += ", or go on without with --partial"

@@ -115,6 +115,12 @@ def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
     return Windows(tuple(windows), frozenset(special), len(ids), length, int(sum(read)))
 
 
+def text_windows(tokenizer, texts, length, protocol="paper"):
+    """Windows of texts as a tokenizer cuts them; arguments and InputError as of `make_windows`."""
+    ids, read = encode(tokenizer, texts, length if protocol == "paper" else None)
+    return make_windows(ids, tokenizer.all_special_ids, length, protocol, read)
+
+
 def scored_rows(window, special):
     """Indices i >= 1 of the window whose token is scored, as an int array."""
     index = np.arange(window.first, len(window.ids))

@@ -206,9 +206,12 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("predict --family synthetic --corpus prose --k 1 --size big", "big"),
         ("predict --family synthetic --corpus prose --k 1 --size 0", "0"),
         ("predict --family synthetic --corpus prose --k 1 --size 1e9 --n 0", "0"),
-        ("export --family pair -o {root}/x.counts", "pair"),
-        ("export --family synthetic --corpus prose -o {root}/empty.yml/x.counts", "x.counts"),
-        ("import {root}/nope.counts", "nope.counts"),
+        ("export --family pair -o {root}/x.ranks", "pair"),
+        ("export --family synthetic --corpus prose -o {root}/empty.yml/x.ranks", "x.ranks"),
+        ("windows --family synthetic --corpus prose -o {root}/w.jsonl", "prose"),
+        ("windows --family pair -o {root}/w.jsonl", "--corpus"),
+        ("import {root}/nope.ranks", "nope.ranks"),
+        ("import {root}/empty.txt --family pair", "'model'"),
         ("import {root}/empty.txt", "empty.txt"),
         ("import {root}/empty.txt --as ../x", "empty.txt"),
     ],
@@ -229,14 +232,14 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     assert not made, made
 
 
-def test_an_export_writes_over_no_file_but_counts(root, capsys):
+def test_an_export_writes_over_no_file_but_an_export(root, capsys):
     words = "export --family synthetic --corpus prose -o "
     table = next(root.glob("results/ranks/synthetic/synthetic-2000/code.parquet"))
     before = table.read_bytes()
     code, _, err = run(capsys, words + str(table))
-    assert code == 2 and "no counts file" in err and table.read_bytes() == before
+    assert code == 2 and "no export" in err and table.read_bytes() == before
     for _ in range(2):
-        assert run(capsys, words + str(root / "x.counts"))[0] == 0
+        assert run(capsys, words + str(root / "x.ranks"))[0] == 0
 
 
 def test_an_exponent_that_may_be_0_is_not_ok(tmp_path, monkeypatch, capsys):

@@ -3,11 +3,10 @@ what pages read."""
 
 import hashlib
 import json
-import os
 from functools import partial
 
-from paper.curves import k_grid
-from rbplib.doors import export_family, import_counts
+from paper.counts import k_grid, read_counts
+from paper.counts_file import write_counts, write_families
 from rbplib.families import load_family, root, write_text
 from rbplib.measuring import measured
 from training import data, ladders
@@ -97,14 +96,8 @@ def write_budget(name, tokens, models, repeats):
     families.append(describe(name, tokens, places, *families))
     for family in families:
         measured(family, CORPORA, progress=False)
-    # Counts go through export and import, which check them.
-    counts = folder() / f"{name}.counts"
-    grid = partial(k_grid, per_decade=3)
-    export_family(families[-1], counts, CORPORA, grid=grid)
-    for file in import_counts(counts).parent.glob(f"{name}.*"):
-        if file.suffix == ".yml":
-            text = file.read_text(encoding="utf-8")
-            line = f"tokens: {tokens} # of text, each seen once\n"
-            write_text(file, text.replace("models:\n", f"{line}models:\n", 1))
-        os.replace(file, published() / file.name)
+    # Counts, read again as a check, and the files that make them families.
+    counts, grid = published() / f"{name}.counts", partial(k_grid, per_decade=3)
+    write_counts(families[-1], counts, CORPORA, grid=grid)
+    write_families(counts, *read_counts(counts), {"tokens": tokens})
     write_text(published() / f"{name}.json", json.dumps(models + repeats) + "\n")

@@ -164,7 +164,7 @@ def definition(family):
 class Given:
     """What the workflow gives a page: names or paths of families and corpora, and files to read.
 
-    tables: {"FAMILY/MODEL/CORPUS": path} of rank tables or imported counts. pages: paths of other
+    tables: {"FAMILY/MODEL/CORPUS": path} of rank tables. pages: paths of other
     executed pages, for one that reads them all.
     """
 
@@ -189,9 +189,7 @@ class Given:
 
 @cache
 def table_digest(path):
-    """Digest of a rank table's columns by its record; of imported counts, of the whole file."""
-    if path.suffix != ".parquet":
-        return content(path)
+    """Digest of a rank table's columns by its record."""
     return read_record(path)["columns_sha256"]
 
 
@@ -321,7 +319,7 @@ def execute(source, parameters, out):
 def for_family(source, family=None):
     """The notebook as it runs for a family; for an imported one without what needs its text."""
     notebook = nbformat.read(source, 4)
-    if family and load_family(family).counts:
+    if family and load_family(family).imported:
         cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
         if len(cells) < len(notebook.cells):
             note = (

@@ -22,12 +22,13 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_output
 
-from rbplib.doors import export_family
 from rbplib.families import InputError, atomic_path, load_corpus, load_family, root
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # what the sheets' own code imports
+sys.path[:0] = str(HERE), str(HERE.parents[1])  # what the sheets' own code imports, and paper
 import ranks  # noqa: E402
+
+from paper.counts_file import write_counts  # noqa: E402
 
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
@@ -155,7 +156,7 @@ def make_bundle(families, out):
         for name in families:
             family = replace(load_family(name), repeats="")  # models trained again have no part
             path = Path(folder) / f"{family.name}.counts"
-            export_family(family, path, exported="a day not told")
+            write_counts(family, path, exported="a day not told")
             table += contents(path)
             files[path.name] = path.read_bytes()
         teacher = {f"teacher/{name}": text for name, text in sheets(True, folder).items()}

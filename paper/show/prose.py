@@ -15,8 +15,8 @@ from paper.show.numbers import NO_INTERVAL, interval, number, p_value
 from paper.show.numbers import Values as Values
 from paper.show.plain import plain
 from paper.show.plain import shown as shown
-from rbplib.doors import imported_tables
-from rbplib.families import Corpus, InputError, load_family
+from rbplib.families import InputError, load_family, results_dir
+from rbplib.table import FileColumns, RankTable, by_size, record_here
 
 FORMULA = r"^(?=[=@\t\r]|[+-][\s\S]*[(|!])"  # how a text begins that a spreadsheet would work out
 MOST = 6  # columns that fit the text of a page beside its side bars
@@ -63,22 +63,56 @@ def only(of):
 def imported_words(*families):
     """Where the numbers of those families come from that were not measured here; empty where all were."""
     said = []
-    for family in (f for f in map(load_family, families) if f.counts):
-        ((table, *_),) = imported_tables(family, [Corpus(family.corpora[0])]).values()
-        told, record = {k: plain(v) for k, v in table.record["imported"].items()}, table.record
-        libraries = record["libraries"].items() if isinstance(record.get("libraries"), dict) else ()
-        made = [record.get("platform"), *(f"{name} {version}" for name, version in libraries)]
-        said.append(
-            f"**Imported.** {plain(family.name)} was measured elsewhere, as {told['was']}, "
-            f"and exported on {told['exported']}. Its counts are here (in "
-            f"{told['file']}, SHA-256 {told['sha256']}, with the record and digest of every rank table); its models "
-            f"and its text are not. Made with: {plain(', '.join(str(m) for m in made if m)) or 'not told'}."
-        )
-        if "definition" in record:  # ranks of others, without ties
-            said[-1] += (
-                " Ranks are one more than the candidates scored strictly above: ties are not known."
+    for family in map(load_family, families):
+        tables = first_tables(family)
+        record = tables[0].record if tables else {}
+        if "imported" in record:
+            told = {key: plain(str(value)) for key, value in record["imported"].items()}
+            libraries = record.get("libraries")
+            libraries = libraries.items() if isinstance(libraries, dict) else ()
+            made = [record.get("platform"), *(f"{name} {version}" for name, version in libraries)]
+            said.append(
+                f"**Imported.** {plain(family.name)} was measured elsewhere, as {told['was']}, and exported on "
+                f"{told['exported']}. Its ranks are here (from {told['file']}, with the record and digest of every "
+                "table); its models and its text are not. "
+                f"Made with: {plain(', '.join(map(str, filter(None, made)))) or 'not told'}."
             )
+        said += filter(None, map(engine_words, tables))
     return " ".join(said)
+
+
+def first_tables(family):
+    """A rank table of each model of a family that has one, on whatever text."""
+    tables = {}
+    for path in sorted((results_dir() / "ranks" / family.name).glob("*/*.parquet")):
+        if record := record_here(path, {"family": family.name}):
+            tables.setdefault(path.parent, RankTable(FileColumns(path), record))
+    return by_size(tables.values())
+
+
+def engine_words(table):
+    """What ranks that others told leave open; "" for a table that was measured by `rbp measure`."""
+    record = table.record
+    if "definition" not in record:
+        return ""
+    name = plain(str(record["model"]))
+    words = f"The ranks of {name} are those of others. "
+    if "made_by" in record:
+        made = {key: plain(str(value)) for key, value in record["made_by"].items()}
+        words = (
+            f"The ranks of {name} (revision {made['revision']}) were told by {made['engine']} {made['version']}, "
+            f"whose head was in {plain(str(record['head_dtype']))}. "
+        )
+    if record["definition"] == "greater+ties":
+        return f"{words}They count equal candidates, as the paper does; how many there were is not known."
+    # all candidates at least as good share the probability: there are no more than 1 / p
+    most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
+    low, high = np.mean(most <= 1), np.mean(table.rank() == 1)
+    return (
+        f"{words}Ranks are one more than the candidates scored strictly above: ties are not known. The paper's "
+        f"RBP₁ on {plain(str(record['corpus']))} is between {low:.4f} and {high:.4f}: no more candidates can "
+        "stand at a token's score than its probability allows. Pages show the upper end."
+    )
 
 
 def within(ks, tables):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from paper.curves import family_losses, gap
-from rbplib.table import rank_entropy
+from paper.curves import family_losses, gap, rank_entropy
 from tests.ranktables import rank_table
 
 

@@ -1,13 +1,20 @@
 """Forecasts of sizes nobody trained: statsmodels, brute force, and intervals that hold on planted
 laws."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 from planted import S, bent, broken, exact, planted_curve, straight
+from scipy import stats
 
 import rbplib as rbp
+from paper import tokens as joint
 from paper.forecasts import by_horizon, extrapolate, held_out_forecasts, tried
-from rbplib.forecasting import mixture_quantiles
+from rbplib import table_losses
+from rbplib.cli import main
+from rbplib.forecasting import joint_forecast, mixture_quantiles
 
 
 def statsmodels_interval(loss, size):
@@ -82,3 +89,51 @@ def test_where_the_last_steps_break_intervals_nearly_hold_and_are_counted():
         80,
         80,
     ]
+
+
+def grid_table(seed=0, noise=0.01):
+    """(frame of a grid of sizes and tokens, planted loss at sizes and tokens)."""
+    rng = np.random.default_rng(seed)
+
+    def planted(S, D):
+        return 30 * S**-0.25 + 60 * D**-0.2
+
+    rows = []
+    for size in (1e6, 4e6, 16e6, 64e6):
+        for tokens in (1e8, 4e8, 16e8):
+            loss = planted(size, tokens) * np.exp(noise * rng.normal())
+            rows.append({"model": f"m{size:g}", "S": size, "D": tokens, "loss": loss})
+    return pd.DataFrame(rows), planted
+
+
+def test_a_joint_forecast_is_the_papers_sum_and_holds_what_was_planted():
+    held = []
+    for seed in range(40):
+        table, planted = grid_table(seed)
+        (loss,) = table_losses(table)
+        ahead = joint_forecast(loss, [256e6, 64e6], [16e8, 64e8])
+        low, high = ahead.interval
+        truth = planted(ahead.S, ahead.D) * np.exp(0.01 * np.random.default_rng(seed + 99).normal())
+        held += ((low < truth) & (truth < high)).tolist()
+    assert np.mean(held) > 0.93
+    # the same sum as the page on size and tokens fits, and its interval by its own way
+    theirs = joint.fit(loss.S, loss.D, loss.values, "additive")
+    assert ahead.loss == pytest.approx(theirs.predict(ahead.S, ahead.D), rel=1e-5)
+    half = theirs.residual_sd * theirs.widening(ahead.S, ahead.D) * stats.t.ppf(0.975, 1)
+    assert ahead.y_interval[1] - ahead.y == pytest.approx(half, rel=1e-3)
+
+
+def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
+    table, planted = grid_table()
+    table.assign(S=table["S"].map("{:g}".format)).to_csv(tmp_path / "grid.csv", index=False)
+    words = ["predict", str(tmp_path / "grid.csv"), "--size", "256M", "--json"]
+    assert main([*words, "--tokens", "2T"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["tokens"] == 2e12 and "WARNING" in record["place"].split("in tokens")[1]
+    low, high = record["ci_loss"]
+    assert low < planted(256e6, 2e12) < high
+    for bad in (table.drop(columns="D"), table[table.D == 1e8], table.assign(D=20 * table["S"])):
+        bad.drop_duplicates("model").to_csv(tmp_path / "bad.csv", index=False)
+        assert main(["predict", str(tmp_path / "bad.csv"), "--size", "1B", "--tokens", "2T"]) == 2
+        out, err = capsys.readouterr()
+        assert not out and "tokens" in err.splitlines()[-1]

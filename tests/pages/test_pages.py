@@ -1,10 +1,10 @@
-"""Pages of a family on families without a law, and on imported counts."""
+"""Pages of a family on families without a law, and on an imported one."""
 
 import re
 
 import pytest
 
-from rbplib.doors import export_family, import_counts
+from rbplib.doors import export_family, import_family
 from tests.degenerate import CORPUS, FAMILIES, ROOT, SHORT, root_of_its_own, write_degenerate
 from tests.pagerunner import NO_NUMBER, run_page, words
 
@@ -39,9 +39,8 @@ def test_a_page_of_a_family_without_a_law_says_so(root, name, family):
 
 
 @pytest.mark.slow
-def test_a_page_of_imported_counts_says_the_same_and_where_they_come_from(root):
-    counts = export_family("planted", root / "planted.counts", corpora=[CORPUS])
-    import_counts(counts, "theirs")
+def test_a_page_of_an_imported_family_says_the_same_and_where_they_come_from(root):
+    import_family(export_family("planted", root / "planted.ranks", corpora=[CORPUS]), "theirs")
     ours, theirs = (
         said("02_top1_law", family=f, **SHORT).split("\n") for f in ("planted", "theirs")
     )

@@ -1,5 +1,5 @@
-"""Counts files: the counts of the tables, without torch, models or text; damage is found; published
-ones are read."""
+"""Families from another machine: the same rank tables but for tokens; damage is found; counts of
+the grid are read."""
 
 import json
 import subprocess
@@ -11,20 +11,29 @@ import numpy as np
 import pytest
 from ranktables import CORPORA, write_family
 
+from paper.counts import family_tables as counted_tables
+from paper.counts import read_counts
+from paper.counts_file import exported_ks, write_counts, write_families
+from paper.curves import rbp_curve
+from paper.distributions import pairs
+from paper.runs import lagged
 from rbplib.cli import main
-from rbplib.doors import export_family, exported_ks, import_counts, imported_tables, read_counts
-from rbplib.families import Corpus, InputError, load_family
+from rbplib.doors import export_family, import_family
+from rbplib.families import InputError, load_family
 from rbplib.measuring import measured
-from rbplib.table import family_tables, read_table, write_table
+from rbplib.table import COLUMNS, family_tables, read_table, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """(root of the family that was measured, its counts file); documents of 25 sources with paths
-    of this machine."""
+    """(root of the family that was measured, its exported file); documents of 25 sources with paths
+    of this machine, and other models as its repeats."""
     root = write_family(tmp_path_factory.mktemp("measured"))
+    write_family(root, "again", (2000, 2001, 9000))
+    with open(root / "families/synthetic.yml", "a") as file:
+        file.write("repeats: again\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(root))
         patch.delenv("RBP_RESULTS", raising=False)
@@ -32,7 +41,7 @@ def shared(tmp_path_factory):
         for path in root.glob("results/ranks/*/*/*.parquet"):
             table = read_table(path)
             write_table(path, dict(table.columns), table.record | about)
-        yield root, export_family("synthetic", root / "synthetic.counts")
+        yield root, export_family("synthetic", root / "synthetic.ranks")
 
 
 @pytest.fixture
@@ -41,33 +50,31 @@ def elsewhere(shared, tmp_path, monkeypatch):
     for folder in ("families", "corpora"):
         (tmp_path / folder).mkdir()
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    import_counts(shared[1], "theirs")
+    import_family(shared[1], "theirs")
     return tmp_path
 
 
-def test_an_imported_family_counts_as_its_tables_do(shared, elsewhere, monkeypatch):
-    theirs = measured("theirs")
+def test_an_imported_table_is_the_exported_one_to_the_bit_without_its_tokens(
+    shared, elsewhere, monkeypatch
+):
+    theirs = {name: measured(name) for name in ("theirs", "theirs.repeats")}
     monkeypatch.setenv("RBP_ROOT", str(shared[0]))
-    for corpus in CORPORA:
-        ours, largest = family_tables("synthetic", corpus)[0], theirs[corpus][-1]
-        assert np.array_equal(ours[-1].by_source[1:], largest.by_source[1:])
-        for own, table in zip(ours, theirs[corpus], strict=True):
-            ks = exported_ks(400)
-            assert np.array_equal(own.hits(ks), table.hits(ks)) and own.text == table.text
-            assert np.array_equal(own.rank_sums(), table.rank_sums()) and np.array_equal(
-                own.nll, table.nll
-            )
-            for name in ("totals", "pairs", "scored", "source"):
-                assert np.array_equal(getattr(own, name), getattr(table, name)), name
-            for k in (1, 10, 100):
-                assert np.array_equal(own.runs(k), table.runs(k)) and np.array_equal(
-                    own.lagged(k), table.lagged(k)
-                )
-            assert len(own) == len(table) and own.documents == table.documents
-            assert (
-                table.record["family"] == "theirs"
-                and table.record["imported"]["was"] == "synthetic"
-            )
+    for family, name in (("synthetic", "theirs"), ("again", "theirs.repeats")):
+        for corpus in CORPORA:
+            ours = family_tables(family, corpus)[0]
+            for own, table in zip(ours, theirs[name][corpus], strict=True):
+                for column in COLUMNS:
+                    same = np.array_equal(getattr(own, column), getattr(table, column))
+                    assert same == (column != "token"), column
+                assert not table.token.any() and own.token.any() and own.text == table.text
+                assert np.array_equal(own.source, table.source)
+                assert table.record["imported"]["was"] == "synthetic"
+    # once more, from there to a third
+    monkeypatch.setenv("RBP_ROOT", str(elsewhere))
+    again = export_family("theirs", elsewhere / "again.ranks", ["code"])
+    import_family(again, "thirds")
+    for second, third in zip(theirs["theirs"]["code"], measured("thirds")["code"], strict=True):
+        assert second.record["columns_sha256"] == third.record["columns_sha256"]
 
 
 def test_fits_are_the_same_and_need_no_torch(shared, elsewhere, monkeypatch, capsys):
@@ -81,61 +88,95 @@ def test_fits_are_the_same_and_need_no_torch(shared, elsewhere, monkeypatch, cap
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     theirs, _, listed = done.stdout.partition("\n}\n")
-    assert listed.count("theirs") == 5
+    assert listed.count("theirs-") == 0 and "synthetic-2000" in listed
     monkeypatch.setenv("RBP_ROOT", str(shared[0]))
     assert main(["fit", "--family", "synthetic", *asked]) == 0
     assert json.loads(theirs + "}") == json.loads(capsys.readouterr().out) | {"family": "theirs"}
 
 
-def test_the_same_counts_give_the_same_bytes_and_tell_no_folder_and_no_text(
-    shared, tmp_path, monkeypatch
-):
+def test_an_export_is_the_same_bytes_and_tells_no_folder(shared, tmp_path, monkeypatch):
     root, first = shared
     monkeypatch.setenv("RBP_ROOT", str(root))
-    again = export_family("synthetic", tmp_path / "s.counts")
+    again = export_family("synthetic", tmp_path / "s.ranks")
     assert again.read_bytes() == first.read_bytes()
     with zipfile.ZipFile(first) as file:
-        text = file.read("record.json").decode()
-    assert "/home" not in text and '"units": [0, ' in text
+        assert not any(b"/home" in file.read(name) for name in file.namelist())
 
 
-def test_damage_anywhere_is_found(shared, tmp_path):
-    whole, path = shared[1].read_bytes(), tmp_path / "x.counts"
-    record, tables = read_counts(shared[1])
-    for place in np.random.default_rng(0).integers(0, len(whole), 60):
+def test_without_order_all_but_runs_is_the_same(shared, tmp_path, monkeypatch):
+    root, _ = shared
+    monkeypatch.setenv("RBP_ROOT", str(root))
+    path = export_family("synthetic", tmp_path / "s.ranks", ["code"], ordered=False)
+    ours = family_tables("synthetic", "code")[0]
+    for folder in ("families", "corpora"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    import_family(path)
+    for own, table in zip(ours, measured("synthetic")["code"], strict=True):
+        assert np.array_equal(own.hits(range(1, 401)), table.hits(range(1, 401)))
+        assert np.allclose(own.nll, table.nll) and np.array_equal(pairs(own), pairs(table))
+        in_document = np.diff(table.document) == 0
+        assert (np.diff(table.rank())[in_document] >= 0).all()
+        assert not np.array_equal(own.logprob, table.logprob)
+        with pytest.raises(InputError, match="without their order"):
+            table.runs(1)
+        with pytest.raises(InputError, match="without their order"):
+            lagged(table, 1)
+
+
+def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
+    whole, path = shared[1].read_bytes(), tmp_path / "x.ranks"
+    for folder in ("families", "corpora"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+
+    def refused(data):
+        path.write_bytes(data)
+        try:  # a bit of the zip that says nothing of its parts may pass
+            made = import_family(path, "damaged")
+        except InputError as error:
+            assert "damaged" in str(error) and not (tmp_path / "results").exists()
+        else:
+            tables = measured("damaged").values()
+            assert made.exists() and all(len(ladder) == 5 for ladder in tables)
+            return False
+        return True
+
+    cuts = [whole[:cut] for cut in (0, 1, len(whole) // 2, len(whole) - 1)]
+    assert all(map(refused, cuts))
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(whole), 8):
         damaged = bytearray(whole)
         damaged[place] ^= 1
-        path.write_bytes(damaged)
-        try:  # a bit of the zip that says nothing of its parts may pass
-            assert read_counts(path)[0] == record
-        except InputError as error:
-            assert "damaged" in str(error)
-    for cut in (0, 1, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:cut])
-        with pytest.raises(InputError, match="damaged"):
-            read_counts(path)
+        if not refused(damaged):
+            break
     with pytest.raises(InputError, match="no file"):
-        read_counts(tmp_path / "none")
+        import_family(tmp_path / "none")
 
 
-def test_what_is_not_there_is_one_sentence(shared, elsewhere, capsys):
-    largest = measured("theirs")["code"][-1]
+def test_what_is_not_there_is_one_sentence(shared, elsewhere):
     refusals = {
-        "without counts on code at k = 134": lambda: largest.hits([1, 134]),
-        "without counts on code at k = 5": lambda: largest.runs(5),
-        "by the rank": lambda: largest.hits([1], "random"),
-        "by the protocol 'full'": lambda: measured("theirs", ["code"], "full"),
+        "no rank table on code": lambda: family_tables("theirs", "code", "full"),
         "corpus 'notes' is not known": lambda: measured("theirs", ["notes"]),
-        "in use for another family": lambda: import_counts(shared[1], "x.repeats"),
-        "without '..'": lambda: import_counts(shared[1], "../theirs"),
+        "without models and text": lambda: measured("theirs", ["code"], "full"),
+        "without '..'": lambda: import_family(shared[1], "../theirs"),
+        "no export": lambda: export_family("theirs", elsewhere / "families/note.txt"),
     }
+    (elsewhere / "families/note.txt").write_text("mine")
     for message, ask in refusals.items():
         with pytest.raises(InputError, match=message):
             ask()
     (elsewhere / "families/ours.yml").write_text("models: [none/a]\n")
     with pytest.raises(InputError, match="in use for another family"):
-        import_counts(shared[1], "ours")
-    assert import_counts(shared[1], "theirs").stem == "theirs"  # the same file again
+        import_family(shared[1], "ours")
+    assert import_family(shared[1], "theirs").stem == "theirs"  # the same file again
+    table = next(elsewhere.glob("results/ranks/theirs/*/code.parquet"))
+    before, found = table.read_bytes(), read_table(table)
+    worse = dict(found.columns) | {"greater": found.greater + (found.greater < 300)}
+    write_table(table, worse, found.record)
+    with pytest.raises(InputError, match="other ranks"):
+        import_family(shared[1], "theirs")
+    assert table.read_bytes() != before
     assert (
         main(["plan", "--family", "theirs"])
         == main(["measure", "--family", "theirs", "--replace"])
@@ -143,12 +184,40 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere, capsys):
     )
 
 
+def test_counts_count_as_the_tables_do(shared, tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(shared[0]))
+    path = write_counts("synthetic", tmp_path / "c.counts")
+    ours = {corpus: family_tables("synthetic", corpus)[0] for corpus in CORPORA}
+    again = write_counts("synthetic", tmp_path / "again.counts")
+    assert path.read_bytes() == again.read_bytes() and b"/home" not in path.read_bytes()
+    files = write_families(path, *read_counts(path), {"tokens": 7})
+    assert [file.name for file in files] == ["c.repeats.yml", "c.yml"]
+    family = load_family(files[1])
+    assert family.models[0].tokens == 7
+    for corpus in CORPORA:
+        theirs, _ = counted_tables(family, corpus)
+        for own, table in zip(ours[corpus], theirs, strict=True):
+            assert own.text == table.text and len(own) == len(table)
+            for name in ("totals", "source", "nll"):
+                assert np.array_equal(getattr(own, name), getattr(table, name)), name
+        curves = [rbp_curve(tables, exported_ks(400)) for tables in (ours[corpus], theirs)]
+        assert np.array_equal(curves[0].hits, curves[1].hits) and curves[1].family == "c"
+        assert len(counted_tables(load_family(files[0]), corpus)[0]) == 3
+    with pytest.raises(InputError, match="without code at k = 134"):
+        rbp_curve(theirs, [1, 134])
+    with pytest.raises(InputError, match="without notes"):
+        counted_tables(family, "notes")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="damaged"):
+        read_counts(path)
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "published/ranks").glob("*.yml")), ids=lambda path: path.stem
 )
 def test_published_counts_are_read(path):
     family = load_family(path)
-    tables = imported_tables(family, [Corpus("docs")])["docs"]
+    tables, _ = counted_tables(family, "docs")
     assert [t.record["model"] for t in tables] == [m.name for m in family.models]
     assert [t.record["nonembedding_params"] for t in tables] == [
         m.nonembedding_params for m in family.models

@@ -4,6 +4,10 @@ decides its use."""
 import numpy as np
 import pytest
 
+from paper.curves import rank_sums
+from paper.distributions import by_source
+from paper.distributions import pairs as pairs_of
+from paper.runs import lagged
 from rbplib.families import InputError
 from rbplib.table import (
     COLUMNS,
@@ -73,7 +77,7 @@ def test_counts_are_those_of_brute_force(path, definition):
         assert table.totals[d] == len(mine) and table.nll[d] == pytest.approx(
             -table.logprob[document == d].sum()
         )
-        assert table.rank_sums()[1, d] == pytest.approx(np.log(table.rank()[document == d]).sum())
+        assert rank_sums(table)[1, d] == pytest.approx(np.log(table.rank()[document == d]).sum())
     assert table.source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4] and table.documents == 9
 
 
@@ -90,12 +94,12 @@ def test_runs_and_lags_are_those_of_brute_force(path):
         (d, p): hit
         for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True)
     }
-    for lag, (pairs, late, early, both) in enumerate(table.lagged(2).T, start=1):
+    for lag, (pairs, late, early, both) in enumerate(lagged(table, 2).T, start=1):
         joined = [(d, p) for d, p in place if all((d, p + i) in place for i in range(lag + 1))]
         assert pairs == len(joined) and early == sum(place[d, p] for d, p in joined)
         assert late == sum(place[d, p + lag] for d, p in joined)
         assert both == sum(place[d, p] and place[d, p + lag] for d, p in joined)
-    (greater, ties, tokens), (source, rank, number) = table.pairs, table.by_source
+    (greater, ties, tokens), (source, rank, number) = pairs_of(table), by_source(table)
     assert (
         tokens.sum() == number.sum() == len(table)
         and (np.bincount(greater + ties, tokens)[rank] > 0).all()

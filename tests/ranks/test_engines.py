@@ -1,0 +1,270 @@
+"""Ranks of another engine: a server that answers in vLLM's form with the ranks of an embedded model
+is `rbp measure` row by row; what cannot be ours is one sentence, and nothing is written."""
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+import rbplib
+from paper.show.prose import imported_words
+from rbplib.cli import main
+from rbplib.doors import import_answers
+from rbplib.families import InputError
+from tests.ranks.workshop import write_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models/nano-pythia/1.9k"
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """Answers in the form of vLLM's completions with prompt_logprobs: every candidate's rank counts
+    those at least as good among float32 log-probabilities."""
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32).eval()
+
+    def entries(ids):
+        with torch.inference_mode():
+            nats = model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
+        told = [None]
+        for row, token in zip(nats[:-1], ids[1:], strict=True):
+            rank = int((row >= row[token]).sum())
+            about = {"logprob": float(row[token]), "rank": rank, "decoded_token": "?"}
+            told.append({str(token): about})
+        return told
+
+    class Answer(BaseHTTPRequestHandler):
+        asked = []
+
+        def do_GET(self):
+            served = {"object": "list", "data": [{"id": "served/1.9k", "object": "model"}]}
+            self.answer({"version": "0.11.0"} if self.path == "/version" else served)
+
+        def do_POST(self):
+            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            assert question["prompt_logprobs"] == 0 and question["model"] == "served/1.9k"
+            self.asked.append(question["prompt"])
+            choice = {"index": 0, "text": " x", "logprobs": None, "finish_reason": "length"}
+            choice["prompt_logprobs"] = entries(question["prompt"])
+            answer = {"id": "cmpl-1", "object": "text_completion", "created": 1}
+            self.answer(answer | {"model": "served/1.9k", "choices": [choice], "usage": {}})
+
+        def answer(self, value):
+            data = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield SimpleNamespace(
+        url=f"http://127.0.0.1:{server.server_port}", entries=entries, asked=Answer.asked
+    )
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, engine):
+    """A root of the family `nano` of one embedded model: a text's windows, and their ranks."""
+    root = tmp_path_factory.mktemp("engine")
+    for folder in ("families", "corpora"):
+        (root / folder).mkdir()
+    (root / "families/nano.yml").write_text(f"dtype: float32\nmodels: [{MODEL}]\n")
+    write_lines(root / "lines.jsonl")
+    (root / "corpora/lines.yml").write_text("path: lines.jsonl\ngroup: '{who}'\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(root))
+        patch.delenv("RBP_RESULTS", raising=False)
+        words = f"windows --family nano --corpus lines -o {root}/windows.jsonl"
+        assert main(words.split()) == 0
+        ask(root, engine)
+        yield root
+
+
+def ask(root, engine):
+    """Run the script."""
+    words = [root / "windows.jsonl", root / "ranks.jsonl", "--model", "1.9k", "--url", engine.url]
+    script = ROOT / "workflow/vllm_ranks.py"
+    command = [sys.executable, script, *words, "--weights", "float32"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.fixture
+def fresh(place, monkeypatch, tmp_path):
+    """Results of its own."""
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
+    return tmp_path
+
+
+def test_windows_are_what_is_measured(place, fresh):
+    about, *windows = map(json.loads, (place / "windows.jsonl").read_text().splitlines())
+    (table,) = rbplib.measure("nano", "lines", progress=False)
+    assert about["text"] == table.record["corpus_digest"] and about["windows"] == len(windows)
+    assert about["tokenizer"] == table.record["tokenizer_digest"]
+    scored = [(w["document"], w["start"] + i, w["ids"][i]) for w in windows for i in w["scored"]]
+    rows = zip(table.document, table.position, table.token, strict=True)
+    assert scored == [tuple(map(int, row)) for row in rows]
+    assert len({w["source"] for w in windows}) == len(set(table.source)) == 3
+
+
+def compare_with_measured(table, results):
+    (measured,) = rbplib.measure("nano", "lines", progress=False, results=results)
+    for name in ("document", "position", "token"):
+        assert np.array_equal(getattr(table, name), getattr(measured, name))
+    assert np.array_equal(table.rank(), measured.rank()) and len(table) > 500
+    assert np.abs(table.logprob - measured.logprob).max() < 1e-5
+    assert table.record["units"] == measured.record["units"]
+    same = ("nonembedding_params", "vocab_size", "tokenizer_digest", "documents", "read_tokens")
+    assert [table.record[key] for key in same] == [measured.record[key] for key in same]
+
+
+def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engine):
+    whole = (place / "ranks.jsonl").read_bytes()
+    # stopped in a line it goes on there, and asks for no other window again
+    (place / "ranks.jsonl").write_bytes(whole[: 2 * len(whole) // 3])
+    before, left = len(engine.asked), len(whole[2 * len(whole) // 3 :].splitlines())
+    ask(place, engine)
+    assert (place / "ranks.jsonl").read_bytes() == whole
+    assert len(engine.asked) - before == left
+    assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 0
+    (table,) = rbplib.measure("nano", "lines")  # found, and so not measured
+    assert table.record["made_by"] == {"engine": "vllm", "version": "0.11.0", "revision": "main"}
+    compare_with_measured(table, fresh / "measured")
+    assert "told by vllm 0&#46;11&#46;0" in imported_words("nano")
+    with pytest.raises(InputError, match="without their ties"):
+        table.rank("random")
+    # what was measured is not written over
+    table.path.unlink()
+    rbplib.measure("nano", "lines", progress=False)
+    assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 2
+
+
+def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, engine):
+    header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
+    answers, results = [], []
+    for line in lines[::-1]:
+        told = engine.entries(line["ids"])
+        answers.append({"model": "served/1.9k", "choices": [{"index": 0, "prompt_logprobs": told}]})
+        objects = [None]
+        for entry in told[1:]:
+            ((token, about),) = entry.items()
+            objects.append({int(token): SimpleNamespace(**about)})
+        result = {"prompt_token_ids": line["ids"], "prompt_logprobs": objects, "outputs": []}
+        results.append(SimpleNamespace(**result))
+    (fresh / "a.jsonl").write_text("\n".join(map(json.dumps, [header, *answers])))
+    first = import_answers(fresh / "a.jsonl", "nano")
+    again = import_answers([header, *results], "nano")  # the same ranks may come again
+    assert first == again
+    compare_with_measured(rbplib.read_table(first), fresh / "measured")
+
+
+def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh, capsys):
+    header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
+    other = header | {"ties": "greater+1", "head_dtype": "bfloat16"}
+    (fresh / "r.jsonl").write_text("\n".join(map(json.dumps, [other, *lines])))
+    assert main(["import", str(fresh / "r.jsonl"), "--family", "nano"]) == 0
+    out, err = capsys.readouterr()
+    assert out.strip().endswith("nano-vllm.yml") and "bfloat16" in err and "11_precision" in err
+    words = imported_words("nano-vllm")
+    (table,) = rbplib.measure("nano-vllm", "lines")
+    sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
+    assert f"between {sure:.4f} and {np.mean(table.rank() == 1):.4f}" in words
+    assert "told by vllm 0&#46;11&#46;0" in words and "head was in bfloat16" in words
+    with pytest.raises(InputError, match="without models and text"):
+        rbplib.measure("nano-vllm", "lines", replace=True)
+
+
+def no_tie_rule(header, lines):
+    return [{k: v for k, v in header.items() if k != "ties"}, *lines]
+
+
+def changed(column, value):
+    """Lines whose third entry of a column of the fifth is another."""
+
+    def change(header, lines):
+        entries = [*lines[4][column]]
+        entries[2] = value
+        return [header, *lines[:4], lines[4] | {column: entries}, *lines[5:]]
+
+    return change
+
+
+def with_header(**about):
+    return lambda header, lines: [header | about, *lines]
+
+
+BAD = {
+    "a tie rule not declared": (no_tie_rule, "'ties'"),
+    "a tie rule that is none": (with_header(ties="none"), "'none'"),
+    "ranks of another model": (with_header(model="22k"), "22k"),
+    "of another corpus": (with_header(corpus="nowhere"), "nowhere"),
+    "ids that are not ours": (changed("ids", 3), "no window of lines"),
+    "an id that is none": (changed("ids", "x"), "cut short"),
+    "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
+    "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
+    "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
+    "a rank above the vocabulary": (changed("rank", 10**6), "rank outside 1 to"),
+    "no rank": (changed("rank", None), "rank outside 1 to"),
+    "a logprob that is infinite": (changed("logprob", -np.inf), "logprob"),
+    "a logprob above 0": (changed("logprob", 0.5), "logprob"),
+    "another length": (
+        lambda header, lines: [header, *lines[1:], lines[0] | {"rank": lines[0]["rank"][:-1]}],
+        "cut short",
+    ),
+    "another model's answer": (
+        lambda header, lines: [header, *lines[1:], lines[0] | {"model": "other"}],
+        "'other'",
+    ),
+    "candidates too": (
+        lambda header, lines: [header, {"prompt_logprobs": [None, {"1": {}, "2": {}}]}, *lines],
+        "prompt_logprobs 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_ranks_that_are_not_of_our_windows_are_one_sentence(place, fresh, capsys, fault):
+    change, word = BAD[fault]
+    header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
+    path = fresh / "bad.jsonl"
+    path.write_text("\n".join(map(json.dumps, change(header, lines))))
+    assert main(["import", str(path), "--family", "nano"]) == 2
+    out, err = capsys.readouterr()
+    assert not out and word in err and len(err.splitlines()) == 1
+    assert list(fresh.rglob("*")) == [path]
+
+
+def test_a_cut_file_is_one_sentence(place, fresh, capsys):
+    path = fresh / "cut.jsonl"
+    path.write_bytes((place / "ranks.jsonl").read_bytes()[:-40])
+    for name, word in ((path, "is cut short"), (fresh / "none.jsonl", "none.jsonl")):
+        assert main(["import", str(name), "--family", "nano"]) == 2
+        out, err = capsys.readouterr()
+        assert not out and word in err and len(err.splitlines()) == 1
+
+
+def test_ranks_in_order_tell_the_text_to_who_has_the_model(place, fresh):
+    """What the command's warning says: an exported table and the model give the ids back."""
+    (table,) = rbplib.measure("nano", "lines", progress=False)
+    rows = table.document == 0
+    ids = [json.loads((place / "windows.jsonl").read_text().splitlines()[1])["ids"][0]]
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        for rank in table.rank()[rows]:
+            scores = model(torch.tensor([ids])).logits[0, -1]
+            ids.append(int(scores.argsort(descending=True)[rank - 1]))
+    assert np.mean(np.array(ids[1:]) == table.token[rows]) > 0.95

@@ -1,0 +1,60 @@
+"""Ranks of the windows that `rbp windows` wrote, asked of a vLLM server; it needs no package.
+
+    vllm serve EleutherAI/pythia-12b --dtype float32  # float32 in the head is what counts
+    python vllm_ranks.py windows.jsonl ranks.jsonl --model pythia-12b --weights float32
+    rbp import ranks.jsonl --family pythia
+
+Stopped, it goes on where it was. Made after vLLM's documentation; no vLLM was run here.
+"""
+
+import argparse
+import json
+from concurrent.futures import ThreadPoolExecutor
+from urllib.request import Request, urlopen
+
+PARSER = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+PARSER.add_argument("windows")
+PARSER.add_argument("ranks")
+PARSER.add_argument("--model", required=True, help="its name in the family's file")
+PARSER.add_argument("--revision", default="main", help="of the model that is served")
+PARSER.add_argument("--weights", required=True, help="dtype of the server's weights")
+PARSER.add_argument("--head", default="float32", help="dtype of the server's head")
+PARSER.add_argument("--ties", default="greater+ties", help="greater+1 before vLLM's V1 engine")
+PARSER.add_argument("--url", default="http://127.0.0.1:8000")
+
+
+def main(given):
+    def ask(path, question=None):
+        data, kind = question and json.dumps(question), {"Content-Type": "application/json"}
+        with urlopen(Request(given.url + path, data and data.encode(), kind)) as answer:
+            return json.load(answer)
+
+    def ranked(window):
+        question = {"model": about["served"], "prompt": window["ids"], "prompt_logprobs": 0}
+        answer = ask("/v1/completions", question | {"max_tokens": 1, "temperature": 0})
+        _, *told = zip(answer["choices"][0]["prompt_logprobs"], window["ids"], strict=True)
+        told = [entry[str(token)] for entry, token in told]
+        lists = {name: [None, *(entry[name] for entry in told)] for name in ("rank", "logprob")}
+        return json.dumps({"ids": window["ids"], **lists}) + "\n"
+
+    # what the ranks are of: the line of the windows, the model, the server
+    with open(given.windows) as file:
+        about, *windows = map(json.loads, file)
+    about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
+    about |= {"weights_dtype": given.weights, "head_dtype": given.head, "engine": "vllm"}
+    about |= ask("/version") | {"served": ask("/v1/models")["data"][0]["id"]}
+
+    # after the whole lines that are there
+    with open(given.ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
+        file.seek(0)
+        done = [line for line in file if line.endswith("\n")]
+        file.truncate(sum(map(len, done)))  # as bytes, for all is ASCII
+        if not done:
+            file.write(json.dumps(about) + "\n")
+        elif json.loads(done[0]) != about:
+            raise SystemExit(f"{given.ranks} is of another model or server: give another name.")
+        file.writelines(pool.map(ranked, windows[max(len(done) - 1, 0) :]))
+
+
+if __name__ == "__main__":
+    main(PARSER.parse_args())
