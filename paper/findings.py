@@ -28,10 +28,25 @@ BASIS = {  # of a claim: its kind of evidence
 }
 
 
+DOT = (
+    '<span data-page="{page}"><b class="rbp-dot" title="{title}">{mark} '
+    "<i>{verdict}<br>{kind}</i></b></span>"
+)
+
+
 def kind(words):
     """Which of KINDS a Claim rests on."""
     on_grid = words.pages[0].startswith("19")
     return BASIS.get(words.basis, "grid" if on_grid else "ladders")
+
+
+def by_kind(names, judged):
+    """{kind of evidence: [Judged]} of the claims of these names that have a case here, or a proof."""
+    parts = {}
+    for finding in filter(None, map(judged.get, names)):
+        if len(finding.rows) or finding.words.proved:
+            parts.setdefault(kind(finding.words), []).append(finding)
+    return parts
 
 
 def matrix(whose, judged):
@@ -39,26 +54,43 @@ def matrix(whose, judged):
 
     Args:
         whose: "paper" or "ours". judged: {name: Judged} of all claims.
-    A cell holds the verdict of each claim; the HTML links it to its page.
+    A cell holds the verdict of each claim; the HTML has a dot for each, a link to its page.
     """
     rows, cells = [], []
     for statement, names in read_yaml(held("book", "findings.yml"))[whose].items():
-        row, links = {"statement": statement}, {}
-        for name in names:
-            finding = judged.get(name)
-            if finding is None or not (len(finding.rows) or finding.words.proved):
-                continue
-            verdict, title = finding.verdict, KINDS[kind(finding.words)]
-            row[title] = ", ".join(filter(None, [row.get(title), verdict]))
-            page = html.escape(finding.words.pages[0])
-            link = f'<span data-page="{page}">{MARKS[verdict]} {verdict}</span>'
-            links[title] = "<br>".join(filter(None, [links.get(title), link]))
+        parts = by_kind(names, judged)
+        row, dots = {"statement": statement}, {}
+        for name, title in KINDS.items():
+            found = parts.get(name, [])
+            row[title] = ", ".join(finding.verdict for finding in found) or "–"
+            dots[title] = "".join(dot(finding, title) for finding in found)
         rows.append(row)
-        cells.append(links)
-    # columns in the order of KINDS, an empty cell where no claim is
-    frame = pd.DataFrame(rows).reindex(columns=["statement", *KINDS.values()]).fillna("–")
-    safe = {title: [links.get(title, "–") for links in cells] for title in KINDS.values()}
-    return frame, safe
+        cells.append(dots)
+    return pd.DataFrame(rows), {title: [row[title] for row in cells] for title in KINDS.values()}
+
+
+def dot(finding, title):
+    """The mark of a verdict as a link to its page, with the claim where a pointer rests."""
+    verdict = finding.verdict
+    return DOT.format(
+        page=finding.words.pages[0],
+        title=html.escape(f"{verdict}{finding.but}: {finding.title}"),
+        mark=MARKS[verdict],
+        verdict=verdict,
+        kind=title,
+    )
+
+
+def apart(judged):
+    """[(statement, {kind of evidence: its verdicts})] where one kind agrees and another differs."""
+    rows = []
+    for statement, names in read_yaml(held("book", "findings.yml"))["paper"].items():
+        parts = {}
+        for name, found in by_kind(names, judged).items():
+            parts[KINDS[name]] = {finding.verdict for finding in found}
+        if {AGREES} in parts.values() and {DIFFERS} in parts.values():
+            rows.append((statement, parts))
+    return rows
 
 
 def counts(judged):
@@ -72,8 +104,11 @@ def counts(judged):
 
 
 def written_for(judged, **verdicts):
-    """Is every claim judged so here? The guard of a paragraph that an author wrote for a verdict."""
-    return all(
-        name in judged and len(judged[name].rows) and judged[name].verdict == verdict
-        for name, verdict in verdicts.items()
-    )
+    """Is every claim judged so here, by that kind of evidence? The guard of what an author wrote.
+
+    verdicts: "KIND: VERDICT" by claim, such as `top1_line="ladders: agrees"`.
+    """
+    found = {name: judged[name] for name in verdicts if name in judged and len(judged[name].rows)}
+    return verdicts == {
+        name: f"{kind(finding.words)}: {finding.verdict}" for name, finding in found.items()
+    }

@@ -6,7 +6,7 @@ Nothing here was measured by this project; see published/README.md.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from paper import lognormal, published
 from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
@@ -97,23 +97,28 @@ def anchor(fit):
     return pair if np.isfinite(pair).all() else PRINTED
 
 
+def along_ridge(mus, nll):
+    """(nats per token, sigma) at the best sigma of each mu, float64 (2, n), within a factor e of the ridge."""
+    rows = []
+    for mu in mus:
+        at = 0.5 * np.log(max(-mu, 1.0) / 0.4)
+        how = {"bounds": (at - 1, at + 1), "method": "bounded", "options": {"xatol": 1e-9}}
+        best = optimize.minimize_scalar(lambda of, mu=mu: nll(mu, np.exp(of)), **how)
+        rows.append((best.fun, np.exp(best.x)))
+    return np.array(rows).T
+
+
 def ridge_losses(mus, n_tokens=N_TOKENS):
     """(best mu, best sigma, log likelihood lost at each mu): rounded lognormal without an end."""
     ranks = gpt2_ranks(n_tokens)
 
-    def nll(log_sigma, mu):
-        return rounded_lognormal_nll(ranks, mu, np.exp(log_sigma))
+    def nll(mu, sigma):
+        return rounded_lognormal_nll(ranks, mu, sigma)
 
-    # the best pair, then the best sigma of each mu, within a factor e of the ridge
-    options, start = {"xatol": 1e-6, "fatol": 1e-13}, (-62, np.log(12.6))
-    how = {"method": "Nelder-Mead", "options": options}
-    best = optimize.minimize(lambda pair: nll(pair[1], pair[0]), start, **how)
-    lost = []
-    for mu in mus:
-        at = 0.5 * np.log(max(abs(mu), 1.0) / 0.4)
-        how = {"bounds": (at - 1, at + 1), "method": "bounded", "options": {"xatol": 1e-9}}
-        lost.append(best.fun - optimize.minimize_scalar(nll, args=(mu,), **how).fun)
-    return float(best.x[0]), float(np.exp(best.x[1])), n_tokens * np.array(lost)
+    how = {"bounds": (-200, -20), "method": "bounded"}
+    middle = optimize.minimize_scalar(lambda mu: along_ridge([mu], nll)[0, 0], **how).x
+    (least, *lost), (sigma, *_) = along_ridge([middle, *mus], nll)
+    return float(middle), float(sigma), n_tokens * (least - np.array(lost))
 
 
 def cut_losses(mus, n_tokens=N_TOKENS):
@@ -124,12 +129,10 @@ def cut_losses(mus, n_tokens=N_TOKENS):
     likelihood = Likelihood(ranks, CANDIDATES["lognormal_rounded"])
     limits = [fit_rank_law(ranks, name).nll for name in ("lognormal_rounded", "pareto_rounded")]
 
-    def nll(sigma, mu):
+    def nll(mu, sigma):
         return likelihood.value(np.array([1 - mu / sigma**2, 0.5 / sigma**2]))
 
-    how = {"bounds": (1, 100), "method": "bounded"}
-    best = [optimize.minimize_scalar(nll, args=(mu,), **how).fun for mu in mus]
-    return n_tokens * (min(limits) - np.array(best))
+    return n_tokens * (min(limits) - along_ridge(mus, nll)[0])
 
 
 def misses(law):
@@ -139,19 +142,12 @@ def misses(law):
 
 
 def token_noise(law):
-    """The scatter and the slope of a plain law against the noise of independent tokens.
+    """The slope of a plain law against the noise of independent tokens, {name: float}.
 
-    {name: float}: `p` of Q, the squared residuals over the mean variance of a point (chi-squared on
-    M - 2); `errors`, the exponent in standard errors; and how many times that variance must be so
-    that Q, and the slope, are no longer rejected at 5%.
+    `errors`: the exponent in standard errors. `excuses slope`: how many times as large that
+    variance must be so that the slope is no longer told from 0 at 5%.
     """
-    n, spare = law.loss.total, len(law.S) - 2
+    n = law.loss.total
     variance = np.mean(y_se(law.loss.misses / n, n) ** 2)
-    Q = np.sum((law.y - law.fitted) ** 2) / variance
     errors = law.alpha / np.sqrt(variance / size_spread(law.S))
-    return {
-        "p": float(stats.chi2.sf(Q, spare)),
-        "errors": float(errors),
-        "excuses scatter": float(Q / stats.chi2.isf(0.05, spare)),
-        "excuses slope": float((errors / stats.norm.isf(0.025)) ** 2),
-    }
+    return {"errors": float(errors), "excuses slope": float((errors / 1.96) ** 2)}

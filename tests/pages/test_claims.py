@@ -172,21 +172,18 @@ class Line(NamedTuple):
 
 
 @pytest.mark.parametrize(("times", "side"), [(30.0, 1), (1 / 30, -1), (1.0, 0)])
-def test_the_scatter_of_two_lines_is_compared_by_an_interval_that_covers(times, side):
-    rng, inside, sides = np.random.default_rng(1), [], []
+def test_the_scatter_of_two_lines_is_compared_beyond_their_noise(times, side):
+    rng, rows = np.random.default_rng(1), []
     for _ in range(400):
         shared = rng.bit_generator.state  # the same noise of text in part
         first = planted_law(np.array([1.0, 0.0]), rng)
         rng.bit_generator.state = shared
         second = planted_law(times * np.array([0.8, 0.6]), rng)
-        row = evidence.worse_row(first, second)
-        low, high = row["times_around"]
-        inside.append(low <= times <= high)
-        sides.append(evidence.worse_rows([row]).beyond_one[0])
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
-    assert np.mean(np.sign(sides) == side) > 0.9
+        rows.append(evidence.worse_row(first, second))
+    sides = claims.cases(rows).surely
+    assert np.mean(np.sign(sides) == side) == pytest.approx(1 if side else 0.95, abs=0.03)
     few = evidence.worse_row(*[planted_law(np.array([1.0, 0.0]), rng, M=3)] * 2)
-    assert evidence.worse_rows([few]).beyond_one.isna().all()
+    assert claims.cases([few], evidence.WORSE).surely.isna().all()
 
 
 @pytest.mark.parametrize(
@@ -304,7 +301,16 @@ def test_kinds_of_evidence_stand_side_by_side_and_sides_are_counted_apart():
     line, bound = frame.set_index("statement").iloc[[0, 2]].to_dict("records")
     assert bound["our ladders"] == "agrees" and bound["authors' counts"] == "–"
     assert line["authors' counts"] == "differs" and line["our ladders"] == "–"
-    assert '<span data-page="02_top1_law">✓ agrees</span>' in marks["our ladders"]
+    dot = marks["our ladders"][2]
+    assert dot.startswith('<span data-page="02_top1_law">') and ">✓ <i>agrees<br>our ladders" in dot
+    assert 'title="agrees: The exponent at k = 1 is below 0.1"' in dot
+    # of one statement a kind agrees and another does not
+    names = {"top1_line": "agrees", "gpt2_refit": "differs"}
+    rows = claims.cases([{"k": 1}] * 4)
+    split = {n: claims.judge(n, rows, [v == "agrees"] * 4) for n, v in names.items()}
+    ((statement, parts),) = findings.apart(split)
+    assert parts == {"our ladders": {"agrees"}, "authors' counts": {"differs"}}
+    assert statement == frame.statement[0] and not findings.apart(judged)
     counts = findings.counts(judged.values()).set_index("of")
     assert counts.loc["the paper's claims", ["claims", "agrees", "differs"]].tolist() == [2, 1, 1]
     assert counts.loc["our questions", ["claims", "cannot be told"]].tolist() == [1, 1]
@@ -312,9 +318,11 @@ def test_kinds_of_evidence_stand_side_by_side_and_sides_are_counted_apart():
 
 def test_an_authors_paragraph_stands_for_its_verdicts_alone():
     judged = planted_findings()
-    assert findings.written_for(judged, top1_exponent="agrees", gpt2_refit="differs")
-    assert not findings.written_for(judged, top1_exponent="agrees", gpt2_refit="agrees")
-    assert not findings.written_for(judged, new_text="agrees")
+    right = {"top1_exponent": "ladders: agrees", "gpt2_refit": "authors: differs"}
+    assert findings.written_for(judged, **right)
+    for claim, other in (("gpt2_refit", "agrees"), ("top1_exponent", "grid: agrees")):
+        assert not findings.written_for(judged, **{claim: other})
+    assert not findings.written_for(judged, **right, new_text="ladders: agrees")
 
 
 def test_every_claim_of_a_statement_exists_and_has_a_kind_of_evidence():
