@@ -82,7 +82,7 @@ def size(text):
 
 def names(text):
     """Names between commas; the path of a file that is there may hold one."""
-    return [text] if Path(text).exists() else [name for name in text.split(",") if name]
+    return [text] if os.path.exists(text) else [name for name in text.split(",") if name]
 
 
 def wholes(text):
@@ -303,6 +303,8 @@ def plan(as_json, **options):
     plan = planned(**options)
     for part in [plan] if as_json else [plan["models"], plan["corpora"], plan["total"]]:
         tell(part, as_json)
+    for note in plan["notes"]:
+        complain(note)
 
 
 @command(
@@ -330,7 +332,8 @@ def measure(**options):
     from rbplib.measuring import measured
 
     for corpus, tables in measured(**options).items():
-        print(f"{corpus}: {len(tables)} tables of {len(tables[0]):,} tokens each")
+        count = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
+        print(f"{corpus}: {count} of {len(tables[0]):,} tokens each")
     print(f"next: rbp fit --family {shlex.quote(str(options['family']))}")
 
 

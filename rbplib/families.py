@@ -164,7 +164,8 @@ def read_model(entry, path, common):
     # a folder or GGUF file on this machine, or an id of the hub
     gguf = ident.endswith(".gguf")
     places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
-    here = [place for place in places if (place.is_file() if gguf else place.is_dir())]
+    is_there = os.path.isfile if gguf else os.path.isdir  # of any length, unlike Path's
+    here = [place for place in places if is_there(place)]
     if not here and (gguf or not REPO_ID.match(ident)):
         raise InputError(f"{path}: {ident!r} is no folder or .gguf, nor a hub id like owner/name.")
     if here and entry.get("revision", "main") != "main":
@@ -213,9 +214,11 @@ def read_entry(name_or_path, what, record, others):
     text = str(name_or_path)
     path = yaml_file(what, text) or Path(text).expanduser()
     if path.suffix.lower() not in YAML:
-        place = root() / FOLDERS[what]
-        message = f"there is no file {text!r}, and no {what} of that name in {place}"
-        raise InputError(f"{message}: {nearest(text, sorted(yaml_files(what)))}")
+        message, mend = f"there is no file {reprlib.repr(text)}", "check the path."
+        if "/" not in text:
+            message += f", and no {what} of that name in {root() / FOLDERS[what]}"
+            mend = nearest(text, sorted(yaml_files(what)))
+        raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own
     entry = checked_entries(read_yaml(path, PeoplesReader), record, path, others)

@@ -5,7 +5,9 @@ the rows so far; the same command goes on from there and gives the same bytes. P
 measure one model take turns.
 """
 
+import os
 import platform
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 import rbplib
-from rbplib.families import Corpus, InputError, WriteError, complain, one_at_a_time
+from rbplib.families import Corpus, InputError, WriteError, complain, one_at_a_time, root
 from rbplib.losses import same_tokens
 from rbplib.models import sizes_of, window_length
 from rbplib.table import (
@@ -31,7 +33,7 @@ from rbplib.table import (
     tables_here,
     write_table,
 )
-from rbplib.texts import Documents, load_documents, sample_here
+from rbplib.texts import Documents, hub_bytes, load_documents, sample_here
 from rbplib.windows import batches, scored_rows, text_windows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
@@ -130,8 +132,9 @@ def measured(
             table = read_table(path, record)
             same_tokens([first.setdefault(record["corpus"], table), table])
     if failed:
-        message = f"of {family.name} {', '.join(failed)} could not be measured"
-        raise InputError(f"{message}, the other models were: mend what is named above, run again.")
+        others = ", the other models were" if len(failed) < len(asked_for) else ""
+        message = f"of {family.name} {', '.join(failed)} could not be measured{others}"
+        raise InputError(f"{message}: mend what is named above, run again.")
     return tables_here(*reading, **compared)[0]
 
 
@@ -363,56 +366,83 @@ def choose_batch_tokens(loaded, length):
 def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, results=None):
     """What a measuring will take, before anything of it starts, as JSON can hold it.
 
-    Tokens are about those of `plan_tokens`. Memory is that of the weights and the process; download
-    is that of all weights of the hub, in its cache or not. Bytes are None where a model's size
-    cannot be known without the network.
+    Tokens are about those of `plan_text`. Memory is that of the weights and the process, disk that
+    of what is fetched and measured; beside both stands what this machine has. Download is that of
+    all weights and data sets of the hub, in its cache or not. Bytes are None where they cannot be
+    known without the network, and `notes` say what lacks. Time is not told: nothing here knows it.
 
-    Args: as of `measured`. Raises InputError: unknown names. Cost: the configurations, and one
-    reading of text that is here.
+    Args: as of `measured`. Raises InputError: unknown names. Cost: the configurations, the listing
+    of each data set, and one reading of text that is here.
     """
     family, models, corpora = asked(family, models, corpora, protocol)
     family.need_models()
-    length, rows = window_length(family), []
-    tokens = {corpus.name: plan_tokens(corpus, length, protocol) for corpus in corpora}
+    length, rows, notes = window_length(family), [], []
+    texts = [plan_text(corpus, length, protocol, notes) for corpus in corpora]
     for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
         here = [record_here(ranks_path(record, results), record) for record in records]
-        row = plan_model(family.model(model), dtype)
+        row = plan_model(family.model(model), notes, dtype)
         rows.append(row | {"tables_to_measure": here.count(None)})
 
-    # what models of a known size need that are still to be measured
-    ahead = [row for row in rows if row["tables_to_measure"] and row["weights_bytes"]]
-    download = sum(row["download_bytes"] for row in ahead)
+    # what is still to be fetched and measured, beside what there is room for
+    ahead = [row for row in rows if row["tables_to_measure"]]
+    download = sum(row["download_bytes"] or 0 for row in (*ahead, *texts))
+    tokens = sum(text["tokens"] for text in texts)
     total = {
-        "memory_bytes": PROCESS + max((row["weights_bytes"] for row in ahead), default=0),
+        "memory_bytes": PROCESS + max((row["weights_bytes"] or 0 for row in ahead), default=0),
+        "memory_here_bytes": memory_here(),
         "download_bytes": download,
-        "disk_bytes": download + ROW * sum(tokens.values()) * len(ahead),
+        "disk_bytes": download + ROW * tokens * len(ahead),
+        "disk_free_bytes": shutil.disk_usage(root(writing=True)).free,
     }
-    texts = [{"corpus": name, "tokens": count} for name, count in tokens.items()]
-    return {"models": rows, "corpora": texts, "total": total}
+    for name, here in (("memory", "memory_here"), ("disk", "disk_free")):
+        if total[f"{name}_bytes"] > total[f"{here}_bytes"]:
+            notes.append(f"{name} for {total[f'{name}_bytes']:,} bytes is not here.")
+    return {"models": rows, "corpora": texts, "total": total, "notes": notes}
 
 
-def plan_tokens(corpus, length, protocol):
-    """About how many tokens of a corpus are read.
+def memory_here():
+    """Bytes of the memory that weights would be in: of a GPU, else of the machine."""
+    import torch
 
-    By its text where that is here, else what its file says, else all that fit a window.
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_properties(0).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def plan_text(corpus, length, protocol, notes):
+    """About how many tokens of a corpus are read, and bytes of its data set to download.
+
+    Tokens are told by its text where that is here, else by its file, else they are all that fit a
+    window.
     """
     sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
+    row = {"corpus": corpus.name, "tokens": corpus.documents * length, "download_bytes": 0}
     if sample:
-        return round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
-    if corpus.tokens and protocol == "paper":
-        return corpus.tokens
-    return corpus.documents * length
+        row["tokens"] = round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
+    elif corpus.tokens and protocol == "paper":
+        row["tokens"] = corpus.tokens
+    if sample is None and corpus.source == "hub":
+        row["download_bytes"] = or_note(lambda: hub_bytes(corpus), notes)
+    return row
 
 
-def plan_model(model, dtype=None):
+def plan_model(model, notes, dtype=None):
     """S, and bytes of the weights in memory and to download; None where its size is unknown."""
     row = {"model": model.name, "nonembedding_params": None, "weights_bytes": None}
-    try:
-        sizes = sizes_of(model)
-    except InputError as error:
-        return row | {"download_bytes": None, "note": str(error)}
+    sizes = or_note(lambda: sizes_of(model), notes)
+    if sizes is None:
+        return row | {"download_bytes": None}
     total = sizes.total or sizes.nonembedding
     row["nonembedding_params"] = sizes.nonembedding
     row["weights_bytes"] = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
     row["download_bytes"] = 0 if model.local else total * BYTES["bfloat16"]
     return row
+
+
+def or_note(known, notes):
+    """What a function gives, or None with its sentence among the notes."""
+    try:
+        return known()
+    except InputError as error:
+        notes.append(str(error))
+        return None

@@ -12,9 +12,10 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +54,7 @@ CHOSEN = (
     "moe_k",
     "moe_top_k",
 )
+ANSWER = 1 << 28  # bytes that the hub may send where it announced fewer, as with an API's answers
 SMALL = 5_000_000  # parameters, below which sharing the work among threads takes longer than it
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
@@ -179,20 +181,51 @@ def guard_hub():
 
 
 def check_answer(response):
-    """Refuse an ETag, or a file's digest in a listing, that is not hexadecimal.
+    """Refuse an ETag, or a file's digest in a listing, that is not hexadecimal; and a file that
+    goes on beyond the size that was announced, or does not fit the disk.
 
-    huggingface_hub (2.4.0) makes them names of files as they come: `../` would leave its cache.
+    huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache;
+    it writes whatever comes, and counts at the end.
     """
-    names = []
+    names, headers = [], response.headers
     if response.request.method == "HEAD":
-        names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
-    elif "/tree/" in response.url.path and response.is_success:
-        response.read()
-        names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
+        names = [headers.get(name) for name in ("etag", "x-linked-etag")]
+        size = headers.get("x-linked-size") or headers.get("content-length") or 0
+        _announced[response.url.path.partition("/resolve/")[2]] = int(size)
+    else:
+        response.iter_bytes = partial(bounded, response, response.iter_bytes)
+        if "/tree/" in response.url.path and response.is_success:
+            response.read()
+            revision = response.url.path.partition("/tree/")[2]
+            for entry in response.json():
+                names.append((entry.get("lfs") or {}).get("oid"))
+                _announced[f"{revision}/{entry['path']}"] = entry.get("size") or 0
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', name):
             message = f"{response.url.host} names a file {name!r}, which is not hexadecimal"
             raise InputError(f"{message}: use another mirror of the hub.")
+
+
+_announced = {}  # {revision/path: bytes} of files of the hub
+
+
+def bounded(response, read, **options):
+    """The bytes of an answer, while they are as many as was announced for its file, or ANSWER."""
+    from huggingface_hub import constants
+
+    path = next(iter(response.history), response).url.path  # before it was sent on
+    name = path.partition("/resolve/")[2]
+    most = max(_announced.get(name, 0), ANSWER)
+    place = next(p for p in Path(constants.HF_HUB_CACHE).absolute().parents if p.exists())
+    free = shutil.disk_usage(place).free
+    if _announced.get(name, 0) > free and response.status_code == 200:
+        raise InputError(f"{path} has {most:,} bytes, and {place} has {free:,} left: free space.")
+    for data in read(**options):
+        most -= len(data)
+        if most < 0:
+            message = f"{response.url.host} sends more of {path} than it announced"
+            raise InputError(f"{message}: use another mirror of the hub.")
+        yield data
 
 
 def for_transformers(place):
@@ -325,12 +358,12 @@ def check_keys(report, model_id):
     missing = [*report["missing_keys"], *report["mismatched_keys"]]
     unexpected = [key for key in report["unexpected_keys"] if re.search(r"\d\..*weight$", key)]
     if missing or unexpected:
-        what = f"lack {len(missing)}" if missing else f"hold {len(unexpected)} more"
+        what = f"hold {len(unexpected)} more tensors than"
+        if missing:
+            what = f"lack {len(missing)} tensors of those that"
         first = min(map(str, missing or unexpected))
-        raise InputError(
-            f"the weights of {model_id!r} {what} tensors than its configuration has "
-            f"({first}, ...): give the weights and the config.json that belong together."
-        )
+        message = f"the weights of {model_id!r} {what} its configuration has ({first}, ...)"
+        raise InputError(f"{message}: give the weights and the config.json that belong together.")
 
 
 def check_causal(net, model_id):

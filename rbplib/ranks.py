@@ -8,6 +8,8 @@ its cache. What is found of a row does not depend on the rows beside it.
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -199,19 +201,23 @@ def _count(scores, targets):
 def _by_blocks(states, head, targets, dtype):
     """Ranks of targets (n,) on a processor, a block of the vocabulary at a time.
 
-    A row is done again, whole, where its sum of exp(score - own score) is not finite, or its own
-    score came out otherwise ahead of its block.
+    Each thread takes rows of its own, so that none waits at every tile for one whose core is busy
+    with something else. A row is done again, whole, where its sum of exp(score - own score) is not
+    finite, or its own score came out otherwise ahead of its block.
     """
     _check_ids(targets, len(head.weight))
     # runs of about equal length: many rows, since each tile reads its block of the weight anew
-    most = max(1024, min(2048, 4 * states.shape[1]))
-    runs = math.ceil(len(states) / most)
+    threads, most = torch.get_num_threads(), max(1024, min(2048, 4 * states.shape[1]))
+    runs = math.ceil(len(states) / most / threads) * threads
     count = math.ceil(len(states) / runs / GRAIN) * GRAIN
-    scratch = torch.empty(2, count * (BLOCK + GRAIN), dtype=_compared(dtype))
-    sums = []
-    for some, wanted in zip(states.split(count), targets.split(count), strict=True):
-        sums.append(_block_sums(some, head, wanted, dtype, scratch))
-    greater, ties, total = torch.cat(sums, 1)
+    parts = states.split(count), repeat(head), targets.split(count), repeat(dtype)
+    if threads == 1:
+        sums = map(_block_sums, *parts)
+    else:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            sums = pool.map(_block_sums, *parts)
+        torch.set_num_threads(threads)  # a new thread takes what was set last, in whichever
+    greater, ties, total = torch.cat(list(sums), 1)
     ranks = Ranks(greater.long(), ties.long(), -total.log().float())
     doubtful = (~total.isfinite()).nonzero()[:, 0]
     if len(doubtful):
@@ -221,7 +227,8 @@ def _by_blocks(states, head, targets, dtype):
     return ranks
 
 
-def _block_sums(states, head, targets, dtype, scratch):
+@torch.no_grad()  # which is a thread's own
+def _block_sums(states, head, targets, dtype):
     """Of each target the candidates above it, those equal to it, and the sum of
     exp(score - own score): float64 (3, n).
 
@@ -233,6 +240,7 @@ def _block_sums(states, head, targets, dtype, scratch):
     """
     size, n = len(head.weight), len(states)
     rows = F.pad(states.to(dtype), (0, 0, 0, -n % GRAIN))
+    scratch = torch.empty(2, len(rows) * (BLOCK + GRAIN), dtype=_compared(dtype))
     # the targets' own scores (n, 1): the diagonals of small square products
     wanted = F.pad(targets, (0, -n % GRAIN))
     diagonals = []

@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -186,35 +186,62 @@ def hub_sample(corpus):
     return documents
 
 
+@contextmanager
+def hub_builder(corpus):
+    """The builder, as `datasets` calls it, of a corpus of the hub.
+
+    Raises InputError with the library's own reason, for what the block does with it too.
+    """
+    import datasets
+
+    from rbplib.models import guard_hub
+
+    guard_hub()
+    options = {"name": corpus.config}
+    if corpus.data_files:  # in place of what the data set itself says
+        options = {"data_files": {split_of(corpus): corpus.data_files.split()}}
+    try:
+        yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
+    except InputError:
+        raise
+    except Exception as error:
+        request = [corpus.config, f"split {split_of(corpus)!r}", corpus.data_files, corpus.revision]
+        message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
+        reason = first_line(error.__cause__ or error)
+        raise InputError(f"{message} could not be had from the hub: {reason}") from None
+
+
+def split_of(corpus):
+    """The split of a corpus of the hub."""
+    return corpus.split or "train"
+
+
+def hub_bytes(corpus):
+    """Bytes of the files of a corpus of the hub, whether they are here or not.
+
+    Raises InputError: as `hub_rows`. Cost: the data set's listing.
+    """
+    from huggingface_hub import HfFileSystem
+
+    with hub_builder(corpus) as builder:
+        paths = builder.config.data_files[split_of(corpus)]
+        return sum(HfFileSystem().info(path)["size"] for path in paths)
+
+
 def hub_rows(corpus):
     """(rows, corpus, {"id", "revision"}) of a corpus of the hub, as `datasets` reads it.
 
     Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
-    than these are fetched. Raises InputError with the library's own reason.
+    than these are fetched. Raises InputError: as `hub_builder`.
     """
-    import datasets
-
-    # what is asked for
-    split = corpus.split or "train"
-    options = {"name": corpus.config}
-    if corpus.data_files:  # in place of what the data set itself says
-        options = {"data_files": {split: corpus.data_files.split()}}
-    # the whole split, or its first rows
-    try:
-        builder = datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
+    split = split_of(corpus)
+    with hub_builder(corpus) as builder:
         if corpus.first is None:
             builder.download_and_prepare(verification_mode="no_checks")
             rows = builder.as_dataset(split)
         else:
             stream = builder.as_streaming_dataset(split)
             rows = list(islice((row for row in stream if fits(row, corpus)), corpus.first))
-    except InputError:
-        raise
-    except Exception as error:
-        request = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
-        message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
-        reason = first_line(error.__cause__ or error)
-        raise InputError(f"{message} could not be had from the hub: {reason}") from None
     return rows, corpus, {"id": corpus.id, "revision": builder.hash}
 
 
@@ -303,7 +330,7 @@ def find_path(corpus):
     beside = corpus.file.parent if corpus.file else Path()
     path = Path(corpus.path).expanduser()
     places = [folder / path for folder in (Path(), beside, root())]
-    return next((place.resolve() for place in places if place.exists()), places[0])
+    return next((place.resolve() for place in places if os.path.exists(place)), places[0])
 
 
 def make_text(corpus):
@@ -321,14 +348,14 @@ def text_files(path):
     """The file at a path, or the text files of a folder in the order of their paths."""
     # those of a folder with an ending that is known, but for hidden ones
     files = [path]
-    if path.is_dir():
+    if os.path.isdir(path):
         files = [file for file in sorted(path.rglob("*")) if text_kind(file)[0]]
         files = [file for file in files if "/." not in f"/{file.relative_to(path).as_posix()}"]
         files = [file for file in files if not file.is_dir()]
     if not files or not text_kind(files[0])[0]:
         raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
-        if not file.is_file():
+        if not os.path.isfile(file):
             raise InputError(f"there is no file {file}: check the path.")
     return files
 

@@ -19,6 +19,7 @@ import numpy as np
 from rbplib.families import PROTOCOLS, WINDOW, InputError, check_choice
 
 AT_ONCE = 1 << 19  # characters tokenised at once, and of a text whose first ids are wanted
+LONGEST = 1 << 24  # characters of a text all of whose ids are wanted: about 3 GB while it is cut
 
 
 class Window(NamedTuple):
@@ -78,10 +79,16 @@ def encode(tokenizer, texts, most=None):
         of each text that its ids stand for, as the tokenizer gives them back).
     Cost: about 190 bytes of memory per character tokenised at once: of AT_ONCE or two, or of the
         longest text where `most` is None.
+    Raises:
+        InputError: a text of more than LONGEST characters, all of whose ids are wanted.
     """
     # texts in turn, in groups of about AT_ONCE characters
     if most is not None:
         texts = [text[: max(AT_ONCE, 128 * most)] for text in texts]
+    longest = max(map(len, texts), default=0)
+    if longest > LONGEST:
+        message = f"a document of {longest:,} characters is more than the {LONGEST:,} cut at once"
+        raise InputError(f"{message}: cut it into several, as at its chapters.")
     group_of = np.cumsum([len(text) for text in texts]) // AT_ONCE
     ids, read = [], []
     for _, pairs in groupby(zip(group_of, texts, strict=True), key=lambda pair: pair[0]):

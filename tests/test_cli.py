@@ -179,7 +179,11 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("measure --family synthetic --corpus prose --dtype int3 --model synthetic-2000", "int3"),
         ("measure --family pair --corpus prose --batch-tokens many", "many"),
         ("measure --family pair --corpus {root}/empty.txt", "empty"),
-        ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl"),
+        ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl': check the path"),
+        (f"measure --family pair --corpus {'x' * 500}", "xxx"),
+        (f"measure --family {{root}}/{'y' * 500} --corpus prose", "yyy"),
+        ("measure --family {root}/long.yml --corpus prose", "long.yml"),
+        ("measure --family pair --corpus {root}/far.yml", "zzz"),
         ("measure --family pair --corpus {root}/loop.txt", "loop.txt"),
         ("measure --family {root}/broken.yml --corpus prose", "broken.yml"),
         ("measure --family {root}/empty.yml --corpus prose", "empty.yml"),
@@ -221,6 +225,8 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     (root / "empty.yml").touch()
     (root / "loop.txt").symlink_to("loop.txt")
     (root / "broken.yml").write_text("models: [")
+    (root / "long.yml").write_text(f"models: [{'x' * 500}]")
+    (root / "far.yml").write_text(f"path: {'z' * 500}.txt")
     (root / "else").mkdir()
     (root / "else/prose.yml").write_text("path: ../empty.txt\n")
     next(root.glob("results/ranks/synthetic/synthetic-2000/code.parquet")).write_bytes(b"PAR1")

@@ -2,6 +2,7 @@
 on the way."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,6 +70,23 @@ def test_a_mirror_that_names_a_path_writes_nothing(hub, small, tmp_path, place):
     with pytest.raises(InputError, match="not hexadecimal"):
         model_folder(hub_model(ID))
     assert not list(tmp_path.rglob("evil*"))
+
+
+def test_a_file_that_never_ends_is_left(hub, small, tmp_path, monkeypatch):
+    monkeypatch.setattr("rbplib.models.ANSWER", 3 << 20)
+    hub.add("models", ID, small)
+    hub.endless.add("model.safetensors")
+    with pytest.raises(InputError, match="more of .*model.safetensors than it announced"):
+        model_folder(hub_model(ID))
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 4 << 20
+
+
+def test_a_file_that_does_not_fit_the_disk_is_not_begun(hub, small, tmp_path, monkeypatch):
+    hub.add("models", ID, small)
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1000))
+    with pytest.raises(InputError, match="has 1,000 left: free space"):
+        model_folder(hub_model(ID))
+    assert "model.safetensors" not in cached(tmp_path)
 
 
 def test_only_what_is_needed_is_fetched(hub, small, tmp_path):

@@ -4,6 +4,7 @@ cost little."""
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -307,6 +308,13 @@ def test_what_cannot_be_measured_is_one_sentence_and_leaves_nothing(root, messag
     assert not [path for path in (root / "results").rglob("*") if path.is_file()]
 
 
+def test_a_plan_says_what_does_not_fit(root, monkeypatch):
+    monkeypatch.setattr(m, "memory_here", lambda: 1000)
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1000))
+    notes = m.plan("toy", ["lines"])["notes"]
+    assert [note.partition(" ")[0] for note in notes] == ["memory", "disk"]
+
+
 def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     before = m.plan("toy", ["lines"])
     tables = measure(["m0", "m1", "m2"])["lines"]
@@ -322,6 +330,10 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     assert [row["tables_to_measure"] for row in after["models"]] == [0, 0, 0] and after["total"][
         "disk_bytes"
     ] == 0
+    assert before["total"]["disk_free_bytes"] == pytest.approx(
+        shutil.disk_usage(root).free, rel=0.1
+    )
+    assert before["total"]["memory_here_bytes"] > 1e8 and before["notes"] == []
     assert json.dumps(before) and load_family("toy").models[0].name == before["models"][0]["model"]
     assert (
         ranks_path({"family": "a", "model": "b", "corpus": "c", "protocol": "full"}).name

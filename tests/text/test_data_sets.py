@@ -183,6 +183,24 @@ def test_a_command_ends_with_that_sentence(hub):
     assert not list(hub.place.glob("results/ranks/**/*.*"))
 
 
+def test_a_plan_counts_the_bytes_of_a_data_set(hub):
+    entries = {"source": "hub", "id": "owner/set", "config": "en", "split": "train"}
+    sizes = [path.stat().st_size for path in sorted(hub.place.glob("set/en/*"))]
+    for name, change, expected in (
+        ("config", {}, sum(sizes)),
+        ("pattern", {"data_files": "en/[01].parquet"}, sum(sizes[:2])),
+        ("none", {"id": "owner/none"}, None),
+    ):
+        path = hub.place / f"plan-{name}.yml"
+        path.write_text(json.dumps(entries | change))
+        words = ("plan", "--family", "nano-pythia", "--corpus", str(path), "--json")
+        done = hub.run("-m", "rbplib", *words)
+        planned = json.loads(done.stdout)
+        assert planned["corpora"][0]["download_bytes"] == expected
+        assert planned["total"]["download_bytes"] == (expected or 0)
+        assert ("owner/none" in done.stderr) == (expected is None) == bool(planned["notes"])
+
+
 def test_a_sample_is_kept_and_a_damaged_one_is_named(hub):
     (kept,) = hub.place.glob("results/corpora/sample-*.json")
     hub.log.clear()

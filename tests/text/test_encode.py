@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rbplib import windows
+from rbplib.families import InputError
 from rbplib.windows import encode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,3 +118,10 @@ def test_a_long_line_takes_little_memory():
     tokens, read, megabytes = map(int, done.stdout.split())
     assert tokens == 512 and 1_000 < read < 4_000
     assert megabytes < 400  # 1,400 where the whole line is tokenised
+
+
+def test_a_document_that_would_take_gigabytes_is_one_sentence():
+    texts = ["short", "word " * (windows.LONGEST // 5 + 1)]
+    with pytest.raises(InputError, match="16,777,220 characters.*cut it into several"):
+        encode(opened("embedded"), texts)
+    assert len(encode(opened("embedded"), texts, 9)[0][1]) == 9
