@@ -37,6 +37,7 @@ WORSE = "family corpus k times p surely".split()
 
 # does the first noise that is enough leave a line standing? none where trainings are not known
 ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
+TEXT_NOISE = dict(zip(EXPLAINED, (True, True, False, False, False), strict=True))
 
 
 def same_share(k, V):
@@ -93,19 +94,26 @@ def law_rows(laws, noise=False):
 def surely(rows):
     """Rows of laws with what claims ask beside their fields.
 
-    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: 1 or -1, the
-    side of 0 of it, or of that over other sizes where there is none; none where 0 is in it. not_rejected: no
-    noise known rejects the line at 5%. noise_enough: whether all noise known is, see `enough`.
+    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: the end of it
+    nearer to 0, or of that over other sizes where there is none; none where 0 is in it. not_rejected: no
+    noise known rejects the line at 5%. noise_enough, text_enough: see `enough`, of all noise known and of
+    the choice of text alone.
     """
     known = known_interval(rows)
     sure = beyond(known.where(finite(known), rows["ci_models"]))
     rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
     if "explained_by" not in rows:
         return rows
-    not_rejected = rows["explained_by"].map(ANY_NOISE).astype("boolean")
-    squares = rows["noise_sd"] ** 2 + rows["training_sd"].fillna(0) ** 2
-    share = squares / rows["residual_sd"] ** 2
-    return rows.assign(not_rejected=not_rejected, noise_enough=enough(share, not_rejected))
+    of_all, of_text = (
+        rows["explained_by"].map(noise).astype("boolean") for noise in (ANY_NOISE, TEXT_NOISE)
+    )
+    text, trainings = rows["noise_sd"] ** 2, rows["training_sd"].fillna(0) ** 2
+    squares = rows["residual_sd"] ** 2
+    return rows.assign(
+        not_rejected=of_all,
+        noise_enough=enough((text + trainings) / squares, of_all),
+        text_enough=enough(text / squares, of_text),
+    )
 
 
 def enough(share, not_rejected):
@@ -125,7 +133,7 @@ def settled(rows, low, high):
     small amount of text, and the exponent grows with that.
     """
     sides = inside(known_interval(rows), low, high)
-    return sides.mask(rows["family"].map(embedded).astype(bool), sides * 0)
+    return sides.mask(rows["family"].map(embedded).astype(bool) & sides.notna(), 0.0)
 
 
 def embedded(family):
@@ -141,14 +149,16 @@ def run_rows(laws):
 
     ratio: exponent over that of N = 1. No number where counts are too few.
     """
-    sound = {place: law.alpha for place, law in laws.items() if law.status in SOUND}
+    sound = {place: law for place, law in laws.items() if law.status in SOUND}
     rows = []
     for (k, N), law in laws.items():
         row = {"family": law.family, "corpus": law.corpus, "k": k, "N": N}
         if (k, N) in sound:
             row |= {"r2": law.r2, "alpha": law.alpha}
-            row["ratio"] = law.alpha / sound.get((k, 1), np.nan)
-        rows += [row] if N > 1 else []
+        if (k, N) in sound and (k, 1) in sound:
+            row["ratio"] = law.alpha / sound[k, 1].alpha
+        if N > 1:
+            rows.append(row)
     return cases(rows, RUN)
 
 
@@ -262,10 +272,10 @@ def straight(x, other, y):
 
 def two_sided(first, second, df):
     """p of the correlation of two vectors that have their means taken off, on df degrees of freedom."""
-    from scipy.special import betainc
+    from scipy.special import stdtr
 
-    r2 = (first @ second) ** 2 / max((first @ first) * (second @ second), 1e-300)
-    return float(betainc(df / 2, 0.5, max(1 - r2, 0.0)))
+    r = first @ second / np.sqrt(max((first @ first) * (second @ second), 1e-300))
+    return 2 * float(stdtr(df, -np.abs(r) * np.sqrt(df / max(1 - r**2, 1e-15))))
 
 
 def worse_row(first, second):
@@ -287,22 +297,24 @@ def worse_row(first, second):
 def bend_rows(contrasts):
     """One row for each k of {k: list of Contrast}, pooled over families, where there is any.
 
-    direction: where noise and the spread of families leave the mean; none where noise may be all.
+    direction: what noise and the spread of families leave of the mean; none where noise may be all.
     """
     rows = []
     for k, parts in contrasts.items():
         if parts:
             below = f"{sum(part.value < 0 for part in parts)} of {len(parts)}"
             mean = pooled(parts)
-            side = direction(mean.interval, mean.noise_p)
-            rows.append({"k": k, "below": below, "direction": side, **vars(mean)})
+            direct = direction(mean.interval, mean.noise_p)
+            rows.append({"k": k, "below": below, "direction": direct, **vars(mean)})
     return cases(rows, BEND)
 
 
 def direction(interval, noise_p):
-    """1 or -1, the side of 0 on which an interval lies, of what noise does not explain at 5%; else NaN."""
-    low, high = np.sign(interval)
-    return low if noise_p < 0.05 and low * high > 0 else np.nan
+    """The end nearer to 0 of an interval that leaves 0 out, of what noise does not explain at 5%; else NaN."""
+    low, high = interval
+    if noise_p >= 0.05 or low <= 0 <= high:
+        return np.nan
+    return low if low > 0 else high
 
 
 def forecast_rows(records, columns=(*FORECAST, *LINE)):

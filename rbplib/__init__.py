@@ -15,6 +15,7 @@ _WHERE = {
     "sequence_ranks": "ranks",
     "RankTable": "table",
     "read_table": "table",
+    "plain_table": "table",
     "measure": "measuring",
     "Loss": "losses",
     "rbp_loss": "losses",
@@ -24,6 +25,7 @@ _WHERE = {
     "fit": "law",
     "Law": "law",
     "forecast": "forecasting",
+    "joint_forecast": "forecasting",
     "compare": "comparing",
 }
 __all__ = [*_WHERE, "__version__"]

@@ -12,6 +12,7 @@ import signal
 import sys
 import warnings
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 
 import rbplib
@@ -482,13 +483,12 @@ def predict(size, tokens, n, n_bootstrap, seed, as_json, as_csv, **options):
             tell(record, as_json)
 
 
-def losses_of(name, corpora, **options):
+def losses_of(name, corpora, ks, **options):
     """[Loss] of a family that was measured, or of a table of numbers."""
+    options |= {"table": name if is_table(name) else None, "family": name}
     if is_table(name):
-        options |= {"family": None, "ks": None, "table": name}
-        return [loss for (loss,), _ in asked_losses(corpora=None, **options)]
-    options |= {"family": name, "table": None}
-    return [loss for (loss,), _ in asked_losses(corpora=corpora, **options)]
+        options["family"] = corpora = ks = None
+    return [loss for (loss,), _ in asked_losses(corpora=corpora, ks=ks, **options)]
 
 
 @command(
@@ -503,31 +503,31 @@ def compare_families(a, b, S, corpora, n_bootstrap, seed, as_json, **options):
     """Tell how many times the parameters B needs to be as good as A."""
     from rbplib.comparing import compare
 
+    two = "two families are compared: give two, or a table that holds just two"
     if b is None and not is_table(a):
-        raise InputError("two families are compared: give two, or a table that holds just two.")
+        raise InputError(f"{two}.")
 
     # texts of both, where none is named
-    pair = [name for name in (a, b) if name and not is_table(name)]
+    names = [name for name in (a, b) if name]
+    pair = [name for name in names if not is_table(name)]
     if not corpora and pair:
         texts = [measured_texts(name, options["protocol"], options["results"]) for name in pair]
         corpora = [text for text in texts[0] if text in texts[-1]]
         if not corpora:
             raise InputError(f"{a} and {b} were measured on no common text: name one by --corpus.")
-    found = [losses_of(name, corpora, **options) for name in (a, b) if name]
-    if b is None:
-        families = list(dict.fromkeys(loss.family for loss in found[0]))
-        found = [[loss for loss in found[0] if loss.family == name] for name in families]
-    if len(found) != 2 or any(len({x.family for x in losses}) > 1 for losses in found):
-        raise InputError("two families are compared: a table holds one of them, or just both.")
+    families = {}
+    for side, name in enumerate(names):
+        for loss in losses_of(name, corpora, **options):
+            families.setdefault((side, loss.family), []).append(loss)
+    if len(families) != 2:
+        raise InputError(f"{two}.")
+    ours, theirs = families.values()
 
     # losses of one kind, and of one text where both are of measured ones
     records = []
-    for one in found[0]:
-        for other in found[1]:
-            if (one.hits, one.k) != (other.hits, other.k):
-                continue
-            if len(pair) == 2 and one.corpus != other.corpus:
-                continue
+    for one, other in product(ours, theirs):
+        alike = (one.hits, one.k) == (other.hits, other.k)
+        if alike and (len(pair) < 2 or one.corpus == other.corpus):
             told = compare(one, other, S, n_bootstrap, seed)
             record = {"a": one.family, "b": other.family, "corpus": one.corpus, "k": one.k}
             record |= {"S": round(told.S), "ratio": jsonable(told.ratio)}
@@ -536,8 +536,7 @@ def compare_families(a, b, S, corpora, n_bootstrap, seed, as_json, **options):
             records.append(record | {"paired": told.paired})
     if not records:
         raise InputError(f"{a} and {b} have no k and no loss in common: nothing can be compared.")
-    tokens = [losses[0].total for losses in found]
-    if len(pair) == 2 and tokens[0] != tokens[1]:
+    if len(pair) == 2 and ours[0].total != theirs[0].total:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, as_json)
 

@@ -100,10 +100,8 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
 
 def same_sources(a, b):
     """Whether two losses are of documents from the same sources, in one order."""
-    if a.corpus != b.corpus or a.se is not None or b.se is not None or len(a.totals) < 2:
-        return False
-    number = [np.arange(len(of.totals)) if of.source is None else of.source for of in (a, b)]
-    return np.array_equal(*number) and np.array_equal(a.used, b.used)
+    told = a.corpus == b.corpus and a.se is None and b.se is None and len(a.totals) > 1
+    return told and all(map(np.array_equal, (a.units, a.used), (b.units, b.used)))
 
 
 def as_good_ratio(y_a, y_b, a, b, x):
@@ -125,25 +123,22 @@ def fieller(a, b, x, level):
     the degrees of freedom of Welch and Satterthwaite. NaN where the slope of b is not told from 0:
     then no size, or every size, may do.
     """
-    # each line: its middle, what is left about it, and how that moves its height and its slope
+    # each line: slope, middle, what is left about it, and how that moves its height and its slope
     lines = []
     for loss in (a, b):
         sizes = np.log(loss.S)
         slope, intercept, _ = line(loss.y, sizes)
         df = len(sizes) - 2
         variance = ((loss.y - slope * sizes - intercept) ** 2).sum() / df
-        middle = sizes.mean()
-        spread = ((sizes - middle) ** 2).sum()
-        lines.append((slope, loss.y.mean(), middle, variance, spread, len(sizes), df))
-    slope_a, mean_a, middle_a, variance_a, spread_a, n_a, df_a = lines[0]
-    slope, mean_b, middle, variance, spread, n_b, df_b = lines[1]
+        lines.append((slope, sizes.mean(), variance, len(sizes) * sizes.var(), df))
+    (slope_a, middle_a, of_a, spread_a, df_a), (slope, middle, variance, spread, df_b) = lines
     if not slope < 0:
         return np.full(2, np.nan)
 
     # how far y of a lies above the middle of b, and both variances there
-    ahead = mean_a + slope_a * (x - middle_a) - mean_b
-    of_a = variance_a * (1 / n_a + (x - middle_a) ** 2 / spread_a)
-    of_b = variance * (1 / n_b + (ahead / slope) ** 2 / spread)
+    ahead = a.y.mean() + slope_a * (x - middle_a) - b.y.mean()
+    of_a = of_a * (1 / len(a.S) + (x - middle_a) ** 2 / spread_a)
+    of_b = variance * (1 / len(b.S) + (ahead / slope) ** 2 / spread)
     total = of_a + of_b
     df = total**2 / (of_a**2 / df_a + of_b**2 / df_b) if total else min(df_a, df_b)
     t = training_quantile(df, level)
@@ -152,6 +147,6 @@ def fieller(a, b, x, level):
     square = slope**2 - t**2 * variance / spread
     if square <= 0:
         return np.full(2, np.nan)
-    rest = ahead**2 - t**2 * (of_a + variance / n_b)
+    rest = ahead**2 - t**2 * (of_a + variance / len(b.S))
     root = np.sqrt(max((ahead * slope) ** 2 - square * rest, 0.0))
     return middle + (ahead * slope + np.array([-root, root])) / square

@@ -49,10 +49,7 @@ from rbplib.windows import scored_rows, text_windows
 # what a row of a table of numbers measures, with the column that it is out of
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
-# how an engine counts the rank that it tells, by what it adds to the candidates above
-TIE_RULES = ("greater+ties", "greater+1")
-
-
+TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
 # what readers of zip and JSON make of damage
 DAMAGE = (ValueError, LookupError, TypeError, OSError, RuntimeError, EOFError, zipfile.BadZipFile)
 
@@ -220,7 +217,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
                     path = Path(folder, role, table.record["model"], f"{corpus.name}.parquet")
                     write_table(path, *shared(table, ordered))
         with atomic_path(out) as temporary, zipfile.ZipFile(temporary, "w") as file:
-            for path in sorted(Path(folder).rglob("*.*")):
+            for path in sorted(filter(Path.is_file, Path(folder).rglob("*"))):
                 name = path.relative_to(folder).as_posix()
                 file.writestr(zipfile.ZipInfo(name), path.read_bytes())  # bears no date
     return out

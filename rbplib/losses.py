@@ -108,6 +108,11 @@ class Loss:
         return self.totals > 0
 
     @property
+    def units(self):
+        """Number of each document's source, int64 (D,)."""
+        return np.arange(len(self.totals)) if self.source is None else self.source
+
+    @property
     def n_documents(self):
         """Documents with something scored."""
         return int(self.used.sum())

@@ -182,6 +182,33 @@ class RankTable:
         return distinct(self.document[starts], lengths)
 
 
+def plain_table(ranks, S, vocab_size, document=None, **about):
+    """A RankTable of ranks at hand, to make losses of; `read_table` is for those in files.
+
+    >>> table = plain_table(([[0, 3]], [[1, 1]], [[-0.1, -2.5]]), S=1e6, vocab_size=9)
+    >>> table.rank().tolist(), table.hits([1, 5]).tolist()
+    ([1, 4], [[1, 2]])
+
+    Args:
+        ranks: Ranks, or greater, ties and logprob, of each token: (D, T), a row a document, where
+            ties of 0 mark what is not scored; or (n,) with the documents.
+        S: non-embedding parameters. vocab_size: candidates. document: int (n,), rising.
+        about: of its record: "model", "family", "corpus"; "units", (D,) what each document is from.
+    Raises:
+        ValueError: what no rank table may hold.
+    """
+    greater, ties, logprob = (np.atleast_2d(np.asarray(column)) for column in ranks)
+    row, column = np.nonzero(ties)
+    if document is not None:
+        row, starts = np.asarray(document), np.searchsorted(document, document)
+        column = column - starts
+    values = row, column + 1, np.zeros_like(row), *(of[ties > 0] for of in (greater, ties, logprob))
+    columns = checked_columns(dict(zip(COLUMNS, values, strict=True)), vocab_size)
+    record = {"family": "a family", "model": "a model", "corpus": "a text"} | about
+    record |= {"nonembedding_params": S, "vocab_size": vocab_size, "documents": int(max(row)) + 1}
+    return RankTable(columns, record)
+
+
 def by_size(tables):
     """Tables of one family, smallest model first."""
 

@@ -76,8 +76,10 @@ def lows_and_highs(intervals):
 
 
 def beyond(intervals):
-    """Where each interval of a column lies, Float64: 1 above 0, -1 below, 0 where 0 is in it."""
-    return inside(intervals, 0, np.inf)
+    """How far each interval of a column lies from 0, Float64: its nearer end, 0 where 0 is in it."""
+    low, high = lows_and_highs(intervals)
+    ends = np.where(low > 0, low, np.where(high < 0, high, low * high * 0))
+    return pd.Series(ends, intervals.index).astype("Float64")
 
 
 def inside(intervals, low, high):
@@ -126,12 +128,14 @@ class Judged:
     @property
     def count(self):
         """In how many of them it holds, in words."""
-        return share(*self.counts[::2])
+        holds, _, whole = self.counts
+        return share(holds, whole)
 
     @property
     def fails(self):
         """In how many of them it does not."""
-        return share(*self.counts[1:])
+        _, fails, whole = self.counts
+        return share(fails, whole)
 
     @property
     def verdict(self):
@@ -149,11 +153,9 @@ class Judged:
     def but(self):
         """What stands beside the verdict: words of columns that are above 0 in some row."""
         first = ", but " if self.verdict == AGREES else ", "
-        parts = []
-        for name, words in self.words.but.items():
-            if name in self.rows and (self.rows[name] > 0).any():
-                parts.append(first + self.filled(words))
-        return "".join(parts)
+        columns = [name for name in self.words.but if name in self.rows]
+        beside = [name for name in columns if (self.rows[name] > 0).any()]
+        return "".join(first + self.filled(self.words.but[name]) for name in beside)
 
     @property
     def title(self):
@@ -167,8 +169,10 @@ class Judged:
     @property
     def key(self):
         """What the executed page calls it: the claim, and the k that its words name."""
-        ranks = f" at k = {', '.join(map(str, self.ranks))}"
-        return f"claim {self.words.name}{ranks if '{k}' in self.words.claim else ''}"
+        ranks = ", ".join(map(str, self.ranks))
+        return f"claim {self.words.name}" + (
+            f" at k = {ranks}" if "{k}" in self.words.claim else ""
+        )
 
     def filled(self, sentence):
         """A sentence of claims.yml with the numbers of the rows in it."""
@@ -183,10 +187,11 @@ class Judged:
 
     def values(self, column, **where):
         """What a sentence can say of a column of the cases, of those alone with values like k=1."""
-        rows = self.rows
-        for name, value in where.items():
-            rows = rows[rows[name] == value]
-        return Values(rows[column].dropna().tolist())
+        chosen = []
+        for row in plain_rows(self.rows):
+            if all(row.get(name) == value for name, value in where.items()):
+                chosen.append(row.get(column, np.nan))
+        return Values(chosen)
 
     def record(self, rows=True):
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
@@ -249,11 +254,10 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
     rows = cases([], ["k"]) if rows is None else rows
     judged, lines, records = judge(name, rows, holds, hidden, enough), [], {}
     # a part for each k where the claim names one
-    groups = [(None, judged.rows)]
+    parts = [judged]
     if "{k}" in judged.words.claim:
-        groups = judged.rows.groupby("k")
-    for _, rows in groups:
-        part = Judged(judged.words, rows, enough)
+        parts = [Judged(judged.words, part, enough) for _, part in judged.rows.groupby("k")]
+    for part in parts:
         if len(part.rows) or part.words.proved:
             lines.append(line(part))
             records[part.key] = part.record()
@@ -262,12 +266,12 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
 
 def keep(name, rows):
     """Keep rows in the executed page for page 13, and show nothing."""
-    keep_numbers({f"rows {name}": {"rows": recordable(plain_rows(rows))}})
+    say(" ", name="kept", numbers={f"rows {name}": {"rows": recordable(plain_rows(rows))}})
 
 
-def keep_numbers(numbers):
-    """Keep {name: record} in the executed page, for `paper.verify` too, and show nothing."""
-    say(" ", name="kept", numbers=numbers)
+def keep_verdicts(judged):
+    """Keep verdicts and counts in the executed page for `paper.verify`, and show nothing."""
+    say(" ", name="kept", numbers={claim.key: claim.record(rows=False) for claim in judged})
 
 
 def line(judged):
@@ -331,14 +335,21 @@ def collected(name, page, families):
     return Judged(all_claims().get(name), rows.astype(dict.fromkeys(truths, "boolean")), enough)
 
 
+def with_columns(rows, columns):
+    """Rows with all of these columns, empty where no page kept any."""
+    missing = [name for name in columns if name not in rows]
+    return pd.concat([rows, cases([], missing)], axis=1)
+
+
 def all_judged(here, families):
     """{name: Judged} of every claim: those that a page judges itself, else what its own page keeps.
 
     here: [Judged].
     """
     judged = {claim.words.name: claim for claim in here}
-    for name in all_claims().keys() - judged.keys():
-        judged[name] = collected(name, all_claims()[name].pages[0], families)
+    for name, words in all_claims().items():
+        if name not in judged:
+            judged[name] = collected(name, words.pages[0], families)
     return {name: judged[name] for name in all_claims()}
 
 

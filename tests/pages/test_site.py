@@ -2,6 +2,7 @@
 hostile titles."""
 
 import html
+import inspect
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import yaml
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+import rbplib
 from paper.show import plain, prose
 from rbplib.families import write_kept
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
@@ -147,10 +149,12 @@ def write_planted(place):
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/derivations/power.md": "# The proof\n",
         "book/start.md": BY_HAND,
+        "book/api.md": (ROOT / "book/api.md").read_text(encoding="utf-8"),
         "book/glossary.md": GLOSSARY,
     }
     for name, text in files.items():
         (place / name).parent.mkdir(exist_ok=True)
+        (place / name).unlink(missing_ok=True)
         (place / name).write_text(text)
     for name, record in {"claims.yml": {"a": CLAIM}, "pages.yml": {"02_x": OPENING}}.items():
         (place / "book" / name).unlink()
@@ -186,7 +190,7 @@ def site(tmp_path_factory):
     (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
     sphinx = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
     config = {name: value for name, value in sphinx.items() if name.startswith("bibtex_")}
-    parts = ["rbplinks", "rbppage", "rbprun", "rbpterms"]
+    parts = ["rbplinks", "rbppage", "rbprun", "rbpterms", "rbpapi"]
     config |= {
         "extensions": ["myst_nb", "sphinxcontrib.bibtex", *parts],
         "copyright": "2026",
@@ -357,6 +361,14 @@ def test_the_first_use_of_a_word_is_linked_with_its_meaning(start):
         r'href="glossary.html#term-\w+" title="([^"]+)"[^>]*>(?:<span[^>]*>)?([^<]+)', start
     )
     assert links == [("Models of one kind.", "family"), ("Ranks within k.", "hits")]
+
+
+def test_the_page_of_names_holds_every_public_one_with_its_words(site):
+    text = words(site[0]["book/api"])
+    for name in set(rbplib.__all__) - {"__version__"}:
+        first = inspect.getdoc(getattr(rbplib, name)).splitlines()[0]
+        assert " ".join(first.split()) in text, name
+    assert "fit(loss=None,estimator='least_squares',n_bootstrap=10000" in text.replace(" ", "")
 
 
 class Tags(HTMLParser):

@@ -147,6 +147,14 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     assert "told by vllm 0&#46;11&#46;0" in imported_words("nano")
     with pytest.raises(InputError, match="without their ties"):
         table.rank("random")
+    # it goes to others as any table, and what they have says who ranked
+    out = fresh / "nano.ranks"
+    assert main(["export", "--family", "nano", "--corpus", "lines", "-o", str(out)]) == 0
+    assert main(["import", str(out), "--as", "theirs"]) == 0
+    (theirs,) = rbplib.measure("theirs", "lines")
+    assert np.array_equal(theirs.rank(), table.rank()) and "told by vllm" in imported_words(
+        "theirs"
+    )
     # what was measured is not written over
     table.path.unlink()
     rbplib.measure("nano", "lines", progress=False)

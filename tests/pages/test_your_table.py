@@ -1,0 +1,129 @@
+"""The page where a reader pastes a table: in a browser, its numbers are those of `rbp fit`."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rbplib as rbp
+from rbplib.noise import training_quantile
+from tests import browser
+
+PAGE = browser.ROOT / "book/your_table.md"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """What sets the page's own part of HTML in a browser: (rows, size, law) to what it shows."""
+    if not all(browser.find()):
+        pytest.skip("there is no browser and driver to open pages with")
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "_static").mkdir()
+    script = browser.ROOT / "book/_static/table.js"
+    (folder / "_static/table.js").write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
+    part = re.search(r"```{raw} html\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[1]
+    html = f'<!doctype html><meta charset="utf-8"><title>x</title>{part}'
+    (folder / "book").mkdir()
+    (folder / "book/your_table.html").write_text(html, encoding="utf-8")
+    driver = browser.open_browser()
+
+    def set_to(rows=None, size="70B", law=None):
+        code = """
+        const box = document.querySelector(".rbp-own"), [rows, size, law] = arguments;
+        if (rows !== null) box.querySelector("textarea").value = rows;
+        box.querySelector("input").value = size;
+        box.dispatchEvent(new Event("input"));
+        if (law) { box.querySelector("select").value = law; box.dispatchEvent(new Event("input")); }
+        return [box.dataset.law || null, box.querySelector("output").textContent,
+                [...box.querySelectorAll("circle")].length, box.querySelector("select").length];
+        """
+        found, said, circles, laws = driver.execute_script(code, rows, size, law)
+        return found and json.loads(found), said, circles, laws
+
+    try:
+        driver.get((folder / "book/your_table.html").as_uri())
+        yield set_to
+    finally:
+        driver.quit()
+
+
+def compare(shown, loss, size):
+    """The law that the page shows, beside rbplib's."""
+    law = rbp.fit(loss, n_bootstrap=0)
+    known = [shown["alpha"], shown["log_c"], shown["r2"], *shown["models"]]
+    ours = [law.alpha, law.log_c, law.r2, *law.intervals["models"]["alpha"]]
+    assert known == pytest.approx(ours, rel=1e-9, abs=1e-9)
+    assert [point["loss"] for point in shown["points"]] == pytest.approx(loss.values.tolist())
+    ahead = rbp.forecast(loss, size)
+    assert shown["loss"] == pytest.approx(ahead.by_form["line"][0], rel=1e-9)
+    x, n = np.log(law.S), len(law.used)
+    wide = np.sqrt(1 + 1 / n + (np.log(size) - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum())
+    half = wide * law.residual_sd * training_quantile(n - 2, 0.95)
+    ends = np.exp(law.y_at(size) + np.array([-half, half]))
+    assert shown["ci_loss"] == pytest.approx(ends.tolist(), rel=1e-9)
+
+
+def test_what_stands_there_first_is_the_authors_law(page):
+    shown, said, circles, _ = page(size="13B")
+    S, hits = [85e6, 302e6, 708e6, 1476e6], [132065, 142215, 147050, 150180]
+    compare(shown, rbp.fit(S=S, hits=hits, totals=317414).loss, 13e9)
+    assert circles == 4 and "Exponent 0.05599" in said and "At S = 13B" in said
+
+
+@pytest.mark.parametrize("kind", ["hits", "accuracy", "loss", "loss_bits", "sources", "seeds"])
+def test_points_line_interval_and_forecast_are_those_of_rbp_fit(page, kind):
+    rng = np.random.default_rng(len(kind))
+    sizes = np.geomspace(1e6, 3e9, 7)
+    frame = pd.DataFrame({"model": [f"m{i}, b" for i in range(7)], "S": sizes})
+    nats = 9 * sizes**-0.1 * np.exp(0.03 * rng.normal(size=7))
+    if kind.startswith("loss"):
+        frame[kind] = nats
+    else:
+        frame["tokens"] = frame["questions"] = 5000
+        frame["hits"] = rng.binomial(5000, np.exp(-nats))
+        frame["accuracy"] = frame["hits"] / 5000
+        frame = frame.drop(columns=["hits"] if kind == "accuracy" else ["accuracy"])
+    if kind == "sources":
+        other = frame.assign(hits=frame["hits"] // 2, tokens=4000, source="b")
+        frame = pd.concat([frame.assign(source="a"), other])
+    if kind == "seeds":
+        frame = frame.assign(seed=[1, 1, 1, 1, 1, 1, 2], S=[*sizes[:6], sizes[5]])
+        frame["model"] = [*frame["model"][:6], frame["model"][5]]
+    (loss,) = rbp.table_losses(frame)
+    shown, _, circles, _ = page(frame.to_csv(index=False), "7e10")
+    assert circles == 7 and shown["n"] == 7
+    if kind != "seeds":  # of which a forecast takes the mean of a size
+        compare(shown, loss, 7e10)
+    assert shown["alpha"] == pytest.approx(rbp.fit(loss, n_bootstrap=0).alpha, rel=1e-9)
+
+
+def test_several_laws_are_chosen_from(page):
+    rows = "model;S;k;hits;tokens\n" + "".join(
+        f"m{i};{S};{k};{20 * k + 10 * i};100\n"
+        for k in (1, 3)
+        for i, S in enumerate(("1M", "20M", "0.3B"))
+    )
+    shown, _, _, laws = page(rows, law="k = 3")
+    law = rbp.fit(S=[1e6, 2e7, 3e8], hits=[60, 70, 80], totals=100, n_bootstrap=0)
+    assert laws == 2 and shown["alpha"] == pytest.approx(law.alpha, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        ("", "Give rows"),
+        ("model,S,hits,tokens\na,1M,1,9\nb,2M,2,9", "three sizes"),
+        ("model,hits,tokens\na,1,9", "no column S"),
+        ("model,S,hits,tokens\na,1M,-1,9\nb,2M,2,9\nc,3M,3,9", "Row 1"),
+        ("model,S,hits,tokens\na,1M,10,9\nb,2M,2,9\nc,3M,3,9", "above tokens"),
+        ("model,S,hits,tokens\na,1M,1,9\na,1M,2,9\nc,3M,3,9", "twice"),
+        ("model,S,loss,hits\na,1M,1,9", "one of"),
+        ("model,S,loss\na,1M,1\nb,2M,1\nc,3M,1", "differ"),
+        ("model,S,loss\n<img src=x onerror=alert(1)>,1M,one\n", 'loss "one"'),
+    ],
+)
+def test_bad_rows_are_one_sentence(page, rows, word):
+    shown, said, circles, _ = page(rows)
+    assert shown is None and word in said and circles == 0 and said.endswith(".")
