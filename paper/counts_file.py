@@ -15,16 +15,35 @@ import numpy as np
 import yaml
 
 from paper.counts import FORMAT, KS, k_grid
-from paper.curves import rank_sums
-from paper.distributions import by_source, pairs
+from paper.curves import rank_entropy
 from paper.runs import lagged
 from rbplib.doors import model_entry, public
 from rbplib.families import InputError, atomic_path, write_text
 from rbplib.losses import measured_tables, vocabulary
-from rbplib.table import asked
+from rbplib.table import asked, distinct
 
 RUN_KS = (1, 10, 100)  # k of the runs of hits that pages show
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
+
+
+def pairs(table):
+    """Distinct (greater, ties) of the whole corpus and their tokens, int64 (3, R)."""
+    return distinct(table.greater, table.ties)
+
+
+def by_source(table):
+    """Distinct (source, rank) and their tokens, int64 (3, R)."""
+    return distinct(table.source[table.document], table.rank())
+
+
+def rank_sums(table):
+    """Sums over each document of a rank table, float64 (2, D): of -log p(R), and of ln R.
+
+    p is the share of a rank among all tokens, with the entropy's correction for their number.
+    """
+    ranks = table.rank()
+    _, correction, log_p = rank_entropy(ranks)
+    return np.stack([table.per_document(correction - log_p), table.per_document(np.log(ranks))])
 
 
 def counted(table, ks, run_ks, sourced):

@@ -24,6 +24,7 @@ from rbplib.measuring import measured
 from rbplib.table import asked, by_size, tables_here
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
+SHARED = "totals S source family corpus protocol definition models missing".split()  # with a Loss
 
 
 @dataclass(frozen=True)
@@ -72,48 +73,30 @@ class Curve:
 
     def index(self, k):
         """Column of `k` in the arrays."""
-        where = np.flatnonzero(self.ks == k)
-        if not len(where):
-            raise InputError(
-                f"k = {k} was not counted for {self.family} on {self.corpus}: add it to ks."
-            )
-        return int(where[0])
+        if k not in self.ks:
+            place = f"{self.family} on {self.corpus}"
+            raise InputError(f"k = {k} was not counted for {place}: add it to ks.")
+        return int(np.flatnonzero(self.ks == k)[0])
 
-    def keep(self, models):
-        """The same curve for some of its models, by name or index."""
-        where = [self.models.index(m) if isinstance(m, str) else m for m in models]
-        return replace(
-            self,
-            models=tuple(self.models[i] for i in where),
-            S=self.S[where],
-            hits=self.hits[:, where],
-            nll=self.nll[:, where],
-        )
+    def keep(self, where):
+        """The same curve for some of its models, by index."""
+        models = tuple(self.models[i] for i in where)
+        hits, nll = self.hits[:, where], self.nll[:, where]
+        return replace(self, models=models, S=self.S[where], hits=hits, nll=nll)
 
     def loss(self, k):
         """-log RBP_k of every model, as what a law is fitted to."""
-        return self._loss(sums=self.hits[:, :, self.index(k)], k=int(k), name=f"-log RBP_{k}")
+        again, sums = self.repeats and self.repeats.loss(k), self.hits[:, :, self.index(k)]
+        return self._loss(sums=sums, k=int(k), name=f"-log RBP_{k}", repeats=again)
 
     def cross_entropy_loss(self):
         """Cross-entropy of every model, as what a law is fitted to."""
-        return self._loss(sums=self.nll, hits=False, name="cross-entropy")
+        again = self.repeats and self.repeats.cross_entropy_loss()
+        return self._loss(sums=self.nll, hits=False, name="cross-entropy", repeats=again)
 
     def _loss(self, **own):
-        names = (
-            "totals",
-            "S",
-            "source",
-            "family",
-            "corpus",
-            "protocol",
-            "definition",
-            "models",
-            "missing",
-        )
-        again = None
-        if self.repeats is not None:
-            again = self.repeats.loss(own["k"]) if "k" in own else self.repeats.cross_entropy_loss()
-        return Loss(**own, **{name: getattr(self, name) for name in names}, repeats=again)
+        shared = {name: getattr(self, name) for name in SHARED}
+        return Loss(**own, **shared)
 
 
 def rbp_curve(tables, ks, definition="greater+ties", missing=()):
@@ -130,13 +113,10 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     vocab, ks = vocabulary(tables), np.unique(ks)
     for k in ks:
         check_inside("k", k, vocab, "vocabulary size")
-    hits = np.empty((tables[0].documents, len(tables), len(ks)), np.int64)
-    for m, table in enumerate(tables):
-        hits[:, m] = table.hits(ks, definition)
     return Curve(
         vocab_size=vocab,
         ks=ks.astype(np.int64),
-        hits=hits,
+        hits=np.stack([t.hits(ks, definition) for t in tables], axis=1).astype(np.int64),
         nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,
         missing=tuple(missing),
@@ -203,18 +183,8 @@ def rank_entropy(ranks):
     return correction - p @ np.log(p), correction, np.log(counts[ranks] / len(ranks))
 
 
-def rank_sums(table):
-    """Sums over each document of a rank table, float64 (2, D): of -log p(R), and of ln R.
-
-    p is the share of a rank among all tokens, with the entropy's correction for their number.
-    """
-    ranks = table.rank()
-    _, correction, log_p = rank_entropy(ranks)
-    return np.stack([table.per_document(correction - log_p), table.per_document(np.log(ranks))])
-
-
 def family_losses(tables, repeats=None):
-    """{name: Loss} of one family on one corpus: those of NAMES, and "E ln R", a floor under the cross-entropy.
+    """{name: Loss} of one family on one corpus, those of NAMES.
 
     The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
     its derivative is exact, so intervals are right to the order that a bootstrap gives.
@@ -223,18 +193,16 @@ def family_losses(tables, repeats=None):
         tables: RankTables of one family and corpus, same tokens.
         repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
     """
-    tables, sums = by_size(tables), []
-    for table in tables:
-        entropy, log_rank = rank_sums(table)
-        sums.append((table.nll, entropy, log_rank))
+    tables, losses = by_size(tables), {}
     again, shared = family_losses(repeats) if repeats else {}, measured_on(tables)
-    columns = np.moveaxis(sums, 0, -1)  # (losses, D, M)
-    entropies = {
-        name: Loss(sums=column, hits=False, name=name, repeats=again.get(name), **shared)
-        for name, column in zip((*NAMES[:2], "E ln R"), columns, strict=True)
-    }
-    top = replace(rbp_loss(tables, 1), repeats=again.get(NAMES[2]))
-    return {name: entropies.get(name, top) for name in (*NAMES, "E ln R")}
+    entropies = []
+    for table in tables:
+        _, correction, log_p = rank_entropy(table.rank())
+        entropies.append(table.per_document(correction - log_p))
+    sums = [t.nll for t in tables], entropies
+    for name, column in zip(NAMES[:2], np.moveaxis(sums, 1, -1), strict=True):
+        losses[name] = Loss(sums=column, hits=False, name=name, repeats=again.get(name), **shared)
+    return losses | {NAMES[2]: replace(rbp_loss(tables, 1), repeats=again.get(NAMES[2]))}
 
 
 def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):

@@ -49,19 +49,17 @@ def same_probability(table):
     log-probabilities lie closest: (row ranked worse, row ranked first), or None without one.
     """
     p, rank = np.exp(table.logprob.astype(float)), table.rank()
-    fits = (p >= LOW) & (p <= HIGH) & (table.position >= FIRST)
-    worse, first = np.flatnonzero(fits & (rank >= 3)), np.flatnonzero(fits & (rank == 1))
-    if not len(worse) or not len(first):
-        return None
+    fits = (p >= LOW) & (p <= HIGH) & (table.position >= FIRST) & (rank != 2)
+    rows = np.flatnonzero(fits)
+    rows = rows[np.argsort(table.logprob[rows], kind="stable")]
 
-    # the neighbours of each worse one among the first ones, by probability
-    order = first[np.argsort(table.logprob[first], kind="stable")]
-    at = np.searchsorted(table.logprob[order], table.logprob[worse])
-    left, right = np.maximum(at - 1, 0), np.minimum(at, len(order) - 1)
-    sides = np.stack([order[left], order[right]])  # (2, worse)
-    gaps = np.abs(table.logprob[sides] - table.logprob[worse])
-    side, best = np.unravel_index(np.argmin(gaps), gaps.shape)
-    return int(worse[best]), int(sides[side, best])
+    # the closest two of unlike rank are neighbours by probability
+    first = rank[rows] == 1
+    unlike = np.flatnonzero(first[1:] != first[:-1])
+    if not len(unlike):
+        return None
+    at = unlike[np.argmin(np.diff(table.logprob[rows])[unlike])]
+    return tuple(sorted(rows[at : at + 2].tolist(), key=lambda row: -rank[row]))
 
 
 def overtaking(small, large, decode):
@@ -89,40 +87,20 @@ def correlation(table, n_bootstrap=10_000, seed=42):
     The interval is over resampled sources. NaN where one of the two is always the same, and for the
     interval of too few sources.
     """
-    x, y = np.log(table.rank()), -table.logprob.astype(float)
+    x, y, unknown = np.log(table.rank()), -table.logprob.astype(float), (np.nan, np.nan)
     if not np.ptp(x) or not np.ptp(y):
-        return np.nan, (np.nan, np.nan)
+        return np.nan, unknown
 
-    # moments add up over documents, then over sources
-    documents, where = np.unique(table.document, return_inverse=True)
-    moments = (np.ones(len(x)), x, y, x * x, y * y, x * y)
-    sums = np.column_stack([np.bincount(where, moment) for moment in moments])
-    source = None if table.source is None else np.asarray(table.source)[documents]
-    sums = sum_by_source(sums, source)
-    interval = (np.nan, np.nan)
-    if len(sums) >= MIN_DOCUMENTS:
-        n, sx, sy, xx, yy, xy = resampled_sums(sums, n_bootstrap, seed).T
-        drawn = (n * xy - sx * sy) / np.sqrt((n * xx - sx**2) * (n * yy - sy**2))
-        interval = tuple(percentile_interval(drawn[:, None])[:, 0])
-    return float(np.corrcoef(x, y)[0, 1]), interval
-
-
-def greedy(table, row):
-    """What a decoder that takes the best candidate does at one row of a rank table."""
-    if table.greater[row]:
-        return "fails"
-    return "is left to a tie" if table.ties[row] > 1 else "succeeds"
-
-
-def three_predictions(table, k=3):
-    """The first three neighbours of different ranks, one within k (paper Fig. 2), or None."""
-    rank, position, document = table.rank(), table.position, table.document
-    near = (document[:-2] == document[2:]) & (position[2:] - position[:-2] == 2)
-    for i in np.flatnonzero(near & (position[:-2] >= FIRST)).tolist():
-        ranks = rank[i : i + 3]
-        if len(set(ranks.tolist())) == 3 and (ranks <= k).sum() == 1:
-            return [i, i + 1, i + 2]
-    return None
+    # moments add up over sources
+    moments = np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+    source = table.document if table.source is None else np.asarray(table.source)[table.document]
+    sums = sum_by_source(moments, source)
+    r = float(np.corrcoef(x, y)[0, 1])
+    if len(sums) < MIN_DOCUMENTS:
+        return r, unknown
+    n, sx, sy, xx, yy, xy = resampled_sums(sums, n_bootstrap, seed).T
+    drawn = (n * xy - sx * sy) / np.sqrt((n * xx - sx**2) * (n * yy - sy**2))
+    return r, tuple(percentile_interval(drawn[:, None])[:, 0])
 
 
 def examples(family, corpus, table, rows, n=5):

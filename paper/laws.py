@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from rbplib import law as library
-from rbplib.bootstrap import MIN_DOCUMENTS
 from rbplib.noise import training_quantile
 
 NONE = (np.nan, np.nan)
@@ -84,14 +83,10 @@ class Law(library.Law):
 
     def sides(self, parameter="alpha"):
         """{what varies, in words: (low, high)} of one parameter; what trainings add only where it is known."""
-        words = {
-            "other text": "text",
-            "other text and trainings": "trainings",
-            "other sizes": "models",
-        }
-        if not self.training_df:
-            del words["other text and trainings"]
-        return {name: self.intervals[of][parameter] for name, of in words.items()}
+        sides = {"other text": self.intervals["text"][parameter]}
+        if self.training_df:
+            sides["other text and trainings"] = self.intervals["trainings"][parameter]
+        return sides | {"other sizes": self.intervals["models"][parameter]}
 
     @property
     def worst_residual(self):
@@ -103,11 +98,6 @@ class Law(library.Law):
     def noise_sd(self):
         """What the sources alone would make of residual_sd."""
         return float(np.sqrt(self.noise_variance))
-
-    @property
-    def excess_sd(self):
-        """Scatter of the models beyond that noise."""
-        return float(np.sqrt(max(self.residual_sd**2 - self.noise_variance, 0.0)))
 
     @property
     def training_sd(self):
@@ -137,20 +127,16 @@ class Law(library.Law):
     @property
     def noise_p(self):
         """p of the lack of fit against the widest noise that is known: sources, and trainings where they are."""
-        return (
-            self.lack_of_fit_p
-            if np.isnan(self.trained_lack_of_fit_p)
-            else self.trained_lack_of_fit_p
-        )
+        known = self.trained_lack_of_fit_p
+        return self.lack_of_fit_p if np.isnan(known) else known
 
     @cached_property
     def over_documents(self):
         """The same law with documents resampled in place of sources; itself where each document is its own source."""
         if self.n_sources == self.n_documents:
             return self
-        return fit(
-            self.loss.over_documents(), self.estimator, self.n_bootstrap, self.seed, self.level
-        )
+        how = self.estimator, self.n_bootstrap, self.seed, self.level
+        return fit(self.loss.over_documents(), *how)
 
     @property
     def explained_by(self):
@@ -162,9 +148,7 @@ class Law(library.Law):
 def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95):
     """The library's `fit` of a Loss, as a Law that pages show."""
     law = library.fit(loss, estimator, n_bootstrap, seed, level)
-    return Law(
-        **vars(law), n_bootstrap=n_bootstrap if loss.n_documents >= MIN_DOCUMENTS else 0, seed=seed
-    )
+    return Law(**vars(law), n_bootstrap=n_bootstrap, seed=seed)
 
 
 def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, **options):

@@ -42,21 +42,8 @@ def token_ends(tokenizer, texts):
     return tokens
 
 
-def rows_in_bytes(table, tokens):
-    """(first, end) in bytes of each row's token, int64 (2, n). Raises InputError: the table is of other tokens."""
-    starts = np.cumsum([0, *(len(ids) for ids, _ in tokens)])
-    at = starts[np.minimum(table.document, len(tokens))] + table.position
-    ids, ends = (np.concatenate(column) for column in zip(*tokens, strict=True))
-    if table.documents != len(tokens) or (at >= len(ids)).any() or (ids[at] != table.token).any():
-        raise InputError(
-            f"{table.path} is of other text, or of another tokenizer: run `rbp measure` again."
-        )
-    return np.stack([ends[at - 1], ends[at]])
-
-
-def byte_losses(tables, other, texts, tokenizers):
-    """{"bits", "first", "tokens"}: per byte, the cross-entropy in bits, bytes in tokens ranked first,
-    and tokens; each a Loss of a ladder's models and, last, of a larger one.
+def byte_loss(tables, other, texts, tokenizers):
+    """Cross-entropy in bits per byte: a Loss of a ladder's models and, last, of a larger one.
 
     Of a document counts what scored tokens of both cover whole.
 
@@ -69,11 +56,17 @@ def byte_losses(tables, other, texts, tokenizers):
     models, D = [*tables, other], len(texts)
     sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
 
-    # where each row stands, and how many tokens of each document were read
+    # first and end, in bytes, of each row's token; how many tokens of each document were read
     places, read = [], np.zeros((2, D), int)
     for table in models:
         side = int(table is other)
-        places.append(rows_in_bytes(table, sides[side]))
+        ids, ends = (np.concatenate(column) for column in zip(*sides[side], strict=True))
+        starts = np.cumsum([0, *(len(ids) for ids, _ in sides[side])])
+        at = starts[np.minimum(table.document, D)] + table.position
+        if table.documents != D or (at >= len(ids)).any() or (ids[at] != table.token).any():
+            why = f"{table.path} is of other text, or of another tokenizer"
+            raise InputError(f"{why}: run `rbp measure` again.")
+        places.append((ends[at - 1], ends[at]))
         np.maximum.at(read[side], table.document, table.position + 1)
 
     # of each document the bytes from the first to the last place where tokens of both end
@@ -84,18 +77,13 @@ def byte_losses(tables, other, texts, tokenizers):
             span[d] = shared[[0, -1]]
     known = measured_on(models) | {"totals": span[:, 1] - span[:, 0], "hits": False}
     if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
-        name = known["models"][-1]
-        raise InputError(
-            f"{name} is no larger than the ladder, or has no byte in common: give another."
-        )
+        why = f"{known['models'][-1]} is no larger than the ladder, or has no byte in common"
+        raise InputError(f"{why}: give another.")
 
-    # sums over the tokens within
-    sums = np.zeros((3, D, len(models)))
+    # bits of the tokens within
+    bits = np.zeros((D, len(models)))
     for m, (table, (first, end)) in enumerate(zip(models, places, strict=True)):
         low, high = span[table.document].T
         inside = (first >= low) & (end <= high) & (end > first)
-        amounts = -table.logprob / np.log(2), (end - first) * (table.rank() == 1), 1.0
-        for i, amount in enumerate(amounts):
-            sums[i, :, m] = np.bincount(table.document, amount * inside, D)
-    names = ("bits", "first", "tokens")
-    return {name: Loss(sums=sums[i], name=name, **known) for i, name in enumerate(names)}
+        bits[:, m] = np.bincount(table.document, -table.logprob / np.log(2) * inside, D)
+    return Loss(sums=bits, name="bits per byte", **known)

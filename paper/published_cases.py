@@ -80,11 +80,11 @@ def approximations():
     formulas = lognormal.formulas_and_sums(*gpt2.PRINTED)
     (p1, exact_p1), (entropy, exact_entropy) = formulas["-log p_1"], formulas["H"]
     lam, beta = lognormal.natural(*gpt2.PRINTED)
-    local = lognormal.local_exponents(lam, beta)
+    first, second = lognormal.local_exponents(lam, beta)
     row = {
         "error_20": float(100 * (p1 / exact_p1 - 1)),
         "error_21": float(100 * (entropy / exact_entropy - 1)),
-        "local_ratio": float(local.neg_log_p1 / local.entropy),
+        "local_ratio": float(first / second),
         "cut_ratio": predicted_ratio(1 + lam, beta, gpt2.VOCABULARY),
     }
     return cases([row])

@@ -185,19 +185,6 @@ def draw_forecast(ax, forecast, label=None, color=None, **_):
     return ax
 
 
-def draw_steps(ax, steps, shift=0.0, label=None, color="C0", marker="o", **_):
-    """Exponents between neighbouring sizes (`noise.LocalExponents`) with both intervals.
-
-    shift: decades right.
-    """
-    x = steps.S * 10**shift
-    draw_bars(ax, x, *steps.trainings, color)
-    draw_points(ax, x, steps.alpha, *steps.sources, label=label, color=color, marker=marker)
-    ax.plot(x, steps.alpha, color=color, linewidth=0.8)
-    ax.set(xscale="log", xlabel="model size $S$, middle of a step", ylabel="local exponent")
-    return ax
-
-
 def draw_intervals(ax, labels, values, intervals, names):
     """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
     rows = row_axis(ax, labels)
@@ -240,13 +227,10 @@ def draw_noise_line(ax):
     return ax
 
 
-def draw_expected(ax, x, measured, low, high, label=None, wide=None, **style):
-    """A measured curve, and grey bands for what it would be if a law held exactly."""
-    look = {"color": GREY, "linewidth": 0}
-    exact = "exact law, noise of sources"
-    if wide is not None and np.isfinite(wide).any():
-        ax.fill_between(x, *wide, alpha=0.15, label=f"{exact} and trainings", **look)
-    ax.fill_between(x, low, high, alpha=0.4, label=exact, **look)
+def draw_expected(ax, x, measured, low, high, label=None, **style):
+    """A measured curve, and a grey band for what it would be if a law held exactly."""
+    look = {"color": GREY, "linewidth": 0, "label": "exact law, noise of sources"}
+    ax.fill_between(x, low, high, alpha=0.4, **look)
     ax.plot(x, measured, label=label, markersize=4, **style)
     return ax
 

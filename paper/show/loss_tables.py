@@ -17,16 +17,6 @@ from rbplib.noise import half_width, own_seeds
 NONE = (np.nan, np.nan)  # no interval
 
 
-def loss_frame(losses, interval):
-    """One row per model of `losses.family_losses`; interval: of the gap between the first two, (2, M)."""
-    entropy, ranks, top, floor = losses.values()
-    frame = pd.DataFrame({"model": top.models, "S": top.S.astype(int)})
-    for loss in (entropy, ranks, top):
-        frame[loss.name] = loss.values
-    gap = {"CE less H(R)": entropy.values - ranks.values, **ends(interval)}
-    return frame.assign(**gap, **{"E ln R": floor.values})
-
-
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     """One row per loss of NAMES that is here: exponent with its intervals, R², and -log RBP_1 against it.
 
@@ -34,30 +24,23 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other models. Intervals with
     trainings are NaN where their scatter is not known.
     """
-    top = losses["-log RBP_1"]
-    top_law, rows = fit(top, n_bootstrap=n_bootstrap, seed=seed), []
+    top, rows = losses["-log RBP_1"], []
+    top_law = fit(top, n_bootstrap=n_bootstrap, seed=seed)
     for name in [name for name in NAMES if name in losses]:
-        loss, law = losses[name], top_law
-        gap, interval, ratio, around = np.nan, NONE, 1.0, NONE
+        loss, law, gap, interval = losses[name], top_law, np.nan, NONE
+        ratio, around = 1.0, NONE
         if loss is not top:
             law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
-            gap, interval = exponent_difference(top, loss, n_bootstrap=n_bootstrap, seed=seed)
-            same = law.used == top_law.used
-            ratio, around = exponent_ratio(law, top_law) if same else (np.nan, NONE)
-        rows.append(
-            {
-                "loss": name,
-                "alpha": law.alpha,
-                **ends(law.ci_tokens, "other text: "),
-                **ends(law.ci_trainings, "and trainings: "),
-                "R²": law.r2,
-                "less that of -log RBP_1": gap,
-                **ends(interval, "difference: "),
-                **ends(with_trainings(top, loss, gap, interval), "difference, and trainings: "),
-                "ratio": ratio,
-                **ends(around, "ratio over other sizes: "),
-            }
-        )
+            gap, interval = exponent_difference(top, loss, n_bootstrap, seed)
+            ratio, around = np.nan, NONE
+            if law.used == top_law.used:
+                ratio, around = exponent_ratio(law, top_law)
+        trainings = with_trainings(top, loss, gap, interval)
+        row = {"loss": name, "alpha": law.alpha, **ends(law.ci_tokens, "other text: ")}
+        row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
+        row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
+        row |= {**ends(trainings, "difference, and trainings: "), "ratio": ratio}
+        rows.append(row | ends(around, "ratio over other sizes: "))
     return pd.DataFrame(rows)
 
 
@@ -66,8 +49,6 @@ def with_trainings(first, second, gap, interval):
     if not np.isfinite(gap) or first.repeats is None or second.repeats is None:
         return NONE
     sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S)
-    if not df:
-        return NONE
     # the variances of both noises
     sources = ((interval[1] - interval[0]) / 2 / 1.96) ** 2
     trainings = sd**2 / size_spread(first.S)
@@ -105,15 +86,7 @@ def entropy_cases(curves, ks):
         squares = np.sum((y - np.polyval(np.polyfit(x, y, 2), x)) ** 2)
         variance, _, df = max((loss.training_variance for _, loss in pairs), key=itemgetter(2))
         times = np.sqrt(squares / spare / variance)
-        cases.append(
-            {
-                "corpus": corpus,
-                "k": k,
-                "models": len(x),
-                "r2": 1 - squares / np.var(y) / len(y),
-                "sd": np.sqrt(squares / spare),
-                "times": times,
-                "p_of_one_curve": float(fdtrc(spare, df, times**2)) if df else np.nan,
-            }
-        )
+        case = {"corpus": corpus, "k": k, "models": len(x), "sd": np.sqrt(squares / spare)}
+        case |= {"r2": 1 - squares / np.var(y) / len(y), "times": times}
+        cases.append(case | {"p_of_one_curve": float(fdtrc(spare, df, times**2))})
     return cases

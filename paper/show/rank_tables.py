@@ -1,6 +1,5 @@
 """Tables of the pages on distributions of ranks, as data frames."""
 
-import numpy as np
 import pandas as pd
 
 from paper.distributions import fit_rank_law, table_histogram
@@ -15,8 +14,7 @@ def contest_frame(contests):
         frame = fit_frame(contest.fits)
         frame.insert(0, "corpus", corpus_title(corpus))
         low, high = 1000 * contest.interval
-        held_out = {"held-out nats": contest.nll, "above the best": 1000 * contest.loss}
-        parts.append(frame.assign(**held_out, low=low, high=high))
+        parts.append(frame.assign(**{"above the best": 1000 * contest.loss}, low=low, high=high))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -26,36 +24,21 @@ def fit_frame(fits):
     rows = []
     for fit in fits:
         parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]
-        row = {
-            "law": fit.title,
-            "parameters": len(fit.values),
-            "AIC above the best": fit.aic - best,
-            "KL": fit.kl,
-            "max |ΔRBP|": fit.max_drbp,
-            "p_1": fit.pmf[0],
-            "1 - RBP_10000": fit.pmf[10_000:].sum() if len(fit.pmf) > 10_000 else np.nan,
-            "fitted": ", ".join(parameters),
-            "status": fit.status,
-        }
-        rows.append(row)
+        row = {"law": fit.title, "parameters": len(fit.values)}
+        row |= {"AIC above the best": fit.aic - best, "KL": fit.kl, "max |ΔRBP|": fit.max_drbp}
+        row |= {"p_1": fit.pmf[0], "1 - RBP_10000": fit.pmf[10_000:].sum()}
+        rows.append(row | {"fitted": ", ".join(parameters), "status": fit.status})
     return pd.DataFrame(rows)
 
 
-def lognormal_frame(tables, candidate="lognormal_rounded"):
-    """One row per model: the lognormal in both parametrisations, and what of it the data fix."""
+def lognormal_frame(tables):
+    """One row per model: the rounded lognormal in both parametrisations, and what of it the data fix."""
     rows = []
     for table in tables:
-        fit = fit_rank_law(table_histogram(table), candidate)
+        fit = fit_rank_law(table_histogram(table), "lognormal_rounded")
         exponent, error = pivot_exponent(fit)
-        row = {
-            "model": str(table.record["model"]),
-            "S": float(table.record["nonembedding_params"]),
-            **fit.conventional,
-            "mu/sigma": mu_over_sigma(fit),
-            **fit.parameters,
-            "exponent at the pivot": exponent,
-            "its standard error": error,
-            "status": fit.status,
-        }
-        rows.append(row)
+        row = {"model": str(table.record["model"]), "S": float(table.record["nonembedding_params"])}
+        row |= fit.conventional | {"mu/sigma": mu_over_sigma(fit)} | fit.parameters
+        row |= {"exponent at the pivot": exponent, "its standard error": error}
+        rows.append(row | {"status": fit.status})
     return pd.DataFrame(rows)

@@ -4,7 +4,7 @@ the tokens."""
 import numpy as np
 import pytest
 
-from paper.per_byte import byte_losses, token_ends
+from paper.per_byte import byte_loss, token_ends
 from rbplib.families import InputError
 from tests.ranktables import rank_table
 from tests.smallmodels import tokenizer
@@ -39,17 +39,13 @@ def words():
 @pytest.mark.parametrize("windows", [(24, 512), (512, 16)])
 def test_planted_bits_per_byte_come_back_whatever_the_tokens(words, windows):
     ladder = [table(words[0], S, windows[0]) for S in SIZES]
-    losses = byte_losses(ladder, table(words[1], 1e8, windows[1]), TEXTS, words)
-    assert losses["bits"].values == pytest.approx([*map(bits_at, SIZES), bits_at(1e8)], rel=1e-6)
-    assert losses["first"].values == pytest.approx(1)  # all tokens are ranked first
-    assert (
-        losses["tokens"].values[-1] < losses["tokens"].values[0]
-    )  # the larger vocabulary takes fewer
+    loss = byte_loss(ladder, table(words[1], 1e8, windows[1]), TEXTS, words)
+    assert loss.values == pytest.approx([*map(bits_at, SIZES), bits_at(1e8)], rel=1e-6)
 
 
 def test_only_bytes_that_both_scored_count(words):
     ladder = [table(words[0], S, 512) for S in SIZES]
-    totals = byte_losses(ladder, table(words[1], 1e8, 512), TEXTS, words)["bits"].totals
+    totals = byte_loss(ladder, table(words[1], 1e8, 512), TEXTS, words).totals
     for total, text, *ends in zip(
         totals, TEXTS, *(token_ends(each, TEXTS) for each in words), strict=True
     ):
@@ -67,4 +63,4 @@ REFUSED = [
 def test_what_cannot_be_compared_is_one_sentence(words, S, measured, texts, message):
     ladder = [table(words[0], size, 512, measured) for size in SIZES]
     with pytest.raises(InputError, match=message):
-        byte_losses(ladder, table(words[1], S, 512, measured), texts, words)
+        byte_loss(ladder, table(words[1], S, 512, measured), texts, words)

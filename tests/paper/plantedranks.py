@@ -8,16 +8,13 @@ from tests.ranktables import rank_table
 V = 5000
 PLANTED = {
     "zipf": (1.4,),
-    "zipf_cutoff": (1.1, 800.0),
-    "zipf_mandelbrot_cutoff": (1.2, -0.4, 1500.0),
+    "zipf_cutoff": (1.1, np.log(800)),
+    "zipf_mandelbrot_cutoff": (1.2, -0.4, np.log(1500)),
     "log_quadratic": (1.5, -0.02),
     "lognormal": (0.9, 0.06),
     "lognormal_rounded": (0.9, 0.06),
     "pareto_rounded": (1.4,),
-    "lognormal_ceiling": (0.8, 2.2),
-    "frechet": (0.9, 0.5),
-    "frechet_cutoff": (0.9, 0.4, 700.0),
-    "two_lognormals": (0.7, -0.4, 1.5, 4.5, 1.2),
+    "lognormal_ceiling": (0.8, np.log(2.2)),
 }
 
 

@@ -15,8 +15,6 @@ RANKS = gpt2.gpt2_ranks()
     "name, kl, max_drbp, p_1",
     [
         ("zipf_mandelbrot_cutoff", 0.0005, 0.0036, 0.4157),
-        ("two_lognormals", 0.0007, 0.0021, 0.4156),
-        ("frechet", 0.0079, 0.0124, 0.4145),
         ("lognormal_ceiling", 0.0080, 0.0239, 0.4234),
         ("lognormal_rounded", 0.0228, 0.0592, 0.3559),
         ("zipf", 0.0327, 0.0802, 0.3350),

@@ -16,7 +16,7 @@ S, LOSS = gpt2_counts().query("k == 1 and N == 1")[["S", "loss"]].to_numpy().T
 
 
 def exact(ratio, sigma):
-    """(-log p_1, E ln R, entropy, c) by psi(k) itself: 500 terms, the rest by mpmath."""
+    """(-log p_1, E ln R, entropy) by psi(k) itself: 500 terms, the rest by mpmath."""
     with mp.workdps(40):
         mu, sigma = mp.mpf(str(ratio)) * mp.mpf(str(sigma)), mp.mpf(str(sigma))
 
@@ -31,7 +31,7 @@ def exact(ratio, sigma):
         c, first, second = sums
         spread = (second - 2 * mu * first + mu**2 * c) / (2 * sigma**2)
         H = mp.log(mp.sqrt(2 * mp.pi) * sigma * c) + (spread + first) / c  # Eq. 17, word for word
-        return [float(x) for x in (mp.log(c / psi(1)), first / c, H, c)]
+        return [float(x) for x in (mp.log(c / psi(1)), first / c, H)]
 
 
 @pytest.mark.parametrize("ratio", [-8, -3, -0.3, 0, 1, 3])
@@ -42,26 +42,15 @@ def test_sums_agree_with_many_digits(ratio, sigma):
         lognormal.log_z(*law),
         lognormal.log_moments(*law, 1)[0],
         lognormal.rank_entropy(*law),
-        lognormal.exact_c(ratio * sigma, sigma),
     )
-    assert sums == pytest.approx(exact(ratio, sigma), rel=1e-9, abs=1e-300)
+    assert sums == pytest.approx(exact(ratio, sigma), rel=1e-9, abs=1e-14)
 
 
-def test_the_edge_is_the_zeta_law_and_a_huge_mu_overflows_nothing():
+def test_the_edge_is_the_zeta_law():
     s = 1.3922
     assert lognormal.log_z(s - 1, 0.0) == pytest.approx(float(mp.log(mp.zeta(s))), rel=1e-13)
     mean = float(-mp.zeta(s, derivative=1) / mp.zeta(s))
     assert lognormal.log_moments(s - 1, 0.0, 1)[0] == pytest.approx(mean, rel=1e-12)
-    far = 1800 + np.log(np.sqrt(2 * np.pi) * 10)
-    assert lognormal.neg_log_p1(600.0, 10.0) == pytest.approx(far, rel=1e-12)
-
-
-def test_misses_are_sums_of_probabilities():
-    lam, beta = lognormal.natural(1.0, 1.6)
-    log_k = np.log(np.arange(1, 400_001.0))
-    tail = np.exp(-(1 + lam) * log_k - beta * log_k**2)[::-1].cumsum()[::-1]
-    ks = np.array([1, 2, 999, 1000, 1001, 5000])
-    assert lognormal.misses(ks, lam, beta) == pytest.approx(tail[ks] / tail[0], rel=1e-9)
 
 
 def test_moments_and_local_exponents_are_derivatives():
@@ -71,18 +60,13 @@ def test_moments_and_local_exponents_are_derivatives():
     assert (down - up) / (2 * h) == pytest.approx(first, rel=1e-7)
     steps = lognormal.log_z(lam, np.array([beta + h, beta - h]))
     assert -np.diff(steps)[0] / (2 * h) == pytest.approx(-second, rel=1e-6)
-    slope = -np.diff(lognormal.log_moments(np.array([lam - h, lam + h]), beta, 1)[0])[0] / (2 * h)
-    assert lognormal.log_covariance(lam, beta)[0, 0] == pytest.approx(slope, rel=1e-6)
     local = lognormal.local_exponents(lam, beta)
-    for exponent, f in (
-        (local.neg_log_p1, lognormal.log_z),
-        (local.entropy, lognormal.rank_entropy),
-    ):
+    for exponent, f in zip(local, (lognormal.log_z, lognormal.rank_entropy), strict=True):
         direct = -np.log(f(lam + h, beta) / f(lam - h, beta)) / (2 * h)
         assert exponent == pytest.approx(direct, rel=1e-6)
 
 
-@pytest.mark.parametrize("ratio, sigma", [(-5, 2), (-38.7, 12.892), (-1000, 5), (3, 2), (60, 1)])
+@pytest.mark.parametrize("ratio, sigma", [(-5, 2), (-38.7, 12.892), (-100, 5), (3, 2), (60, 1)])
 def test_the_papers_formulas_word_for_word(ratio, sigma):
     """In double precision c is 0 below mu/sigma = -38.6: they hold also there."""
     with mp.workdps(1000):
@@ -91,46 +75,27 @@ def test_the_papers_formulas_word_for_word(ratio, sigma):
         c = phi / (2 * s) + P
         eq16 = mp.log(c) + mp.log(mp.sqrt(2 * mp.pi) * s) + r**2 / 2
         eq21 = eq16 + (P * ((s**2 - mu**2) / (2 * s**2) + mu) + phi * (s - mu / (2 * s))) / c
-        I1 = mu * P + s * phi
-        I2 = (mu**2 + s**2) * P + mu * s * phi
     pair = ratio * sigma, sigma
     formulas = lognormal.paper_neg_log_p1(*pair), lognormal.paper_entropy(*pair)
     assert formulas == pytest.approx([float(eq16), float(eq21)], rel=1e-9, abs=1e-9)
-    parts = [lognormal.paper_c(*pair), *lognormal.paper_integrals(*pair)]
-    assert parts == pytest.approx([float(x) for x in (c, I1, I2)], rel=1e-7, abs=1e-300)
     beside = lognormal.formulas_and_sums(*PRINTED)
     off = [formula / exact - 1 for formula, exact in beside.values()]
-    assert off == pytest.approx([-0.0343, 0.0119, 3.8e-4, -0.0312, 0.0243], rel=0.01)
+    assert off == pytest.approx([-0.0312, 0.0243], rel=0.01)
 
 
 @pytest.mark.parametrize("scale", ["S", "log S"])
-@pytest.mark.parametrize("keep, power", [("sigma", 0), ("mu", -1), ("root", 0.5)])
-def test_a_path_keeps_what_it_says_and_falls_as_far_as_calibrated(scale, keep, power):
-    how = {"scale": scale, "keep": keep}
-    rate = lognormal.calibrated_rate(S, *PRINTED, LOSS[-1] / LOSS[0], **how)
-    mu, sigma = lognormal.parameter_path(S, *PRINTED, rate, **how)
+def test_a_path_falls_as_far_as_calibrated(scale):
+    rate = lognormal.calibrated_rate(S, *PRINTED, LOSS[-1] / LOSS[0], scale)
+    mu, sigma = lognormal.parameter_path(S, *PRINTED, rate, scale)
     y = lognormal.neg_log_p1(mu, sigma)
     assert y[-1] / y[0] == pytest.approx(LOSS[-1] / LOSS[0], rel=1e-9)
     x = np.log(S / S[0]) if scale == "log S" else S / S[0] - 1
     assert mu / sigma == pytest.approx(mu[0] / sigma[0] - rate * x)
-    constant = sigma * np.abs(mu / sigma) ** -power
-    assert constant == pytest.approx(constant[0])
-    assert np.isnan(lognormal.calibrated_rate(S, *PRINTED, -0.5, **how))
-
-
-def test_exponents_over_k_by_their_derivatives():
-    ks = np.array([1, 10, 100])
-    moved = lognormal.exponents_over_k(lognormal.ceiling_misses(ks, 0.69, 3.52))
-    at = (np.log(ks) - 0.69) / 3.52
-    rate = stats.norm.pdf(at) / (stats.norm.cdf(at) * -np.log(stats.norm.cdf(at)))
-    assert moved == pytest.approx(rate / rate[0], rel=1e-6)
-    cut = lognormal.fixed_sigma_misses(ks, 1.0, 1.6, vocab_size=V)(0.0)
-    p = planted_pmf("lognormal", (1 - 1 / 1.6**2, 0.5 / 1.6**2))
-    assert cut == pytest.approx(1 - p.cumsum()[ks - 1], rel=1e-9)
+    assert np.isnan(lognormal.calibrated_rate(S, *PRINTED, -0.5, scale))
 
 
 def test_the_ridge_is_where_scipy_finds_the_best_mu():
-    counts = 1e5 * planted_pmf("lognormal_ceiling", (1.0, 2.5))
+    counts = 1e5 * planted_pmf("lognormal_ceiling", (1.0, np.log(2.5)))
     sigmas = np.array([1.5, 6.0])
     mu, below = lognormal.ridge(counts, sigmas)[["mu", "below"]].to_numpy().T
     fit = fit_rank_law(counts, "lognormal_rounded")
@@ -157,9 +122,9 @@ def test_the_predicted_ratio_is_that_of_a_small_step():
         logs.append(np.log([-np.log(p[0]), stats.entropy(p)]))
     one, other = logs[1] - logs[0]
     assert lognormal.predicted_ratio(0.9, 0.06, V) == pytest.approx(one / other, rel=1e-3)
-    on_all = lognormal.local_exponents(LAM, BETA)
+    first, entropy = lognormal.local_exponents(LAM, BETA)
     far = lognormal.predicted_ratio(1 + LAM, BETA, 3_000_000)
-    assert on_all.neg_log_p1 / on_all.entropy < far < lognormal.predicted_ratio(1 + LAM, BETA, 4096)
+    assert first / entropy < far < lognormal.predicted_ratio(1 + LAM, BETA, 4096)
 
 
 def test_what_data_fix_and_what_they_do_not():

@@ -13,9 +13,8 @@ from ranktables import CORPORA, write_family
 
 from paper.counts import family_tables as counted_tables
 from paper.counts import read_counts
-from paper.counts_file import exported_ks, write_counts, write_families
+from paper.counts_file import exported_ks, pairs, write_counts, write_families
 from paper.curves import rbp_curve
-from paper.distributions import pairs
 from paper.runs import lagged
 from rbplib.cli import main
 from rbplib.doors import export_family, import_family

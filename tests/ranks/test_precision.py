@@ -90,10 +90,7 @@ def test_ties_and_changed_ranks_are_counted():
     exact, rounded = made([0, 1, 2, 30], [1, 1, 1, 1]), made([0, 1, 1, 30], [2, 1, 2, 1])
     row = tie_frame({"float32": [exact], "bf16": [rounded]}).query("precision == 'bf16'").iloc[0]
     assert row["tied (%)"] == 50 and row["tied with the best (%)"] == 25
-    assert row["ties, largest"] == 2
     assert row["ranks changed (%)"] == 25  # row 0 (1 to 2); row 2 is 3 either way
-    assert row["ranks changed, first ten (%)"] == pytest.approx(100 / 3)
-    assert np.isnan(row["ranks changed, beyond 100 (%)"])
 
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "Q4_0"])

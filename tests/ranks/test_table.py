@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import rbplib
-from paper.curves import rank_sums
-from paper.distributions import by_source
-from paper.distributions import pairs as pairs_of
+from paper.counts_file import by_source, rank_sums
+from paper.counts_file import pairs as pairs_of
 from paper.runs import lagged
 from rbplib.families import InputError
 from rbplib.table import (
