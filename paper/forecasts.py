@@ -190,9 +190,9 @@ def independent(errors, frame):
     """How many independent cases the rows of a frame are worth, by the signs of their errors.
 
     Rows of one family share models, rows of one corpus share text. Two normal errors whose signs
-    covary by c are correlated by sin(pi c / 2), and whether they lie in symmetric intervals by the
-    square of that at most (Gebelein): the design effect is one plus the sum of those squares over
-    pairs, by row. What all rows share is no such correlation, and is taken off where some share nothing.
+    covary by c are correlated by sin(pi c / 2), and so, by less, is whether they lie in their
+    intervals: the design effect is one plus the sum of that over pairs, by row. What all rows share
+    is no such correlation, and is taken off where some share nothing.
     """
     signs = np.sign(errors.to_numpy())
     products, shared = np.outer(signs, signs), 0
@@ -203,13 +203,26 @@ def independent(errors, frame):
     pairs = ~np.eye(len(signs), dtype=bool)
     alone = pairs & (shared == 0)
     common = products[alone].mean() if alone.any() else 0.0
-    squares = 0.0
+    together = 0.0
     for kind in (1, 2, 3):
         of_kind = pairs & (shared == kind)
         if of_kind.any() and common < 1:
             covary = (products[of_kind].mean() - common) / (1 - common)
-            squares += of_kind.sum() * np.sin(np.pi / 2 * covary) ** 2
-    return len(signs) / (1 + squares / len(signs))
+            together += of_kind.sum() * both_inside(np.sin(np.pi / 2 * covary))
+    return len(signs) / (1 + together / len(signs))
+
+
+def both_inside(rho, share=0.95):
+    """Correlation of two normal errors being inside their intervals, themselves correlated by rho."""
+    from scipy.special import ndtr, ndtri
+
+    # of those of the first inside, how many of the second are
+    rho = np.clip(rho, -0.9999, 0.9999)
+    first = ndtri((1 - share) / 2 + share * (np.arange(2000) + 0.5) / 2000)
+    end = ndtri((1 + share) / 2)
+    high, low = ((side * end - rho * first) / np.sqrt(1 - rho**2) for side in (1, -1))
+    second = (ndtr(high) - ndtr(low)).mean()
+    return (second - share) / (1 - share)
 
 
 def count(yes):
