@@ -4,8 +4,8 @@
     claim("top1_line", laws, (laws.r2 >= 0.975) & (laws.sure_alpha > 0))
 
 A row is a case: one fit, or one family on one corpus. A claim `agrees` where it holds in at least four
-fifths of the cases, `differs` where in at most one fifth, is `mixed` between, and cannot be told from
-fewer than `enough`. A row decides nothing where a number that its rule asks for does not exist. The rows
+fifths of the cases, `differs` where it fails in as many, and is `mixed` where it does each in more than a
+fifth. It cannot be told from fewer than `enough`, or where cases within noise leave it open. A row decides nothing where a number that its rule asks for does not exist. The rows
 stay in the executed page, where page 13 and `paper.verify` find them.
 """
 
@@ -139,15 +139,18 @@ class Judged:
 
     @property
     def verdict(self):
-        """agrees, differs or mixed by the share of all cases in which the claim holds, or fails."""
+        """agrees, differs or mixed by the share of all cases in which the claim holds, or fails.
+
+        Not mixed but open where cases within noise could still turn it either way.
+        """
         holds, fails, whole = self.counts
         if self.words.proved:
             return self.words.proved
         if holds + fails < self.enough:
             return OPEN
-        if holds >= 0.8 * whole:
-            return AGREES
-        return DIFFERS if fails >= 0.8 * whole else MIXED
+        if max(holds, fails) >= 0.8 * whole:
+            return AGREES if holds > fails else DIFFERS
+        return MIXED if min(holds, fails) > 0.2 * whole else OPEN
 
     @property
     def but(self):

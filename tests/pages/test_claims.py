@@ -41,8 +41,10 @@ YES, NO, NONE = True, False, pd.NA
         ([YES, YES], 0, 3, "cannot be told", "2 of 2", "0 of 2"),
         ([YES, YES, NONE, NONE], 0, 3, "cannot be told", "2 of 2", "0 of 2"),
         ([YES], 0, 1, "agrees", "1 of 1", "0 of 1"),
-        ([YES] * 3, 3, 3, "mixed", "3 of 6", "0 of 6"),  # within noise: neither, but among all
-        ([NO] * 3, 1, 3, "mixed", "0 of 4", "3 of 4"),
+        ([YES] * 4, 1, 3, "agrees", "4 of 5", "0 of 5"),  # within noise: neither, but among all
+        ([YES] * 3, 3, 3, "cannot be told", "3 of 6", "0 of 6"),
+        ([NO] * 3, 1, 3, "cannot be told", "0 of 4", "3 of 4"),
+        ([YES] * 2 + [NO] * 2, 3, 3, "mixed", "2 of 7", "2 of 7"),
         ([], 0, 3, "cannot be told", "no case", "no case"),
     ],
 )
