@@ -149,16 +149,14 @@ def run_rows(laws):
 
     ratio: exponent over that of N = 1. No number where counts are too few.
     """
-    sound = {place: law for place, law in laws.items() if law.status in SOUND}
+    sound = {place: law.alpha for place, law in laws.items() if law.status in SOUND}
     rows = []
     for (k, N), law in laws.items():
         row = {"family": law.family, "corpus": law.corpus, "k": k, "N": N}
         if (k, N) in sound:
             row |= {"r2": law.r2, "alpha": law.alpha}
-        if (k, N) in sound and (k, 1) in sound:
-            row["ratio"] = law.alpha / sound[k, 1].alpha
-        if N > 1:
-            rows.append(row)
+            row["ratio"] = law.alpha / sound.get((k, 1), np.nan)
+        rows += [row] if N > 1 else []
     return cases(rows, RUN)
 
 
@@ -297,24 +295,22 @@ def worse_row(first, second):
 def bend_rows(contrasts):
     """One row for each k of {k: list of Contrast}, pooled over families, where there is any.
 
-    direction: what noise and the spread of families leave of the mean; none where noise may be all.
+    direction: where noise and the spread of families leave the mean; none where noise may be all.
     """
     rows = []
     for k, parts in contrasts.items():
         if parts:
             below = f"{sum(part.value < 0 for part in parts)} of {len(parts)}"
             mean = pooled(parts)
-            direct = direction(mean.interval, mean.noise_p)
-            rows.append({"k": k, "below": below, "direction": direct, **vars(mean)})
+            side = direction(mean.interval, mean.noise_p)
+            rows.append({"k": k, "below": below, "direction": side, **vars(mean)})
     return cases(rows, BEND)
 
 
 def direction(interval, noise_p):
-    """The end nearer to 0 of an interval that leaves 0 out, of what noise does not explain at 5%; else NaN."""
-    low, high = interval
-    if noise_p >= 0.05 or low <= 0 <= high:
-        return np.nan
-    return low if low > 0 else high
+    """1 or -1, the side of 0 on which an interval lies, of what noise does not explain at 5%; else NaN."""
+    low, high = np.sign(interval)
+    return low if noise_p < 0.05 and low * high > 0 else np.nan
 
 
 def forecast_rows(records, columns=(*FORECAST, *LINE)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
-from paper import lognormal, published
+from paper import published
 from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
 from paper.lognormal import rounded_lognormal_nll
 from paper.steps import size_spread, y_se
@@ -24,18 +24,6 @@ def gpt2_ranks(n_tokens=N_TOKENS):
     """The digitised GPT-2 rank histogram as counts of n_tokens tokens."""
     low, high, mass = published.gpt2_histogram()
     return RankHistogram(low, high, n_tokens * mass / mass.sum(), VOCABULARY)
-
-
-def four_meanings():
-    """-log p_1 that the printed pair (mu, sigma) stands for, by reading: nats, {reading: value}."""
-    first = RankHistogram(np.array([1]), np.array([1]), np.ones(1), VOCABULARY)
-    measured = published.gpt2_counts().loc[0, "loss"]
-    return {
-        "the data (the authors' counts)": float(measured),
-        "fitted likelihood: rounded, infinite support": rounded_lognormal_nll(first, MU, SIGMA),
-        "Eq. 10, exact sum": float(lognormal.neg_log_p1(MU, SIGMA)),
-        "Eqs. 16 and 20, as written": float(lognormal.paper_neg_log_p1(MU, SIGMA)),
-    }
 
 
 class RatioParts(NamedTuple):
@@ -95,44 +83,6 @@ def anchor(fit):
     """
     pair = tuple(fit.conventional.values())
     return pair if np.isfinite(pair).all() else PRINTED
-
-
-def along_ridge(mus, nll):
-    """(nats per token, sigma) at the best sigma of each mu, float64 (2, n), within a factor e of the ridge."""
-    rows = []
-    for mu in mus:
-        at = 0.5 * np.log(max(-mu, 1.0) / 0.4)
-        how = {"bounds": (at - 1, at + 1), "method": "bounded", "options": {"xatol": 1e-9}}
-        best = optimize.minimize_scalar(lambda of, mu=mu: nll(mu, np.exp(of)), **how)
-        rows.append((best.fun, np.exp(best.x)))
-    return np.array(rows).T
-
-
-def ridge_losses(mus, n_tokens=N_TOKENS):
-    """(best mu, best sigma, log likelihood lost at each mu): rounded lognormal without an end."""
-    ranks = gpt2_ranks(n_tokens)
-
-    def nll(mu, sigma):
-        return rounded_lognormal_nll(ranks, mu, sigma)
-
-    how = {"bounds": (-200, -20), "method": "bounded"}
-    middle = optimize.minimize_scalar(lambda mu: along_ridge([mu], nll)[0, 0], **how).x
-    (least, *lost), (sigma, *_) = along_ridge([middle, *mus], nll)
-    return float(middle), float(sigma), n_tokens * (least - np.array(lost))
-
-
-def cut_losses(mus, n_tokens=N_TOKENS):
-    """Log likelihood lost at each mu by the rounded lognormal on 1..V, float64: at its best sigma,
-    and against the best of all, whose limit is the power law.
-    """
-    ranks = gpt2_ranks()
-    likelihood = Likelihood(ranks, CANDIDATES["lognormal_rounded"])
-    limits = [fit_rank_law(ranks, name).nll for name in ("lognormal_rounded", "pareto_rounded")]
-
-    def nll(mu, sigma):
-        return likelihood.value(np.array([1 - mu / sigma**2, 0.5 / sigma**2]))
-
-    return n_tokens * (min(limits) - along_ridge(mus, nll)[0])
 
 
 def misses(law):

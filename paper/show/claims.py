@@ -76,10 +76,8 @@ def lows_and_highs(intervals):
 
 
 def beyond(intervals):
-    """How far each interval of a column lies from 0, Float64: its nearer end, 0 where 0 is in it."""
-    low, high = lows_and_highs(intervals)
-    ends = np.where(low > 0, low, np.where(high < 0, high, low * high * 0))
-    return pd.Series(ends, intervals.index).astype("Float64")
+    """Where each interval of a column lies, Float64: 1 above 0, -1 below, 0 where 0 is in it."""
+    return inside(intervals, 0, np.inf)
 
 
 def inside(intervals, low, high):
@@ -269,12 +267,12 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
 
 def keep(name, rows):
     """Keep rows in the executed page for page 13, and show nothing."""
-    say(" ", name="kept", numbers={f"rows {name}": {"rows": recordable(plain_rows(rows))}})
+    keep_numbers({f"rows {name}": {"rows": recordable(plain_rows(rows))}})
 
 
-def keep_verdicts(judged):
-    """Keep verdicts and counts in the executed page for `paper.verify`, and show nothing."""
-    say(" ", name="kept", numbers={claim.key: claim.record(rows=False) for claim in judged})
+def keep_numbers(numbers):
+    """Keep {name: record} in the executed page, for `paper.verify` too, and show nothing."""
+    say(" ", name="kept", numbers=numbers)
 
 
 def line(judged):
@@ -336,12 +334,6 @@ def collected(name, page, families):
     rows = cases(rows, None if rows else ["holds", "hidden"])
     truths = rows.columns.intersection(["holds", "hidden"])
     return Judged(all_claims().get(name), rows.astype(dict.fromkeys(truths, "boolean")), enough)
-
-
-def with_columns(rows, columns):
-    """Rows with all of these columns, empty where no page kept any."""
-    missing = [name for name in columns if name not in rows]
-    return pd.concat([rows, cases([], missing)], axis=1)
 
 
 def all_judged(here, families):

@@ -6,7 +6,6 @@ import pytest
 import rbplib
 from paper import gpt2, published
 from paper.distributions import fit_rank_law
-from paper.lognormal import rounded_lognormal_nll
 
 RANKS = gpt2.gpt2_ranks()
 
@@ -34,17 +33,7 @@ def test_what_the_printed_likelihood_ratio_measures():
     assert -1e-3 < parts.ratios[4] <= 0  # on the same support the power law ties
 
 
-def test_likelihood_along_the_ridge():
-    mu, sigma, lost = gpt2.ridge_losses((-50, -65.2, -80, -100, -200, -500))
-    assert [mu, sigma] == pytest.approx([-62.2, 12.62], rel=2e-3)
-    assert lost == pytest.approx([-7.5, -0.3, -7.0, -20.8, -73.9, -124.4], abs=0.3)
-    at = rounded_lognormal_nll(RANKS, -65.2, sigma) - rounded_lognormal_nll(RANKS, mu, sigma)
-    assert -gpt2.N_TOKENS * at <= lost[1]  # another sigma is no better than the best
-
-
-def test_what_the_printed_pair_means():
-    readings = list(gpt2.four_meanings().values())
-    assert readings == pytest.approx([0.877, 1.0226, 1.1199, 1.0851], abs=6e-4)
+def test_what_stands_for_a_pair_on_the_ridge():
     assert gpt2.anchor(fit_rank_law(RANKS, "lognormal")) == gpt2.PRINTED  # on the ridge
     inside = fit_rank_law(1e6 * np.exp(-(np.log(np.arange(1, 500)) ** 2)), "lognormal")
     assert gpt2.anchor(inside) == pytest.approx((0.5, np.sqrt(0.5)), abs=1e-3)
@@ -69,8 +58,3 @@ def test_the_slope_against_independent_tokens(k):
     assert noise["errors"] == pytest.approx(slope, rel=1e-3)
     # with the variance so many times as large the slope is just not told from 0
     assert slope / np.sqrt(noise["excuses slope"]) == pytest.approx(np.sign(slope) * 1.96, rel=1e-3)
-
-
-def test_the_best_lognormal_of_a_vocabulary_is_the_power_law():
-    cut = gpt2.cut_losses([-60, -200, -1000])
-    assert (np.diff(cut) > 0).all() and -30 < cut[-1] < 0  # rises to its limit, and not above
