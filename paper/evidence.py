@@ -37,7 +37,6 @@ WORSE = "family corpus k times p surely".split()
 
 # does the first noise that is enough leave a line standing? none where trainings are not known
 ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
-TEXT_NOISE = dict(zip(EXPLAINED, (True, True, False, False, False), strict=True))
 
 
 def same_share(k, V):
@@ -94,26 +93,19 @@ def law_rows(laws, noise=False):
 def surely(rows):
     """Rows of laws with what claims ask beside their fields.
 
-    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: the end of it
-    nearer to 0, or of that over other sizes where there is none; none where 0 is in it. not_rejected: no
-    noise known rejects the line at 5%. noise_enough, text_enough: see `enough`, of all noise known and of
-    the choice of text alone.
+    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: 1 or -1, the
+    side of 0 of it, or of that over other sizes where there is none; none where 0 is in it. not_rejected: no
+    noise known rejects the line at 5%. noise_enough: whether all noise known is, see `enough`.
     """
     known = known_interval(rows)
     sure = beyond(known.where(finite(known), rows["ci_models"]))
     rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
     if "explained_by" not in rows:
         return rows
-    of_all, of_text = (
-        rows["explained_by"].map(noise).astype("boolean") for noise in (ANY_NOISE, TEXT_NOISE)
-    )
-    text, trainings = rows["noise_sd"] ** 2, rows["training_sd"].fillna(0) ** 2
-    squares = rows["residual_sd"] ** 2
-    return rows.assign(
-        not_rejected=of_all,
-        noise_enough=enough((text + trainings) / squares, of_all),
-        text_enough=enough(text / squares, of_text),
-    )
+    not_rejected = rows["explained_by"].map(ANY_NOISE).astype("boolean")
+    squares = rows["noise_sd"] ** 2 + rows["training_sd"].fillna(0) ** 2
+    share = squares / rows["residual_sd"] ** 2
+    return rows.assign(not_rejected=not_rejected, noise_enough=enough(share, not_rejected))
 
 
 def enough(share, not_rejected):
@@ -133,7 +125,7 @@ def settled(rows, low, high):
     small amount of text, and the exponent grows with that.
     """
     sides = inside(known_interval(rows), low, high)
-    return sides.mask(rows["family"].map(embedded).astype(bool) & sides.notna(), 0.0)
+    return sides.mask(rows["family"].map(embedded).astype(bool), sides * 0)
 
 
 def embedded(family):
@@ -270,10 +262,10 @@ def straight(x, other, y):
 
 def two_sided(first, second, df):
     """p of the correlation of two vectors that have their means taken off, on df degrees of freedom."""
-    from scipy.special import stdtr
+    from scipy.special import betainc
 
-    r = first @ second / np.sqrt(max((first @ first) * (second @ second), 1e-300))
-    return 2 * float(stdtr(df, -np.abs(r) * np.sqrt(df / max(1 - r**2, 1e-15))))
+    r2 = (first @ second) ** 2 / max((first @ first) * (second @ second), 1e-300)
+    return float(betainc(df / 2, 0.5, max(1 - r2, 0.0)))
 
 
 def worse_row(first, second):

@@ -12,22 +12,16 @@ from paper.show.claims import AGREES, DIFFERS, MIXED, OPEN, by_side
 from paper.show.prose import MARKS
 from rbplib.families import held, read_yaml
 
-KINDS = {
-    "authors": "authors' counts",
-    "published": "published models",
-    "ladders": "our ladders",
-    "grid": "our grid",
-    "exact": "proofs and exact sums",
-}
+AUTHORS, PUBLISHED, EXACT = "authors' counts", "published models", "proofs and exact sums"
+LADDERS, GRID = "our ladders", "our grid"
+KINDS = (AUTHORS, PUBLISHED, LADDERS, GRID, EXACT)
 BASIS = {  # of a claim: its kind of evidence
-    "authors' counts": "authors",
-    "inference from figures": "authors",
-    "published results": "published",
-    "proved": "exact",
-    "exact sums": "exact",
+    "authors' counts": AUTHORS,
+    "inference from figures": AUTHORS,
+    "published results": PUBLISHED,
+    "proved": EXACT,
+    "exact sums": EXACT,
 }
-
-
 DOT = (
     '<span data-page="{page}"><b class="rbp-dot" title="{title}">{mark} '
     "<i>{verdict}<br>{kind}</i></b></span>"
@@ -37,59 +31,54 @@ DOT = (
 def kind(words):
     """Which of KINDS a Claim rests on."""
     on_grid = words.pages[0].startswith("19")
-    return BASIS.get(words.basis, "grid" if on_grid else "ladders")
+    return BASIS.get(words.basis, GRID if on_grid else LADDERS)
 
 
-def by_kind(names, judged):
-    """{kind of evidence: [Judged]} of the claims of these names that have a case here, or a proof."""
-    parts = {}
-    for finding in filter(None, map(judged.get, names)):
-        if len(finding.rows) or finding.words.proved:
-            parts.setdefault(kind(finding.words), []).append(finding)
-    return parts
+def statements(whose, judged):
+    """(statement, {kind of evidence: [Judged]}) of book/findings.yml, of claims with a case here, or a proof.
+
+    Args:
+        whose: "paper" or "ours". judged: {name: Judged} of all claims.
+    """
+    for statement, names in read_yaml(held("book", "findings.yml"))[whose].items():
+        parts = {}
+        for finding in filter(None, map(judged.get, names)):
+            if len(finding.rows) or finding.words.proved:
+                parts.setdefault(kind(finding.words), []).append(finding)
+        yield statement, parts
 
 
 def matrix(whose, judged):
     """The table of statements by kinds of evidence: (data frame, {column: safe HTML}).
 
-    Args:
-        whose: "paper" or "ours". judged: {name: Judged} of all claims.
     A cell holds the verdict of each claim; the HTML has a dot for each, a link to its page.
     """
-    rows, cells = [], []
-    for statement, names in read_yaml(held("book", "findings.yml"))[whose].items():
-        parts = by_kind(names, judged)
-        row, dots = {"statement": statement}, {}
-        for name, title in KINDS.items():
-            found = parts.get(name, [])
-            row[title] = ", ".join(finding.verdict for finding in found) or "–"
-            dots[title] = "".join(dot(finding, title) for finding in found)
+    rows, dots = [], {title: [] for title in KINDS}
+    for statement, parts in statements(whose, judged):
+        row = {"statement": statement}
+        for title in KINDS:
+            findings = parts.get(title, [])
+            row[title] = ", ".join(finding.verdict for finding in findings) or "–"
+            dots[title].append("".join(map(dot, findings)))
         rows.append(row)
-        cells.append(dots)
-    return pd.DataFrame(rows), {title: [row[title] for row in cells] for title in KINDS.values()}
+    return pd.DataFrame(rows), dots
 
 
-def dot(finding, title):
+def dot(finding):
     """The mark of a verdict as a link to its page, with the claim where a pointer rests."""
-    verdict = finding.verdict
-    return DOT.format(
-        page=finding.words.pages[0],
-        title=html.escape(f"{verdict}{finding.but}: {finding.title}"),
-        mark=MARKS[verdict],
-        verdict=verdict,
-        kind=title,
-    )
+    verdict, words = finding.verdict, finding.words
+    title = html.escape(f"{verdict}{finding.but}: {finding.title}")
+    where = {"page": words.pages[0], "kind": kind(words)}
+    return DOT.format(title=title, mark=MARKS[verdict], verdict=verdict, **where)
 
 
 def apart(judged):
     """[(statement, {kind of evidence: its verdicts})] where one kind agrees and another differs."""
     rows = []
-    for statement, names in read_yaml(held("book", "findings.yml"))["paper"].items():
-        parts = {}
-        for name, found in by_kind(names, judged).items():
-            parts[KINDS[name]] = {finding.verdict for finding in found}
-        if {AGREES} in parts.values() and {DIFFERS} in parts.values():
-            rows.append((statement, parts))
+    for statement, parts in statements("paper", judged):
+        verdicts = {title: {of.verdict for of in findings} for title, findings in parts.items()}
+        if {AGREES} in verdicts.values() and {DIFFERS} in verdicts.values():
+            rows.append((statement, verdicts))
     return rows
 
 
@@ -106,9 +95,10 @@ def counts(judged):
 def written_for(judged, **verdicts):
     """Is every claim judged so here, by that kind of evidence? The guard of what an author wrote.
 
-    verdicts: "KIND: VERDICT" by claim, such as `top1_line="ladders: agrees"`.
+    verdicts: "KIND: VERDICT" by claim, such as `top1_line="our ladders: agrees"`.
     """
-    found = {name: judged[name] for name in verdicts if name in judged and len(judged[name].rows)}
-    return verdicts == {
-        name: f"{kind(finding.words)}: {finding.verdict}" for name, finding in found.items()
-    }
+    told = {}
+    for name in verdicts:
+        if name in judged and len(judged[name].rows):
+            told[name] = f"{kind(judged[name].words)}: {judged[name].verdict}"
+    return told == verdicts

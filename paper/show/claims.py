@@ -126,14 +126,12 @@ class Judged:
     @property
     def count(self):
         """In how many of them it holds, in words."""
-        holds, _, whole = self.counts
-        return share(holds, whole)
+        return share(*self.counts[::2])
 
     @property
     def fails(self):
         """In how many of them it does not."""
-        _, fails, whole = self.counts
-        return share(fails, whole)
+        return share(*self.counts[1:])
 
     @property
     def verdict(self):
@@ -154,9 +152,11 @@ class Judged:
     def but(self):
         """What stands beside the verdict: words of columns that are above 0 in some row."""
         first = ", but " if self.verdict == AGREES else ", "
-        columns = [name for name in self.words.but if name in self.rows]
-        beside = [name for name in columns if (self.rows[name] > 0).any()]
-        return "".join(first + self.filled(self.words.but[name]) for name in beside)
+        parts = []
+        for name, words in self.words.but.items():
+            if name in self.rows and (self.rows[name] > 0).any():
+                parts.append(first + self.filled(words))
+        return "".join(parts)
 
     @property
     def title(self):
@@ -170,10 +170,8 @@ class Judged:
     @property
     def key(self):
         """What the executed page calls it: the claim, and the k that its words name."""
-        ranks = ", ".join(map(str, self.ranks))
-        return f"claim {self.words.name}" + (
-            f" at k = {ranks}" if "{k}" in self.words.claim else ""
-        )
+        ranks = f" at k = {', '.join(map(str, self.ranks))}"
+        return f"claim {self.words.name}{ranks if '{k}' in self.words.claim else ''}"
 
     def filled(self, sentence):
         """A sentence of claims.yml with the numbers of the rows in it."""
@@ -188,11 +186,10 @@ class Judged:
 
     def values(self, column, **where):
         """What a sentence can say of a column of the cases, of those alone with values like k=1."""
-        chosen = []
-        for row in plain_rows(self.rows):
-            if all(row.get(name) == value for name, value in where.items()):
-                chosen.append(row.get(column, np.nan))
-        return Values(chosen)
+        rows = self.rows
+        for name, value in where.items():
+            rows = rows[rows[name] == value]
+        return Values(rows[column].dropna().tolist())
 
     def record(self, rows=True):
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
@@ -255,10 +252,11 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
     rows = cases([], ["k"]) if rows is None else rows
     judged, lines, records = judge(name, rows, holds, hidden, enough), [], {}
     # a part for each k where the claim names one
-    parts = [judged]
+    groups = [(None, judged.rows)]
     if "{k}" in judged.words.claim:
-        parts = [Judged(judged.words, part, enough) for _, part in judged.rows.groupby("k")]
-    for part in parts:
+        groups = judged.rows.groupby("k")
+    for _, rows in groups:
+        part = Judged(judged.words, rows, enough)
         if len(part.rows) or part.words.proved:
             lines.append(line(part))
             records[part.key] = part.record()
@@ -342,9 +340,8 @@ def all_judged(here, families):
     here: [Judged].
     """
     judged = {claim.words.name: claim for claim in here}
-    for name, words in all_claims().items():
-        if name not in judged:
-            judged[name] = collected(name, words.pages[0], families)
+    for name in all_claims().keys() - judged.keys():
+        judged[name] = collected(name, all_claims()[name].pages[0], families)
     return {name: judged[name] for name in all_claims()}
 
 

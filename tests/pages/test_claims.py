@@ -235,7 +235,7 @@ def test_rows_of_laws_say_what_their_laws_do():
     told = evidence.surely(rows)
     assert [x is NONE or bool(x) for x in told.not_rejected[:4]] == [True, True, True, False]
     assert told.not_rejected[4:].isna().all()
-    assert [bool(side < 0) for side in told.text_enough] == [NO, NO, YES, YES, YES, NO]
+    assert [bool(side < 0) for side in told.noise_enough] == [NO, NO, NO, YES, NO, NO]
     assert not len(evidence.law_rows([])) and "sure_alpha" in evidence.law_rows([])
 
 
@@ -326,11 +326,11 @@ def test_kinds_of_evidence_stand_side_by_side_and_sides_are_counted_apart():
 
 def test_an_authors_paragraph_stands_for_its_verdicts_alone():
     judged = planted_findings()
-    right = {"top1_exponent": "ladders: agrees", "gpt2_refit": "authors: differs"}
+    right = {"top1_exponent": "our ladders: agrees", "gpt2_refit": "authors' counts: differs"}
     assert findings.written_for(judged, **right)
-    for claim, other in (("gpt2_refit", "agrees"), ("top1_exponent", "grid: agrees")):
+    for claim, other in (("gpt2_refit", "agrees"), ("top1_exponent", "our grid: agrees")):
         assert not findings.written_for(judged, **{claim: other})
-    assert not findings.written_for(judged, **right, new_text="ladders: agrees")
+    assert not findings.written_for(judged, **right, new_text="our ladders: agrees")
 
 
 def test_every_claim_of_a_statement_exists_and_has_a_kind_of_evidence():
