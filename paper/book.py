@@ -14,19 +14,21 @@ pages say are macros in notebooks/words.md.
 import html
 import operator
 import re
+import textwrap
 from collections import Counter
 from functools import cache
 
 import numpy as np
 
 from paper.laws import NOT_TESTED
-from paper.show.numbers import Values, interval, number, p_value, share
+from paper.show.numbers import Values, interval, number, p_value, share, short
 from paper.show.plain import corpus_title as title
 from paper.show.plain import shown as plain
 
 MAGIC = re.compile(
     r"%%words *(\w*)\n"
 )  # its line may name what other pages show too: answer, front, slide
+WIDE = 76  # characters of a line of a figure's title
 CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the figure above it
 TESTS = {
     "<": operator.lt,
@@ -171,8 +173,20 @@ def tally(names):
     return ", ".join(f"{count} × *{name}*" for name, count in Counter(names).most_common())
 
 
+def finite_only(values):
+    return [value for value in values if np.isfinite(value)]
+
+
 FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle, "each": by_case}
-FILTERS |= {"tally": tally, "log10": np.log10, "plain": plain, "title": title}
+FILTERS |= {
+    "median": np.median,
+    "finite": finite_only,
+    "tally": tally,
+    "short": short,
+    "log10": np.log10,
+    "plain": plain,
+    "title": title,
+}
 
 
 @cache
@@ -236,10 +250,21 @@ def measure(family, corpora, ks, protocol, grid=False):
     from rbplib.measuring import measured
 
     tables = Cases(measured(family, corpora, protocol))
+    scope(tables)
     V = vocabulary(tables.first)
     counted = set(within(ks(V) if callable(ks) else ks, tables))
     curves = rbp_curves(tables, sorted(counted.union(k_grid(V) if grid else ())))
     return tables, Cases(with_repeats(curves, family, corpora, protocol))
+
+
+def scope(tables):
+    """Say in a line what a page rests on, which the book shows under its title.
+
+    tables: {corpus, or (family, corpus): rank tables}.
+    """
+    from paper import tables_here
+
+    say("scope", "{{ words.scope(scope) }}", {"scope": tables_here.scope(tables)})
 
 
 # ---- the executed page
@@ -296,19 +321,35 @@ def set_caption(outputs, figure, caption):
 
 
 def show(figure, of=(), fold=None):
-    """Put a figure on the page with a legend of what has a name, described from what is drawn.
+    """Put a figure on the page: its finding as the title, lines named where they end or by a
+    legend, described from what is drawn.
 
     of, fold: as of `figures.show`.
     """
     from paper.show import figures
     from paper.show.describe import describe
 
+    set_title(figure)
+    axes = [ax for ax in figure.axes if ax.get_visible()]
     handles = {}
-    for ax in figure.axes:
+    for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    if handles and not any(ax.get_legend() for ax in figure.axes):
+    named = any(ax.get_legend() for ax in axes) or (len(axes) == 1 and figures.label_ends(axes[0]))
+    if handles and not named:
         columns = max(1, min(3, 100 // (6 + max(map(len, handles)))))
         place = {"loc": "outside lower center", "ncols": columns}
         figure.legend(handles.values(), handles, **place)
     figures.show(figure, describe(figure), fold, of=of)
+
+
+def set_title(figure):
+    """Title a figure by what it shows, of the facts that its drawing functions noted."""
+    shown, before = getattr(figure, "shows", {}), figure.get_suptitle()
+    if not shown:
+        return
+    kind, facts = shown.popitem()  # the last is what the figure is for
+    words = fill(f"{{{{ words.shows_{kind}(of) }}}}", {"of": Cases.of(facts), "facts": facts})
+    title = f"{before}: {words}" if before else words
+    look = {"x": 0.01, "ha": "left", "fontsize": 10.5, "fontweight": "bold"}
+    figure.suptitle("\n".join(textwrap.wrap(title, WIDE)), **look)

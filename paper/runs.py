@@ -5,7 +5,7 @@ hits does to it.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from paper.laws import fit
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
@@ -190,5 +190,7 @@ def log_run_both(p, N, icc, rho):
     if icc == 0:
         return log_run_markov(p, N, rho)
     anew = np.arange(N)
-    weights = stats.binom.logpmf(anew, N - 1, 1 - rho)
+    # the binomial law of how many are drawn anew
+    weights = -special.betaln(anew + 1, N - anew) - np.log(N)
+    weights += special.xlogy(anew, 1 - rho) + special.xlogy(N - 1 - anew, rho)
     return special.logsumexp(weights + log_run_beta(p, anew + 1, icc))

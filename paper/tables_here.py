@@ -1,4 +1,7 @@
-"""Rank tables of several families at once, as pages over all of them read them."""
+"""Rank tables of several families at once, as pages over all of them read them; what a page rests on."""
+
+from collections import namedtuple
+from contextlib import suppress
 
 from rbplib.families import InputError, known, load_family, one_each
 from rbplib.measuring import measured
@@ -34,3 +37,34 @@ def texts_read(tables):
         families.append(family)
     rows = [(corpus, ranks, families) for (corpus, _), (ranks, families) in shared.items()]
     return sorted(rows, key=lambda row: (row[0], row[2]))
+
+
+PAPERS = ("gpt2", "opt", "pythia", "qwen2.5")  # families of the paper
+Scope = namedtuple("Scope", "models families S trained corpora tokens papers")
+
+
+def scope(tables):
+    """What results rest on: how many models, of what sizes, trained on how much, of what text.
+
+    tables: {corpus, or (family, corpus): rank tables}. S and trained hold a number a model, trained
+    those that are known; tokens: how many the models were scored on. papers: models of the paper.
+    """
+    records, trained, papers = {}, {}, set()
+    for table in (table for ranks in tables.values() for table in ranks):
+        records[table.record["family"], table.record["model"]] = table.record
+    for name in {*PAPERS, *(family for family, _ in records)}:
+        with suppress(InputError):  # a family that is gone, or of a root of one's own
+            for model in load_family(name).models:
+                trained[name, model.name] = model.tokens
+                papers |= {model.id} if name in PAPERS else set()
+    first = {(corpus, ranks[0].text): ranks[0].record for corpus, ranks in tables.items()}
+    texts = {record["corpus"]: record["scored_tokens"] for record in first.values()}
+    return Scope(
+        models=len(records),
+        families=sorted({family for family, _ in records}),
+        S=[record["nonembedding_params"] for record in records.values()],
+        trained=[trained[model] for model in records if trained.get(model)],
+        corpora=list(texts),
+        tokens=sum(texts.values()),
+        papers=sum(record.get("model_id") in papers for record in records.values()),
+    )

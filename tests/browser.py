@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -35,6 +36,14 @@ const done = arguments[0], began = Date.now();
   else if (!math && document.readyState === "complete") done();
   else if (Date.now() - began > 15000) done();
   else setTimeout(look, 50);
+})();
+"""
+EAGER = """
+const done = arguments[0], began = Date.now();
+for (const image of document.images) image.loading = "eager";  // also those out of sight
+(function look() {
+  const late = [...document.images].some((image) => !image.complete);
+  late && Date.now() - began < 15000 ? setTimeout(look, 50) : done();
 })();
 """
 OPEN = """
@@ -69,9 +78,14 @@ return {
 MOVE = """
 const done = arguments[0], boxes = [...document.querySelectorAll(".rbp-move")], began = Date.now();
 const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outerHTML);
+const early = boxes.filter((box) => box.dataset.done).length;
+const heights = boxes.map((box) => box.dataset.done ? 0 : box.offsetHeight);
 (function look() {
-  if (boxes.some((box) => !box.dataset.done) && Date.now() - began < 15000)
-    return setTimeout(look, 50);
+  const next = boxes.find((box) => !box.dataset.done);  // it is drawn when it comes into sight
+  next?.scrollIntoView();
+  if (next && Date.now() - began < 15000) return setTimeout(look, 50);
+  const grown = boxes.filter((box, i) =>
+    heights[i] && Math.abs(box.offsetHeight - heights[i]) > 24);
   const before = drawn(), knobs = boxes.map((box) => box.querySelector("input, select"));
   for (const knob of knobs.filter((knob) => knob)) {
     if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
@@ -83,13 +97,26 @@ const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outer
   const told = Date.now();
   (function wait() {
     if (moved() < boxes.length && Date.now() - told < 3000) return setTimeout(wait, 25);
-    const said = { figures: boxes.length,
+    const said = { figures: boxes.length, early, grown: grown.length,
                    unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
                    moved: moved() };
     for (const box of boxes) box.style.width = "330px";  // as where a side bar opens
     setTimeout(() => done({ ...said, beyond: boxes.filter(over).length }), boxes.length && 400);
   })();
 })();
+"""
+
+PREVIEW = """
+const kept = JSON.parse(document.getElementById("rbp-previews")?.textContent || "{}");
+const links = [...document.querySelectorAll("article a[href*='#']")]
+  .filter((link) => kept[link.getAttribute("href")]);
+const empty = links.filter((link) => {
+  link.dispatchEvent(new Event("mouseover", { bubbles: true }));
+  const shown = document.getElementById("rbp-preview")?.textContent.trim();
+  link.dispatchEvent(new MouseEvent("mouseout", { bubbles: true, relatedTarget: document.body }));
+  return !shown || document.getElementById("rbp-preview");
+});
+return { previews: links.length, empty: empty.map((link) => link.getAttribute("href")) };
 """
 
 TEXTS = """
@@ -124,14 +151,15 @@ return { own, "left away": [...cells, ...shown].filter((part) => !seen(part)).le
 """
 
 AXE = """
-const done = arguments[0], grave = (rule) => ["serious", "critical"].includes(rule.impact);
-axe.run(document, { resultTypes: ["violations"] }).then(
-  (all) => done(all.violations.filter(grave)
+const done = arguments[0], rules = { "target-size": { enabled: true } };
+axe.run(document, { resultTypes: ["violations"], rules }).then(
+  (all) => done(all.violations
     .map((r) => `${r.id}: ${r.nodes.map((n) => n.target).join("; ")}`)),
   (error) => done([String(error)]));
 """
 ROOT = Path(__file__).resolve().parents[1]
 WINDOW, PHONE = 1280, 375  # pixels
+MOST = 2.5e6  # bytes of a page before a click
 
 
 def find():
@@ -166,11 +194,23 @@ def load(driver, url, width=WINDOW):
     driver.execute_async_script(WAIT)
 
 
+def requests(driver):
+    """Addresses that the page asked for since this was last called."""
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
+    return [event["params"]["request"]["url"] for event in sent]
+
+
 def visit(driver, url, base):
     """{"faults": sentences about a page, none where it is as it should be; and how much of each
     part it has}."""
     load(driver, url)
     time.sleep(0.1)
+    asked = requests(driver)
+    weight = sum(
+        Path(unquote(urlsplit(x).path)).stat().st_size for x in set(asked) if x[:4] == "file"
+    )
+    driver.execute_async_script(EAGER)
     counts = driver.execute_script(COUNT)
     wider = {}
     for width in (WINDOW, PHONE):
@@ -179,10 +219,8 @@ def visit(driver, url, base):
     set_width(driver, WINDOW)
     moved = driver.execute_async_script(MOVE)
     texts = driver.execute_script(TEXTS)
-    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    asked = [
-        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
-    ]
+    pointed = driver.execute_script(PREVIEW)
+    asked += requests(driver)
     switched = texts.get("own", [])
     faults = {
         "asks outside": [
@@ -199,6 +237,9 @@ def visit(driver, url, base):
         "two downloads of one name": counts["twice"],
         "side bar or reference without a role": counts["headless"],
         "pixels wider than its window": [pixels for pixels in wider.values() if pixels > 0],
+        "megabytes before a click": weight / 1e6 if weight > MOST else 0,
+        "figures that change their height when drawn": moved["grown"],
+        "links that show nothing": pointed["empty"],
         "figures that do not move": moved["figures"] - moved["moved"],
         "figures beyond a narrow box": moved["beyond"],
         "knobs without a label": moved["unlabelled"],
@@ -209,11 +250,12 @@ def visit(driver, url, base):
         "parts left away when all texts are chosen": texts.get("left away", 0),
     }
     amounts = {"math": counts["math"], "figures": moved["figures"], "texts": len(switched)}
+    amounts |= {"previews": pointed["previews"], "drawn later": moved["figures"] - moved["early"]}
     return {"faults": {words: what for words, what in faults.items() if what}, **amounts}
 
 
 def audit(driver, url, axe):
-    """Serious and critical faults that axe-core finds, every fold open: sentences."""
+    """Faults that axe-core finds, every fold open: sentences."""
     found = []
     for width in (WINDOW, PHONE):
         for scheme in ("light", "dark"):

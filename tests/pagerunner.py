@@ -11,6 +11,7 @@ import nbformat
 from matplotlib.mathtext import MathTextParser
 
 from paper import book
+from workflow.page import numbered
 
 ROOT = Path(__file__).resolve().parents[1]
 # Many pages set the same formulas: matplotlib would keep fifty, a page of a process has more.
@@ -41,7 +42,8 @@ def caught():
 
 def run_page(name, **parameters):
     """A notebook executed with these parameters."""
-    page, names = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4), {"__name__": "__main__"}
+    page = numbered(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4))
+    names = {"__name__": "__main__"}
     for i, cell in enumerate(c for c in page.cells if c.cell_type == "code"):
         magic = book.MAGIC.match(cell.source)
         with caught() as cell.outputs:

@@ -52,6 +52,7 @@ CODE = ("paper", "training")  # folders whose modules are followed from a notebo
 RUNNER = ("rbplib/*.py", "workflow/page.py", "book/claims.yml", "published/*.csv")
 RUNNER += ("notebooks/words.md",)  # of every page
 READS = {  # {module of paper/: files that it reads beside tables}
+    "moving": "paper/show/charts/*.yml",
     "probes": "published/probes/*.csv",
     "tokens": "published/ranks/*.*",
     "verify": "book/reference.csv",
@@ -318,7 +319,7 @@ def execute(source, parameters, out):
 
 def for_family(source, family=None):
     """The notebook as it runs for a family; for an imported one without what needs its text."""
-    notebook = nbformat.read(source, 4)
+    notebook = numbered(nbformat.read(source, 4))
     if family and load_family(family).imported:
         cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
         if len(cells) < len(notebook.cells):
@@ -327,6 +328,14 @@ def for_family(source, family=None):
             )
             cells.insert(1, nbformat.v4.new_markdown_cell(note))
         notebook.cells = cells
+    return notebook
+
+
+def numbered(notebook):
+    """A notebook whose code cells know their number, which the captions of figures give."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for number, cell in enumerate(code, 1):
+        cell.metadata["cell"] = number
     return notebook
 
 

@@ -10,7 +10,7 @@ from pybtex.plugin import find_plugin, register_plugin
 from sphinx import events
 from sphinx.search.en import SearchEnglish
 
-PARTS = ("rbplinks", "rbppage", "rbprun", "rbpoffline", "rbpterms", "rbpapi")
+PARTS = ("rbplinks", "rbppage", "rbprun", "rbpoffline", "rbpterms", "rbpapi", "rbplight")
 
 
 def share_translators(app):

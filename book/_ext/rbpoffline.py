@@ -1,8 +1,9 @@
-"""Scripts of a book that reads offline, out of their installed wheels: MathJax, and Vega on pages
-with a moving figure.
+"""Scripts of a book that reads offline, out of their installed wheels: MathJax, and Vega, which the
+page's script asks for when a moving figure comes into sight.
 
 Of MathJax only what pages use is copied (2 MB of 24). Readers without scripts, and print, get a
-picture of how each moving figure first looks, drawn by the same wheel.
+picture of how each moving figure first looks, drawn by the same wheel; it gives the place that is
+kept for the figure until then.
 """
 
 import html
@@ -20,31 +21,38 @@ from sphinx.util.fileutil import copy_asset
 from vl_convert import javascript_bundle, vegalite_to_svg
 
 MATHJAX = "sphinx-mathjax-offline"  # its import name has hyphens
-FILES = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
+FILES = """startup.js core.js input/tex.js input/tex/extensions output/chtml.js
+output/chtml/fonts/tex.js output/chtml/fonts/woff-v2 a11y/assistive-mml.js""".split()
 VEGA = "vendor/vega.js"
 TAG = re.compile(r"<[^>]*>")
 CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.S)
 SPEC = re.compile(r'<script type="application/json">(.*?)</script>', re.S)
+HEIGHT = re.compile(r'<svg[^>]*\bheight="([\d.]+)"')
+EMPTY = '<div class="rbp-controls"></div><div class="rbp-plot"></div>'
+STILL = "<p>It moves where scripts may run; here it stands as it first looks.</p>"
 WIDE = 640  # pixels of a still picture
 
 
 def add_stills(app, doctree):
-    """Put a picture beside each moving figure: how it first looks, for readers without scripts."""
+    """Fill the place of each moving figure: how it first looks, for readers without scripts, and as
+    much room as it will take."""
     folder, up = Path(app.outdir, "_images"), "../" * app.env.docname.count("/")
     for node in doctree.findall(nodes.raw):
         if MOVING not in node.astext():
             continue
         data = SPEC.search(node.astext())[1]
-        spec = json.loads(data)
+        picture = still(data)
         name = f"still-{sha256(data.encode()).hexdigest()[:16]}.svg"
         folder.mkdir(parents=True, exist_ok=True)
-        folder.joinpath(name).write_text(still(data), encoding="utf-8")
-        first = "; ".join(first_choices(spec.get("params", ())))
-        words = f"It moves where scripts may run; here it stands as it first looks. {first}"
+        folder.joinpath(name).write_text(picture, encoding="utf-8")
         alt = TAG.sub("", CAPTION.search(node.astext())[1]).replace('"', "&quot;")
         image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{alt}">'
-        note = f"<noscript>{image}<p>{html.escape(words)}</p></noscript>"
-        set_raw(node, note + node.astext())
+        knobs = "".join(filter(None, map(knob, json.loads(data).get("params", ()))))
+        place = (
+            f'<div class="rbp-controls">{knobs}</div><div class="rbp-plot" '
+            f'style="min-height:{HEIGHT.search(picture)[1]}px"><noscript>{image}{STILL}</noscript></div>'
+        )
+        set_raw(node, node.astext().replace(EMPTY, place))
 
 
 @cache
@@ -55,19 +63,22 @@ def still(data):
     return vegalite_to_svg(spec | {"width": WIDE, "background": "white", "config": look})
 
 
-def first_choices(params):
-    """What the lists of a moving figure are set to at first."""
-    for param in params:
-        bind = param.get("bind", {})
-        if bind.get("input") == "select":
-            labels = dict(zip(bind["options"], bind.get("labels", bind["options"]), strict=True))
-            yield f"{bind['name']}: {labels[param['value']]}"
-
-
-def load_vega(app, pagename, templatename, context, doctree):
-    """Ask for the script on pages with a moving figure alone."""
-    if MOVING in context.get("body", ""):
-        app.add_js_file(VEGA, loading_method="defer")
+def knob(param):
+    """A field of a moving figure as it stands until the figure is drawn."""
+    bind = param.get("bind", {})
+    if "input" not in bind:
+        return ""
+    field = f'<input type="{bind["input"]}" disabled>'
+    if "max" in bind:
+        field += f"<span>{param['value']}</span>"
+    if bind["input"] == "select":
+        labels = dict(zip(bind["options"], bind.get("labels", bind["options"]), strict=True))
+        chosen = html.escape(str(labels[param["value"]]))
+        longest = html.escape(max(map(str, labels.values()), key=len))
+        # as wide as the longest
+        field = f'<select disabled><option>{chosen}</option><option label="{longest}"></select>'
+    name = f'<span class="vega-bind-name">{html.escape(bind["name"])}</span>'
+    return f'<div class="vega-bind"><label>{name}{field}</label></div>'
 
 
 def copy_scripts(app, error):
@@ -89,6 +100,5 @@ def copy_scripts(app, error):
 
 def setup(app):
     app.connect("doctree-read", add_stills, priority=450)
-    app.connect("html-page-context", load_vega)
     app.connect("build-finished", copy_scripts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,6 +20,7 @@ from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprun import MOVING
 
 SURE = "How sure, and what would change it"  # the heading above what stands beside a page
+ANSWER = ("answer", "front", "measured", "kept")  # what the box of an answer takes
 LINES = 3  # of an answer that stand open at the top of a page
 BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
 LONGEST = 300  # characters of an alternative text that stands as a caption too
@@ -49,20 +50,23 @@ def build_parts(app, doctree):
     about = read_yaml(listed).get(page_name(env.docname), {}) if listed.is_file() else {}
     path = Path(env.doc2path(env.docname))
     set_thousands(doctree)
+    scope = []
+    if here:
+        page[0].insert(0, nodes.Text(f"{here['page'][:2]} · "))  # as other pages name it
     if here and path.suffix == ".ipynb":
         notebook = read(path.read_text(encoding="utf-8"))
-        build_results(page, notebook, here, root, about)
-    top = [raw(NOTE), *switch(env, here), *open_page(about, here)]
-    page[1:1] = top
+        scope = build_results(app, page, notebook, here, about)
+    page[1:1] = [raw(NOTE), *scope, *switch(env, here), *open_page(about, here)]
 
 
-def build_results(page, notebook, here, root, about):
+def build_results(app, page, notebook, here, about):
     """The parts of an executed page: figures with numbers, its answer, how sure it is, how it was
-    made."""
+    made. Returns what it rests on, for the top of the page."""
     number, outputs = here["page"][:2], shown(page, notebook["cells"])
-    tell_figures(outputs, number)
+    tell_figures(app, outputs, here)
     set_formulas(outputs)
-    answer = lift_answer(outputs)
+    scope = lift(outputs, "scope")
+    answer = answer_box(lift(outputs, *ANSWER))
     for section in page.findall(nodes.section):
         if section[0].astext() == SURE:
             section += beside(about.get("beside", ()))
@@ -73,11 +77,12 @@ def build_results(page, notebook, here, root, about):
     body = (i for i, n in enumerate(page) if is_cell(n) or isinstance(n, nodes.section))
     first = next(body, len(page))
     page[first:first] = answer
-    footer = made(root, notebook, "/".join(here.groups()))
+    footer = made(Path(app.srcdir), notebook, "/".join(here.groups()))
     page += fold("How this page was made", footer, "rbp-footer") if footer else []
     texts = notebook["metadata"].get("rbp", {}).get("texts", ())
     if len(texts) > 1:  # the page's script offers those that are shown
         page += raw(f'<div data-texts="{html.escape(json.dumps(texts))}" hidden></div>')
+    return [nodes.container("", *scope, classes=["rbp-scope"])] if scope else []
 
 
 # ---- the top of a page, and what stands beside it
@@ -132,8 +137,7 @@ def switch(env, here):
 
 
 def open_page(about, here):
-    """The question in a line; what the reader will know, what it needs, how long it takes; of
-    results its number."""
+    """The question in a line; what the reader will know, what it needs, how long it takes."""
     if not about:
         return []
     goals = nodes.bullet_list()
@@ -146,8 +150,7 @@ def open_page(about, here):
     needs += [nodes.Text("; for the proofs: "), *links(proofs)] if proofs else []
     minutes = about["minutes"]
     time = f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
-    number = f" This is page {here['page'][:2]}." if here else ""  # other pages name it so
-    needs += nodes.Text(f". About {time}.{number}")
+    needs += nodes.Text(f". About {time}.")
     return [
         nodes.container(
             "",
@@ -172,17 +175,20 @@ def is_bundle(node):
 
 
 def shown(page, cells):
-    """[(output, its node)] of all that the cells show."""
+    """[(output, its node)] of all that the cells show; an output knows the number of its cell."""
     pairs = []
     for cell in page.findall(is_cell):
-        outputs = [o for o in cells[cell["cell_index"]].get("outputs", ()) if "data" in o]
+        source = cells[cell["cell_index"]]
+        outputs = [o for o in source.get("outputs", ()) if "data" in o]
+        for output in outputs:
+            output["cell"] = source["metadata"].get("cell")
         pairs += zip(outputs, cell.findall(is_bundle), strict=True)
     return pairs
 
 
-def tell_figures(pairs, page):
-    """Give each figure the page's number and its own, 02.1, what to see, and its own alternative
-    text.
+def tell_figures(app, pairs, here):
+    """Give each figure the page's number and its own, 02.1, what to see, its own alternative text,
+    and where it comes from.
 
     What to see is what was shown with it for that, or the alternative text unless that is long.
     MyST-NB gives one alternative text to all figures of a cell. A figure that wants to be in a fold
@@ -193,14 +199,16 @@ def tell_figures(pairs, page):
         about, images = output.get("metadata", {}), list(bundle.findall(nodes.image))
         moving = [n for n in bundle.findall(nodes.raw) if MOVING in n.astext()]
         count += bool(images or moving)
-        label = f"Fig. {page}.{count}."
+        name = f"{here['page'][:2]}.{count}"
+        label, ident = f"Fig. {name}.", f"fig-{name.replace('.', '-')}"
         if not (images or moving) or not after.get("metadata", {}).get("see"):
             words = None
 
         # number and words
         for picture in moving:
             caption = f"<figcaption><strong>{label}</strong> "
-            set_raw(picture, picture.astext().replace("<figcaption>", caption, 1))
+            text = picture.astext().replace("<figcaption>", caption, 1)
+            set_raw(picture, text.replace("<figure", f'<figure id="{ident}"', 1))
         for image in images:
             alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
             image["alt"] = aloud(alt)
@@ -211,16 +219,38 @@ def tell_figures(pairs, page):
             caption = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
             caption["classes"].append("rbp-caption")
             caption[:0] = [nodes.strong("", label), nodes.Text(" ")]
-            image.replace_self(nodes.container("", image.deepcopy(), classes=["rbp-still"]))
+            title = (
+                [raw(f'<p class="rbp-finding">{aloud(html.escape(about["finding"]))}</p>')]
+                if about.get("finding")
+                else []
+            )
+            still = nodes.container("", image.deepcopy(), classes=["rbp-still"], ids=[ident])
+            image.replace_self([*title, still])
 
-        # fold and mark
+        # where it comes from, fold and mark
         whole = [bundle, words] if words else [bundle]
         place = bundle.parent.index(bundle)
-        inside = fold(about["fold"], whole, "rbp-more") if "fold" in about else whole
+        inside = [*whole, *source(app, output, here, count)] if images or moving else whole
+        inside = fold(about["fold"], inside, "rbp-more") if "fold" in about else inside
         if "of" in about:
             texts = html.escape(json.dumps(about["of"]))
             inside = [raw(f'<div data-of="{texts}">'), *inside, raw("</div>")]
         bundle.parent[place : place + len(whole)] = inside
+
+
+def source(app, output, here, count):
+    """The line under a figure: the cell that drew it, and what it shows as a file."""
+    parts, data = [], output["metadata"].get("data", "")
+    if output.get("cell"):
+        parts.append(f"Cell {output['cell']} of <code>{here['page']}.ipynb</code>")
+    if data:
+        name = f"_downloads/figures/{here['family']}/{here['page']}-{count}.csv"
+        path = Path(app.outdir, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(data, encoding="utf-8")
+        up = "../" * app.env.docname.count("/")
+        parts.append(f'<a href="{html.escape(up + name)}" download>its data</a>')
+    return [raw(f'<p class="rbp-from">{" · ".join(parts)}</p>')] if parts else []
 
 
 def set_formulas(pairs):
@@ -233,15 +263,21 @@ def set_formulas(pairs):
                 set_raw(part, set_html(text) if NAMED.search(text) else set_table(text))
 
 
-def lift_answer(pairs):
-    """Take what the run said under a name out of its place: a box of it, its first lines open."""
+def lift(pairs, *names):
+    """Take what the run said under these names out of its place."""
     lines = []
     for output, bundle in pairs:
-        if output.get("metadata", {}).get("rbp", "slide") != "slide":  # for a slide it stays
+        if output.get("metadata", {}).get("rbp") in names:
             bundle.parent.remove(bundle)
             # of an output in each of its forms plain text is the poorest
             forms = [n for n in bundle if n.get("mime_type") != "text/plain"]
-            lines += [line for form in forms for node in form for line in items(node)]
+            lines += [node for form in forms for node in form]
+    return lines
+
+
+def answer_box(parts):
+    """The box of an answer, its first lines open."""
+    lines = [line for part in parts for line in items(part)]
     if not lines:
         return []
     box = nodes.container(classes=["rbp-answer"])

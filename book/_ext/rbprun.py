@@ -50,6 +50,30 @@ class Check(SphinxRole):
         return [nodes.raw("", field, format="html")], []
 
 
+CHOICE = """<span class="rbp-choice" role="radiogroup" aria-label="{label}"><b>{label}</b>{options}
+<output aria-live="polite"></output></span>"""
+OPTION = '<label><input type="radio" name="{ident}" data-right="{right}"> {text}</label>'
+
+
+class Choice(SphinxRole):
+    """{choice}`What is R²? a share | *a ratio* | a slope`: one answer of several, the right one
+    between stars."""
+
+    def run(self):
+        label, mark, rest = self.text.partition("? ")
+        answers = rest.split(" | ")
+        right = [answer for answer in answers if re.fullmatch(r"\*.+\*", answer)]
+        if not mark or len(right) != 1 or len(answers) < 2:
+            message = f"{self.text!r} is no choice: it reads 'QUESTION? ANSWER | *RIGHT ANSWER*'"
+            return [], [self.inliner.reporter.error(message, line=self.lineno)]
+        ident, options = f"choice-{self.env.new_serialno('choice')}", ""
+        for answer in answers:
+            about = {"text": html.escape(answer.strip("*")), "right": int(answer in right)}
+            options += OPTION.format(ident=ident, **about)
+        field = CHOICE.format(label=html.escape(f"{label}?"), options=options)
+        return [nodes.raw("", field.replace("\n", ""), format="html")], []
+
+
 # ---- what a run said and drew
 
 
@@ -168,6 +192,7 @@ def end_labs(app, error):
 
 def setup(app):
     app.add_role("check", Check())
+    app.add_role("choice", Choice())
     app.add_directive("run-words", RunWords)
     app.add_directive("run-figure", RunFigure)
     app.add_directive("labs-bundle", LabsBundle)

@@ -42,10 +42,27 @@
     link.download = times > 1 ? link.dataset.name.replace(/(\.\w+)?$/, `-${times}$1`) : link.dataset.name;
   }
 
-  // a figure that moves: Vega draws it; its marks that take a click take the keys of a button as well
+  // a figure that moves is drawn when it comes near the window; the first one asks for the script that draws them
+  let vega;
+  function drawn(box) {
+    vega = vega || new Promise((done) => {
+      const script = document.createElement("script");
+      script.src = `${document.documentElement.dataset.content_root || ""}_static/vendor/vega.js`;
+      script.addEventListener("load", done);
+      document.head.append(script);
+    });
+    vega.then(() => move(box));
+  }
+  const near = new IntersectionObserver((boxes) => boxes.filter((box) => box.isIntersecting).forEach(({ target }) => {
+    near.unobserve(target);
+    drawn(target);
+  }), { rootMargin: "200px" });
+
+  // Vega draws it; its marks that take a click take the keys of a button as well
   function move(box) {
     const spec = JSON.parse(box.querySelector("script").textContent);
     const [bind, plot] = [".rbp-controls", ".rbp-plot"].map((part) => box.querySelector(part));
+    bind.replaceChildren(); // what kept their places
     const settings = { mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, bind };
     vegaEmbed(plot, spec, settings).then(() => {
       const named = () => plot.querySelectorAll('path[aria-label^="Leave out"]').forEach((mark) => {
@@ -158,6 +175,15 @@
     input.addEventListener("input", () => { out.textContent = ""; field.dataset.state = "open"; });
   }
 
+  // one answer of several
+  function chosenAnswer(field) {
+    field.addEventListener("change", (event) => {
+      const right = event.target.dataset.right === "1";
+      field.dataset.state = right ? "right" : "open";
+      field.querySelector("output").textContent = right ? "\u2713 right" : "\u2717 not this one";
+    });
+  }
+
   // a page of slides: each second heading begins one; a button shows them one at a time
   function slides(deck) {
     const all = [...document.querySelectorAll("article section section")];
@@ -217,11 +243,60 @@
     box.querySelectorAll("img").forEach((image) => image.addEventListener("load", reach));
   }
 
+  // what a link leads to, a formula, a theorem, a task, a source or a figure, beside it while it is pointed at; what
+  // stands on other pages is kept in this one, as a page read from a disk may ask for no other
+  function previews() {
+    const kept = JSON.parse(document.getElementById("rbp-previews")?.textContent || "{}");
+    const box = document.createElement("div");
+    box.className = "rbp-preview";
+    box.setAttribute("role", "tooltip");
+    box.id = "rbp-preview";
+    let link;
+    function shown(of) {
+      const address = of.getAttribute("href");
+      if (kept[address]) return kept[address];
+      const part = address.startsWith("#") && document.getElementById(decodeURIComponent(address.slice(1)));
+      if (!part || !part.matches(".math, .proof, .exercise, .citation, .rbp-still")) return "";
+      const copy = part.cloneNode(true);
+      for (const named of [copy, ...copy.querySelectorAll("[id], [href]")]) ["id", "href"].forEach((name) => named.removeAttribute(name));
+      return copy.outerHTML;
+    }
+    function put() {
+      box.remove();
+      link?.removeAttribute("aria-describedby");
+      link = undefined;
+    }
+    function show(event) {
+      const of = event.target.closest?.("article a[href*='#']:not(.headerlink)");
+      if (!of || of === link) return;
+      put();
+      const text = shown(of);
+      if (!text) return;
+      link = of;
+      box.innerHTML = text;
+      document.body.append(box);
+      link.setAttribute("aria-describedby", box.id);
+      const at = link.getBoundingClientRect();
+      const below = at.bottom + box.offsetHeight + 8 < window.innerHeight || at.top < box.offsetHeight;
+      box.style.left = `${window.scrollX + Math.max(8, Math.min(at.left, document.documentElement.clientWidth - box.offsetWidth - 8))}px`;
+      box.style.top = `${window.scrollY + (below ? at.bottom + 4 : at.top - box.offsetHeight - 4)}px`;
+      if (!box.querySelector("mjx-container")) window.MathJax?.typesetPromise?.([box]);
+    }
+    document.addEventListener("mouseover", show);
+    document.addEventListener("focusin", show);
+    document.addEventListener("mouseout", (event) => { if (link && !box.contains(event.relatedTarget) && !link.contains(event.relatedTarget)) put(); });
+    document.addEventListener("focusout", put);
+    document.addEventListener("keydown", (event) => event.key === "Escape" && put());
+  }
+
   function start() {
     named();
+    window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(() =>
+      document.querySelectorAll('mjx-container[display="true"]').forEach(reachable)));
     window.addEventListener("load", named); // the theme draws its pictures meanwhile
     document.querySelectorAll("article pre, .rbp-still, .rbp-table-wrap, .pst-scrollable-table-container").forEach(reachable);
     document.querySelectorAll(".rbp-check").forEach(checked);
+    document.querySelectorAll(".rbp-choice").forEach(chosenAnswer);
     document.querySelectorAll(".rbp-deck").forEach(slides);
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
     document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
@@ -229,7 +304,9 @@
     texts(); // before the headings of tables become buttons
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
-    if (window.vegaEmbed) document.querySelectorAll(".rbp-move").forEach(move);
+    document.querySelectorAll(".rbp-move").forEach((box) => near.observe(box));
+    window.addEventListener("beforeprint", () => document.querySelectorAll(".rbp-move:not([data-done])").forEach(drawn));
+    previews();
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -32,6 +32,7 @@ from paper.counts_file import write_counts  # noqa: E402
 
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CODEBOOK = """# Codebook
 
 `ranks.py` reads the `.counts` files with NumPy alone: `corpora(path)` names the texts,
@@ -86,6 +87,9 @@ def sheet(text, solutions):
 def notebook(text, folder=None):
     """A sheet as a notebook; folder: of counts, on which its code runs."""
     book = jupytext.reads(text, "md")
+    # jupytext keeps the two alike from here on
+    book.metadata["jupytext"] = {"formats": "ipynb,md"}
+    book.metadata["kernelspec"] = KERNEL
     for number, cell in enumerate(book.cells):
         cell.id = f"cell-{number}"
     if folder:

@@ -6,10 +6,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
-from scipy import stats
+from scipy.special import stdtrit
 
 from paper import published
 from paper import tokens as joint
+from paper.evidence import two_sided
 from paper.show import figures, style
 from paper.show.claims import cases
 from paper.show.grid_tables import contest
@@ -351,7 +352,7 @@ def task_frame(pairs):
         x, y = np.log(both["loss"]), np.log(both["other"])
         r, spare = np.corrcoef(x, y)[0, 1], len(x) - 2
         slope = np.sign(r) * y.std() / x.std()
-        half = stats.t.ppf(0.975, spare) * np.sqrt((1 - r**2) / spare)
+        half = stdtrit(spare, 0.975) * np.sqrt((1 - r**2) / spare)
         low, high = (slope * (np.sqrt(1 + half**2) + sign * half) for sign in (-1, 1))
         # noise of both, from their shares of wrong answers
         x_se, y_noise = (
@@ -424,10 +425,13 @@ def trend_frame(series):
     for name, part in series.items():
         if len(part) < 4:
             continue
-        trend = stats.spearmanr(part["at"], -np.abs(np.log(part["ratio"])))
+        ranks = pd.DataFrame({"at": part["at"], "closeness": -np.abs(np.log(part["ratio"]))}).rank()
+        first, second = (ranks - ranks.mean()).to_numpy().T
+        rho = np.corrcoef(first, second)[0, 1]
         ratio = part.sort_values("at")["ratio"]
         row = {"series": name, "fewest tokens": ratio.iloc[0], "most tokens": ratio.iloc[-1]}
-        row |= {"points": len(part), "rank correlation": trend.statistic, "p": trend.pvalue}
+        row |= {"points": len(part), "rank correlation": rho}
+        row["p"] = two_sided(first, second, len(part) - 2)
         rows.append(row)
     columns = ["series", "fewest tokens", "most tokens", "points", "rank correlation", "p"]
     return pd.DataFrame(rows, columns=columns)

@@ -1,8 +1,13 @@
-"""Alternative texts from figures themselves: panel by panel, what has a name and its values."""
+"""Figures in words and in numbers, from figures themselves: panel by panel what is drawn."""
+
+import html
 
 import numpy as np
+import pandas as pd
+from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
 
 from paper.show.numbers import interval, number
+from paper.show.plain import FORMULA
 
 FEW = 8  # values that are all told; of more the two ends
 
@@ -92,3 +97,47 @@ def row_values(ax):
                 parts.append(f"{name} {interval(part[:, 0])}")
         rows.append(" ".join([*label.split(), ", ".join(parts)]))
     return rows
+
+
+# ---- the same as numbers
+
+
+def drawn_data(figure):
+    """What is drawn in a figure as CSV, a row a point: panel, what it is part of, its name, x, y."""
+    rows = []
+    for i, ax in enumerate((ax for ax in figure.axes if ax.get_visible()), 1):
+        for part, name, points in parts(ax):
+            name = "" if str(name).startswith("_") else name
+            rows += [(ax.get_title() or i, part, name, *point) for point in points]
+    frame = pd.DataFrame(rows, columns=["panel", "part", "name", "x", "y"])
+    text = frame.map(lambda cell: html.unescape(cell) if isinstance(cell, str) else cell)
+    text = text.replace(FORMULA, "'", regex=True)
+    return text.to_csv(index=False, float_format="%.6g") if rows else ""
+
+
+def parts(ax):
+    """[(part, name, points (n, 2))] of what stands on the scales of an axis."""
+    found = [
+        (
+            "points" if line.get_linestyle() == "None" else "line",
+            line.get_label(),
+            line.get_xydata(),
+        )
+        for line in ax.get_lines()
+        if line.get_transform() == ax.transData
+    ]
+    for bar in ax.patches:
+        if hasattr(bar, "get_width"):
+            corner = (bar.get_x() + bar.get_width(), bar.get_y() + bar.get_height())
+            found.append(("bar", bar.get_label(), [corner]))
+    for collection in ax.collections:
+        label = collection.get_label()
+        if isinstance(collection, LineCollection):
+            found += [("interval", label, segment) for segment in collection.get_segments()]
+        elif isinstance(collection, PolyCollection):
+            found += [("band", label, path.vertices) for path in collection.get_paths()]
+        elif isinstance(collection, QuadMesh):
+            points = collection.get_coordinates()[:-1, :-1].reshape(-1, 2)
+            for value, point in zip(collection.get_array().ravel(), points, strict=True):
+                found.append(("map", f"{value:.3g}", [point]))
+    return found

@@ -7,10 +7,13 @@ readers who cannot see it.
 import html
 
 import numpy as np
+from matplotlib.colors import to_hex
 
+from paper.runs import rise_width
+from paper.show.describe import drawn_data
 from paper.show.numbers import interval, number
 from paper.show.prose import only, plain
-from paper.show.style import COLOURS, EMPTY, GREY, LINES, drawn, svg_of
+from paper.show.style import ACCENT, EMPTY, GREY, INKS, LINES, darker, drawn, svg_of
 
 BAND = 0.18  # opacity of an interval drawn as a band
 PALE = 0.09  # of the second band, for sources and trainings
@@ -38,7 +41,7 @@ def show(figure, alt, fold=None, see="", of=()):
     if all(ax.get_gid() == EMPTY for ax in figure.axes if ax.get_visible()):
         alt += " Nothing could be drawn."
     # what the page's own script reads
-    metadata = {"image/svg+xml": {"alt": alt}, **only(of)}
+    metadata = {"image/svg+xml": {"alt": alt}, "data": drawn_data(figure), **only(of)}
     if fold:
         metadata["fold"] = fold
     display({"image/svg+xml": svg, "text/plain": alt}, raw=True, metadata=metadata)
@@ -103,6 +106,46 @@ def mark(i):
     return {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
 
 
+def tell(ax, kind, fact):
+    """Note what is drawn: `book.show` titles the figure by the macro shows_KIND of words.md."""
+    vars(ax.figure).setdefault("shows", {}).setdefault(kind, []).append(fact)
+
+
+def label_ends(ax):
+    """Write the names of lines and points where they end, in place of a legend; did they fit?"""
+    handles, names = ax.get_legend_handles_labels()
+    ends = []
+    lines = [line for line in ax.get_lines() if line.get_transform() == ax.transData]
+    for handle, name in zip(handles, names, strict=True):
+        line = handle[0] if hasattr(handle, "has_xerr") else handle
+        if line not in lines:
+            return False
+        color = to_hex(line.get_color())
+        points = [part.get_xydata() for part in lines if to_hex(part.get_color()) == color]
+        points = np.vstack([np.empty((0, 2)), *points])
+        points = points[np.isfinite(points).all(axis=1)]
+        if not len(points) or len(name) > 24:
+            return False
+        end = points[points[:, 0].argmax()]
+        # points of its height
+        at = ax.transAxes.inverted().transform(ax.transData.transform(end))[1]
+        ends.append([at * 0.72 * 72 * ax.figure.get_figheight(), end, name, color])
+    if not 1 < len(ends) < 7:
+        return False
+    # as far apart as lines of text are, and no further from their lines
+    ends.sort(key=lambda end: end[0])
+    heights = np.array([end[0] for end in ends])
+    spread = np.maximum.accumulate(heights - 12 * np.arange(len(ends))) + 12 * np.arange(len(ends))
+    spread -= (spread - heights).mean()
+    if np.abs(spread - heights).max() > 15:
+        return False
+    right = max(end[1][0] for end in ends)
+    for (_, (_, y), name, color), shift in zip(ends, spread - heights, strict=True):
+        place = {"xytext": (16, shift), "textcoords": "offset points", "va": "center"}
+        ax.annotate(name, (right, y), color=darker(color), fontsize=9, **place)
+    return True
+
+
 # ---- laws over sizes, and what follows from them
 
 
@@ -140,6 +183,7 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     shift: of the points, decades right.
     """
     x = law.S * 10**shift
+    tell(ax, "fits", law)
     # intervals of the points
     if ends is None and law.training_band is not None:
         draw_bars(ax, x, *np.exp(law.training_band), style.get("color", "C0"))
@@ -177,6 +221,7 @@ def draw_published(ax, family, corpus, **style):
 
 def draw_forecast(ax, forecast, label=None, color=None, **_):
     """A `Forecast` of a loss, dotted, with its 95% interval as a band; its end is told in words."""
+    tell(ax, "forecasts", forecast)
     curve = {"color": color, "linestyle": ":"}
     draw_band(ax, forecast.S, np.exp(forecast.y), *np.exp(forecast.y_interval), **curve)
     value, around = forecast.told(-1)
@@ -199,6 +244,8 @@ def draw_intervals(ax, labels, values, intervals, names):
 
 def draw_three(ax, labels, laws, parameter="alpha"):
     """`draw_intervals` of one parameter of laws: other text; and trainings; other sizes."""
+    for law in laws:
+        tell(ax, "intervals", law)
     sides = [law.sides(parameter) for law in laws]
     names = list(max(sides, key=len))
     ends = []
@@ -210,6 +257,8 @@ def draw_three(ax, labels, laws, parameter="alpha"):
 def draw_noise(ax, misses, sd, **style):
     """Standard deviation of log(-log RBP_k) over sources against the misses it rests on."""
     style = {"marker": "o", **style, "linestyle": "none", "markersize": 4}
+    for times in np.asarray(sd) * np.sqrt(misses):
+        tell(ax, "noise", times)
     ax.plot(misses, sd, **style)
     ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
     ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over sources")
@@ -229,6 +278,8 @@ def draw_noise_line(ax):
 
 def draw_expected(ax, x, measured, low, high, label=None, **style):
     """A measured curve, and a grey band for what it would be if a law held exactly."""
+    for known, value, most in zip(np.isfinite(high), measured, high, strict=True):
+        tell(ax, "expected", bool(value <= most) if known else None)
     look = {"color": GREY, "linewidth": 0, "label": "exact law, noise of sources"}
     ax.fill_between(x, low, high, alpha=0.4, **look)
     ax.plot(x, measured, label=label, markersize=4, **style)
@@ -238,12 +289,15 @@ def draw_expected(ax, x, measured, low, high, label=None, **style):
 def draw_runs(ax, law, single, N, **style):
     """N hits in a row: points, their law, and N times the law at N = 1, dashed between marks."""
     draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
+    times = np.exp(N * np.exp(single.y[-1:]) - np.exp(law.y[-1:]))
+    tell(ax, "runs", {"N": N, "times": float(times[0]) if len(times) else np.nan})
     dashed = {"linestyle": "--", "linewidth": 1, "markersize": 4, "mfc": "white"}
     return draw_line(ax, single, times=N, **style, **dashed, markevery=[0, -1])
 
 
 def draw_sigmoid(ax, single, N, law, **style):
     """Probability of N hits in a row: the law at N = 1 over sizes never measured, and points."""
+    tell(ax, "rises", rise_width(single.alpha) / np.log(10))
     S, name = single.loss.S, f"$N = {N}$"
     ax.axvspan(S.min(), S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
     # no model has less than one parameter
@@ -267,6 +321,8 @@ def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
     for i, name in enumerate(present):
         part = frame[frame[kind] == name].set_index("design").reindex(designs)
         errors = 2 * part["simulation error"]
+        for value in part[rate].dropna():
+            tell(ax, "rates", {"rate": value, "inside": abs(value - nominal) <= within})
         ax.errorbar(part[rate], rows + 0.15 * (1.5 - i), xerr=errors, label=name, **mark(i))
     ax.axvline(nominal, color="black", linewidth=0.8)
     return ax
@@ -322,7 +378,9 @@ def draw_fit_ratio(ax, histogram, fits):
     for fit, line in zip(fits, LINES, strict=False):
         below = np.concatenate([[0.0], fit.pmf.cumsum()])
         fitted = below[high] - below[low - 1]
-        ax.plot(middle, fitted[seen] / share[seen], label=fit.title, linestyle=line)
+        ratio = fitted[seen] / share[seen]
+        tell(ax, "ratios", {"fit": fit.title, "times": np.exp(np.abs(np.log(ratio)).max())})
+        ax.plot(middle, ratio, label=fit.title, linestyle=line)
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
@@ -359,7 +417,7 @@ def draw_ratio_parts(ax, parts):
     """What the printed likelihood ratio is made of: a bar per pair of power law and lognormal."""
     rows = row_axis(ax, parts.names)
     for row, value in zip(rows, parts.ratios, strict=True):
-        color = COLOURS["vermilion"] if value < 0 else COLOURS["blue"]
+        color = ACCENT if value < 0 else INKS[0]
         ax.barh(row, value, color=color, height=0.6)
         gap, side = (60, "left") if value >= 0 else (-60, "right")
         text = f"{round(value):,}".replace("-", "−")
@@ -378,7 +436,7 @@ def draw_candidates(ax, example):
     rows = row_axis(ax, [plain(ascii(text)) for text, _ in candidates])
     for row, (text, probability) in zip(rows, candidates, strict=True):
         if text == example.target:
-            ax.barh(row, probability, color=COLOURS["vermilion"], hatch="//")
+            ax.barh(row, probability, color=ACCENT, hatch="//")
         else:
             ax.barh(row, probability, color="#717D8A")
     ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")

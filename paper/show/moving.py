@@ -1,17 +1,18 @@
-"""Figures that move: Vega-Lite charts, data inside, drawn in the page by `book/_ext/rbpmove.py`.
+"""Figures that move: Vega-Lite charts, data inside, drawn in the page by `book/_static/rbp.js`.
 
-Each function returns a chart, or the sentence that stands in its place where there is nothing to
-move. What a chart computes in the browser is written in Vega's expressions, a string per line.
+Each function returns the chart of its name in `charts/`, Vega-Lite in YAML, on rows of a run, or the
+sentence that stands in its place where there is nothing to move.
 """
 
 import html
 import json
 import re
+from pathlib import Path
+from string import Template
 
-import altair as alt
 import numpy as np
-from scipy import stats
-from scipy.special import logsumexp
+import yaml
+from scipy.special import logsumexp, stdtrit
 
 from paper.curves import rbp_curves
 from paper.show.numbers import raised
@@ -19,6 +20,7 @@ from paper.show.plain import corpus_title
 from paper.show.prose import say, token
 from rbplib.bootstrap import percentile_interval
 
+CHARTS = Path(__file__).with_name("charts")
 KS = (1, 2, 5, 10, 20, 50, 100, 1000)
 RESAMPLES = 500  # behind the spread of the points over sources of text
 TEMPERATURES = np.arange(2, 31) / 10
@@ -56,7 +58,6 @@ LOOK = {
     "background": "transparent",
     "autosize": {"type": "fit-x", "contains": "padding"},
 }
-DOT = {"filled": True, "size": 110, "opacity": 1, "color": BLUE}
 LABELS = {"family": "Family", "corpus": "Text", "form": "Axis", "what": "Drawn anew"}
 
 
@@ -76,8 +77,7 @@ def show(chart, caption=""):
     if isinstance(chart, str):
         return say(chart)
     # the look and the caption, and six digits of every number
-    spec = LOOK | chart.to_dict() | {"config": LOOK["config"], "description": caption or MOVES}
-    del spec["$schema"]
+    spec = LOOK | chart | {"config": LOOK["config"], "description": caption or MOVES}
     spec = json.loads(json.dumps(spec), parse_float=lambda x: float(f"{float(x):.6g}"))
     data = json.dumps(spec, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     # what the page's script looks for
@@ -90,9 +90,15 @@ def show(chart, caption=""):
     )
 
 
-def inline(rows):
-    """A chart of rows that are kept once in the figure, however many layers draw them."""
-    return alt.Chart(alt.InlineData(values=rows))
+def chart(name, rows, knobs, **values):
+    """The chart charts/NAME.yml of rows, with the fields that set it.
+
+    values: what the names behind its dollar signs stand for.
+    """
+    text = CHARTS.joinpath(f"{name}.yml").read_text(encoding="utf-8")
+    values |= {"blue": BLUE, "red": RED, "raised_number": raised("datum.number")}
+    spec = yaml.safe_load(Template(text).substitute(values))
+    return spec | {"data": {"values": rows}, "params": [*knobs, *spec.get("params", ())]}
 
 
 def title(corpus):
@@ -102,12 +108,11 @@ def title(corpus):
 def menu(name, values, label=None, labels=None):
     """A list of the distinct values to choose from, or what there is where that is one alone."""
     values = list(dict.fromkeys(values))
+    param = {"name": name, "value": values[0]}
     if len(values) == 1:
-        return alt.param(name=name, value=values[0])
-    labels = [str(x) for x in labels or values]
-    label = label or LABELS.get(name, name)
-    binding = alt.binding_select(options=values, labels=labels, name=label)
-    return alt.param(name=name, value=values[0], bind=binding)
+        return param
+    binding = {"input": "select", "options": values, "labels": list(map(str, labels or values))}
+    return param | {"bind": binding | {"name": label or LABELS.get(name, name)}}
 
 
 def menus(rows, *names):
@@ -116,33 +121,8 @@ def menus(rows, *names):
 
 
 def slide(name, label, value, least, most, step):
-    binding = alt.binding_range(min=least, max=most, step=step, name=label)
-    return alt.param(name=name, value=value, bind=binding)
-
-
-def heading(chart, lines=1, text="told:N", x=-50):
-    """So many lines of text above the axes."""
-    marks = chart.mark_text(align="left", baseline="top", x=x, y=-13 - 17 * lines)
-    return marks.encode(text=text)
-
-
-def as_lines(*expressions):
-    """Lines of text, an expression of Vega each, as one expression."""
-    return f"[{', '.join(expressions)}]"
-
-
-def lacking(rows, condition, lines, text, least=1, among="true"):
-    """Text above the axes while fewer than `least` rows meet a condition, and some are `among`.
-
-    Counted over all rows: of none left, an aggregate would have no row to draw.
-    """
-    counts = inline(rows).transform_calculate(
-        met=f"{condition} ? 1 : 0",
-        of=f"{among} ? 1 : 0",
-    )
-    counts = counts.transform_aggregate(met="sum(met)", of="sum(of)")
-    few = counts.transform_filter(f"datum.met < {least} && datum.of")
-    return heading(few, lines, alt.value(text))
+    binding = {"input": "range", "min": least, "max": most, "step": step, "name": label}
+    return {"name": name, "value": value, "bind": binding}
 
 
 def spread(loss, used, seed):
@@ -202,96 +182,12 @@ def explorer(curves, tables, seed=42):
     rows = ladder_rows(curves, tables, seed)
     if not rows:
         return NO_LADDER
-    # what the reader sets
     sizes = ["without embeddings (S)", "all"]
     knobs = menus(rows, "family", "corpus", "k")
     knobs.append(menu("size", ["S", "all"], "Parameters", sizes))
     knobs.append(slide("floor", "Floor, share of the least loss", 0, 0, 0.95, 0.01))
-    out = alt.selection_point(name="out", fields=["model"], toggle="true", empty=False)
-    # the models of one place, and the line through those left in
-    asked = "datum.family == family && datum.corpus == corpus && datum.k == k"
-    chosen = (
-        inline(rows)
-        .transform_filter(asked)
-        .transform_joinaggregate(least="min(loss)", models="count()")
-        .transform_calculate(
-            x="datum[size]",
-            y="datum.loss - floor * datum.least",
-            about="'Leave out ' + datum.model",
-        )
-    )
-    line = fitted(chosen.transform_filter(~out))
-    line = line.transform_filter("datum.n > 2 && datum.sxx > 1e-9")
-    # points that a click leaves out, hollow then
-    x = alt.X("x:Q", title="model size (parameters)").axis(format="~s")
-    x = x.scale(type="log", nice=False, padding=24)
-    y = alt.Y("y:Q", title="−log RBP at k, less the floor (nats)")
-    y = y.scale(type="log", nice=False, padding=18)
-    points = chosen.mark_point(**DOT, stroke=BLUE, strokeWidth=2).encode(
-        x,
-        y,
-        fillOpacity=alt.when(out).then(alt.value(0)).otherwise(alt.value(1)),
-        description="about:N",
-        tooltip=["model:N", alt.Tooltip("x:Q", format=","), alt.Tooltip("loss:Q", format=".4f")],
-    )
-    drawn = line.mark_line(color=RED, strokeWidth=2).encode(x, alt.Y("line:Q"))
-    # words, where there is no line
-    left_in = f"{asked} && indexof(out.model || [], datum.model) < 0"
-    few = lacking(rows, left_in, 4, "Too few are left for a line.", least=3, among=asked)
-    none = lacking(rows, asked, 4, "Fewer than three models have a loss here.")
-    layers = alt.layer(drawn, points.add_params(out), law_text(line), few, none)
-    return layers.add_params(*knobs)
-
-
-def fitted(chart):
-    """Least squares of log y on log x: slope, r2, the line, and dx, sxx, syy, n for its noise."""
-    return (
-        chart.transform_calculate(lx="log(datum.x)", ly="log(datum.y)")
-        .transform_joinaggregate(n="count()", mx="mean(lx)", my="mean(ly)")
-        .transform_calculate(dx="datum.lx - datum.mx", dy="datum.ly - datum.my")
-        .transform_calculate(
-            xx="datum.dx * datum.dx",
-            xy="datum.dx * datum.dy",
-            yy="datum.dy * datum.dy",
-        )
-        .transform_joinaggregate(sxx="sum(xx)", sxy="sum(xy)", syy="sum(yy)")
-        .transform_calculate(
-            slope="datum.sxy / datum.sxx",
-            r2="datum.sxy * datum.sxy / datum.sxx / datum.syy",
-        )
-        .transform_calculate(line="exp(datum.my + datum.slope * datum.dx)")
-    )
-
-
-def law_text(line):
-    """Exponent, R² and both intervals above the figure, from the rows of `fitted`."""
-    shared = ["n", "models", "least", "slope", "r2", "sxx", "syy"]
-    t = stats.t.ppf(0.975, np.arange(1, 60)).round(4).tolist()
-    half_widths = (
-        line.transform_flatten(["spread"])
-        .transform_window(j="row_number()", groupby=["model"])
-        .transform_calculate(part="datum.dx / datum.sxx * datum.spread * datum.loss / datum.y")
-        .transform_aggregate(sum="sum(part)", groupby=["j", *shared])
-        .transform_calculate(square="datum.sum * datum.sum")
-        .transform_aggregate(var="sum(square)", groupby=shared)
-        .transform_calculate(
-            sd="sqrt(max(0, datum.syy * (1 - datum.r2)) / (datum.n - 2) / datum.sxx)"
-        )
-        .transform_calculate(
-            text="1.96 * sqrt(datum.var)",
-            scatter=f"{t}[min(datum.n, 61) - 3] * datum.sd",
-        )
-    )
-    ends = "format(-datum.slope - {0}, '.3r') + ' to ' + format({0} - datum.slope, '.3r')"
-    over_text, over_sizes = ends.format("datum.text"), ends.format("datum.scatter")
-    told = as_lines(
-        "'α = ' + format(-datum.slope, '.3r') + ' · R² = ' + format(datum.r2, '.3f')"
-        " + ' · ' + datum.n + ' of ' + datum.models + ' models'",
-        "'floor E = ' + format(floor * datum.least, '.3r') + ' nats'",
-        f"'95%, other text: ' + (datum.var > 0 ? {over_text} : 'too few sources')",
-        f"'95%, other sizes: ' + {over_sizes}",
-    )
-    return heading(half_widths.transform_calculate(told=told), 4)
+    t = stdtrit(np.arange(1, 60), 0.975).round(4).tolist()
+    return chart("explorer", rows, knobs, t=t)
 
 
 def dots(curves):
@@ -303,33 +199,9 @@ def dots(curves):
             row = {"corpus": title(place), "ks": [int(k) for k in curve.ks], "model": model}
             row["losses"] = [float(x) if np.isfinite(x) else None for x in values]
             rows.append(row)
-    # the loss at the k of this step, in words
-    place = "[min(step, length(datum.ks) - 1)]"
-    told = "datum.y ? format(datum.y, datum.y < 0.001 ? '.0e' : '.3~g') : datum.y === 0 ? 'RBP = 1' : 'no hit'"
-    chosen = (
-        inline(rows)
-        .transform_filter("datum.corpus == corpus")
-        .transform_calculate(
-            y=f"datum.losses{place}",
-            k=f"'k = ' + format(datum.ks{place}, ',')",
-        )
-        .transform_calculate(told=raised(f"({told})"))
-    )
-    # a dot and its number, or words at the foot where the axis has no place for it
-    x = alt.X("model:N", sort=None, title="model, smallest first").axis(labelAngle=0)
-    y = alt.Y("y:Q", title="−log RBP at k (nats)").scale(type="log", nice=False, padding=24)
-    number = {"dy": -13, "fontSize": 10.5}
-    seen = chosen.transform_filter("datum.y")
-    none = chosen.transform_filter("!datum.y")
-    layers = alt.layer(
-        seen.mark_point(**DOT).encode(x, y),
-        seen.mark_text(**number).encode(x, y, text="told:N"),
-        none.mark_text(**number).encode(x, y=alt.value(260), text="told:N"),
-        heading(chosen.transform_aggregate(told="min(k)")),
-    )
     last = max(len(curve.ks) for curve in curves.values()) - 1
     steps = slide("step", "k, step by step", 0, 0, last, 1)
-    return layers.add_params(*menus(rows, "corpus"), steps)
+    return chart("dots", rows, [*menus(rows, "corpus"), steps])
 
 
 def log_gamma(x):
@@ -381,53 +253,12 @@ def emergence(laws):
     knobs.append(menu("form", ["linear", "log"]))
     knobs.append(slide("times", "Exponent, times the fitted", 1, 0.5, 4, 0.05))
     knobs.append(slide("icc", "Correlation within a document", 0, 0, 0.3, 0.01))
-    chosen = inline(rows)
-    chosen = chosen.transform_filter("datum.corpus == corpus && datum.k == k && datum.N == N")
-    # the law over sizes; with a correlation, hits in a row are those of a beta distribution
+    # log of B(a + N, b) / B(a, b), the chance of N hits in a row of a beta distribution
     a, c = "datum.one * (1 - icc) / icc", "(1 - icc) / icc"
-    beta = f"{log_gamma(f'({a} + N)')} - {log_gamma(f'({a})')} + {log_gamma(f'({c})')} - {log_gamma(f'({c} + N)')}"
-    height = "form == 'log' ? max(-12, log({0}) / LN10) : {0}"
-    line = (
-        chosen.transform_calculate(s=f"sequence(0, {far:.6g}, {far / 2000:.6g})")
-        .transform_flatten(["s"])
-        .transform_calculate(
-            one="exp(-exp(datum.y - times * datum.alpha * (datum.s * LN10 - datum.x)))"
-        )
-        .transform_calculate(p=f"icc > 0 && datum.one < 1 ? exp({beta}) : pow(datum.one, N)")
-        .transform_calculate(h=height.format("datum.p"))
-    )
-    points = (
-        chosen.transform_flatten(["S", "p"])
-        .transform_calculate(s="log(datum.S) / LN10")
-        .transform_calculate(h=height.format("datum.p"))
-    )
-    # the rise from 10% to 90%
-    whole = "datum.low < 0.13 && datum.high > 0.87"
-    told = (
-        "'α = ' + format(times * datum.alpha, '.3r') + ' · 10% to 90%: '"
-        f" + ({whole} ? format(datum.b - datum.a, '.3r') + ' decades' : 'not both on this axis')"
-    )
-    rise = (
-        line.transform_filter("datum.p >= 0.1 && datum.p <= 0.9")
-        .transform_aggregate(
-            a="min(s)", b="max(s)", low="min(p)", high="max(p)", alpha="min(alpha)"
-        )
-        .transform_calculate(h=height.format(0.5), told=told)
-    )
-    # one axis, linear or of powers of ten
-    powers = "form == 'log' ? " + raised("'1e' + datum.value") + " : datum.label"
-    x = alt.X("s:Q", title="log₁₀ of the model size S")
-    y = alt.Y("h:Q", title="probability of N hits in a row", axis=alt.Axis(labelExpr=powers))
-    foot, top = alt.expr("form == 'log' ? -12 : 0"), alt.expr("form == 'log' ? 0 : 1")
-    y = y.scale(domainMin=foot, domainMax=top)
-    ruler = rise.transform_filter(whole).mark_rule(color=RED, strokeWidth=4)
-    layers = alt.layer(
-        line.mark_line(color=BLUE).encode(x, y),
-        points.mark_point(color=BLUE, filled=True, opacity=1).encode(x, y),
-        ruler.encode(x="a:Q", x2="b:Q", y=y),
-        heading(rise),
-    )
-    return layers.add_params(*knobs)
+    beta = f"{log_gamma(f'({a} + N)')} - {log_gamma(f'({a})')} + {log_gamma(f'({c})')}"
+    beta += f" - {log_gamma(f'({c} + N)')}"
+    values = {"far": f"{far:.6g}", "beta": beta, "raised_power": raised("'1e' + datum.value")}
+    return chart("emergence", rows, knobs, **values)
 
 
 def visible(text, most=14, end=False):
@@ -480,47 +311,16 @@ def guess(logits, ids, decode):
     if not rows:
         return NO_PLACE
     contexts = [f"{row['place']}: {visible(row['context'], 16, end=True)}" for row in rows]
-    box = alt.binding_checkbox(name="Show the true token")
     knobs = [
         menu("place", [row["place"] for row in rows], "Place", contexts),
         slide("T", "Temperature T", 1, 0.2, 3, 0.1),
-        alt.param(name="show", value=False, bind=box),
+        {
+            "name": "show",
+            "value": False,
+            "bind": {"input": "checkbox", "name": "Show the true token"},
+        },
     ]
-    # nats of the true token here, and in the mean of all places
-    told = as_lines(
-        "datum.context + ' → ?'",
-        "show ? 'true token ' + datum.true + ': rank ' + format(datum.rank, ',') + ' at every T' : ''",
-        "show ? 'its −log p at T = ' + format(T, '.1f') + ': ' + format(datum.nats, '.3f') + ' nats' : ''",
-        "'mean of the ' + datum.places + ' places: ' + format(datum.mean, '.3f') + ' nats'",
-    )
-    chosen = (
-        inline(rows)
-        .transform_calculate(sum="datum.sums[round(10 * T) - 2]")
-        .transform_calculate(nats="datum.sum - datum.own / T")
-        .transform_joinaggregate(mean="mean(nats)", places="count()")
-        .transform_filter("datum.place == place")
-    )
-    # a bar for each candidate, with its number
-    number = raised("format(datum.p, datum.p < 0.001 ? '.0e' : '.3f')")
-    each = (
-        chosen.transform_flatten(["names", "scores", "hit"])
-        .transform_filter(f"show || !datum.hit || datum.rank <= {BEST}")
-        .transform_calculate(
-            p="exp(datum.scores / T - datum.sum)",
-            told=f"{number} + (show && datum.hit ? ' ← true' : '')",
-        )
-    )
-    y = alt.Y("names:N", sort=None, axis=alt.Axis(minExtent=112, maxExtent=112, title=None))
-    ticks = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~g", domain=False)
-    x = alt.X("p:Q", title="probability at T", axis=ticks)
-    x = x.scale(domain=[0, 1.3])  # beyond 1 there are numbers alone
-    color = alt.when("show && datum.hit").then(alt.value(RED)).otherwise(alt.value(BLUE))
-    layers = alt.layer(
-        each.mark_bar().encode(x, y, color=color),
-        each.mark_text(align="left", dx=4, fontSize=11).encode(x, y, text="told:N"),
-        heading(chosen.transform_calculate(told=told), 4, x=-112),
-    )
-    return layers.add_params(*knobs)
+    return chart("guess", rows, knobs, best=BEST)
 
 
 def draw_rows(corpus, draws):
@@ -569,40 +369,4 @@ def resampling(drawn):
         rows.extend(draw_rows(corpus, draws))
     if not rows:
         return "Nothing moves here: no text has an exponent that could be resampled."
-    here = inline(rows).transform_filter("datum.corpus == corpus")
-    chosen = here.transform_filter("datum.what == what")
-    # the interval in words
-    told = as_lines(
-        "'95% of ' + format(datum.n, ',') + ' draws of ' + what + ':'",
-        "format(datum.low, '.4f') + ' to ' + format(datum.high, '.4f')"
-        " + ', ' + format(datum.times, '.2f') + ' times as wide'",
-        "'as by ' + datum.first",
-    )
-    words = heading(chosen.transform_calculate(told=told), 3)
-    asked = "datum.corpus == corpus && datum.what == what"
-    none = lacking(rows, asked, 3, "This text is not drawn so.")
-    # the histogram
-    bars = chosen.transform_flatten(["share"]).transform_window(j="row_number()")
-    bars = bars.transform_calculate(
-        b="datum.start + datum.step * datum.j",
-        a="datum.b - datum.step",
-    )
-    x = alt.X("a:Q", title="exponent α").scale(zero=False, nice=False)
-    x = x.axis(grid=False, tickCount=6)
-    y = alt.Y("share:Q", title="share of draws").scale(range=[180, 0])
-    y = y.axis(orient="left", tickCount=4)
-    bars = bars.mark_rect(color=BLUE).encode(x, alt.X2("b:Q"), y, alt.Y2Datum(0))
-    # a rule for each thing drawn, the chosen one apart
-    mine = "datum.what == what"
-    row = alt.Y("what:N", sort=None).scale(range=[205, 375]).axis(None)
-    rules = here.mark_rule().encode(
-        x="low:Q",
-        x2="high:Q",
-        y=row,
-        color=alt.condition(mine, alt.value(RED), alt.value(BLUE)),
-        strokeWidth=alt.condition(mine, alt.value(6), alt.value(3)),
-    )
-    labels = here.mark_text(dy=-9, fontSize=11).encode(x="mid:Q", y=row, text="label:N")
-    layers = alt.layer(bars, alt.layer(rules, labels), words, none, height=375)
-    layers = layers.add_params(*menus(rows, "corpus", "what"))
-    return layers.resolve_scale(y="independent")
+    return chart("resampling", rows, menus(rows, "corpus", "what"))

@@ -31,6 +31,15 @@ def number(x, digits=3):
     return f"{mantissa} × 10{str(int(power)).translate(RAISED)}".replace("-", "−")
 
 
+def short(x):
+    """A count in at most three digits: 656k, 1.9M."""
+    for unit in ("", "k", "M", "B"):
+        if abs(x) < 999.5:
+            return f"{x:.3g}{unit}"
+        x /= 1000
+    return f"{x:.3g}T"
+
+
 def raised(text):
     """Text, an expression of Vega, in which a number such as 8e-4 stands as pages set it: 8 × 10⁻⁴."""
     power = f"replace(split({text}, 'e')[1], /[+]/, '')"

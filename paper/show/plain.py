@@ -6,6 +6,8 @@ from contextlib import suppress
 
 from rbplib.families import InputError, default_corpora, known, load_corpus, load_family
 
+FORMULA = r"^(?=[=@\t\r]|[+-][\s\S]*[(|!])"  # how a text begins that a spreadsheet would work out
+
 
 def plain(text):
     """Any text as inline text that means nothing in Markdown or HTML: character references but for letters and digits,

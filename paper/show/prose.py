@@ -13,12 +13,11 @@ import numpy as np
 
 from paper.show.numbers import NO_INTERVAL, interval, number, p_value
 from paper.show.numbers import Values as Values
-from paper.show.plain import plain
+from paper.show.plain import FORMULA, plain
 from paper.show.plain import shown as shown
 from rbplib.families import InputError, load_family, results_dir
 from rbplib.table import FileColumns, RankTable, by_size, record_here
 
-FORMULA = r"^(?=[=@\t\r]|[+-][\s\S]*[(|!])"  # how a text begins that a spreadsheet would work out
 MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own

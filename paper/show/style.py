@@ -53,6 +53,12 @@ _SPARE = tuple(
     for colour in ("plum", "black", "grey", "blue", "vermilion")
 )
 
+# Corpora have hues of their own, and ways to fit, kinds of interval and the like have inks: a colour
+# means one thing in the whole book. What is pointed out, such as the true token, has the accent.
+TEXTS = ("#4B3F9E", "#7F7A14", "#1F7A7A", "#CC5577", "#8C5A2B", "#5A7FA8", "#3E5B2A")
+CORPORA = ("docs", "code", "doctests", "licences", "descriptions", "wikipedia", "c4", "hotpotqa")
+INKS = ("#2B2F36", "#9C7A3C", "#767B85", "#5C4A32", "#7C8AA5", "#A5562F")
+ACCENT = "#D7601E"
 GREY = "#888888"
 EMPTY = "nothing to show"
 # Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what is said twice.
@@ -85,7 +91,7 @@ RC = {
     "errorbar.capsize": 2.5,
     "svg.fonttype": "path",
     "svg.hashsalt": "rbp",  # the same figure gives the same bytes
-    "axes.prop_cycle": mpl.cycler(color=list(COLOURS.values())[:7]),
+    "axes.prop_cycle": mpl.cycler(color=INKS),
 }
 
 
@@ -111,14 +117,22 @@ def series(n):
 
 
 def corpus_styles(names):
-    """{corpus: {"color", "linestyle", "marker"}} in the order given."""
-    looks = zip(
-        names, cycle(list(COLOURS.values())[:7]), cycle(LINES), cycle(MARKERS), strict=False
-    )
-    return {
-        name: {"color": colour, "linestyle": line, "marker": marker}
-        for name, colour, line, marker in looks
-    }
+    """{corpus: {"color", "linestyle", "marker"}}: a known corpus looks the same on every page."""
+    others = [name for name in names if name not in CORPORA]
+    looks = kinds([*CORPORA, *others], TEXTS)
+    return {name: looks[name] for name in names}
+
+
+def kinds(names, colours=INKS):
+    """{name: {"color", "linestyle", "marker"}} of ways to fit and the like, in the order given."""
+    looks = zip(names, cycle(colours), cycle(LINES), cycle(MARKERS), strict=False)
+    keys = ("color", "linestyle", "marker")
+    return {name: dict(zip(keys, look, strict=True)) for name, *look in looks}
+
+
+def darker(colour):
+    """A colour dark enough for words."""
+    return tuple(0.7 * part for part in mpl.colors.to_rgb(colour))
 
 
 def svg_of(figure):

@@ -148,14 +148,17 @@ def test_no_style_or_own_script_loads_anything_from_outside(built_html):
     assert len(files) > 3 and not IN_CODE.findall("\n".join(texts))
 
 
-def test_only_pages_with_a_moving_figure_load_the_script_that_draws_it(pages):
-    moving = {
-        n for n, p in pages.items() if 'class="rbp-move"' in p.path.read_text(encoding="utf-8")
-    }
+def test_a_page_carries_no_index_of_search_no_icons_by_the_thousand_and_no_idle_script(pages):
+    moving = 0
+    for name, page in pages.items():
+        text = page.path.read_text(encoding="utf-8")
+        heavy = [a for a in page.loads if re.search("fontawesome|searchindex|vega.js", a)]
+        assert heavy == (["searchindex.js"] if name == "search.html" else []), name
+        assert any("mathjax" in a for a in page.loads) == ('class="math' in text), name
+        moving += 'class="rbp-move"' in text
     assert (
-        moving
-        == {n for n, p in pages.items() if any("vendor/vega.js" in a for a in p.loads)}
-        != set()
+        moving > 3
+        and (page.path.parents[len(Path(name).parts) - 1] / "_static/favicon.svg").is_file()
     )
 
 
@@ -213,7 +216,13 @@ def test_a_browser_finds_no_fault(built_html, pages):
     chosen = [name for kind, name in kinds.items() if kind not in ("genindex.html", "search.html")]
     visits = opened(without_network(), built_html, *chosen)
     assert {name: visit["faults"] for name, visit in visits.items() if visit["faults"]} == {}
-    for of in ("math", "figures", "texts"):  # there was something to look at
+    for of in (
+        "math",
+        "figures",
+        "texts",
+        "previews",
+        "drawn later",
+    ):  # there was something to look at
         assert sum(visit[of] for visit in visits.values()) > 1
     if (
         AXE.is_file()

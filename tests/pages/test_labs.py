@@ -10,6 +10,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from io import StringIO
 from pathlib import Path
 
+import jupytext
 import nbformat
 import numpy as np
 import pytest
@@ -126,6 +127,11 @@ def test_students_get_no_solution_and_teachers_all_with_what_their_code_prints(
     )
     assert CODE.findall(student) == CODE.findall(text)[:1]
     assert CODE.findall(teacher) == CODE.findall(text)
+    for who, sheet in (("", student), ("teacher", teacher)):
+        pair = nbformat.read(class_room[0] / who / f"{page.stem}.ipynb", 4)
+        assert pair.metadata["jupytext"]["formats"] == "ipynb,md"
+        cells = [(cell.cell_type, cell.source) for cell in jupytext.reads(sheet, "md").cells]
+        assert cells == [(cell.cell_type, cell.source) for cell in pair.cells]
     copies = [
         nbformat.read(class_room[0] / who / f"{page.stem}.ipynb", 4) for who in ("", "teacher")
     ]

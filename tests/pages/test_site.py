@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import nbformat
 import pandas as pd
@@ -52,7 +53,7 @@ BY_HAND = """# The start
 
 A family has hits. All families have hits. In code: `family`.
 
-{check}`An answer = 0.25 ± 0.01 nats` {check}`Whole = 3 ± 0`
+{check}`An answer = 0.25 ± 0.01 nats` {check}`Whole = 3 ± 0` {choice}`Which? <one> | *other*`
 
 ```{run-figure} 02_x Another
 ```
@@ -78,8 +79,8 @@ GLOSSARY = (
 )
 
 
-def output(data, **about):
-    return new_output("display_data", data, metadata=about)
+def output(forms, **about):
+    return new_output("display_data", forms, metadata=about)
 
 
 def markdown(text, **about):
@@ -102,7 +103,7 @@ def planted_page(digest):
         rbp_numbers={"claim a at k = 1": {}, "claim a at k = 10": {}},
     )
     figures = [
-        figure("One."),
+        figure("One.", data="x,y\n1,2\n"),
         figure("Another at -62.1.", fold="More & <more>", of=["A, <b>"]),
         markdown("It *rises*.", see=True),
     ]
@@ -110,12 +111,13 @@ def planted_page(digest):
     task += ":::{admonition} Solution\n:class: dropdown\nHere.\n:::\n\n"
 
     def hidden(source, *outputs):
-        return new_code_cell(source, metadata={"tags": ["hide-input"]}, outputs=list(outputs))
+        about = {"tags": ["hide-input"], "cell": 3}
+        return new_code_cell(source, metadata=about, outputs=list(outputs))
 
     cells = [
         new_markdown_cell("# A law\n\nOpening words. Pages 03 and 04; `page 03`, page 02."),
         new_code_cell("k: int = 1", metadata={"tags": ["parameters", "remove-cell"]}),
-        hidden("import first"),
+        hidden("import first", markdown("Four models.", rbp="scope")),
         new_markdown_cell("## Results"),
         new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
         hidden("second()", markdown("A sentence."), *figures),
@@ -186,29 +188,22 @@ def site(tmp_path_factory):
     with root_of_its_own(tmp_path_factory.mktemp("site")) as place:
         hostile, notebook = write_hostile(place)
         pages = [*write_planted(place), hostile]
-    listed = "\n".join(pages)
-    (place / "index.md").write_text(f"# X\n\n```{{toctree}}\n{listed}\n```\n")
-    sphinx = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
-    config = {name: value for name, value in sphinx.items() if name.startswith("bibtex_")}
-    parts = ["rbplinks", "rbppage", "rbprun", "rbpterms", "rbpapi"]
-    config |= {
-        "extensions": ["myst_nb", "sphinxcontrib.bibtex", *parts],
-        "copyright": "2026",
-        "bibtex_bibfiles": [str(ROOT / "book" / "references.bib")],
-        "nb_execution_mode": "off",
-        "nb_render_markdown_format": "myst",
-        "nb_ipywidgets_js": {},
-        "include_patterns": ["index.md", "book/**"],
-        "myst_enable_extensions": ["dollarmath", "colon_fence"],
-        "suppress_warnings": ["myst.xref_missing"],
+    (place / "book" / "index.md").write_text("# X\n")
+    (place / "_toc.yml").unlink()
+    contents = {
+        "format": "jb-book",
+        "root": "book/index",
+        "chapters": [{"file": page} for page in pages],
     }
-    (place / "conf.py").write_text(
-        "\n".join(f"{name} = {value!r}" for name, value in config.items())
-    )
+    (place / "_toc.yml").write_text(yaml.safe_dump(contents))
+    # Sphinx alone, of the configuration that jupyter-book writes: the book may outlive it
+    jupyter_book = Path(sys.executable).with_name("jupyter-book")
+    subprocess.run([jupyter_book, "config", "sphinx", place], check=True, capture_output=True)
     # another process: myst_nb registers itself for all later builds of this one
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'book' / '_ext'}:{ROOT}"}
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    extensions = f"{ROOT / 'book' / '_ext'}:{ROOT}"
+    options = {"env": {**os.environ, "PYTHONPATH": extensions}, "cwd": place}
+    done = subprocess.run(list(map(str, command)), **options, capture_output=True, text=True)
     assert not done.returncode, done.stderr[-3000:]
     built = {page: (place / "out" / f"{page}.html").read_text(encoding="utf-8") for page in pages}
     return built, notebook, place / "out"
@@ -235,8 +230,8 @@ def part(text, begin, end):
 def test_a_page_opens_with_its_question_and_what_it_needs(page):
     opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
     assert words(opening) == (
-        "Is it < 1? After this page you can fit a line read it Needs: The <next> page ; "
-        "for the proofs: The proof . About 12 minutes. This is page 02."
+        "Is it < 1? After this page you can fit a line read it Needs: 03 · The <next> page ; "
+        "for the proofs: The proof . About 12 minutes."
     )
     assert 'href="03_y.html"' in opening and page.index("</h1>") < page.index("rbp-opening")
 
@@ -268,6 +263,21 @@ def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(pag
         "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
     )
     assert 'data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]" hidden' in page
+
+
+def test_a_page_has_its_number_and_under_its_title_what_it_rests_on(site, page):
+    assert "02 · A law" in part(page, "<h1>", "</h1>")
+    assert "02 · A law" in part(site[0]["book/start"], "bd-links", "</nav>")
+    box = part(page, "rbp-scope", "</div>")
+    assert box.count("Four models.") == page.count("Four models.") == 1
+    assert page.index("</h1>") < page.index("rbp-scope") < page.index("rbp-opening")
+
+
+def test_a_figure_says_what_drew_it_and_gives_its_data(site, page):
+    line = part(page, '<p class="rbp-from">', "</p>")
+    assert words(line) == "Cell 3 of 02_x.ipynb · its data" and 'id="fig-02-1"' in page
+    data = re.search(r'href="([^"]+)" download', line)[1]
+    assert (site[2] / "book/_executed/fam" / data).read_text() == "x,y\n1,2\n"
 
 
 def test_formulas_of_tables_are_set_and_a_csv_is_left_plain(page):
@@ -323,6 +333,16 @@ def test_a_field_has_a_label_a_unit_a_tolerance_and_a_live_answer(start):
     )
 
 
+def test_a_choice_has_a_name_and_one_right_answer(start):
+    (field,) = re.findall(r'<span class="rbp-choice" role="radiogroup".*?</output></span>', start)
+    answers = re.findall(r'name="([^"]+)" data-right="(.)"> ([^<]+)</label>', field)
+    assert [(right, html.unescape(text)) for _, right, text in answers] == [
+        ("0", "<one>"),
+        ("1", "other"),
+    ]
+    assert 'aria-label="Which?"' in field and len({name for name, *_ in answers}) == 1
+
+
 @pytest.mark.skipif(
     shutil.which("node") is None, reason="there is no node to run the page's script"
 )
@@ -346,7 +366,7 @@ def test_a_field_reads_numbers_as_people_write_them():
 
 def test_figures_words_and_links_of_a_run_are_shown_and_lacking_ones_are_said(site, start):
     (picture,) = re.findall(
-        r'<img alt="Another at −62.1." class="rbp-figure" src="../([^"]+)"', start
+        r'<img [^>]*alt="Another at −62.1." class="rbp-figure" src="../([^"]+)"', start
     )
     assert (site[2] / picture).is_file() and "without this figure of the page 02_x" in start
     text = words(start)

@@ -99,6 +99,14 @@ def test_the_solution_on_a_page_of_results_says_the_answers_of_its_fields(page):
         )
 
 
+def test_a_choice_has_one_right_answer_and_asks_what_the_page_can_answer():
+    asked = re.findall(r"\{choice\}`([^`]*\?) ([^`]*)`", "\n".join(TEXTS.values()))
+    assert len(asked) == 8 == "".join(TEXTS.values()).count("{choice}`")
+    for _, answers in asked:
+        marked = [answer.startswith("*") for answer in answers.split(" | ")]
+        assert len(marked) > 1 and sum(marked) == 1
+
+
 # ---- words and names
 
 
