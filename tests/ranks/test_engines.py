@@ -2,11 +2,13 @@
 is `rbp measure` row by row; what cannot be ours is one sentence, and nothing is written."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shutil import which
 from types import SimpleNamespace
 
 import numpy as np
@@ -178,6 +180,20 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
     again = import_answers([header, *results], "nano")  # the same ranks may come again
     assert first == again
     compare_with_measured(rbplib.read_table(first), fresh / "measured")
+
+
+@pytest.mark.skipif(not (which("jq") and which("curl")), reason="there is no jq or curl")
+def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
+    text = (ROOT / "book/your_models.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```bash\n(head -1 windows.*?)```", text, re.S)
+    names = {"EleutherAI/pythia-12b": "served/1.9k", "pythia-12b": "1.9k"}
+    names |= {"http://127.0.0.1:8000": engine.url, "ranks.jsonl": f"{fresh}/ranks.jsonl"}
+    for theirs, ours in names.items():
+        script = script.replace(theirs, ours)
+    run = subprocess.run(["bash", "-c", script], cwd=place, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    path = import_answers(fresh / "ranks.jsonl", "nano")
+    compare_with_measured(rbplib.read_table(path), fresh / "measured")
 
 
 def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh, capsys):
