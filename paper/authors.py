@@ -16,7 +16,7 @@ import numpy as np
 
 from paper.gpt2 import VOCABULARY
 from paper.published import gpt2_counts
-from rbplib.doors import import_ranks
+from rbplib.doors import keep_family, told_ranks
 from rbplib.families import InputError, held, load_family
 
 URL = "https://github.com/ybq22/relative-based-scaling-law"
@@ -110,6 +110,34 @@ def check_counts(model, document, rank, nats, counts):
     if abs(nats.mean() - known) > 2e-6:  # printed with six decimals
         message = f"the cross-entropy of {model} is {nats.mean():.6f}, not {known:.6f}"
         raise InputError(f"{message}: these are not the ranks that were counted.")
+
+
+def import_ranks(family, models, vocab_size, document, position, exported, **about):
+    """Make raw ranks of one text an imported family, and return the family's file.
+
+    The ranks are one more than the candidates scored strictly above: ties are not known.
+
+    Args:
+        family: {"name", "title", "note"}.
+        models: {Model: (rank, nats)}, smallest first: int and float (n,) of every scored token.
+        vocab_size: int, the same for all. document, position: int (n,), as of a rank table.
+        exported: when. about: what else a record says: "corpus", "sample"; and "withheld", why
+            `rbp export` refuses the family, where it has to.
+    Raises:
+        InputError: ranks that no rank table may hold, or the name is in use.
+    """
+    origin = {"was": family["name"], "exported": exported, "file": "ranks of its authors"}
+    about |= {"protocol": "paper", "definition": "greater+1", "imported": origin}
+    about |= {"documents": int(document[-1]) + 1, "vocab_size": vocab_size}
+    about["lacks"] = ["token", "ties"]
+    tables = []
+    for model, (rank, nats) in models.items():
+        record = about | {"model": model.name, "model_id": model.id}
+        record["nonembedding_params"] = model.nonembedding_params
+        rows = {"document": document, "position": position, "token": np.zeros_like(document)}
+        tables.append((told_ranks(rows, rank, -nats, record), record))
+    entry = {key: family[key] for key in ("title", "note")}
+    return keep_family(family["name"], entry, tables)
 
 
 def take(url=URL, commit=COMMIT, blobs=None, counts=None):

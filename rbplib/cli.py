@@ -130,13 +130,7 @@ MEASURING = (
     RESULTS,
 )
 WHICH = (
-    option(
-        "--corpus",
-        action="extend",
-        type=names,
-        dest="corpora",
-        help="texts that were measured, with commas or again (default: all of the family's)",
-    ),
+    CORPORA,
     option(
         "--k",
         action="extend",
@@ -391,13 +385,12 @@ def tell_all(records, alone, as_json, as_csv=False):
         import pandas as pd
 
         print(pd.DataFrame(records).to_csv(index=False), end="")
-    elif alone and len(records) == 1:
+    elif len(records) == 1 and (alone or not as_json):
         tell(records[0], as_json)
-    elif as_json or len(records) == 1:
-        tell(records if as_json else records[0], as_json)
+    elif as_json:
+        tell(records, as_json)
     else:
-        shown = [name for name in SHOWN if name in records[0]]
-        tell([{name: record[name] for name in shown} for record in records], as_json)
+        tell([{name: record[name] for name in SHOWN} for record in records], as_json)
 
 
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
@@ -460,16 +453,14 @@ def predict(size, tokens, n, n_bootstrap, seed, as_json, as_csv, **options):
             forecasts = [joint_forecast(loss, size, tokens) for loss in losses]
         else:
             forecasts = [forecast(loss, size, n_bootstrap, seed) for loss in losses]
-        first = forecasts[0]
+        loss, first = losses[0], forecasts[0]
         # each with its name, and how often the loss stands in the exponent; 0 for the loss itself
-        names = ("loss", "cross_entropy", "p_n")
-        quantities = list(zip(names, forecasts, (0, 0, -1), strict=False))
-        if losses[0].hits:
-            quantities.insert(0, ("rbp", first, -1))
+        quantities = [("rbp", first, -1)] if loss.hits else []
+        quantities += zip(("loss", "cross_entropy", "p_n"), forecasts, (0, 0, -1), strict=False)
         # a record for each size
         for i, S in enumerate(size):
-            record = {"family": losses[0].family, "corpus": losses[0].corpus, "k": losses[0].k}
-            record |= {"n": n, "models": len(first.fitted), "missing": list(missing)}
+            record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k, "n": n}
+            record |= {"models": len(first.fitted), "missing": list(missing)}
             record |= {"tokens": round(tokens)} if tokens else {}
             record |= {"S": round(S), "place": first.place(i)}
             for name, quantity, times in quantities:

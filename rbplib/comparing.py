@@ -67,7 +67,7 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     a, b = (part.keep(np.flatnonzero(np.isfinite(part.y))) for part in (a, b))
     check_models(a)
     check_models(b)
-    S = a.S.max() if S is None else float(S)
+    S = float(a.S.max() if S is None else S)
     if not 0 < S < np.inf:
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
     x = np.log(S)
@@ -82,20 +82,13 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
         text = percentile_interval(as_good_ratio(drawn_a, drawn_b, a, b, x), level)
 
     # on the scale of sizes
-    intervals = {"text": text, "models": fieller(a, b, x, level) - x}
-    as_good = x + ratio
-    outside = max(as_good - np.log(b.S.max()), np.log(b.S.min()) - as_good, 0.0)
+    outside = max(x + ratio - np.log(b.S.max()), np.log(b.S.min()) - x - ratio, 0.0)
+    beyond = float(outside / np.log(10)) if np.isfinite(ratio) else np.nan
     with np.errstate(over="ignore"):
-        return Comparison(
-            a=a,
-            b=b,
-            S=float(S),
-            as_good=float(np.exp(as_good)),
-            ratio=float(np.exp(ratio)),
-            intervals={of: tuple(np.exp(ends).tolist()) for of, ends in intervals.items()},
-            paired=paired,
-            beyond=float(outside / np.log(10)) if np.isfinite(ratio) else np.nan,
-        )
+        text, models = np.exp([text, fieller(a, b, x, level) - x]).tolist()
+        intervals = {"text": tuple(text), "models": tuple(models)}
+        as_good, ratio = np.exp([x + ratio, ratio]).tolist()
+    return Comparison(a, b, S, as_good, ratio, intervals, paired, beyond)
 
 
 def same_sources(a, b):

@@ -281,34 +281,6 @@ def import_family(path, name=None):
         return keep_family(name, entry, roles["family"])
 
 
-def import_ranks(family, models, vocab_size, document, position, exported, **about):
-    """Make raw ranks of one text an imported family, and return the family's file.
-
-    The ranks are one more than the candidates scored strictly above: ties are not known.
-
-    Args:
-        family: {"name", "title", "note"}.
-        models: {Model: (rank, nats)}, smallest first: int and float (n,) of every scored token.
-        vocab_size: int, the same for all. document, position: int (n,), as of a rank table.
-        exported: when. about: what else a record says: "corpus", "sample"; and "withheld", why
-            `rbp export` refuses the family, where it has to.
-    Raises:
-        InputError: ranks that no rank table may hold, or the name is in use.
-    """
-    origin = {"was": family["name"], "exported": exported, "file": "ranks of its authors"}
-    about |= {"protocol": "paper", "definition": "greater+1", "imported": origin}
-    about |= {"documents": int(document[-1]) + 1, "vocab_size": vocab_size}
-    about["lacks"] = ["token", "ties"]
-    tables = []
-    for model, (rank, nats) in models.items():
-        record = about | {"model": model.name, "model_id": model.id}
-        record["nonembedding_params"] = model.nonembedding_params
-        rows = {"document": document, "position": position, "token": np.zeros_like(document)}
-        tables.append((told_ranks(rows, rank, -nats, record), record))
-    entry = {key: family[key] for key in ("title", "note")}
-    return keep_family(family["name"], entry, tables)
-
-
 def told_ranks(rows, rank, logprob, record):
     """Columns of a rank table of ranks (n,) alone: ties are not told, and stand as 1."""
     rank = np.asarray(rank, np.int64)
@@ -445,7 +417,7 @@ def import_answers(path, family, name=None):
     if header["head_dtype"] != "float32":
         message = f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks"
         complain(f"{message}: page 11_precision of the book measures by how much.")
-    if wanted | told != wanted:
+    if any(wanted.get(key, value) != value for key, value in told.items()):
         name = name or f"{family.name}-{header['engine']}"
     if name:
         title = f"{family.title or family.name}, by {header['engine']}"
@@ -467,10 +439,12 @@ def engine_columns(path, lines, names, windows, record):
             numbers = places.get(tuple(ids))
             if numbers == []:
                 raise InputError(f"{path} holds a window twice, ids {ids[:4]} ...: remove one.")
-            if not numbers or first not in (None, windows.windows[numbers[0]].ids[0]):
+            begins = [n for n in numbers or () if first in (None, windows.windows[n].ids[0])]
+            if not begins:
                 message = f"{path} holds ids {ids[:4]} ..., no window of {record['corpus']}"
                 raise InputError(f"{message}: have the windows of `rbp windows` read, in whole.")
-            window = windows.windows[number := numbers.pop(0)]
+            numbers.remove(number := begins[0])
+            window = windows.windows[number]
             # what is told of its scored tokens
             rows = scored_rows(window, windows.special)
             rank, logprob = rank[rows - 1], logprob[rows - 1]
@@ -491,17 +465,16 @@ def engine_columns(path, lines, names, windows, record):
 
 def read_lines(path):
     """What each line of a file of JSON lines holds."""
+    number = 0
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    value = dict(json.loads(line))
-                except (ValueError, TypeError):
-                    message = f"line {number} of {path} is cut short, or no JSON object"
-                    raise InputError(f"{message}: have that window read again.") from None
-                yield value
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}): check the path.") from None
+            for number, line in enumerate(file, 1):  # noqa: B007
+                yield dict(json.loads(line))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from None
+    except (ValueError, TypeError):
+        message = f"line {number} of {path} is cut short, or no JSON object"
+        raise InputError(f"{message}: have that window read again.") from None
 
 
 def answered(answer, names, path):

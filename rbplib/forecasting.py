@@ -75,21 +75,21 @@ class Forecast:
 
     def place(self, i):
         """Where size i lies among those fitted, in words, with a warning where it is far."""
-        words = decades_out(self.S[i], self.fitted, "model", "sizes")
+        words = decades_out(self.S[i], self.fitted)
         if self.D is not None:
             tokens = next(iter(self.laws.values())).D
-            words += f"; in tokens {decades_out(self.D[i], tokens, 'amount', 'amounts')}"
+            words += f"; in tokens {decades_out(self.D[i], tokens)}"
         return words
 
 
-def decades_out(value, known, one, many):
+def decades_out(value, known):
     """Where a value lies among known ones, in words, with a warning where it is far."""
     above, below = np.log10(value / known.max()), np.log10(known.min() / value)
     if max(above, below) <= 0:
-        return f"inside the {many} measured, an interpolation"
+        return "inside the sizes measured, an interpolation"
     words = f"{below:.2f} decades below the smallest"
     if above > 0:
-        words = f"{above:.2f} decades beyond the largest {one}"
+        words = f"{above:.2f} decades beyond the largest model"
     if max(above, below) > FAR:
         words += f"; WARNING: more than {FAR:g} decade out, do not lean on it"
     return words
@@ -143,8 +143,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     centre, scatter, spare = [], [], []
     for law in laws.values():
         noises = [(max(x.residual_sd, least), x.spare) for x in (law, laws["line"])]
-        widths = [sd * training_quantile(df, level) for sd, df in noises]
-        sd, df = noises[int(np.argmin(widths))]
+        sd, df = min(noises, key=lambda noise: noise[0] * training_quantile(noise[1], level))
         centre.append(law.y_at(S))
         scatter.append(np.hypot(sd * widening(law, S), sources))
         spare.append([df])

@@ -198,15 +198,12 @@ def fit(
     residual_sd, models = noise.student_interval(kind, part, params, residuals, level)
     trainings = noise.training_interval(kind, part, params, drawn_params, level)
     variance, by_sources, by_trainings = noise.lack_of_fit(kind, part, params, residuals, drawn_y)
-    ends = {
-        "text": text,
-        "trainings": (params - trainings, params + trainings),
-        "models": (params - models, params + models),
-    }
+    ends = {"text": text}
+    for of, half in (("trainings", trainings), ("models", models)):
+        ends[of] = np.stack([params - half, params + half])
     intervals = {}
-    for of, (low, high) in ends.items():
-        pairs = zip(low.tolist(), high.tolist(), strict=True)
-        intervals[of] = dict(zip(names, pairs, strict=True))
+    for of, pairs in ends.items():
+        intervals[of] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
     notes = doubts(loss, estimator, params, enough)
     if drawn is not None and np.isnan(drawn_params[:, 0]).any() and np.isnan(text[:, 0]).any():
         notes += ("no interval of other text",)

@@ -218,30 +218,21 @@ def plain_loss(S, hits, totals, loss):
     if counted == (loss is not None) or counted != (totals is not None):
         raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
     try:
-        S = np.array(S, float)
-        sums = np.atleast_2d(np.array(hits if counted else loss, float))
+        S, sums = np.array(S, float), np.atleast_2d(np.array(hits if counted else loss, float))
         totals = np.atleast_1d(np.array(totals if counted else 1, float))
     except (TypeError, ValueError):
         raise InputError("S, hits, totals and loss are numbers, or lists of them.") from None
     if sums.shape != totals.shape + S.shape:
         shapes = f"{S.shape} sizes, {sums.shape} values and {totals.shape} totals"
         raise InputError(f"{shapes} do not fit together: give one value a model.")
-    most = totals[:, None] if counted else np.finfo(float).max
-    if not ((sums >= 0) & (sums <= most)).all():
+    if not ((sums >= 0) & (sums <= (totals[:, None] if counted else np.finfo(float).max))).all():
         raise InputError("a value is below 0, above its total, or no number: give counts, or nats.")
     if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
         raise InputError("give two sizes or more above 0, in non-embedding parameters.")
     order = np.argsort(S, kind="stable")
-    return Loss(
-        sums=sums[:, order],
-        totals=totals,
-        S=S[order],
-        hits=counted,
-        name="loss",
-        family="a family",
-        corpus="a text",
-        models=tuple(f"model {i + 1}" for i in order),
-    )
+    about = {"name": "loss", "family": "a family", "corpus": "a text", "hits": counted}
+    about["models"] = tuple(f"model {i + 1}" for i in order)
+    return Loss(sums[:, order], totals, S[order], **about)
 
 
 def measured_tables(family, corpus, protocol="paper", results=None, partial=False):

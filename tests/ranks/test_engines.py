@@ -69,7 +69,10 @@ def engine():
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # as many as the script may ask at once, and more
+
+    server = Server(("127.0.0.1", 0), Answer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield SimpleNamespace(
         url=f"http://127.0.0.1:{server.server_port}", entries=entries, asked=Answer.asked
@@ -157,6 +160,13 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     assert np.array_equal(theirs.rank(), table.rank()) and "told by vllm" in imported_words(
         "theirs"
     )
+    # where a family asks for no precision it takes what the engine has
+    (place / "families/any.yml").write_text(f"models: [{MODEL}]\n")
+    half = whole.replace(b'"weights_dtype": "float32"', b'"weights_dtype": "bfloat16"')
+    (fresh / "half.jsonl").write_bytes(half)
+    path = import_answers(fresh / "half.jsonl", "any")
+    assert path.parts[-3:] == ("any", "1.9k", "lines.parquet")
+    assert rbplib.measure("any", "lines")[0].record["weights_dtype"] == "bfloat16"
     # what was measured is not written over
     table.path.unlink()
     rbplib.measure("nano", "lines", progress=False)
