@@ -219,13 +219,8 @@ def tell_figures(app, pairs, here):
             caption = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
             caption["classes"].append("rbp-caption")
             caption[:0] = [nodes.strong("", label), nodes.Text(" ")]
-            title = (
-                [raw(f'<p class="rbp-finding">{aloud(html.escape(about["finding"]))}</p>')]
-                if about.get("finding")
-                else []
-            )
             still = nodes.container("", image.deepcopy(), classes=["rbp-still"], ids=[ident])
-            image.replace_self([*title, still])
+            image.replace_self(still)
 
         # where it comes from, fold and mark
         whole = [bundle, words] if words else [bundle]

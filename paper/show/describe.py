@@ -117,10 +117,11 @@ def drawn_data(figure):
 
 def parts(ax):
     """[(part, name, points (n, 2))] of what stands on the scales of an axis."""
+    labels = {c[0]: c.get_label() for c in ax.containers if hasattr(c, "has_xerr")}
     found = [
         (
             "points" if line.get_linestyle() == "None" else "line",
-            line.get_label(),
+            labels.get(line, line.get_label()),
             line.get_xydata(),
         )
         for line in ax.get_lines()

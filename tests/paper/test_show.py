@@ -1,0 +1,99 @@
+"""Figures: one meaning a colour, lines named where they end, a title that says what is found, data
+as a file; and what a page rests on."""
+
+import io
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+from paper import book, tables_here
+from paper.laws import fit
+from paper.show import describe, figures, style
+from tests.planted import exact, straight
+
+SIZES = np.array([1e3, 1e4, 1e5])
+
+
+def contrast(colour):
+    """Of a colour with white, as WCAG has it."""
+    rgb = np.array(colors.to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05)
+
+
+def test_no_colour_means_two_things_and_each_is_seen_on_white():
+    palettes = [set(style.COLOURS.values()), set(style.TEXTS), set(style.INKS), {style.ACCENT}]
+    assert not any(first & second for first, second in combinations(palettes, 2))
+    assert all(contrast(colour) >= 3 for colour in set().union(*palettes))
+    alone, among = style.corpus_styles(["code"]), style.corpus_styles(["new", "docs", "code"])
+    assert alone["code"] == among["code"] != among["new"]
+    assert {look["color"] for look in among.values()} <= set(style.TEXTS)
+
+
+@pytest.mark.parametrize(("ends", "fits"), [([1, 2, 3], True), ([1, 1, 1, 1, 3], False)])
+def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
+    fig, ax = plt.subplots()
+    for i, end in enumerate(ends):
+        ax.plot([1, 2], [1, end], label=f"line {i}", color=style.INKS[i])
+    assert figures.label_ends(ax) == fits
+    named = {text.get_text(): text.xy for text in ax.texts}
+    assert named == ({f"line {i}": (2, end) for i, end in enumerate(ends)} if fits else {})
+    plt.close(fig)
+
+
+def laws(*losses):
+    return [fit(loss, n_bootstrap=0) for loss in losses]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "title"),
+    [
+        (laws(exact(-0.1 * np.log(SIZES), SIZES)), "1 straight line: R² 1, exponent 0.100"),
+        (laws(*map(straight, map(np.random.default_rng, range(3)))), "3 straight lines: R² 0.9"),
+        (laws(exact(np.array([-1.0]), np.array([1e3]))), "No line can be fitted"),
+    ],
+)  # fmt: skip
+def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(drawn, title):
+    fig, ax = plt.subplots()
+    for law in drawn:
+        figures.draw_fit(ax, law, label="=cmd", color="C0")
+    book.set_title(fig)
+    assert fig.get_suptitle().startswith(title) and title in describe.describe(fig)
+    frame = pd.read_csv(io.StringIO(describe.drawn_data(fig)))
+    points = frame[frame["part"] == "points"]
+    np.testing.assert_allclose(points["y"], np.exp(np.concatenate([x.y for x in drawn])), rtol=1e-5)
+    assert set(points["name"]) == {"'=cmd"}  # no formula for a spreadsheet
+    plt.close(fig)
+
+
+def ranks(family, model, size, tokens=100, text="a", ident="x/y"):
+    record = {"family": family, "model": model, "nonembedding_params": size, "model_id": ident}
+    record |= {"corpus": "docs", "scored_tokens": tokens}
+    return SimpleNamespace(record=record, text=text)
+
+
+@pytest.mark.parametrize(
+    ("tables", "line"),
+    [
+        (
+            {"docs": [ranks("nano-pythia", "1.9k", 1908), ranks("nano-pythia", "656k", 655928)]},
+            "2 models of nano&#45;pythia, 1.91k to 656k parameters outside the embedding tables, "
+            "trained on 4.1M tokens; scored on 100 tokens of ",
+        ),
+        ({"docs": [ranks("p", "m", 10, ident="EleutherAI/pythia-14m")]}, "1 model of p, 10 param"),
+        (
+            {("p", "docs"): [ranks("p", "m", 10)], ("q", "docs"): [ranks("q", "m", 20, text="b")]},
+            "2 models of p, q, 10 to 20 parameters outside the embedding tables; scored on 100",
+        ),
+    ],
+)
+def test_a_page_says_what_it_rests_on(tables, line):
+    words = book.fill("{{ words.scope(scope) }}", {"scope": tables_here.scope(tables)})
+    assert words.startswith(line)
+    paper = "pythia-14m" in str(tables)
+    assert words.endswith("The paper's models." if paper else "Not the paper's models.")
