@@ -8,7 +8,7 @@ FAMILIES ?=
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
-UV      := uv==0.13.9
+PIP     := $(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on
 
 .PHONY: book page test pdf stress serve labs train bench gpu real authors env lock clean
 
@@ -63,9 +63,10 @@ authors: $(READY)
 
 env: $(READY)
 
-# torch comes first and apart, so that each platform may choose its own build of it; the lock carries a hash for the rest.
+# uv and torch come first and apart: what PyPI gives is hashed in requirements-first.lock, as all else is in requirements.lock.
+# Who names another index or folder to pip, as that of the CPU build, has torch's own wheel from there without a hash.
 # Compiled at once: where Python may write no bytecode (containers often say so), each of the book's processes would compile.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock requirements-first.lock pyproject.toml
 	@test -w . || { echo "this folder may not be written: run make in a copy of it that may."; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -c '$(FITS)' \
 	    || { echo "Python 3.11, 3.12 or 3.13 is needed and was not found: install one, or run make PYTHON=/path/to/it"; exit 1; }
@@ -73,7 +74,9 @@ $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c '$(FITS)' \
 	    || { echo "Python 3.11, 3.12 or 3.13 is needed: remove $(VENV) and run make PYTHON=/path/to/one of them"; exit 1; }
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on $(UV) $(TORCH)
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements-first.lock > .uv.lock && $(PIP) --require-hashes -r .uv.lock && rm .uv.lock
+	@if [ -n "$$PIP_EXTRA_INDEX_URL$$PIP_FIND_LINKS" ]; then $(PIP) --no-deps $(TORCH); \
+	    else $(PIP) --require-hashes -r requirements-first.lock; fi
 	@$(BIN)/uv pip install --compile-bytecode --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@echo $$(( $$(date +%s) - $$(cat .install-began) )) > $@; rm .install-began
@@ -91,6 +94,12 @@ lock:
 	   echo "$(ONE_FOR_ALL)"; cat requirements.lock; } > .lock && mv .lock requirements.lock
 	@{ echo "# The versions of requirements.lock without hashes, for pip inside conda; written by \`make lock\`."; \
 	   sed -n 's/^\([A-Za-z0-9._-]*==[^ \]*\).*/\1/p' requirements.lock; } > constraints.txt
+	@echo 'uv==0.13.9' | uv pip compile -q --no-header --universal --python-version 3.11 --generate-hashes -c constraints.txt - \
+	    -o .uv.lock
+	@echo "$(TORCH)" | uv pip compile -q --no-header --universal --no-config --python-version 3.11 --generate-hashes \
+	    -c constraints.txt - -o .torch.lock
+	@{ echo "# uv, torch and what PyPI's builds of torch bring, installed before requirements.lock; written by \`make lock\`."; \
+	   cat .uv.lock .torch.lock; } > requirements-first.lock && rm .uv.lock .torch.lock
 
 clean:
 	rm -rf _build book/_executed results .snakemake logs

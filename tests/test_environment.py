@@ -20,6 +20,7 @@ from corpora.make import EVALUATION, TRAINING
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCKED_EXTRAS = ("book", "flow", "test")
+LOCKS = ("requirements.lock", "requirements-first.lock")
 
 
 def pins(name):
@@ -102,7 +103,7 @@ def make(tmp_path):
     place, commands = tmp_path / "checkout", tmp_path / "bin"
     for folder in (place, commands):
         folder.mkdir()
-    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+    for name in ("Makefile", "pyproject.toml", *LOCKS):
         shutil.copy(ROOT / name, place)
     for name in ("sh", "sed", "date"):
         (commands / name).symlink_to(shutil.which(name))
@@ -152,6 +153,42 @@ def test_make_without_a_python_that_fits_is_one_sentence(make):
 
 def test_constraints_repeat_the_lock():
     assert pins("constraints.txt") == pins("requirements.lock")
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_everything_that_is_installed_has_a_hash(name):
+    text = (ROOT / name).read_text()
+    assert all(
+        "--hash=sha256:" in block for block in re.split(r"^(?=[\w.-]+==)", text, flags=re.M)[1:]
+    )
+
+
+def test_what_comes_first_is_of_the_versions_that_follow():
+    first, locked = pins("requirements-first.lock"), pins("requirements.lock")
+    assert all(locked[package] == first[package] for package in locked.keys() & first.keys())
+    assert f"torch=={first['torch']}" in PROJECT["dependencies"] and "uv" in first
+    assert locked.keys() > {"filelock", "fsspec", "jinja2", "networkx", "setuptools", "sympy"}
+
+
+def test_make_installs_nothing_without_a_hash_but_a_build_of_torch_that_is_asked_for():
+    recipe = (ROOT / "Makefile").read_text().split("\n$(READY):")[1].split("\n\n")[0]
+    calls = re.findall(r"\$\(PIP\) ([^;&]+)", recipe)
+    assert [c for c in calls if "--require-hashes" not in c] == ["--no-deps $(TORCH)"]
+
+
+def test_the_image_is_made_of_the_lock():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    assert "RUN make env PYTHON=python" in lines and not any("pip install" in x for x in lines)
+    (python,) = (
+        x.removeprefix("FROM python:").split("-")[0] for x in lines if x.startswith("FROM")
+    )
+    assert python == next(d for d in environment()["dependencies"] if "python=" in d).split("=")[1]
+
+
+def test_actions_are_pinned_by_commit():
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        uses = re.findall(r"uses: (\S+)", path.read_text())
+        assert uses and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", use) for use in uses)
 
 
 def test_conda_brings_only_python_and_pip():
