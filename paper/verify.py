@@ -9,6 +9,7 @@ import argparse
 import json
 import platform
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -40,7 +41,12 @@ NUMBERS = {  # of a case, by what holds their intervals
 def page_rows(path):
     """Rows of the verdicts on one executed page, of the cases behind them, and of its parameters."""
     page = "/".join(path.parts[-2:]).removesuffix(".ipynb")
-    parameters = json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]["parameters"]
+    record = json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
+    parameters, embedded = record["parameters"], embedded_families(root())
+    # a page of the embedded families that shows another's model too is another page
+    others = {label.split("/")[0] for label in record.get("tables", ())} - embedded
+    if others and page.split("/")[0] in {"all", *embedded}:
+        parameters = parameters | {"beside": sorted(others)}
     rows = [(page, page, "parameters", json.dumps(parameters, sort_keys=True), "", "")]
     for name, record in page_records(path).items():
         if name.startswith("claim"):
@@ -49,6 +55,13 @@ def page_rows(path):
             for i, case in enumerate(record["rows"]):
                 rows += [(page, *row) for row in case_rows(case, f"{page} {name}", i + 1)]
     return rows
+
+
+@cache
+def embedded_families(place):
+    """Names of the embedded families of a root, and of their models trained again."""
+    families = [family for family in known("family") if family.embedded]
+    return {family.name for family in families} | {f.repeats for f in families if f.repeats}
 
 
 def case_rows(case, claim, i):
@@ -68,9 +81,7 @@ def case_rows(case, claim, i):
 def table_rows():
     """Rows of the digests of the embedded families' rank tables: of their text, ranks, logprobs."""
     parts = ("document", "position", "token"), ("greater", "ties"), ("logprob",)
-    families = [family for family in known("family") if family.embedded]
-    families += [load_family(family.repeats) for family in families if family.repeats]
-    for family in families:
+    for family in map(load_family, sorted(embedded_families(root()))):
         for corpus in default_corpora(family):
             try:
                 tables, _ = family_tables(family, corpus, partial=True)
@@ -119,7 +130,8 @@ def read_reference(path=None):
 def compared(book, run):
     """Both side by side: data frame with page, number, book, here and outcome.
 
-    Of the book, the pages that were run here with the same parameters; its golden numbers are no page's.
+    Of the book, the pages that were run here with the same parameters and beside the same models; its
+    golden numbers are no page's.
     """
     both = book.merge(run, on=["case", "number"], how="outer", suffixes=("", " here"))
     both["page"] = both["page"].fillna(both["page here"])
@@ -178,6 +190,10 @@ def main(arguments=None):
                 f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here"
             )
         print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
+        beside = run["value"].str.contains('"beside"') & (run["number"] == "parameters")
+        if count := int(beside.sum()):
+            pages = "1 page shows" if count == 1 else f"{count} pages show"
+            print(f"{pages} models that the book lacks: not compared")
     return int(len(bad) > 0)
 
 

@@ -112,15 +112,16 @@ CORPORA = option(
     dest="corpora",
     help="names, YAML, files or folders: several with commas, or again",
 )
+MODELS = option(
+    "--model",
+    action="extend",
+    type=names,
+    dest="models",
+    help="models of the family, with commas or again (default: all)",
+)
 MEASURING = (
     FAMILY,
-    option(
-        "--model",
-        action="extend",
-        type=names,
-        dest="models",
-        help="models of the family, with commas or again (default: all)",
-    ),
+    MODELS,
     CORPORA,
     PROTOCOL,
     option(
@@ -300,6 +301,15 @@ def plan(as_json, **options):
         tell(part, as_json)
     for note in plan["notes"]:
         complain(note)
+
+
+@command("fetch", "--family pythia --corpus wikipedia", FAMILY, MODELS, CORPORA)
+def fetch(**options):
+    """Fetch weights and text from the hub, for machines without a network."""
+    from rbplib.measuring import fetch
+
+    for model, place in fetch(**options).items():
+        print(f"{model}: {place}")
 
 
 @command(

@@ -99,14 +99,16 @@ class Corpus:
 
     name: str
     title: str = ""
-    source: str = "file"  # "file" (or folder), or "hub" (a data set)
+    source: str = "file"  # or folder; "hub": a data set; "table": tables alone are here, and say
     id: str | None = None  # of the hub, as the next four are
     config: str | None = None
     split: str | None = None
     revision: str | None = None
     data_files: str | None = None  # patterns of its files, in place of config
     path: str | None = None  # of text: as it is, beside the YAML file, or in the root
-    where: dict = field(default_factory=dict)  # {field: value} that a row must have
+    where: dict = field(
+        default_factory=dict
+    )  # {field: value} that a row must have; what tables say
     template: str = "{text}"  # how a row becomes a document, e.g. "{prompt}\n{canonical_solution}"
     group: str | None = None  # a row's source, e.g. "{author}": rows of one are resampled as one
     min_characters: int = 0  # shorter documents are left out before the sample is drawn

@@ -22,7 +22,7 @@ from tqdm import tqdm
 import rbplib
 from rbplib.families import Corpus, InputError, WriteError, complain, one_at_a_time, root
 from rbplib.losses import same_tokens
-from rbplib.models import sizes_of, window_length
+from rbplib.models import model_folder, sizes_of, window_length
 from rbplib.table import (
     COLUMNS,
     asked,
@@ -99,7 +99,7 @@ def measured(
     Cost: where nothing is missing one reading of each table; else one forward pass over every
         window as well.
     """
-    family, models, corpora = asked(family, models, corpora, protocol)
+    family, models, corpora = asked(family, models, corpora, protocol, results)
     compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
     reading = (family, models, corpora, protocol, results)
     if not replace:
@@ -358,6 +358,19 @@ def choose_batch_tokens(loaded, length):
     # a block's live activations, with room to spare
     per_token = 40 * width * loaded.model.dtype.itemsize
     return int(max(length, min(1 << 17, free * 0.5 / per_token)))
+
+
+def fetch(family, corpora=None, models=None):
+    """Fetch what a measuring reads from the hub, for where there is no network.
+
+    Args: as of `measured`. Returns {model name: where its files are}; those of a folder stay there.
+    Raises InputError: one cannot be had. Cost: the download of what the hub's cache lacks.
+    """
+    family, models, corpora = asked(family, models, corpora)
+    family.need_models()
+    for corpus in corpora:
+        load_documents(corpus)
+    return {model.name: model_folder(model)[0] for model in models}
 
 
 # --- What a measuring will take

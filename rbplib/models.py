@@ -28,7 +28,9 @@ from rbplib.families import (
     digest,
     first_line,
     load_family,
+    one_at_a_time,
     root,
+    write_text,
 )
 
 TOKENIZER_FILES = (
@@ -159,10 +161,30 @@ def model_folder(model, trust_remote_code=False, weights=True):
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
     message = f"model {model.id!r} at revision {model.revision or 'main'!r}"
     with telling(f"{message} could not be had from the hub"):
-        folder = Path(snapshot_download(model.id, revision=model.revision, allow_patterns=files))
+        what = {"repo_id": model.id, "revision": pinned(model)}
+        folder = Path(snapshot_download(**what, allow_patterns=files))
         if weights and not any(folder.glob("*.safetensors")):
-            snapshot_download(model.id, revision=model.revision, allow_patterns=pickled)
+            snapshot_download(**what, allow_patterns=pickled)
     return folder, {"model_id": model.id, "revision": folder.name}
+
+
+def pinned(model):
+    """The revision of a model to ask for: the commit that it stood for when a run first asked.
+
+    The file that RBP_LOCK names keeps these, {"id@revision": commit}, so that a `main` that moves
+    meanwhile moves nothing; without it the revision is what the family's file says.
+    """
+    if "RBP_LOCK" not in os.environ:
+        return model.revision
+    from huggingface_hub import HfApi
+
+    path, key = Path(os.environ["RBP_LOCK"]), f"{model.id}@{model.revision or 'main'}"
+    with one_at_a_time(path):
+        commits = read_json(path) if path.is_file() else {}
+        if key not in commits:
+            commits[key] = HfApi().model_info(model.id, revision=model.revision).sha
+            write_text(path, json.dumps(commits, indent=1, sort_keys=True) + "\n")
+    return commits[key]
 
 
 @cache

@@ -11,6 +11,7 @@ compares that with what is asked. Counts are whole numbers per document; ratios 
 
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ import numpy as np
 
 from rbplib.families import (
     DTYPES,
+    NAME,
     PROTOCOLS,
     Corpus,
     InputError,
@@ -35,6 +37,7 @@ from rbplib.families import (
     load_family,
     one_each,
     results_dir,
+    yaml_file,
 )
 from rbplib.models import folder_digest, window_length
 from rbplib.texts import text_known
@@ -353,10 +356,11 @@ def read_table(path, asked=None):
 # --- What is asked for, and where it is
 
 
-def asked(family, models=None, corpora=None, protocol="paper"):
+def asked(family, models=None, corpora=None, protocol="paper", results=None):
     """(Family, its Models, Corpora) for names or paths.
 
-    models: all where None. corpora: the default ones where None; of an imported family labels.
+    models: all where None. corpora: the default ones where None; of an imported family labels, and
+    so where a text was measured by its path.
     Raises InputError: one is unknown, or two corpora have one name.
     """
     family = load_family(family)
@@ -367,10 +371,23 @@ def asked(family, models=None, corpora=None, protocol="paper"):
     if family.imported:
         labels = [getattr(corpus, "name", corpus) for corpus in corpora]
         corpora = [Corpus(check_choice(name, family.corpora, "corpus")) for name in labels]
+    corpora = [labelled(family, corpus, results) or corpus for corpus in corpora]
     corpora = one_each(map(load_corpus, corpora), "corpora")
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
     return family, models, corpora
+
+
+def labelled(family, name, results=None):
+    """The Corpus of a text that a family was measured on by its path, for its label; or None."""
+    if isinstance(name, Corpus) or not NAME.match(str(name)) or os.path.lexists(name):
+        return None
+    places = Path(results or results_dir(), "ranks", family.name).glob(f"*/{name}.parquet")
+    record = next(filter(None, (record_here(place, {}) for place in sorted(places))), None)
+    if record is None or yaml_file("corpus", str(name)):
+        return None
+    known = {key: record[key] for key in ("sample", "corpus_digest", "units") if key in record}
+    return Corpus(str(name), source="table", where=known)
 
 
 def expected(
@@ -464,7 +481,7 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
     Nothing is measured.
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
-    family, models, corpora = asked(family, None, [corpus], protocol)
+    family, models, corpora = asked(family, None, [corpus], protocol, results)
     tables, missing = tables_here(family, models, corpora, protocol, results)
     (tables,), names = tables.values(), tuple(model for model, _ in missing)
     if tables and (partial or not names):

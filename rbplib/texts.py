@@ -279,6 +279,8 @@ def text_known(corpus, sample=None):
         {"sample": how it is drawn, "corpus_digest", "units": what its documents are from}; the
         last two only where the text is here. sample: Documents in place of the corpus' own.
     """
+    if corpus.source == "table":
+        return corpus.where
     request = definition(corpus)
     if corpus.source != "hub":  # its digest says what was drawn
         request = {"group": None if corpus.kind else corpus.group}

@@ -1,11 +1,15 @@
 """What may befall a run, done to it: `make stress` in full, tests/test_stress.py in a small form.
 
-Each part does an accident, then runs the same command again, and compares everything with a run
-that nothing befell: columns and records of all tables, and every file of the results folder. It
-cannot see a missing fsync: no kill loses what the system still holds in memory.
+Each part does an accident, then runs the same command again, and compares every byte of the results
+with a run that nothing befell. Tables are written slowly, group by group, so that kills fall into
+writing, and into measurings that go on from rows of one before. `calls` watches what no kill can
+show, as the system holds what a killed process wrote: that files are on the disk before they take
+their names. It cannot know whether a disk keeps what it says it wrote, what a power cut leaves,
+whether a network's file system locks between machines, and faults that leave the same bytes.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -22,19 +26,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 NEVER = 600  # seconds after which a run counts as stuck
-CHANGES = ("wall_seconds", "seconds", "date")  # of a record, from run to run
-MEASURE = [
-    "-m",
-    "rbplib",
-    "measure",
-    "--family",
-    "toy",
-    "--corpus",
-    "lines",
-    "--corpus",
-    "more",
-    "--quiet",
-]
+SLOW = """
+import json, os, sys, time
+import rbplib.measuring as measuring
+from rbplib import cli
+measuring.SAVED, measuring.GROUP = 0, 200
+calls, fsync, replace = [], os.fsync, os.replace
+def slow(source, target):
+    calls.append(("replace", os.path.basename(source), os.path.basename(target)))
+    time.sleep(0.02)
+    replace(source, target)
+def told(file):
+    calls.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{file}"))))
+    fsync(file)
+os.replace, os.fsync = slow, told
+code = cli.main(["measure", "--family", "toy", "--corpus", "lines,more", "--quiet"])
+if os.environ.get("CALLS"):
+    open(os.environ["CALLS"], "w").write(json.dumps(calls))
+sys.exit(code)
+"""
+MEASURE = ["-c", SLOW]
 ENDS = (signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 
 
@@ -77,17 +88,13 @@ def workshop(place, documents=30):
     return place
 
 
-def start(place, results, command=MEASURE, before=()):
+def start(place, results, command=MEASURE, before=(), **variables):
     """The measuring of the toy family, begun in a process group of its own."""
-    environment = os.environ | {
-        "RBP_ROOT": str(place),
-        "RBP_RESULTS": str(results),
-        "OMP_NUM_THREADS": "1",
-    }
-    environment["PYTHONPATH"] = f"{ROOT}:{ROOT / 'tests'}"
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    environment = os.environ | {"RBP_ROOT": str(place), "RBP_RESULTS": str(results)} | variables
+    environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "cwd": place}
     arguments = [*before, sys.executable, *command]
-    return subprocess.Popen(arguments, cwd=place, env=environment, start_new_session=True, **pipes)
+    return subprocess.Popen(arguments, env=environment, start_new_session=True, **how)
 
 
 def run(place, results, **options):
@@ -97,23 +104,10 @@ def run(place, results, **options):
     return process.returncode, words
 
 
-def left(results):
-    """{file: what it holds} of a results folder: of a table its columns and record, of others their
-    bytes."""
-    from rbplib.families import InputError
-    from rbplib.table import columns_digest, read_table
-
-    files = {}
-    for path in sorted(p for p in Path(results).rglob("*") if p.is_file()):
-        name = path.relative_to(results).as_posix()
-        if path.suffix == ".parquet":
-            with suppress(InputError):
-                table = read_table(path)
-                record = {k: v for k, v in table.record.items() if k not in CHANGES}
-                files[name] = columns_digest(table.columns), json.dumps(record, sort_keys=True)
-                continue
-        files[name] = path.read_bytes() if not path.name.endswith(".lock") else b""
-    return files
+def left(folder):
+    """{file: its bytes} of everything in a folder, hidden or not."""
+    files = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 @cache
@@ -129,28 +123,95 @@ def judge(count, place, results, expected, what):
     """Run the same command again: it must end well, and leave just what an undisturbed run does."""
     code, words = run(place, results)
     files = left(results)
-    different = sorted(name for name in expected | files if expected.get(name) != files.get(name))
-    count.take(
-        code == 0 and not different,
-        f"{what}: code {code}, different {different[:5]}, {words[-300:]}",
-    )
+    names = sorted(name for name in expected | files if expected.get(name) != files.get(name))
+    count.take(code == 0 and not names, f"{what}: code {code}, different {names}, {words[-300:]}")
+
+
+def flipped(data, draw):
+    """Bytes of which one bit is the other."""
+    place = draw.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
+
+
+def one_sentence(code, words):
+    return code == 2 and words.startswith("rbp: ") and words.count("\n") == 1
 
 
 # ---- accidents
 
 
-def kills(place, tries=40, seed=0):
-    """A measuring killed at a random instant, its whole group or its first process alone."""
+def kill(process, draw):
+    """End a process, its whole group, or one of its children, in one of the ways that end one."""
+    import psutil
+
+    end = draw.choice(ENDS)
+    with suppress(ProcessLookupError, psutil.Error):
+        who = draw.choice(("group", "parent", "child"))
+        children = psutil.Process(process.pid).children(recursive=True)
+        if who == "group":
+            os.killpg(process.pid, end)
+        elif who == "child" and children:
+            draw.choice(children).send_signal(end)
+            process.wait(NEVER)
+        else:
+            os.kill(process.pid, end)
+
+
+def kills(place, tries=30, seed=0):
+    """A measuring killed at a random instant; most often while something is written."""
     count, draw = Count("kills"), random.Random(seed)
     expected, seconds = whole(place)
     for number in range(tries):
         results = place / f"killed-{number}"
         process = start(place, results)
-        time.sleep(draw.uniform(0.3, 1.0) * seconds)
-        with suppress(ProcessLookupError):
-            (os.killpg if number % 2 else os.kill)(process.pid, ENDS[number % 4])
+        until = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < until and not results.exists():
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.5) * seconds)
+        kill(process, draw)
         process.communicate()
         judge(count, place, results, expected, f"killed {number}")
+    return count
+
+
+def calls(place):
+    """Each file takes its name by a renaming, after it is on the disk; no kill can show this."""
+    count, results = Count("calls"), place / "watched"
+    code, words = run(place, results, CALLS=str(place / "calls.json"))
+    made = json.loads((place / "calls.json").read_text())
+    safe, synced = set(), set()
+    for call, *names in made:
+        synced |= set(names) if call == "fsync" else set()
+        if call == "replace" and names[0] in synced and names[0] != names[1]:
+            safe.add(names[1])
+    for name in whole(place)[0]:
+        fine = code == 0 and (results / name).is_file() and Path(name).name in safe
+        count.take(fine, f"{name} was not safe: {words[-300:]}")
+    return count
+
+
+def flips(place, tries=400, seed=0):
+    """One bit of any kept file, its times as before: a sentence names it, or what is read stays."""
+    import pyarrow.parquet as pq
+
+    from rbplib.families import InputError
+    from rbplib.table import read_table
+
+    count, draw, results = Count("flips"), random.Random(seed), place / "flipped"
+    expected, _ = whole(place)
+    run(place, results)
+    for number, name in zip(range(tries), itertools.cycle(sorted(expected)), strict=False):
+        path = results / name
+        rows, record, times = pq.read_table(path), read_table(path).record, path.stat()
+        path.write_bytes(flipped(path.read_bytes(), draw))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        try:
+            fine = read_table(path).record == record and pq.read_table(path).equals(rows)
+        except (InputError, ValueError, OSError) as error:
+            fine = isinstance(error, InputError) and path.name in str(error)
+        path.write_bytes(expected[name])
+        count.take(fine, f"flip {number}, in {path.name}")
+    judge(count, place, results, expected, "flipped back")
     return count
 
 
@@ -170,12 +231,10 @@ def together(place, rounds=4):
 def small_disk(place, **limits):
     """A disk of few bytes or files; yields a call that gives it room."""
     place.mkdir()
-    options = ",".join(
-        f"{key}={value}" for key, value in ({"size": "64m", "nr_inodes": 10_000} | limits).items()
-    )
-    subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True, capture_output=True
-    )
+    limits = {"size": "64m", "nr_inodes": 10_000} | limits
+    options = ",".join(f"{key}={value}" for key, value in limits.items())
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place]
+    subprocess.run(mount, check=True, capture_output=True)
     more = ["mount", "-o", "remount,size=64m,nr_inodes=10000", place]
     try:
         yield lambda: subprocess.run(more, check=True)
@@ -184,24 +243,21 @@ def small_disk(place, **limits):
 
 
 def disks(place, tries=10, seed=0):
-    """A disk that is full of bytes or of files: one sentence; with room, the next run makes what is
-    missing."""
+    """A disk that is full of bytes or files: one sentence; with room, the next run goes on."""
     count, draw = Count("disks"), random.Random(seed)
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         count.note = "(skipped: mounting needs root)"
         return count
     expected, _ = whole(place)
     for number in range(tries):
-        limits = (
-            {"nr_inodes": draw.randint(2, 14)}
-            if number % 2
-            else {"size": f"{4 * draw.randint(1, 16)}k"}
-        )
+        limits = {"size": f"{4 * draw.randint(1, 16)}k"}
+        if number % 2:
+            limits = {"nr_inodes": draw.randint(2, 14)}
         with small_disk(place / f"disk-{number}", **limits) as widen:
             results = place / f"disk-{number}" / "results"
             code, words = run(place, results)
-            sentence = code == 2 and words.startswith("rbp: ") and words.count("\n") == 1
-            count.take(code == 0 or sentence, f"{limits}: code {code}, {words[-300:]}")
+            fine = code == 0 or one_sentence(code, words)
+            count.take(fine, f"{limits}: code {code}, {words[-300:]}")
             widen()
             judge(count, place, results, expected, str(limits))
     return count
@@ -218,61 +274,60 @@ def reader(place, user=65534):
     table = next((place / "whole").rglob("*.parquet"))
     data = table.read_bytes()
     table.unlink()
-    code, words = run(
-        place, place / "whole", before=["setpriv", f"--reuid={user}", "--clear-groups"]
-    )
-    count.take(
-        code == 2 and words.startswith("rbp: ") and words.count("\n") == 1,
-        f"code {code}, {words[-300:]}",
-    )
+    other = ["setpriv", f"--reuid={user}", "--clear-groups"]
+    code, words = run(place, place / "whole", before=other)
+    count.take(one_sentence(code, words), f"code {code}, {words[-300:]}")
     table.write_bytes(data)
     judge(count, place, place / "whole", expected, "a reader")
     return count
 
 
 def book(place, tries=8, seed=0, seconds=(5, 40)):
-    """A small book, stopped again and again until it is made; whole tables are never made again."""
+    """A small book, stopped again and again until it is made: no whole table is made again. Then a
+    bit of each file that it keeps beside tables: the next run mends all of them."""
     from test_workflow import SETTINGS, write_root
 
     count, draw, results = Count("book"), random.Random(seed), place / "results"
     write_root(place)
-    code = f"from workflow.book import make_book; make_book(**{SETTINGS!r}, show=False)"
+    command = ["-c", f"from workflow.book import make_book; make_book(**{SETTINGS!r}, show=False)"]
     for number in range(tries):
-        process = start(place, results, ["-c", code])
+        process = start(place, results, command)
         with suppress(subprocess.TimeoutExpired):
             process.wait(draw.uniform(*seconds))
-        before = left(results / "ranks") if (results / "ranks").is_dir() else {}
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, ENDS[number % 4])
+        before = {n: data for n, data in left(results).items() if n.endswith(".parquet")}
+        kill(process, draw)
         process.communicate()
-        tables = {
-            name: value
-            for name, value in before.items()
-            if name.endswith(".parquet") and len(value) == 2
-        }
-        now = left(results / "ranks") if tables else {}
-        count.take(
-            all(now.get(name) == value for name, value in tables.items()),
-            f"stop {number}: a table is lost",
-        )
-    end, words = run(place, results, command=["-c", code])
-    count.take(
-        end == 0 and (place / "_build/html/index.html").is_file(), f"at last: {words[-500:]}"
-    )
-    hidden = [p for p in results.rglob(".*") if p.suffix == ".tmp"]
-    count.take(not hidden, f"left: {hidden}")
+        lost = [name for name, data in before.items() if left(results).get(name) != data]
+        count.take(not lost, f"stop {number}: of another content {lost}")
+    code, words = run(place, results, command=command)
+    pages = left(place / "book/_executed")
+    hidden = [p for p in results.rglob(".*") if p.suffix in (".tmp", ".part")]
+    made = code == 0 and (place / "_build/html/index.html").is_file()
+    count.take(made and not hidden, f"at last: code {code}, left {hidden}, {words[-500:]}")
+
+    # pages, kept JSON and HTML; what Snakemake and the log hold is made anew by each run
+    damaged = {}
+    for folder in ("book/_executed", "_build", "logs/runs"):
+        for name, data in left(place / folder).items():
+            if data and "doctrees" not in name:
+                damaged[place / folder / name] = flipped(data, draw)
+    for path, data in damaged.items():
+        path.write_bytes(data)
+    code, words = run(place, results, command=command)
+    same = [path for path, data in damaged.items() if path.exists() and path.read_bytes() == data]
+    count.take(code == 0 and not same, f"code {code}, damage that stays: {same} {words[-300:]}")
+    count.take(left(place / "book/_executed") == pages, "pages that were damaged are others now")
     return count
 
 
-PARTS = {part.__name__: part for part in (kills, together, disks, reader, book)}
-SMALL = {"kills": {"tries": 2}, "together": {"rounds": 1}, "disks": {"tries": 1}, "reader": {}}
+PARTS = {part.__name__: part for part in (kills, calls, flips, together, disks, reader, book)}
+SMALL = {"kills": {"tries": 2}, "calls": {}, "flips": {"tries": 40}, "together": {"rounds": 1}}
+SMALL |= {"disks": {"tries": 1}, "reader": {}}
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.stress", description=__doc__)
-    parser.add_argument(
-        "parts", nargs="*", help=f"some of {', '.join(PARTS)}; all of them where none is named"
-    )
+    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)} (default: all)")
     parser.add_argument("--small", action="store_true", help="a few of each")
     options = parser.parse_args()
     failed = False
@@ -281,10 +336,11 @@ def main():
         for name in options.parts or (SMALL if options.small else PARTS):
             place = Path(folder) / name
             place.mkdir()
+            began = time.monotonic()
             settings = SMALL[name] if options.small else {}
             count = PARTS[name](place if name == "book" else toys, **settings)
             failed |= bool(count.failures)
-            print(count, flush=True)
+            print(count, f"({time.monotonic() - began:.0f} s)", flush=True)
     return int(failed)
 
 

@@ -5,6 +5,8 @@ import logging
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -265,6 +267,60 @@ def test_bad_settings_are_refused_before_anything_runs(
         planned(place, **settings)
 
 
+def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
+    built, tmp_path, monkeypatch
+):
+    place = moved(built, tmp_path, monkeypatch)
+    append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
+    for name in ("09_families", "13_findings"):
+        write_notebook(place / f"notebooks/{name}.ipynb", "print(families)", parameters=TOGETHER)
+    page.parameter_defaults.cache_clear()
+
+    def shown(name):
+        text = (place / f"logs/triggers/book-_executed-{name}.ipynb.json").read_text()
+        given = json.loads(text)
+        return given["families"], given["parameters"].get("families"), len(given["tables"])
+
+    alone = planned(place, families=[], corpora=[])
+    apart = shown("all-09_families"), shown("all-13_findings")
+    assert planned(place, families=["other"], corpora=["notes"]) >= {"other/09_families"} | alone
+    assert apart == (shown("all-09_families"), shown("all-13_findings"))
+    assert apart[0] == (["demo"], None, 2)
+    assert shown("other-09_families") == (["demo", "other"], ["demo", "other"], 3)
+    given = json.loads(
+        (place / "logs/triggers/book-_executed-all-13_findings.ipynb.json").read_text()
+    )
+    assert not [path for path in given["pages"] if "/other/" in path]
+    assert not [s for s in planned(place, families=["other"], only=True) if s.startswith("demo")]
+    assert shown("all-09_families")[:2] == (["other"], ["other"])
+
+
+def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    tell = "import os, sys; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
+    command = [sys.executable, "-m", "workflow.gpus", "2", sys.executable, "-c", tell]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    first, second = (subprocess.Popen(command, **pipes) for _ in range(2))
+    numbers = [process.stdout.readline().strip() for process in (first, second)]
+    assert sorted(numbers) == ["3", "5"]
+    third = subprocess.Popen(command, **pipes)
+    first.communicate()  # its end frees its GPU
+    assert third.stdout.readline().strip() == numbers[0]
+    third.communicate()
+    second.communicate()
+
+
+def test_a_book_of_what_there_is_where_a_page_fails(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    write_notebook(place / "notebooks/03_bad.ipynb", "1 / 0", parameters=PER_FAMILY)
+    (place / "_build/html/index.html").unlink()
+    page.content.cache_clear()
+    with pytest.raises(RuntimeError, match="03_bad"):
+        book.make_book(["demo"], show=False, corpora=["notes"], keep_going=True, jobs=1)
+    assert (place / "_build/html/index.html").is_file()
+
+
 def test_a_failing_page_is_named_with_its_error(built, tmp_path, monkeypatch):
     place = moved(built, tmp_path, monkeypatch)
     write_notebook(place / "notebooks/03_bad.ipynb", "1 / 0", parameters=PER_FAMILY)
@@ -317,7 +373,7 @@ def test_what_a_killed_book_left_is_removed_and_nothing_lies_outside(built, tmp_
 
 
 def test_a_step_that_names_the_command_is_not_named_twice(monkeypatch, capsys):
-    def make(*_):
+    def make(*_, **__):
         """Make no book."""
         raise RuntimeError("rbp: there is no text.\nThe whole log is book.log")
 

@@ -17,6 +17,7 @@ from shutil import rmtree
 
 from tqdm import tqdm
 
+from rbplib.cli import names
 from rbplib.families import (
     InputError,
     argument,
@@ -28,6 +29,7 @@ from rbplib.families import (
     root,
     write_text,
 )
+from workflow import html
 
 FLOW = Path(__file__).resolve().parent
 # Each scheduling asks for another one after this span, beside those that follow the end of a step:
@@ -165,15 +167,20 @@ def temporary_folder():
         rmtree(folder, ignore_errors=True)
 
 
-def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
+def make_book(
+    families=(), settings=None, show=True, corpora=(), replace=False, jobs=None, keep_going=False
+):
     """Run the whole workflow: measure, notebooks, HTML.
 
     Args:
-        families: names or YAML paths; all embedded families when empty. corpora: the same.
-        settings: {parameter of a notebook: value}. replace: tables of another record are measured
-        again.
+        families: names or YAML paths, set beside the embedded ones, or alone where settings have
+            "only". corpora: the same. settings: {of the workflow, or a parameter of a notebook:
+            value}. replace: tables of another record are measured again. jobs: cores; all when
+            None. keep_going: where a step fails, build the book of the pages that are there.
     Returns:
         path of the first page.
+    Raises:
+        InputError, RuntimeError: as `run`.
     """
     config = dict(settings or {})
     if families:  # an unknown name fails here, before anything starts
@@ -186,27 +193,56 @@ def make_book(families=(), settings=None, show=True, corpora=(), replace=False):
     refuse_names()
 
     arguments = ["--snakefile", FLOW / "Snakefile", "--directory", root()]
-    arguments += ["--profile", FLOW / "profiles/default", "--cores", os.cpu_count()]
+    arguments += ["--profile", FLOW / "profiles/default", "--cores", jobs or os.cpu_count()]
+    gpus = config.get("gpus") or int("cuda" in str(config.get("device")))
+    arguments += ["--resources", f"gpu={gpus}"] if gpus else []
     if config:
         arguments += ["--config", *(f"{key}={json.dumps(value)}" for key, value in config.items())]
     with alone(), temporary_folder() as folder:
         arguments += ["--runtime-source-cache-path", folder / "sources"]
-        run(arguments, root() / "logs" / "book.log", show)
+        try:
+            run(arguments, root() / "logs" / "book.log", show)
+        except RuntimeError:
+            if keep_going:
+                html.build_html()
+            raise
     return root() / "_build" / "html" / "index.html"
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
-    parser.add_argument("--family", action="append", help="a name or YAML path (repeatable)")
-    parser.add_argument("--corpus", action="append", help="the text of every page (repeatable)")
+    several = {"action": "extend", "type": names, "default": []}
+    parser.add_argument(
+        "--family", **several, help="names or YAML paths, beside the embedded families"
+    )
+    parser.add_argument("--only", action="store_true", help="these families without the embedded")
+    parser.add_argument(
+        "--corpus", **several, help="texts of the pages of these families, or of all"
+    )
     parser.add_argument(
         "--replace", action="store_true", help="measure tables of another record again"
     )
+    parser.add_argument("--jobs", type=int, help="cores (default: all)")
+    parser.add_argument("--device", help="cpu, cuda, mps, or auto (spread over devices)")
+    parser.add_argument("--gpus", type=int, help="GPUs, with --device cuda a model on each")
+    parser.add_argument("--dtype", help="of the weights, as of `rbp measure`")
+    parser.add_argument(
+        "--keep-going", action="store_true", help="build the pages there are where a step fails"
+    )
     options = parser.parse_args(argv)
+    settings = {name: getattr(options, name) for name in ("only", "device", "gpus", "dtype")}
+    settings = {name: value for name, value in settings.items() if value}
     on_signals(stop)
     began = time.monotonic()
     try:
-        first = make_book(options.family or (), None, True, options.corpus or (), options.replace)
+        first = make_book(
+            options.family,
+            settings,
+            corpora=options.corpus,
+            replace=options.replace,
+            jobs=options.jobs,
+            keep_going=options.keep_going,
+        )
         print(f"made in {time.monotonic() - began:.0f} s; first page: {first}")
     except (InputError, RuntimeError) as error:
         # a step's own words begin so already

@@ -56,14 +56,19 @@ def made_of(paths):
 
 
 def manifest(files):
-    """What the book here is: of which files and executed pages, and the digest of every page."""
+    """What the book here is: of which files and executed pages, and the digest of every file."""
     records = {path: page_record(path) for path in executed_pages()}
     html = root() / "_build" / "html"
     return {
         "made_of": files,
         "pages": {f"{p.parent.name}/{p.stem}": r and r["page"] for p, r in records.items()},
-        "html": {str(p.relative_to(html)): content(p) for p in sorted(html.rglob("*.html"))},
+        "html": {str(p.relative_to(html)): content(p) for p in files_of(html)},
     }
+
+
+def files_of(folder):
+    """Every file in a folder, sorted."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def is_current(files):

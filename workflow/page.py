@@ -260,7 +260,7 @@ def run_notebook(name, family=None, parameters=None, given=None):
     """
     source, parameters = notebook_path(name), dict(parameters or {})
     family = load_family(family) if family is not None else None
-    if family:
+    if family and "family" in parameter_defaults(name):
         parameters["family"] = argument(family)
     check_parameters(parameters_cell(name), parameters, f"notebook {name}")
     if "corpora" in parameters:  # the page runs in another folder

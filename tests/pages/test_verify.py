@@ -22,13 +22,13 @@ ROW = {
 }
 
 
-def write_page(root, name="f/02_top1_law", verdict="agrees", parameters=None, **changed):
+def write_page(root, name="f/02_top1_law", verdict="agrees", parameters=None, tables=(), **changed):
     """An executed page that judged one claim on one case."""
     record = {"verdict": verdict, "cases that hold": "3 of 3", "rows": [ROW | changed]}
     outputs = [{"metadata": {"rbp_numbers": {"claim top1_line at k = 1": record}}}]
     page = {
         "cells": [{"outputs": outputs}, {}],
-        "metadata": {"rbp": {"parameters": parameters or {}}},
+        "metadata": {"rbp": {"parameters": parameters or {}, "tables": dict.fromkeys(tables)}},
     }
     path = root / "book" / "_executed" / f"{name}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +125,14 @@ def test_pages_that_are_not_here_or_were_made_otherwise_are_not_compared(place):
     assert "f/02_top1_law" not in set(outcomes(place)["page"])
     (place / "book/_executed/f/02_top1_law.ipynb").unlink()
     assert "f/02_top1_law claim" not in " ".join(outcomes(place)["number"])
+
+
+def test_a_page_with_a_model_that_the_book_lacks_is_not_compared(place, capsys):
+    write_page(place, "all/09_families", verdict="mixed", alpha=0.3)
+    assert verify.main([]) == 1
+    write_page(place, "all/09_families", "mixed", tables=["smollm2/a/docs.parquet"], alpha=0.3)
+    assert verify.main([]) == 0
+    assert "1 page shows models that the book lacks: not compared" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "\x00"])

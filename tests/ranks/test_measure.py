@@ -210,6 +210,17 @@ def test_a_precision_that_was_asked_for_is_not_mixed_with_what_was_not(root):
         family_tables("toy", "lines", partial=True)
 
 
+def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root):
+    text = root / "my notes.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
+    (tables,) = m.measured("toy", [str(text)], models=["m0", "m1"], progress=False).values()
+    text.unlink()
+    again, missing = family_tables("toy", "my-notes", partial=True)
+    assert [t.record for t in again] == [t.record for t in tables] and missing == ("m2",)
+    with pytest.raises(InputError, match="no corpus of that name"):
+        family_tables("toy", "your-notes", partial=True)
+
+
 def test_the_models_after_one_that_fails_are_measured(root, capsys):
     (root / "models/m0/model.safetensors").unlink()
     for _ in range(2):
