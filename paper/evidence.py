@@ -156,9 +156,9 @@ def gap_rows(gaps, **place):
     """Rows of `runs.run_gap`; place: family, corpus and what else they share."""
     rows = cases([place | gap for gap in gaps], [*place, *GAP])
     low, high = lows_and_highs(rows["interval"])
-    around = list(zip(10.0**low, 10.0**high, strict=True))
-    rows = rows.assign(low=low, high=high, times_around=around)
-    return rows.assign(beyond_noise=beyond(rows["interval"]))
+    around = rows["interval"].map(lambda ends: tuple(10.0 ** np.array(ends)))
+    beyond_noise = beyond(rows["interval"])
+    return rows.assign(low=low, high=high, times_around=around, beyond_noise=beyond_noise)
 
 
 def rise_row(first, second, n_bootstrap=10_000, seed=42):

@@ -6,9 +6,10 @@ evidence it rests on.
 
 import html
 
+import numpy as np
 import pandas as pd
 
-from paper.show.claims import AGREES, DIFFERS, MIXED, OPEN, by_side
+from paper.show.claims import AGREES, DIFFERS, MIXED, OPEN
 from paper.show.prose import MARKS
 from rbplib.families import held, read_yaml
 
@@ -84,12 +85,13 @@ def apart(judged):
 
 def counts(judged):
     """A row for the paper's claims and one for ours: how many there are, and their verdicts."""
-    rows = []
-    for title, side in by_side(judged).items():
-        verdicts = pd.Series([finding.verdict for finding in side], dtype=str).value_counts()
-        rows.append({"of": title[0].lower() + title[1:], "claims": len(side), **verdicts})
-    order = ["of", "claims", AGREES, MIXED, DIFFERS, OPEN]
-    return pd.DataFrame(rows).reindex(columns=order).fillna(0)
+    sides = {True: "our questions", False: "the paper's claims"}
+    rows = [(sides[finding.words.ours], finding.verdict) for finding in judged]
+    frame = pd.crosstab(*np.transpose(rows)).reindex(
+        [*sides.values()][::-1], columns=[AGREES, MIXED, DIFFERS, OPEN], fill_value=0
+    )
+    frame.insert(0, "claims", frame.sum(axis=1))
+    return frame.rename_axis("of").reset_index()
 
 
 def written_for(judged, **verdicts):

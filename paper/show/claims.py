@@ -99,10 +99,10 @@ def known_interval(rows):
 
 def known_noise(rows):
     """What the intervals of `known_interval` are over, in words."""
-    wider = finite(rows["ci_trainings"]) if "ci_trainings" in rows else np.array(False)
-    if not wider.any():
+    share = finite(rows["ci_trainings"]).mean() if "ci_trainings" in rows else 0
+    if not share > 0:
         return "other text"
-    return "other text and trainings" if wider.all() else "other text, and trainings where known"
+    return "other text and trainings" if share == 1 else "other text, and trainings where known"
 
 
 @dataclass(frozen=True)
@@ -327,8 +327,7 @@ def collected(name, page, families):
                 rows += record["rows"]
                 enough = record.get("enough", CASES)
     for row in rows:
-        intervals = {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
-        row.update(intervals)
+        row |= {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
     rows = cases(rows, None if rows else ["holds", "hidden"])
     truths = rows.columns.intersection(["holds", "hidden"])
     return Judged(all_claims().get(name), rows.astype(dict.fromkeys(truths, "boolean")), enough)
