@@ -16,7 +16,7 @@ ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "2000000000",
     "MALLOC_TRIM_THRESHOLD_": "4000000000",
 }
-WHAT = "one model, a family, `grid`, `check`, `table` or `tokenizer`"
+WHAT = "one model, a family, `grid`, `check`, `vocabularies`, `table` or `tokenizer`"
 EPILOG = """
 RBP_TRAINING names the folder of the text, the checkpoints and what else a run leaves (by default
 results/training). While it holds a file named `pause`, probed trainings wait.
@@ -162,6 +162,12 @@ def make_checks(args):
     checks.every(args.out / "checks.json", args.workers)
 
 
+def make_vocabularies(args):
+    from training import vocabularies
+
+    vocabularies.every()
+
+
 def make_table(args):
     from training import families, table
 
@@ -178,6 +184,7 @@ def make_tokenizer(args):
 PARTS = {
     "grid": make_grid,
     "check": make_checks,
+    "vocabularies": make_vocabularies,
     "table": make_table,
     "tokenizer": make_tokenizer,
 }

@@ -1,6 +1,7 @@
-"""`python -m training check`: is the learning-rate rule right at both ends of a ladder?
+"""`python -m training check`: is the learning-rate rule right?
 
-Written to `models/checks.json`.
+Asked at both ends of a ladder, and at the largest sizes of the grid on its longest texts. Written
+to `models/checks.json`.
 """
 
 import json
@@ -8,11 +9,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from rbplib.families import write_text
-from training import data, ladders, train
+from training import data, grid, ladders, probe, train
 
 FAMILY = ladders.GRID_FAMILY
 RULE = (1.0, 1.0)  # factors on the rates of (blocks, token tables)
 FACTORS = (RULE, (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0))
+# Where a verdict on the longest trainings depends on the rate: (size, tokens), shortest first.
+LONGER = [(name, ladders.BUDGETS[n]) for n in ("8m", "16m") for name in ("656k", "1.9M")]
+FIELDS = ("size", "tokens", "blocks", "tables")
 
 
 def ends():
@@ -21,65 +25,80 @@ def ends():
     return names[0], names[-1]
 
 
-def run(name, blocks, tables):
-    """A whole run of the ladder's length: its held-out loss in nats; None where it diverged."""
-    plan = train.Plan(rate=blocks, table_rate=tables)
-    stream, heldout = data.streams()
-    checkpoint = data.folder() / FAMILY / f"{name}-{blocks:g}-{tables:g}.pt"
+def wanted():
+    """(size, tokens, blocks, tables) of every run. Of the longer ones the grid holds the rule."""
+    runs = [(name, train.Plan.tokens, *factors) for name in ends() for factors in FACTORS]
+    return runs + [(*run, 2.0, 1.0) for run in LONGER]
+
+
+def run(name, tokens, blocks, tables):
+    """A whole run: what is kept of it. Its held-out loss in nats is None where it diverged.
+
+    Of a longer run also the copying of shuffled strings and both parts of the held-out loss, as
+    `training.probe` has them.
+    """
+    plan = train.Plan(tokens, rate=blocks, table_rate=tables)
+    stream, heldout = data.training_streams(tokens)
+    checkpoint = data.folder() / FAMILY / f"{name}-{tokens}-{blocks:g}-{tables:g}.pt"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    size = ladders.sizes(FAMILY)[name]
+    size = ladders.sizes(FAMILY, top=True)[name]
+    record = {"family": FAMILY, "size": name, "tokens": tokens, "blocks": blocks, "tables": tables}
     try:
-        _, record = train.train(FAMILY, size, plan, stream, heldout, checkpoint, say=str)
+        model, trained = train.train(FAMILY, size, plan, stream, heldout, checkpoint)
     except RuntimeError:  # the loss was no longer finite
-        return None
-    return record["heldout_loss"]
+        return record | {"heldout_loss": None}
+    record["heldout_loss"] = trained["heldout_loss"]
+    if (name, tokens) in LONGER:
+        for _, what, part, _, value, *_ in probe.Probe(heldout)(model, 0):
+            if (what, part) in (("copying", "shuffled"), ("loss", "copyable"), ("loss", "other")):
+                record["copying" if what == "copying" else part] = round(value, 4)
+    return record
 
 
 def losses(checked):
-    """{(size, blocks, tables): held-out loss} of the file's contents."""
-    return {(r["size"], r["blocks"], r["tables"]): r["heldout_loss"] for r in checked["runs"]}
+    """{(size, tokens, blocks, tables): held-out loss} of the file's contents, and of the grid."""
+    by_run = {tuple(r[name] for name in FIELDS): r["heldout_loss"] for r in checked["runs"]}
+    for _, record in grid.records():
+        place = (record["size"], record["tokens"])
+        if place in LONGER and record["seed"] == ladders.SEED:
+            by_run[*place, *RULE] = record["heldout_loss"]
+    return by_run
 
 
 def every(path, workers=2):
     """All runs that the file does not hold yet; each is written as it ends.
 
-    Cost: about twenty-five minutes of one core; a stopped run goes on from its checkpoint.
+    Cost: about twenty-five minutes of one core for the ends of a ladder and fifty for the longer
+    runs; a stopped run goes on from its checkpoint.
     """
     data.streams()
-    checked = json.loads(path.read_text()) if path.is_file() else {}
-    if checked.get("tokens") != train.Plan.tokens:
-        checked = {"tokens": train.Plan.tokens, "runs": []}
-    wanted = [(name, *factors) for name in ends() for factors in FACTORS]
-    missing = [key for key in wanted if key not in losses(checked)]
+    checked = json.loads(path.read_text()) if path.is_file() else {"runs": []}
+    held = [tuple(r[name] for name in FIELDS) for r in checked["runs"]]
+    missing = [key for key in wanted() if key not in held]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(run, *key): key for key in missing}
-        for future in as_completed(running):
-            name, blocks, tables = running[future]
-            record = {"family": FAMILY, "size": name, "blocks": blocks, "tables": tables}
-            record["heldout_loss"] = future.result()
+        for future in as_completed([pool.submit(run, *key) for key in missing]):
             # Keep the runs in one order, whichever ended first.
-            checked["runs"].append(record)
-            checked["runs"].sort(key=lambda r: wanted.index((r["size"], r["blocks"], r["tables"])))
+            checked["runs"].append(future.result())
+            checked["runs"].sort(key=lambda r: wanted().index(tuple(r[name] for name in FIELDS)))
             lines = ",\n  ".join(json.dumps(r) for r in checked["runs"])
-            write_text(path, f'{{"tokens": {checked["tokens"]}, "runs": [\n  {lines}\n]}}\n')
-            loss = record["heldout_loss"]
-            print(f"{FAMILY} {name}: blocks x{blocks:g}, tables x{tables:g}: {loss}", flush=True)
+            write_text(path, f'{{"runs": [\n  {lines}\n]}}\n')
+            print(future.result(), flush=True)
 
 
 def largest_gain(checked):
-    """The most that other rates lower the loss of a size, in nats; 0 where the rule is best."""
+    """The most that other rates lower the loss of a run, in nats; 0 where the rule is best."""
     by_run = losses(checked)
-    gains = [by_run[name, *RULE] - loss for (name, *_), loss in by_run.items() if loss]
+    gains = [by_run[*key[:2], *RULE] - loss for key, loss in by_run.items() if loss]
     return max(gains, default=0.0)
 
 
 def rows(checked):
-    """Lines of the README's table: a line per end of the ladder, a column per pair of factors."""
+    """Lines of the README's table: a line per size and tokens, a column per pair of factors."""
     by_run = losses(checked)
-    for name in ends():
-        cells = [FAMILY, name]
+    for name, tokens in dict.fromkeys(key[:2] for key in wanted()):
+        cells = [FAMILY, name, f"{tokens:,}"]
         for factors in FACTORS:
-            loss = by_run.get((name, *factors), "")
+            loss = by_run.get((name, tokens, *factors), "")
             if loss is None:
                 loss = "diverged"
             cells.append(f"{loss:.3f}" if isinstance(loss, float) else loss)

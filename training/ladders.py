@@ -173,12 +173,14 @@ def is_position(name):
     return "wpe" in name or "embed_positions" in name
 
 
-def build(family, size):
+def build(family, size, vocabulary=VOCABULARY):
     """A freshly initialised model; call `torch.manual_seed` before."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_config(FAMILIES[family](size))
+    config = FAMILIES[family](size)
+    config.vocab_size = vocabulary
+    model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         # Tokens start larger than the blocks' matrices, so that what the first blocks add does not
         # drown them; a tied table makes the scores too, and starts in between.

@@ -59,14 +59,15 @@ CHECKS = """
 ## Is the learning-rate rule right?
 
 `python -m training check` trains the two ends of a ladder for its whole {tokens:,} tokens, at the
-rule and with one of its two rates halved or doubled. Held-out loss, nats per token:
+rule and with one of its two rates halved or doubled, and the largest sizes of the grid on its
+longest texts with the rate of the blocks doubled. Held-out loss, nats per token:
 
-| family | size | the rule | blocks x0.5 | blocks x2 | tables x0.5 | tables x2 |
-|---|---|---|---|---|---|---|
+| family | size | tokens | the rule | blocks x0.5 | blocks x2 | tables x0.5 | tables x2 |
+|---|---|---|---|---|---|---|---|
 {rows}
 
 Another rate gains at most {gain:.3f} nats. Where the best of a row is the last rate tried, a rate
-further on may gain more; larger models and other amounts of text were not checked. Runs of a
+further on may gain more; an empty cell was not run. Runs of a
 hundred steps ask for higher rates than whole ones and are not to be trusted.
 """
 
@@ -166,7 +167,7 @@ def write(out):
     if (out / "checks.json").is_file():
         checked = json.loads((out / "checks.json").read_text())
         text += CHECKS.format(
-            tokens=checked["tokens"],
+            tokens=plan.tokens,
             rows="\n".join(checks.rows(checked)),
             gain=checks.largest_gain(checked),
         )

@@ -1,5 +1,7 @@
 """The tokenizer of all embedded families: byte-level BPE with one special token."""
 
+import json
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 END = "<|endoftext|>"  # id 0: between documents, and the only special token
@@ -22,6 +24,17 @@ def train_tokenizer(texts, vocabulary=VOCABULARY):
     )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
+
+
+def cut(tokenizer, vocabulary):
+    """The tokenizer of a smaller vocabulary: its first merges, as training to it gives."""
+    record = json.loads(tokenizer.to_str())
+    model = record["model"]
+    merges = vocabulary - (len(model["vocab"]) - len(model["merges"]))
+    model["merges"] = model["merges"][:merges]
+    words = model["vocab"].items()
+    model["vocab"] = {word: number for word, number in words if number < vocabulary}
+    return Tokenizer.from_str(json.dumps(record))
 
 
 def save_tokenizer(tokenizer, folder, context=256):

@@ -31,6 +31,7 @@ class Plan:
     seed: int = ladders.SEED
     rate: float = 1.0  # factor on the blocks' learning rate, for checks
     table_rate: float = 1.0  # factor on the token tables' learning rate, for checks
+    vocabulary: int = ladders.VOCABULARY
 
     @property
     def steps(self):
@@ -149,7 +150,7 @@ def heldout_loss(model, stream, batch=8):
 def prepare(family, size, plan):
     """(model, its Master) before the first step."""
     torch.manual_seed(plan.seed)
-    model = ladders.build(family, size).train()
+    model = ladders.build(family, size, plan.vocabulary).train()
     if family == "nano-mamba":
         scan.use_in_training()
     else:
