@@ -26,9 +26,16 @@ def ends():
 
 
 def wanted():
-    """(size, tokens, blocks, tables) of every run. Of the longer ones the grid holds the rule."""
+    """(size, tokens, blocks, tables) of every run."""
     runs = [(name, train.Plan.tokens, *factors) for name in ends() for factors in FACTORS]
-    return runs + [(*run, 2.0, 1.0) for run in LONGER]
+    return runs + [(*run, *factors) for run in LONGER for factors in (RULE, (2.0, 1.0))]
+
+
+def of_grid(name, tokens):
+    """Held-out loss of a training of the grid, which kept the rule."""
+    for _, record in grid.records():
+        if (record["size"], record["tokens"], record["seed"]) == (name, tokens, ladders.SEED):
+            return record["heldout_loss"]
 
 
 def run(name, tokens, blocks, tables):
@@ -37,12 +44,14 @@ def run(name, tokens, blocks, tables):
     Of a longer run also the copying of shuffled strings and both parts of the held-out loss, as
     `training.probe` has them.
     """
+    record = {"family": FAMILY, "size": name, "tokens": tokens, "blocks": blocks, "tables": tables}
+    if (name, tokens) in LONGER and (blocks, tables) == RULE:
+        return record | {"heldout_loss": of_grid(name, tokens)}
     plan = train.Plan(tokens, rate=blocks, table_rate=tables)
     stream, heldout = data.training_streams(tokens)
     checkpoint = data.folder() / FAMILY / f"{name}-{tokens}-{blocks:g}-{tables:g}.pt"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     size = ladders.sizes(FAMILY, top=True)[name]
-    record = {"family": FAMILY, "size": name, "tokens": tokens, "blocks": blocks, "tables": tables}
     try:
         model, trained = train.train(FAMILY, size, plan, stream, heldout, checkpoint)
     except RuntimeError:  # the loss was no longer finite
@@ -56,13 +65,8 @@ def run(name, tokens, blocks, tables):
 
 
 def losses(checked):
-    """{(size, tokens, blocks, tables): held-out loss} of the file's contents, and of the grid."""
-    by_run = {tuple(r[name] for name in FIELDS): r["heldout_loss"] for r in checked["runs"]}
-    for _, record in grid.records():
-        place = (record["size"], record["tokens"])
-        if place in LONGER and record["seed"] == ladders.SEED:
-            by_run[*place, *RULE] = record["heldout_loss"]
-    return by_run
+    """{(size, tokens, blocks, tables): held-out loss} of the file's contents."""
+    return {tuple(r[name] for name in FIELDS): r["heldout_loss"] for r in checked["runs"]}
 
 
 def every(path, workers=2):

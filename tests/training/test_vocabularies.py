@@ -75,18 +75,21 @@ def test_a_model_has_the_vocabulary_of_its_plan():
 
 
 def test_other_rates_are_held_to_the_rule_of_the_same_size_and_text():
-    checked = {"runs": [dict(zip(checks.FIELDS, key, strict=True)) for key in checks.wanted()]}
-    for run in checked["runs"]:
+    runs = [dict(zip(checks.FIELDS, key, strict=True)) for key in checks.wanted()]
+    for run in runs:
         run["heldout_loss"] = 4.0 + (run["tables"] > 1)
-    longest = next(r for r in checked["runs"] if (r["size"], r["tokens"]) == checks.LONGER[-1])
     name, tokens = checks.LONGER[-1]
-    (rule,) = [
+    assert (runs[-1]["size"], runs[-1]["tokens"], runs[-1]["blocks"]) == (name, tokens, 2.0)
+    # the rule of a longer run is taken from the grid, and not trained again
+    runs[-2] = checks.run(name, tokens, *checks.RULE)
+    rule = runs[-2]["heldout_loss"]
+    (of_grid,) = [
         r["heldout_loss"]
         for _, r in grid.records()
         if (r["size"], r["tokens"], r["seed"]) == (name, tokens, 42)
     ]
-    longest["heldout_loss"] = rule - 0.25
-    rows = list(checks.rows(checked))
-    assert (
-        len(rows) == 2 + len(checks.LONGER) and f"| {rule:.3f} |  | {rule - 0.25:.3f} |" in rows[-1]
-    )
+    runs[-1]["heldout_loss"] = rule - 0.25
+    assert rule == of_grid and checks.largest_gain({"runs": runs}) == pytest.approx(0.25)
+    rows = list(checks.rows({"runs": runs}))
+    assert len(rows) == 2 + len(checks.LONGER)
+    assert f"| {rule:.3f} |  | {rule - 0.25:.3f} |" in rows[-1]
