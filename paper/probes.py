@@ -3,19 +3,32 @@
 `published/probes` holds a file a training; its README says what was probed and how.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
+from scipy.special import fdtrc, stdtrit
 
 from paper.show import figures, style
 from paper.show.numbers import number
+from paper.steps import step_weights
+from paper.tokens import grid_ends, held_out_joint
+from rbplib.bootstrap import line
 from rbplib.families import held
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
 STRING = "shuffled"  # kind of string whose second reading shows it: the text's own tokens
+STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
+COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
+TEN = "ten in a row, if independent"
 WIDTH = 1.959963984540054  # standard errors of a 95% interval
 COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times"]
-PARTS = {"copyable": "-", "other": ":"}  # of the held-out text, and their lines
+PARTS = ("copyable", "other")  # of a text
+LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
+AHEAD = ["k", "left", "part", "models", "error", "too_low", "inside"]
+LAWS = ["k", "part", "alpha", "r2", "worst", "scatter", "p", "bend", "interval"]
+FITTED = ["line", "step", "bent", "fall"]
+TEXTS = [n * 409_600 for n in (3, 5, 10, 20, 40)]  # tokens of the probes that forecasts use
 
 
 def runs():
@@ -82,40 +95,181 @@ def onset_slope(onsets):
     """
     whole = onsets.groupby("size")["onset"].transform(lambda onset: onset.notna().all())
     rows = onsets[whole.astype(bool)]
-    sizes = sorted(set(rows["size"]))
-    if len(sizes) < 2 or len(rows) < 3:
+    sizes, spare = sorted(set(rows["size"])), len(rows) - 2
+    if len(sizes) < 2 or spare < 1:
         return np.nan, (np.nan, np.nan), sizes
     # the line through ln S and ln onset, and what trainings scatter around it
-    x = np.log(rows["size"].to_numpy(float))
-    y = np.log(rows["onset"].to_numpy(float))
-    x, y = x - x.mean(), y - y.mean()
-    slope = float(x @ y / (x @ x))
-    left = len(rows) - 2
-    error = np.sqrt(np.sum((y - slope * x) ** 2) / left / (x @ x))
-    half = float(stdtrit(left, 0.975) * error)
-    return slope, (slope - half, slope + half), sizes
+    x, y = np.log(rows[["size", "onset"]].to_numpy(float)).T
+    slope, level, _ = line(y, x)
+    error = np.sqrt(np.mean((y - level - slope * x) ** 2) / spare / x.var())
+    half = float(stdtrit(spare, 0.975) * error)
+    return float(slope), (slope - half, slope + half), sizes
 
 
-def draw(axes, trainings):
-    """Left the copying of each training against its tokens, right both losses of the held-out text."""
-    sizes = sorted({size for size, _ in trainings})
-    looks = dict(zip(sizes, style.series(len(sizes)), strict=True))
+def parted(tables):
+    """{part: RankTables} of models on one text: its tokens that could be copied, and the others.
+
+    A token could be copied where its bigram (the token before it, itself) stood before among the scored tokens of
+    its document: of its window, by the protocol `paper`. Every law can be fitted to either.
+    """
+    first = tables[0]
+    token, words = first.token.astype(np.int64), int(first.record["vocab_size"])
+    bigrams = (first.document.astype(np.int64) * words + np.roll(token, 1)) * words + token
+    # one that does not go on from another row is like no other
+    bigrams[~first.joined] = -1 - np.arange(np.sum(~first.joined))
+    copyable = np.ones(len(token), bool)
+    copyable[np.unique(bigrams, return_index=True)[1]] = False
+    parts = {}
+    for part, rows in zip(PARTS, (copyable, ~copyable), strict=True):
+        parts[part] = [only(table, rows) for table in tables]
+    return parts
+
+
+def only(table, rows):
+    """Some rows, bool (n,), of a rank table."""
+    return replace(table, columns={name: column[rows] for name, column in table.columns.items()})
+
+
+def losses(trainings):
+    """A row per training, probe and loss: -log RBP_k of each part and of the whole text, k = 0 the cross-entropy.
+
+    share: of the tokens that are copyable.
+    """
+    if not trainings:
+        return pd.DataFrame(columns=LOSSES)
+    text = pd.concat(trainings.values())
+    text = text[text["probe"].isin(["hits", "loss"]) & (text["tokens"] > 0)]
+    # hits, or the summed loss, with both parts side by side
+    sums = text["value"].where(text["probe"] == "hits", text["value"] * text["total"])
+    text = text.assign(k=text["k"].fillna(0).astype(int), sums=sums)
+    wide = text.pivot(index=LOSSES[:4], columns="part", values=["sums", "total"])
+    sums, totals = wide["sums"], wide["total"]
+    means = (sums / totals).assign(whole=sums.sum(axis=1) / totals.sum(axis=1))
+    ranked = means.index.get_level_values("k") > 0
+    means[ranked] = -np.log(means[ranked])
+    return means.assign(share=totals["copyable"] / totals.sum(axis=1)).reset_index()[LOSSES]
+
+
+def joined(copyable, other, share, k):
+    """The loss of the whole text from those of its parts."""
+    if k == 0:
+        return share * copyable + (1 - share) * other
+    return -np.log(share * np.exp(-copyable) + (1 - share) * np.exp(-other))
+
+
+def law_of_trainings(S, loss):
+    """A line through ln S and ln loss of trainings (n,), held to how far trainings of one size scatter.
+
+    Returns:
+        {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of trainings of one
+        size; p: of a line, F test of what sizes leave against it. bend: exponent of the last step less the mean of
+        those before, with interval (95%, Student's t over trainings). NaN without a size that was trained again.
+    """
+    x, y = np.log(np.asarray(S, float)), np.log(np.asarray(loss, float))
+    sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
+    slope, level, r2 = line(y, x)
+    # each size's mean, how far it is from the line, and trainings from it
+    means, left = np.bincount(which, y) / times, len(y) - len(sizes)
+    off = means - level - slope * sizes
+    scatter = np.sqrt(np.sum((y - means[which]) ** 2) / left) if left else np.nan
+    misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
+    # the bend is a weighted sum of the logs
+    steps = step_weights(np.exp(x))
+    weights = steps[-1] - steps[:-1].mean(axis=0)
+    bend, half = weights @ y, stdtrit(left, 0.975) * scatter * np.sqrt(weights @ weights)
+    row = {"alpha": -slope, "r2": float(r2), "worst": np.abs(off).max(), "scatter": scatter}
+    row |= {"p": fdtrc(len(sizes) - 2, left, misfit)}
+    return row | {"bend": bend, "interval": (bend - half, bend + half)}
+
+
+def shape_errors(tokens, loss, start):
+    """{shape: root mean square of what a point misses, in ln loss, once the others are fitted} over ln tokens.
+
+    NaN with fewer than three points on one side of the start.
+    """
+    x, y = np.log(np.asarray(tokens, float) / start), np.log(np.asarray(loss, float))
+    after, one = (x > 0).astype(float), np.ones(len(x))
+    designs = {
+        "line": [one, x],
+        "step": [one, after],
+        "bent": [one, x, x * after],
+        "fall": [one, x, after, x * after],
+    }
+    errors = dict.fromkeys(designs, np.nan)
+    if min(after.sum(), len(x) - after.sum()) < 3:
+        return errors
+    for shape, columns in designs.items():
+        q = np.linalg.qr(np.array(columns).T)[0]
+        missed = (y - q @ (q.T @ y)) / (1 - np.sum(q**2, axis=1))
+        errors[shape] = float(np.sqrt(np.mean(missed**2)))
+    return errors
+
+
+def forecasts(frame, most):
+    """Parts and the whole of `losses` forecast up to `most` tokens, each from the rest of trainings and probes.
+
+    A row per loss, way of leaving out (`tokens.grid_ends`) and what was forecast; "apart" is the whole, out of the
+    forecasts of its parts. error: median of its size; too_low: share of forecasts; inside: of the 95% intervals.
+    """
+    ahead, probed = [pd.DataFrame(columns=["k", "left", "part"])], frame["tokens"]
+    for k, some in frame[probed.isin(TEXTS) & (probed <= most)].groupby("k"):
+        S, D = some["size"].to_numpy(float), some["tokens"].to_numpy(float)
+        parts = {}
+        for part in (*PARTS, "whole"):
+            points = S, D, some[part].to_numpy()
+            parts[part] = held_out_joint(points, grid_ends(S, D), {"k": k, "part": part})
+        if not all(map(len, parts.values())):
+            continue
+        both = [parts[part]["forecast"] for part in PARTS]
+        apart = parts["whole"].assign(part="apart", inside=np.nan)
+        apart["forecast"] = joined(*both, some["share"].iloc[0], k)
+        ahead += [*parts.values(), apart.assign(error=apart["forecast"] / apart["measured"] - 1)]
+    rows = []
+    for names, of in pd.concat(ahead).groupby(["k", "left", "part"], sort=False):
+        row = dict(zip(AHEAD, names, strict=False)) | {"models": len(of)}
+        row |= {"error": of["error"].abs().median(), "too_low": (of["error"] < 0).mean()}
+        rows.append(row | {"inside": of["inside"].mean()})
+    return pd.DataFrame(rows, columns=AHEAD)
+
+
+def curves(trainings):
+    """What figures over training show: a row for each training, thing shown and part, with its whole curve.
+
+    What is shown: copying, the loss, -log RBP_1, and ten first choices in a row as independent hits have them.
+    """
+    rows, whole = [], losses(trainings)
     for (size, seed), probes in trainings.items():
-        # one colour a size, named with the first of its seeds
-        first = seed == min(other for of, other in trainings if of == size)
-        name = f"$S$ = {number(size)}" if first else None
-        tokens, value, se = series(probes, "copying", STRING)
-        line = {"color": looks[size]["color"]}
-        figures.draw_band(
-            axes[0], tokens / 1e6, value, value - WIDTH * se, value + WIDTH * se, label=name, **line
-        )
-        for part, dash in PARTS.items():
-            tokens, value, _ = series(probes, "loss", part)
-            axes[1].plot(tokens[1:] / 1e6, value[1:], linestyle=dash, **line)
-    for part, dash in PARTS.items():
-        figures.name_once(axes[1], f"{part} tokens", linestyle=dash)
-    axes[0].set(xlabel="training tokens, millions", ylabel="copying (nats)")
-    axes[1].set(
-        xlabel="training tokens, millions", ylabel="loss (nats)", xscale="log", yscale="log"
-    )
-    return axes
+        shown = [(COPYING, part, *series(probes, "copying", part)[:2]) for part in STRINGS]
+        of = whole[(whole["size"] == size) & (whole["seed"] == seed)]
+        text, first = of[of["k"] == 0], of[of["k"] == 1]
+        for part in PARTS:
+            shown.append((LOSS, part, text["tokens"], text[part]))
+            shown.append((FIRST, part, first["tokens"], first[part]))
+            shown.append((TEN, part, first["tokens"], np.exp(-10 * first[part])))
+        at = onset(probes)[0] / 1e6
+        row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
+        for what, part, tokens, value in shown:
+            curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
+            rows.append(row | {"what": what, "part": part} | curve)
+    return rows
+
+
+def draw(ax, rows, what, *parts):
+    """One thing of `curves` against training tokens: a colour a size, a dash a part, a line a training."""
+    sizes = sorted({row["size"] for row in rows})
+    colors = {S: look["color"] for S, look in zip(sizes, style.series(len(sizes)), strict=True)}
+    for row in rows:
+        if (row["what"], row["part"]) in [(what, part) for part in parts]:
+            dash = ("-", ":")[parts.index(row["part"])]
+            ax.plot(row["tokens"], row["value"], dash, color=colors[row["size"]], linewidth=1)
+    for S, color in colors.items():
+        ax.plot([], [], color=color, label=f"$S$ = {number(S)}")
+    return ax.set(title=what, xlabel="training tokens, millions") and ax
+
+
+def draw_line(ax, S, loss, label, color, **look):
+    """Points against size, and the line of least squares through their logarithms."""
+    slope, level, _ = line(np.log(loss.to_numpy(float)), np.log(S.to_numpy(float)))
+    ax.plot(S, loss, label=label, color=color, **look | {"linestyle": "none"})
+    ax.plot(S, np.exp(level) * S**slope, color=color, linewidth=1)
+    return figures.law_axes(ax, "")

@@ -21,10 +21,9 @@ from paper.counts import family_tables
 from paper.curves import Curve, own_repeats, rbp_curve
 from paper.forecasts import beside
 from paper.laws import fit as fit_line
-from paper.steps import step_weights
 from rbplib import forecasting
 from rbplib.families import InputError, load_family
-from rbplib.losses import logarithm, same_tokens
+from rbplib.losses import same_tokens
 
 NEAR_ZERO = 1e-3  # an exponent below it, or a term below this share of every loss, counts as 0
 STEEPEST = 3.0  # an exponent above it ran away: its term is a step at one end
@@ -293,15 +292,6 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
     return np.array(sizes), np.array(losses)
 
 
-def best_sizes(law, compute):
-    """(S, D) of least predicted loss at compute C = 6 S D (n,) of a joint law: float64 (n, 2)."""
-    C = np.asarray(compute, float)[:, None]
-    S = np.sqrt(C / 6) * np.logspace(-3, 3, 2401)
-    best = law.predict(S, C / 6 / S).argmin(axis=1)
-    S = S[np.arange(len(S)), best]
-    return np.column_stack([S, C[:, 0] / 6 / S])
-
-
 # --- forms compared on what they did not see
 
 
@@ -454,56 +444,6 @@ def grid(families, corpus, ks):
         repeats=repeats[0] if repeats else None,
     )
     return Grid(whole, np.array(tokens)[order])
-
-
-def noisy_losses(loss, n_bootstrap=1000, seed=42):
-    """Losses (B, M) of all models on resampled sources, each model with the scatter of its training
-    added.
-
-    The scatter is that between seeds, where the loss has repeats; what the choice of text makes of
-    it is taken off. None with too few sources to draw from.
-    """
-    resampled, (sd, df) = loss.resampled(n_bootstrap, seed), loss.training_noise()
-    if resampled is None or not df:
-        return None if resampled is None else resampled.loss
-    rng = np.random.default_rng(seed)
-    scale = sd * np.sqrt(df / rng.chisquare(df, len(resampled.loss)))
-    return resampled.loss * np.exp(scale[:, None] * rng.normal(size=resampled.loss.shape))
-
-
-def last_steps(grid, k=None, n_bootstrap=1000, seed=42):
-    """The exponent of the last step in size over the mean of those before it, budget by budget; 1:
-    nothing bends.
-
-    Under an additive law a step's exponent is a times the share of its size's term in the loss, so
-    the ratio rises to 1 with the tokens. Their difference, by contrast, is 0 both where text is all
-    that matters and where none is.
-
-    Returns: tokens float64 (B,), ratio float64 (B,), draws float64 (R, B) over sources and
-        trainings; all budgets are resampled together. Only sizes that all budgets hold are used;
-        NaN with fewer than three.
-    """
-    loss, S, budgets = grid.loss(k), grid.curve.S, grid.budgets
-    unknown = np.full((1, len(budgets)), np.nan)
-    shared = np.unique(grid.whole.curve.S)
-    if len(shared) < 3:
-        return budgets, unknown[0], unknown
-
-    # weights whose sums with y are the exponents of the steps
-    last, before = np.zeros((2, len(budgets), len(S)))
-    for i, d in enumerate(budgets):
-        where = np.flatnonzero((grid.D == d) & np.isin(S, shared))
-        steps = step_weights(S[where])
-        last[i, where], before[i, where] = steps[-1], steps[:-1].mean(axis=0)
-
-    # the same of every resample
-    noisy = noisy_losses(loss, n_bootstrap, seed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (last @ loss.y) / (before @ loss.y)
-        if noisy is not None:
-            y = logarithm(noisy)
-            unknown = (y @ last.T) / (y @ before.T)
-    return budgets, ratio, unknown
 
 
 # --- forecasts

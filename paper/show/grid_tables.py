@@ -1,8 +1,5 @@
 """What pages show and claims judge of a grid of sizes and tokens: bends, forms, exponents, and all models together."""
 
-import textwrap
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -11,32 +8,20 @@ from paper import tokens as joint
 from paper.curves import repeated
 from paper.evidence import FORECAST, forecast_rows
 from paper.forecasts import tried
-from paper.published import exponent_ratio
 from paper.show import figures, style
-from paper.show.claims import beyond, cases
+from paper.show.claims import cases
 from paper.show.numbers import Values, number
-from paper.show.tables import corpus_title, ends
+from paper.show.tables import corpus_title
 from paper.tables_here import measured_families
-from paper.tokens import BOTH, grid_ends, held_out_joint, last_steps
-from rbplib.bootstrap import percentile_interval
+from paper.tokens import BOTH, grid_ends, held_out_joint
 from rbplib.families import load_family
 
 CROSS_ENTROPY = "cross-entropy"
 GRID = tuple(
     f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16)
 )  # families that are here as counts, see published/ranks
-SIDES = [
-    "corpus",
-    "loss",
-    "law in",
-    "at",
-    "models",
-    "exponent",
-    "low",
-    "high",
-    "R²",
-    "worst residual (%)",
-]
+SIDES = ["corpus", "k", "side", "at"]
+LAW = ["n_models", "alpha", "ci_models", "ci_tokens", "ci_trainings", "r2", "worst_residual"]
 KINDS = ("docs", "code", "descriptions")  # corpora that they were counted on
 
 
@@ -53,67 +38,27 @@ def draw_grid(grids, fits, k):
 
     fits: {(corpus, k): JointLaw}, drawn as lines, where there is one.
     """
-    fig, axes = plt.subplots(
-        len(grids), 2, figsize=(style.WIDTH, 0.9 + 2.7 * len(grids)), sharey="row", squeeze=False
-    )
+    size = (style.WIDTH, 0.9 + 2.7 * len(grids))
+    fig, axes = plt.subplots(len(grids), 2, figsize=size, sharey="row", squeeze=False)
     for (corpus, grid), row in zip(grids.items(), axes, strict=True):
-        law, y = fits.get((corpus, k)), grid.loss(k).values
-        draw_side(row[0], grid.curve.S, grid.D, y, law and law.predict)
-        draw_side(
-            row[1], grid.D, grid.curve.S, y, law and (lambda D, S, law=law: law.predict(S, D))
-        )
-        for ax, x in zip(row, ("size $S$", "training tokens $D$"), strict=True):
-            figures.law_axes(ax, "").set(title=corpus_title(corpus), xlabel=x)
+        law, y, S, D = fits.get((corpus, k)), grid.loss(k).values, grid.curve.S, grid.D
+        for ax, x, groups in zip(row, (S, D), (D, S), strict=True):
+            # a mark for each value of the other side, and its line
+            values = np.unique(groups)
+            for value, look in zip(values, style.series(len(values)), strict=True):
+                at = groups == value
+                ax.plot(x[at], y[at], label=number(value, 2), **look, linestyle="none")
+                if law:
+                    ax.plot(x[at], law.predict(S[at], D[at]), color=look["color"], linewidth=1)
+            figures.law_axes(ax, "").set_title(corpus_title(corpus))
         row[0].set_ylabel(rf"$-\log\,\mathrm{{RBP}}_{{{k}}}$ (nats)")
+        row[1].set_xlabel("training tokens $D$")
 
     # what a mark stands for, once for each column
     for ax, title, side in zip(axes[0], ("tokens", "size"), ("left", "right"), strict=True):
         place = {"loc": f"outside lower {side}", "ncols": 3, "fontsize": 8}
         fig.legend(*ax.get_legend_handles_labels(), title=title, **place)
     axes[0][0].legend().set_visible(False)
-    return fig
-
-
-def draw_side(ax, x, groups, y, predict=None):
-    """Points (n,) against x, a mark per value of `groups` (n,), and predict(x, value) as lines."""
-    values = np.unique(groups)
-    for value, look in zip(values, style.series(len(values)), strict=True):
-        where = groups == value
-        ax.plot(x[where], y[where], label=number(value, 2), **look, linestyle="none")
-        if predict is not None:
-            fine = np.geomspace(x[where].min(), x[where].max(), 50)
-            ax.plot(fine, predict(fine, value), color=look["color"], linewidth=1)
-    return ax
-
-
-def draw_by_tokens(ax, cases):
-    """The ratio of each case with its band against tokens of training, and the line at 1."""
-    for case, look in zip(cases, style.series(len(cases)), strict=True):
-        ax.plot(case.D, case.ratio, label=corpus_title(case.corpus), **look)
-        ax.vlines(case.D, *case.band, color=look["color"], linewidth=1)
-    ax.axhline(1, color="black", linewidth=0.8)
-    ax.set_xscale("log")
-    return ax
-
-
-def draw_forms(forms, losses):
-    """Error held out of each form by loss, a panel per way of leaving out: a Figure."""
-    kinds = list(forms["left"].unique())
-    size = (style.WIDTH, 2.9)
-    fig, axes = plt.subplots(1, max(1, len(kinds)), figsize=size, sharey=True, squeeze=False)
-    looks = style.corpus_styles(joint.FORMS)
-    for kind, ax in zip(kinds, axes[0], strict=False):
-        part = forms[forms["left"] == kind]
-        for i, (name, form) in enumerate(joint.FORMS.items()):
-            medians = part[part["form"] == name].groupby("loss", sort=False)["rmse"].median()
-            y = 100 * medians.reindex(map(loss_name, losses))
-            # side by side, so that no mark hides another
-            x = np.arange(len(y)) + 0.14 * (i - (len(joint.FORMS) - 1) / 2)
-            look = looks[name] | {"linestyle": "none", "markersize": 3.5}
-            ax.plot(x, y, label=form.title, **look)
-        ax.set(title=textwrap.fill(kind, 12), yscale="log", xlabel="$k$")
-        ax.set_xticks(range(len(losses)), ["CE" if k is None else str(k) for k in losses])
-    axes[0][0].set_ylabel("error held out (%)")
     return fig
 
 
@@ -131,96 +76,20 @@ def additive_laws(grids, losses):
     return fits
 
 
-def additive_frame(grids, fits, n_bootstrap, seed):
-    """A row per fitted sum: both exponents with their intervals, R² and scatter."""
-    rows = []
-    for (corpus, k), law in fits.items():
-        noisy = joint.noisy_losses(grids[corpus].loss(k), n_bootstrap, seed)
-        draws = np.full((1, 4), np.nan) if noisy is None else law.resampled(noisy)
-        around = dict(zip(law.parameters, percentile_interval(draws).T, strict=True))
-        row = {"corpus": corpus_title(corpus), "loss": loss_name(k)}
-        for name in "ab":
-            row |= {name: law.parameters[name], **ends(around[name], f"{name}: ")}
-        rows.append(row | {"R²": law.r2, "scatter (%)": 100 * law.residual_sd})
-    return pd.DataFrame(rows)
+def side_frame(grids, losses, **drawn):
+    """The law along each side of the whole part of grids {corpus: Grid}: a row per corpus, k, side and place.
 
-
-def scatter(grids, losses):
-    """What the closest form leaves of each loss, and how far trainings of one size scatter, as shares."""
-    rows = []
-    for grid in grids.values():
-        for k in losses:
-            points = (grid.curve.S, grid.D, grid.loss(k).values)
-            laws = joint.fits(*points).values()
-            least = min((law.residual_sd for law in laws), default=np.nan)
-            rows.append({"forms": least, "trainings": grid.loss(k).training_noise()[0]})
-    return pd.DataFrame(rows)
-
-
-def compute_frame(fits, compute):
-    """A row per fitted sum: the size and the tokens that it holds for best at compute C = 6 S D."""
-    rows = []
-    for (corpus, k), law in fits.items():
-        a, b = law.parameters["a"], law.parameters["b"]
-        ((S, D),) = joint.best_sizes(law, [float(compute)])
-        row = {"corpus": corpus_title(corpus), "loss": loss_name(k)}
-        row |= {"size grows as compute to the": b / (a + b), "best size (thousands)": S / 1e3}
-        rows.append(row | {"tokens (millions)": D / 1e6, "tokens a parameter": D / S})
-    columns = ["corpus", "loss", "tokens (millions)", "tokens a parameter"]
-    return pd.DataFrame(rows, columns=None if rows else columns)
-
-
-def side_frame(grids, losses, n_bootstrap=10_000, seed=42):
-    """The law along each side of the whole part of grids {corpus: Grid}, a row per corpus, loss, side and place."""
-    rows = []
-    for corpus, grid in grids.items():
-        for k in losses:
-            sides = {
-                "size": grid.whole.along_size(k, n_bootstrap=n_bootstrap, seed=seed),
-                "tokens": grid.whole.along_tokens(k, n_bootstrap=n_bootstrap, seed=seed),
-            }
-            for side, laws in sides.items():
-                for at, law in laws.items():
-                    place = (corpus_title(corpus), loss_name(k), side, at, law.n_models)
-                    rows.append(
-                        (*place, law.alpha, *law.ci_models, law.r2, 100 * law.worst_residual)
-                    )
-    return pd.DataFrame(rows, columns=SIDES)
-
-
-def bend_cases(grids, losses, n_bootstrap=10_000, seed=42):
-    """The last step over those before it, at the least and the most tokens of each grid and loss.
-
-    Fields: corpus, k, D (B,), ratio (B,), band (2, B), first, last, change (last less first), interval (of the change).
+    k = 0: cross-entropy. drawn: n_bootstrap, seed, as of `fit`.
     """
-    cases = []
+    rows = []
     for corpus, grid in grids.items():
         for k in losses:
-            D, ratio, draws = last_steps(grid, k, n_bootstrap, seed)
-            cases.append(
-                SimpleNamespace(
-                    corpus=corpus,
-                    k=k,
-                    D=D,
-                    ratio=ratio,
-                    band=percentile_interval(draws),
-                    first=ratio[0],
-                    last=ratio[-1],
-                    change=ratio[-1] - ratio[0],
-                    interval=tuple(percentile_interval(draws[:, -1] - draws[:, 0])),
-                )
-            )
-    return cases
-
-
-def bend_frame(cases):
-    """A row per case of `bend_cases`: the ratio at both ends, and the change with its interval."""
-    rows = []
-    for case in cases:
-        row = {"loss": loss_name(case.k), "corpus": corpus_title(case.corpus)}
-        row |= {"at the fewest": case.first, "at the most": case.last, "change": case.change}
-        rows.append(row | ends(case.interval))
-    return pd.DataFrame(rows, columns=None if rows else ["low", "high"])
+            sides = {"size": grid.whole.along_size, "tokens": grid.whole.along_tokens}
+            for side, along in sides.items():
+                for at, law in along(k, **drawn).items():
+                    row = {"corpus": corpus, "k": k or 0, "side": side, "at": at}
+                    rows.append(row | {name: getattr(law, name) for name in LAW})
+    return pd.DataFrame(rows, columns=[*SIDES, *LAW])
 
 
 def form_frame(grids, losses):
@@ -303,62 +172,17 @@ def winners(forms):
     return parts
 
 
-def exponent_rows(grids, losses, **drawn):
-    """Rows for claims of the laws in size at each number of tokens, three frames; drawn: as of `fit`.
-
-    The exponents at the fewest and the most tokens, first and last, with their quotient; R² and the worst
-    residual of every law; the exponents at the most tokens with their intervals.
-    """
-    growths, lines, most = [], [], []
-    for corpus, grid in grids.items():
-        for k in losses:
-            by_tokens = grid.whole.along_size(k, **drawn)
-            place = {"corpus": corpus, "k": k or 0}
-            for law in by_tokens.values():
-                fit = {"r2": law.r2, "worst_residual": law.worst_residual}
-                lines.append(place | fit)
-            if len(by_tokens) < 2:
-                continue
-            # the fewest tokens beside the most
-            first, *_, last = by_tokens.values()
-            growth = {"first": first.alpha, "last": last.alpha, "growth": last.alpha / first.alpha}
-            growth |= {"first_around": first.ci_models, "last_around": last.ci_models}
-            growths.append(place | growth | {"tokens_times": max(by_tokens) / min(by_tokens)})
-            end = {"alpha": last.alpha, "ci_tokens": last.ci_tokens}
-            end |= {"ci_trainings": last.ci_trainings}
-            most.append(place | end)
-    ends = ["corpus", "k", "first", "last", "growth", "first_around", "last_around", "tokens_times"]
-    top = ["corpus", "k", "alpha", "ci_tokens", "ci_trainings"]
-    fits = ["corpus", "k", "r2", "worst_residual"]
-    return cases(growths, ends), cases(lines, fits), cases(most, top)
-
-
-def ratio_cases(grids, k):
-    """Exponent in size at k over cross-entropy's: corpus, D, ratio and its band (2, B), first, last."""
-    cases = []
-    for corpus, grid in grids.items():
-        # at each number of tokens with both laws
-        laws = grid.whole.along_size(k, n_bootstrap=0)
-        entropy = grid.whole.along_size(None, n_bootstrap=0)
-        ratios = {D: exponent_ratio(entropy[D], law) for D, law in laws.items() if D in entropy}
-        if len(ratios) < 2:
-            continue
-        ratio = np.array([ratio for ratio, _ in ratios.values()])
-        band = np.array([interval for _, interval in ratios.values()]).T
-        first, last = float(ratio[0]), float(ratio[-1])
-        cases.append(
-            SimpleNamespace(
-                corpus=corpus,
-                D=list(ratios),
-                ratio=ratio,
-                band=band,
-                first=first,
-                last=last,
-                first_around=tuple(band[:, 0]),
-                last_around=tuple(band[:, -1]),
-            )
-        )
-    return cases
+def growth_rows(sides):
+    """Rows for claims of `side_frame`: the exponents in size at the fewest and the most tokens, and their quotient."""
+    rows = []
+    for (corpus, k), laws in sides[sides["side"] == "size"].groupby(["corpus", "k"], sort=False):
+        first, last = laws.iloc[0], laws.iloc[-1]
+        if len(laws) > 1:
+            row = {"corpus": corpus, "k": k, "first": first.alpha, "last": last.alpha}
+            row |= {"growth": last.alpha / first.alpha, "tokens_times": last["at"] / first["at"]}
+            row |= {"first_around": first.ci_models, "last_around": last.ci_models}
+            rows.append(row | {name: last[name] for name in LAW})
+    return cases(rows, None if rows else ["corpus", "k", "growth", *LAW])
 
 
 def grid_forecasts(grids, losses):
@@ -383,20 +207,6 @@ def left_frame(ahead):
         row |= {"median error (%)": errors.median(), "worst (%)": errors.max()}
         rows.append(row | {"forecast too low (%)": 100 * (part["error"] < 0).mean()})
     return pd.DataFrame(rows, columns=None if rows else ["left out", "models"])
-
-
-def bend_rows(bends):
-    """Rows for claims of `bend_cases`."""
-    rows = cases(map(vars, bends), ["corpus", "k", "first", "last", "change", "interval"])
-    return rows.assign(beyond_noise=beyond(rows["interval"]))
-
-
-def ratio_rows(ratios):
-    """Rows for claims of `ratio_cases`: how far the interval at the most tokens lies from 1, too."""
-    columns = ["corpus", "first", "last", "first_around", "last_around"]
-    rows = cases(map(vars, ratios), columns)
-    away = rows["last_around"].map(lambda around: tuple(np.subtract(around, 1)))
-    return rows.assign(beyond_one=beyond(away))
 
 
 def form_rows(forms):

@@ -261,6 +261,34 @@ def emergence(laws):
     return chart("emergence", rows, knobs, **values)
 
 
+def while_training(rows):
+    """What probed trainings can do, up to a number of training tokens: the size and what is shown to choose.
+
+    rows: of `probes.curves`. The dotted lines are where copying came in, one a training.
+    """
+    if not rows:
+        return "Nothing moves here: no training was probed on its way."
+    lists = [
+        {name: np.round(row[name], 4).tolist() for name in ("tokens", "value")} for row in rows
+    ]
+    rows = [row | values for row, values in zip(rows, lists, strict=True)]
+    sizes, last = dict.fromkeys(row["size"] for row in rows), max(rows[0]["tokens"])
+    names = [f"{size:,} parameters" for size in sizes]
+    knobs = [menu("size", sizes, "Size", names), menu("what", [r["what"] for r in rows], "Shown")]
+    knobs.append(slide("upto", "Training tokens, millions", last, 0.4, last, 0.1))
+    chosen = inline(rows).transform_filter("datum.size == size && datum.what == what")
+    curve = chosen.transform_flatten(["tokens", "value"])
+    x = alt.X("tokens:Q", title="training tokens, millions").scale(domain=[0, last])
+    y = alt.Y("value:Q", title=None).scale(zero=False)
+    part = alt.Color("part:N", title=None).scale(range=[BLUE, RED, "#8a8a8a"])
+    # the whole course pale, what is trained so far above it
+    far = curve.transform_filter("datum.tokens <= upto").mark_line(strokeWidth=2.5)
+    whole = curve.mark_line(opacity=0.25)
+    lines = [line.encode(x, y, part, detail="seed:N") for line in (whole, far)]
+    onsets = chosen.transform_filter("isValid(datum.onset)").mark_rule(strokeDash=[2, 4])
+    return alt.layer(*lines, onsets.encode(x="onset:Q", color=alt.value(INK))).add_params(*knobs)
+
+
 def visible(text, most=14, end=False):
     """A token as plain text with its spaces visible, cut to its beginning or its end."""
     text = html.unescape(re.sub("<[^>]*>", "", token(text)))

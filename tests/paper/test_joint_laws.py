@@ -147,31 +147,6 @@ def test_points_that_cannot_carry_a_form_are_told_why(points, form, why):
         tokens.fit(*points, form)
 
 
-def test_the_best_size_is_where_both_terms_balance():
-    law, compute = tokens.fit(S, D, planted("additive"), "additive"), np.array([1e18, 1e20])
-    p = law.parameters
-    power = 1 / (p["a"] + p["b"])
-    exact = (p["a"] * p["A"] / (p["b"] * p["B"]) * (compute / 6) ** p["b"]) ** power
-    best = tokens.best_sizes(law, compute)
-    assert best[:, 0] == pytest.approx(exact, rel=0.01)
-    assert 6 * best.prod(axis=1) == pytest.approx(compute)
-
-
-def test_the_last_step_catches_up_with_more_tokens_and_only_shared_sizes_count():
-    _, ratio, draws = tokens.last_steps(GRID, 1, 200)
-    by_hand = []
-    for d in GRID.budgets:
-        own = GRID.D == d
-        steps = np.diff(GRID.loss(1).y[own]) / np.diff(np.log(GRID.curve.S[own]))
-        by_hand.append(steps[-1] / steps[:-1].mean())
-    assert ratio == pytest.approx(by_hand) and (np.diff(ratio) > 0).all() and (ratio < 1).all()
-    assert (draws[:, -1] > draws[:, 0]).mean() > 0.99
-    largest = GRID.curve.S == GRID.curve.S.max()
-    hole, whole = (np.flatnonzero(~out) for out in (largest & (GRID.D > 2e6), largest))
-    hole, whole = (tokens.Grid(GRID.curve.keep(part), GRID.D[part]) for part in (hole, whole))
-    assert tokens.last_steps(hole, 1, 10)[1] == pytest.approx(tokens.last_steps(whole, 1, 10)[1])
-
-
 def test_a_family_that_does_not_say_its_tokens_is_refused(tmp_path):
     (tmp_path / "silent.yml").write_text("models:\n  - owner/x\n")
     with pytest.raises(InputError, match="does not say how much text x saw: add 'tokens:'"):

@@ -3,9 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 
 from paper import probes
+from paper.show import moving
+from tests.ranktables import rank_table
 
 TOKENS = np.arange(0, 11) * 1e6
 
@@ -88,3 +91,132 @@ def test_onset_slope_says_nothing_of_one_size():
     frame = onsets_of(0)
     slope, ends, sizes = probes.onset_slope(frame[frame["size"] <= 200_000])
     assert np.isnan([slope, *ends]).all() and sizes == [200_000]
+
+
+def test_a_table_is_parted_by_whether_a_bigram_stood_before():
+    rng = np.random.default_rng(3)
+    windows, ranks = rng.integers(0, 9, (40, 50)), rng.integers(1, 9, (40, 50))
+    places = np.repeat(range(40), 49), np.tile(range(1, 50), 40)
+    whole = rank_table(ranks[:, 1:].ravel(), *places, token=windows[:, 1:].ravel())
+    parts = probes.parted([whole, whole])
+    by_hand = []
+    for window in windows.tolist():
+        # the first token of a window is in no table, nor is its bigram
+        bigrams = list(zip(window[1:], window[2:], strict=False))
+        by_hand += [False] + [pair in bigrams[:i] for i, pair in enumerate(bigrams)]
+    assert [len(parts[part][1]) for part in probes.PARTS] == [sum(by_hand), 40 * 49 - sum(by_hand)]
+    assert (parts["copyable"][0].token == whole.token[by_hand]).all()
+    hits = sum(parts[part][0].hits([3]) for part in probes.PARTS)
+    assert (hits == whole.hits([3])).all()
+
+
+def probed(size, seed, losses, tokens=TOKENS):
+    """Probes of a training whose -log RBP_1 of each part is given, out of a million tokens each."""
+    frames = []
+    for part, y in losses.items():
+        hits = np.round(1e6 * np.exp(-y))
+        rows = {"tokens": tokens, "part": part, "total": 1_000_000}
+        frames.append(pd.DataFrame(rows | {"probe": "hits", "k": 1, "value": hits}))
+        frames.append(pd.DataFrame(rows | {"probe": "loss", "k": np.nan, "value": 2 * y}))
+    for part in probes.STRINGS:
+        rows = {"tokens": tokens, "part": part, "probe": "copying", "se": 0.1}
+        frames.append(pd.DataFrame(rows | {"value": -np.linspace(0, 1, len(tokens))}))
+    return pd.concat(frames).assign(size=size, seed=seed)
+
+
+def smooth(S, D, scale=1.0):
+    return scale * (2 * S**-0.1 + 20 * (D + 1e5) ** -0.25)
+
+
+def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
+    y = {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
+    frame = probes.losses({(100, 1): probed(100, 1, y)})
+    first = frame[frame["k"] == 1]
+    assert len(first) == 10 and (first["share"] == 0.5).all()  # none before the first step
+    assert first["copyable"].to_numpy() == pytest.approx(y["copyable"][1:], abs=1e-5)
+    whole = -np.log((np.exp(-y["copyable"]) + np.exp(-1.5)) / 2)[1:]
+    assert first["whole"].to_numpy() == pytest.approx(whole, abs=1e-5)
+    for k, some in frame.groupby("k"):
+        joined = probes.joined(some["copyable"], some["other"], some["share"], k)
+        assert joined.to_numpy() == pytest.approx(some["whole"].to_numpy())
+    assert list(probes.losses({}).columns) == probes.LOSSES
+
+
+def test_a_law_of_trainings_is_that_of_an_independent_tool():
+    rng = np.random.default_rng(0)
+    S = np.repeat([1e4, 1e5, 3e5, 1e6], [3, 3, 2, 1])
+    loss = 3 * S**-0.1 * np.exp(rng.normal(0, 0.01, len(S)))
+    law = probes.law_of_trainings(S, loss)
+    x, y = np.log(S), np.log(loss)
+    straight = sm.OLS(y, sm.add_constant(x)).fit()
+    means = sm.OLS(y, (x[:, None] == np.unique(x)).astype(float)).fit()
+    assert [law["alpha"], law["r2"]] == pytest.approx([-straight.params[1], straight.rsquared])
+    assert law["scatter"] == pytest.approx(np.sqrt(means.scale))
+    assert law["p"] == pytest.approx(means.compare_f_test(straight)[1])
+    steps = -np.diff(means.params) / np.diff(np.unique(x))
+    assert law["bend"] == pytest.approx(steps[-1] - steps[:-1].mean())
+    # the bend is a contrast of the means: -(m3 - m2) / g2 + ((m1 - m0) / g0 + (m2 - m1) / g1) / 2
+    near, middle, far = 1 / np.diff(np.unique(x))
+    contrast = [-near / 2, near / 2 - middle / 2, far + middle / 2, -far]
+    test = means.t_test(np.array(contrast))
+    assert law["interval"] == pytest.approx(test.conf_int()[0])
+
+
+def test_a_bend_covers_what_was_planted_as_often_as_it_says():
+    rng, inside = np.random.default_rng(1), 0
+    S = np.repeat([1e4, 1e5, 3e5, 1e6], 3)
+    for _ in range(300):
+        law = probes.law_of_trainings(S, 3 * S**-0.1 * np.exp(rng.normal(0, 0.02, len(S))))
+        inside += law["interval"][0] <= 0 <= law["interval"][1]
+    assert 0.91 <= inside / 300 <= 0.985
+
+
+@pytest.mark.parametrize("shape", probes.FITTED)
+def test_the_planted_shape_misses_least(shape):
+    tokens = np.arange(3, 41) * 4e5
+    x = np.log(tokens / 5e6)
+    after = x > 0
+    logs = {"line": -0.2 * x, "step": -0.5 * after, "bent": -0.1 * x - 0.4 * x * after}
+    logs["fall"] = logs["bent"] - 0.3 * after
+    noise = np.random.default_rng(0).normal(0, 0.01, len(x))
+    errors = probes.shape_errors(tokens, np.exp(logs[shape] + noise), 5e6)
+    # a shape that holds the planted one misses no more than its own noise allows
+    assert errors[shape] <= 1.15 * min(errors.values()) and errors["fall"] < 0.02
+    y = logs[shape] + noise
+    missed = []
+    for i in range(len(x)):
+        rest = np.arange(len(x)) != i
+        missed.append(y[i] - np.polyval(np.polyfit(x[rest], y[rest], 1), x[i]))
+    assert errors["line"] == pytest.approx(np.sqrt(np.mean(np.square(missed))))
+    assert all(map(np.isnan, probes.shape_errors(tokens, np.exp(y), 1e9).values()))
+
+
+def test_a_smooth_part_is_forecast_and_one_that_falls_is_not():
+    tokens = np.array([0, *probes.TEXTS], float)
+    trainings = {}
+    for size in (1e4, 3e4, 1e5, 3e5, 1e6):
+        fallen = smooth(size, tokens) * np.where(tokens > 5e6, 0.4, 1.0)
+        losses = {"copyable": fallen, "other": smooth(size, tokens)}
+        trainings[size, 1] = probed(size, 1, losses, tokens)
+    frame = probes.losses(trainings)
+    ahead = probes.forecasts(frame[frame["k"] == 1], 1e7)
+    error = ahead.set_index(["left", "part"])["error"]
+    assert error["the most text", "other"] < 0.01 and error["the most text", "copyable"] > 1
+    assert error["the most text", "apart"] > 0.2
+    assert probes.forecasts(probes.losses({}), 1e7).empty
+
+
+def test_a_figure_over_training_holds_every_curve_whole():
+    y = {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
+    rows = probes.curves({(100, 1): probed(100, 1, y), (200, 1): probed(200, 1, y)})
+    ten = [row for row in rows if row["what"] == probes.TEN and row["part"] == "other"]
+    assert [row["size"] for row in ten] == [100, 200]
+    assert ten[0]["value"] == pytest.approx(np.full(10, np.exp(-15)), rel=1e-4)
+    spec = moving.while_training(rows).to_dict()
+    (data,) = {len(layer["data"]["values"]) for layer in spec["layer"] if "data" in layer} or {0}
+    assert data in (0, len(rows)) and [p["name"] for p in spec["params"]] == [
+        "size",
+        "what",
+        "upto",
+    ]
+    assert isinstance(moving.while_training([]), str)
