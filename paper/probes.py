@@ -110,9 +110,12 @@ def parted(tables):
     """{part: RankTables} of models on one text: its tokens that could be copied, and the others.
 
     A token could be copied where its bigram (the token before it, itself) stood before among the scored tokens of
-    its document: of its window, by the protocol `paper`. Every law can be fitted to either.
+    its document: of its window, by the protocol `paper`. Every law can be fitted to either. Tables that lack their
+    tokens have no parts.
     """
     first = tables[0]
+    if "token" in first.record.get("lacks", ()):
+        return {}
     token, words = first.token.astype(np.int64), int(first.record["vocab_size"])
     bigrams = (first.document.astype(np.int64) * words + np.roll(token, 1)) * words + token
     # one that does not go on from another row is like no other
