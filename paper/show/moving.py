@@ -24,6 +24,7 @@ CHARTS = Path(__file__).with_name("charts")
 KS = (1, 2, 5, 10, 20, 50, 100, 1000)
 RESAMPLES = 500  # behind the spread of the points over sources of text
 TEMPERATURES = np.arange(2, 31) / 10
+CURVE = ("tokens", "value")
 BEST = 8  # candidates shown at one place
 NO_PLACE = "Nothing moves here: no token of this text was foretold."
 MOVES = "A figure that moves: the fields beside it say what can be set."
@@ -268,25 +269,13 @@ def while_training(rows):
     """
     if not rows:
         return "Nothing moves here: no training was probed on its way."
-    lists = [
-        {name: np.round(row[name], 4).tolist() for name in ("tokens", "value")} for row in rows
-    ]
+    lists = [{name: np.round(row[name], 4).tolist() for name in CURVE} for row in rows]
     rows = [row | values for row, values in zip(rows, lists, strict=True)]
     sizes, last = dict.fromkeys(row["size"] for row in rows), max(rows[0]["tokens"])
     names = [f"{size:,} parameters" for size in sizes]
     knobs = [menu("size", sizes, "Size", names), menu("what", [r["what"] for r in rows], "Shown")]
     knobs.append(slide("upto", "Training tokens, millions", last, 0.4, last, 0.1))
-    chosen = inline(rows).transform_filter("datum.size == size && datum.what == what")
-    curve = chosen.transform_flatten(["tokens", "value"])
-    x = alt.X("tokens:Q", title="training tokens, millions").scale(domain=[0, last])
-    y = alt.Y("value:Q", title=None).scale(zero=False)
-    part = alt.Color("part:N", title=None).scale(range=[BLUE, RED, "#8a8a8a"])
-    # the whole course pale, what is trained so far above it
-    far = curve.transform_filter("datum.tokens <= upto").mark_line(strokeWidth=2.5)
-    whole = curve.mark_line(opacity=0.25)
-    lines = [line.encode(x, y, part, detail="seed:N") for line in (whole, far)]
-    onsets = chosen.transform_filter("isValid(datum.onset)").mark_rule(strokeDash=[2, 4])
-    return alt.layer(*lines, onsets.encode(x="onset:Q", color=alt.value(INK))).add_params(*knobs)
+    return chart("training", rows, knobs, last=f"{last:.6g}")
 
 
 def visible(text, most=14, end=False):
