@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from paper.per_byte import rows_in_bytes, token_ends
+from paper.per_byte import token_ends
 from rbplib.families import root, write_text
 from rbplib.measuring import measured
 from rbplib.models import load_tokenizer
@@ -94,6 +94,14 @@ def family_file(vocabulary, seed):
     return place / "family.yml"
 
 
+def rows_in_bytes(table, tokens):
+    """First and last byte of each row's token in its document, int64 (2, n)."""
+    starts = np.cumsum([0, *(len(ids) for ids, _ in tokens)])
+    ends = np.concatenate([ends for _, ends in tokens])
+    at = starts[table.document] + table.position
+    return np.stack([ends[at - 1], ends[at]])
+
+
 def shared(sides):
     """First and last byte of each document that all tokenizers scored, int64 (2, documents).
 
@@ -115,7 +123,7 @@ def counted(table, bytes_of_rows, span):
     """(k or "", value, tokens, bytes) of one table on the shared bytes.
 
     Values are hits at k = 1, 2, 4, ... below the vocabulary, and of no k the summed loss in nats.
-    bytes_of_rows: int64 (2, n), of `rows_in_bytes`. span: int64 (2, documents), of `shared`.
+    bytes_of_rows: of `rows_in_bytes`. span: int64 (2, documents), of `shared`.
     """
     first, end = bytes_of_rows
     low, high = span[:, table.document]
