@@ -95,16 +95,6 @@ class Design:
         return replace(every.keep(own), repeats=repeats), y[own]
 
 
-def measured_designs(curves, k):
-    """{corpus: Design} of {corpus: Curve} with three sizes whose values at k differ."""
-    designs = {}
-    for name, curve in curves.items():
-        loss = curve.loss(k)
-        if not loss.equal and len(np.unique(loss.S[np.isfinite(loss.y)])) > 2:
-            designs[name] = Design.of(loss)
-    return designs
-
-
 # --- how often intervals cover, and tests reject
 
 
@@ -154,22 +144,6 @@ def judged(loss, y, alpha, n_resamples, seed):
     tests[TOGETHER] = law.trained_lack_of_fit_p
     answers = {of: (a <= at <= b, b - a) for of, ((a, b), at) in intervals.items()}
     return answers | {(TRUE_LAW, noise): (p < 0.05, p) for noise, p in tests.items()}
-
-
-def power(designs, noises, families, n_resamples, seed=0):
-    """How often a straight line is rejected at 5% where the planted law bends: a row a design and bend.
-
-    noises: of each design, what scatters its models about a line, in logarithms of the loss; 0: no row.
-    """
-    tests, rows = ["sources", TOGETHER], []
-    for name, noise in noises.items():
-        for times in (1, 1.5, 2, 3) if noise > 0 else ():
-            bent = {name: designs[name].bent(times * noise)}
-            frame = coverage(bent, families, n_resamples, seed)
-            rates = frame[frame["question"] == TRUE_LAW].set_index("noise")
-            shares = rates["share"].where(rates["without"] < 0.5)[tests]
-            rows.append((name, times, times * noise, *shares))
-    return pd.DataFrame(rows, columns=["design", "bend over noise", "bend", *tests])
 
 
 def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):

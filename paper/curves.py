@@ -62,11 +62,6 @@ class Curve:
         return self.hits.sum(0) / self.totals.sum()
 
     @property
-    def misses(self):
-        """Tokens ranked above k, int64 (M, K)."""
-        return self.totals.sum() - self.hits.sum(0)
-
-    @property
     def cross_entropy(self):
         """Mean negative log-probability, nats per token, float64 (M,)."""
         return self.nll.sum(0) / self.totals.sum()

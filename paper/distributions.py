@@ -27,8 +27,8 @@ SAME = 0.1  # nats over all tokens below which two fitted laws are one
 
 # sums over 1..V: ranks up to EXACT one by one, then blocks a factor BLOCK wide with NODES nodes
 EXACT, NODES, BLOCK = 48, 8, np.sqrt(2.0)
-# Gauss-Legendre rules exact to rounding on the cell (1/2, 3/2], and on cells of ranks above NARROW
-WIDE, SLIM, NARROW = np.polynomial.legendre.leggauss(12), np.polynomial.legendre.leggauss(3), 64
+# a Gauss-Legendre rule exact to rounding on the cell (1/2, 3/2]
+CELL, WEIGHTS = np.array(np.polynomial.legendre.leggauss(12)) / 2
 
 
 # --- the candidates
@@ -53,12 +53,9 @@ def log_quadratic(k, s, beta):
 
 def lognormal_rounded(k, s, beta):
     """By Gauss-Legendre over the cell: stable also as beta goes to 0, a rounded Pareto."""
-    out = np.empty(len(k))
-    for near, (nodes, weights) in ((k <= NARROW, WIDE), (k > NARROW, SLIM)):
-        terms = log_quadratic(k[near, None] + nodes / 2, s, beta)
-        top = terms.max(axis=1, keepdims=True)
-        out[near] = top[:, 0] + np.log(np.exp(terms - top) @ (weights / 2))
-    return out
+    terms = log_quadratic(k[:, None] + CELL, s, beta)
+    top = terms.max(axis=1, keepdims=True)
+    return top[:, 0] + np.log(np.exp(terms - top) @ WEIGHTS)
 
 
 def pareto_rounded(k, s):

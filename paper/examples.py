@@ -1,15 +1,15 @@
 """Single predictions for the page of the metric: real contexts, and what a model would have said.
 
-Rows are chosen from the rank table alone; only the candidates need the model, and they are kept
-beside the results.
+Rows are chosen from the rank table alone; only the candidates need the model.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.families import InputError, load_corpus, load_family, read_kept, results_dir, write_kept
+from rbplib.families import InputError, load_family
 
 CONTEXT = 12  # tokens of context shown
 FIRST = 8  # earliest position used, so that there is a context to show
@@ -28,13 +28,6 @@ class Example:
     rank: int
     probability: float
     candidates: list  # (text, probability), best first
-    document: int
-    position: int
-
-    @property
-    def nll(self):
-        """Its negative log-probability, nats."""
-        return float(-np.log(self.probability))
 
     @property
     def choices(self):
@@ -103,60 +96,51 @@ def correlation(table, n_bootstrap=10_000, seed=42):
     return r, tuple(percentile_interval(drawn[:, None])[:, 0])
 
 
+@cache
+def loaded(family, model):
+    """A model of a family, a name or the path of its file, read once."""
+    from rbplib.models import load_model
+
+    return load_model(load_family(family).model(model))
+
+
 def examples(family, corpus, table, rows, n=5):
     """Examples of some rows of a rank table of a family on a corpus, with the n best candidates.
-
-    They are kept in results/examples/, so that they need the model once.
 
     Raises:
         InputError: no such model or corpus, or the text is no longer what was measured.
     """
-    family, corpus = load_family(family), load_corpus(corpus)
-    model, sha = family.model(table.record["model"]), table.record["columns_sha256"]
-    path = results_dir() / "examples" / family.name / model.name / f"{corpus.name}.json"
-    key = f"{sha}:{n}:{','.join(str(int(row)) for row in rows)}"
-    records = read_kept(path) or {}
-    if key not in records:
-        records = {name: record for name, record in records.items() if name.startswith(sha)}
-        records[key] = [asdict(e) for e in asked(family, model, corpus, table, rows, n)]
-        write_kept(path, records)
-    return [Example(**record) for record in records[key]]
-
-
-def asked(family, model, corpus, table, rows, n):
-    """The model asked for its n likeliest next tokens at rows of a table: Examples, in order."""
     import torch
 
-    from rbplib.models import load_model, window_length
+    from rbplib.models import window_length
     from rbplib.texts import load_documents
     from rbplib.windows import encode
 
-    loaded, length = load_model(model), window_length(family)
-    texts, rank = load_documents(corpus).texts, table.rank()
+    model, length = loaded(family, table.record["model"]), window_length(load_family(family))
+    texts, rank, found = load_documents(corpus).texts, table.rank(), []
 
     def text(ident):
-        return loaded.tokenizer.decode([int(ident)])
+        return model.tokenizer.decode([int(ident)])
 
     for row in rows:
         # the context that the table was measured on
-        document, position = int(table.document[row]), int(table.position[row])
-        (ids,), _ = encode(loaded.tokenizer, [texts[document]], position + 1)
-        if int(ids[position]) != int(table.token[row]):
-            message = f"the text of {corpus.name!r} is not what was measured"
-            raise InputError(f"{message}: run `rbp measure` again.")
+        position = int(table.position[row])
+        (ids,), _ = encode(model.tokenizer, [texts[table.document[row]]], position + 1)
+        if ids[position] != table.token[row]:
+            raise InputError("the text is not what was measured: run `rbp measure` again.")
         context = ids[max(0, position + 1 - length) : position]
 
         with torch.inference_mode():
-            read = torch.from_numpy(context.astype("int64"))[None].to(loaded.device)
-            logits = loaded.model(read).logits[0, -1].float()
-        best = torch.topk(logits.softmax(-1), n)
-        shares = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        yield Example(
+            read = torch.from_numpy(context.astype("int64"))[None].to(model.device)
+            shares = model.model(read).logits[0, -1].float().softmax(-1)
+        best = torch.topk(shares, n)
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        example = Example(
             context=[text(i) for i in context[-CONTEXT:]],
             target=text(ids[position]),
             rank=int(rank[row]),
             probability=float(np.exp(table.logprob[row])),
-            candidates=[(text(i), p) for i, p in shares],
-            document=document,
-            position=position,
+            candidates=[(text(i), p) for i, p in pairs],
         )
+        found.append(example)
+    return found

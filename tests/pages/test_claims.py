@@ -267,9 +267,9 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     claims.keep("more", rows)
     (text, records), _ = outputs
     first, rests, second, _ = text.splitlines()
-    assert "At k = 10, a line" in first and "holds in 1 of 2, too few to decide" in first
+    assert "At k = 10, -log RBP" in first and "holds in 1 of 2, too few to decide" in first
     assert "rule: R² at least 0.97, the exponent with its 95% interval above 0;" in rests
-    assert "At k = 50, a line" in second
+    assert "At k = 50, -log RBP" in second
     assert set(records) == {"claim moderate_line at k = 10", "claim moderate_line at k = 50"}
     # from the executed pages of two families, to the bit
     page("03_moderate_k", "f")
@@ -282,7 +282,7 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     frame = claims.finding_frame([judged])
     assert frame.ours[0].endswith("holds in 4 of 8")
     assert claims.linked(frame)[0].startswith(
-        '<span data-page="03_moderate_k">At k = 10, 50, a line'
+        '<span data-page="03_moderate_k">At k = 10, 50, -log RBP'
     )
 
 

@@ -15,7 +15,6 @@ from paper.coverage import (
     coverage,
     drawn_exponents,
     judged,
-    power,
 )
 from paper.curves import rbp_curve
 from paper.laws import fit
@@ -138,7 +137,6 @@ def test_a_bend_has_the_size_that_was_asked_for_and_is_seen_where_it_is_large():
     x, y = np.log(bent.every.S[:6]), bent.y[:6]
     rest = y - np.polyval(np.polyfit(x, y, 1), x)
     assert np.sqrt(rest @ rest / 4) == pytest.approx(0.08)
-    rows = power({"bent": SOURCES}, {"bent": 0.02}, 40, 100).set_index("bend over noise")
-    assert list(rows["bend"]) == [0.02 * times for times in (1, 1.5, 2, 3)]
-    assert rows[TOGETHER][1] < 0.6 and rows[TOGETHER][3] > 0.7
-    assert not len(power({"bent": SOURCES}, {"bent": 0.0}, 40, 100))
+    some = {f"{times}": SOURCES.bent(0.02 * times) for times in (1, 3)}
+    rates = coverage(some, 40, 100).set_index(["design", "question", "noise"])["share"]
+    assert rates["1", TRUE_LAW, TOGETHER] < 0.6 and rates["3", TRUE_LAW, TOGETHER] > 0.7
