@@ -10,7 +10,7 @@ READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 PIP     := $(BIN)/python -m pip install -q --disable-pip-version-check --progress-bar on
 
-.PHONY: book page test pdf stress serve labs train bench gpu real paper authors env lock clean
+.PHONY: book page test pdf stress serve labs train bench gpu real paper prose authors env lock clean
 
 book: $(READY)
 	@set -f; set --; for family in $$FAMILIES; do set -- "$$@" --family "$$family"; done; $(BIN)/python -m rbplib book "$$@"
@@ -62,6 +62,11 @@ real: $(READY)
 PAPER ?=
 paper: $(READY)
 	@$(BIN)/python -m paper.evening $(PAPER)
+
+# The paper's Wikipedia, from the hub, and the embedded families on it: nothing else fetches it, and no verdict rests on it.
+prose: $(READY)
+	@for family in nano-pythia-seeds nano-pythia nano-gpt2 nano-opt nano-qwen2.5 nano-mamba; do \
+	    $(BIN)/python -m rbplib measure --family "$$family" --corpus wikipedia || exit; done
 
 # The ranks of GPT-2 that the paper's authors published and deleted, from the history of their repository.
 authors: $(READY)

@@ -7,12 +7,10 @@ family are averaged; and the test is Student's t over families, beside what the 
 and the training of each model alone would make of it.
 """
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
-from scipy.special import chdtrc, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from paper.laws import NONE, pooled_df, spread_of_trainings
 from paper.steps import slope_weights, step_weights
@@ -178,98 +176,3 @@ def mean_over(values):
     half = stdtrit(n - 1, 0.975) * error
     p = float(2 * stdtr(n - 1, -abs(mean) / error)) if error else np.nan
     return Effect(mean, (float(mean - half), float(mean + half)), p, n)
-
-
-@dataclass(frozen=True)
-class Components:
-    """Where exponents differ: standard deviations between families, between corpora, and the rest."""
-
-    mean: float
-    source_noise: float  # root mean square standard error of one exponent over sources
-    family: float = np.nan
-    corpus: float = np.nan
-    rest: float = np.nan  # includes the noise of the sources in each exponent
-    family_p: float = np.nan  # likelihood ratio, half a chi-square: the variance cannot be negative
-    corpus_p: float = np.nan
-
-
-def components(table, k=1):
-    """Is alpha the same across corpora and across families? Crossed random effects at one k.
-
-    Args:
-        table: rows of `show.law_tables.exponent_table`.
-    Returns:
-        Components; NaN where there are not two families or not two corpora, or nothing is left
-        over between them.
-    """
-    rows = table[(table["k"] == k) & table["alpha"].notna()].reset_index(drop=True)
-    mean, noise = rows["alpha"].mean(), np.sqrt((source_errors(rows) ** 2).mean())
-    parts = Components(float(mean), float(noise))
-
-    # what differs, with some level there twice
-    names = [n for n in ("family", "corpus") if 1 < rows[n].nunique() < len(rows)]
-    if not names or len(rows) < 4:
-        return parts
-    ps = {}
-    try:
-        full, sds = _crossed(rows, names)
-        for name in names:
-            others = [other for other in names if other != name]
-            gain = 2 * (full - _crossed(rows, others)[0])
-            ps[f"{name}_p"] = float(0.5 * chdtrc(1, gain)) if gain > 0 else 1.0
-    except np.linalg.LinAlgError:  # nothing is left over, as of a family and its own import
-        return parts
-    return replace(parts, **sds, **ps)
-
-
-def source_errors(rows):
-    """Standard errors of the exponents of a table over sources, from their 95% intervals."""
-    return (rows["other text: high"] - rows["other text: low"]) / 3.92
-
-
-def heterogeneity(table, k=1):
-    """Do corpora of one family differ by more than the choice of their sources explains? Cochran's
-    Q, family by family.
-
-    Corpora hold different text, so their errors over sources are independent; the models are the
-    same and stay fixed, so another training of them is no part of this noise.
-
-    Args:
-        table: rows of `show.law_tables.exponent_table`.
-    Returns:
-        data frame: family, corpora, Q, p (chi-square), smallest and largest alpha.
-    """
-    ends = ["alpha", "other text: low", "other text: high"]
-    rows = table[(table["k"] == k) & table[ends].notna().all(axis=1)]
-    records = []
-    for family, part in rows.groupby("family", sort=False):
-        if len(part) > 1:
-            alpha, weight = part["alpha"], source_errors(part) ** -2
-            mean = (weight * alpha).sum() / weight.sum()
-            q = float((weight * (alpha - mean) ** 2).sum())
-            p = float(chdtrc(len(part) - 1, q))
-            records.append((family, len(part), q, p, alpha.min(), alpha.max()))
-    columns = ["family", "corpora", "Q", "p", "smallest alpha", "largest alpha"]
-    return pd.DataFrame(records, columns=columns)
-
-
-def _crossed(rows, names):
-    """(log-likelihood, {name or "rest": sd}) of alpha ~ 1 with crossed random effects, by maximum
-    likelihood.
-    """
-    import statsmodels.api as sm
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
-    scale = 100.0  # the optimiser stops early on numbers as small as alpha's
-    y = rows["alpha"] * scale
-    if not names:
-        return sm.OLS(y, np.ones(len(y))).fit().llf, {}
-    effects = {name: f"0 + C({name})" for name in names}
-    how = {"groups": np.ones(len(y)), "vc_formula": effects}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a component at zero is an answer here, not a failure
-        model = MixedLM.from_formula("y ~ 1", rows.assign(y=y), **how)
-        fit = model.fit(reml=False, method=["powell", "lbfgs"])
-    variances = [*np.atleast_1d(fit.vcomp), fit.scale]  # statsmodels sorts the names
-    sds = map(float, np.sqrt(variances) / scale)
-    return float(fit.llf), dict(zip([*sorted(names), "rest"], sds, strict=True))

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from scipy.special import chdtrc, fdtri, stdtrit
+from scipy.special import fdtri, stdtrit
 
 from paper.laws import Law, fit
 from paper.steps import size_spread, slope_weights, y_se
@@ -123,6 +123,18 @@ def families(quantity="-log acc"):
     rows = rows[(rows["benchmark"] == benchmark) & rows[column].notna()]
     counts = rows.groupby("family")["S"].nunique()
     return list(counts.index[counts >= 3])
+
+
+def lambada_points():
+    """Last words of LAMBADA by finished models and checkpoints whose perplexity is known.
+
+    Data frame: family, architecture, step, x (log of log perplexity), y (log of -log accuracy; those
+    with none or all right are left out), y_se (standard error of y from so many passages).
+    """
+    rows = _results(held("published"))
+    known = rows["acc"].between(0, 1, inclusive="neither") & (rows["ppl"] > 1)
+    rows = rows[known].assign(x=np.log(rows["log_ppl"]), y=np.log(rows["loss"]))
+    return rows[["family", "architecture", "step", "x", "y", "y_se"]].reset_index(drop=True)
 
 
 def lambada_steps(family):
@@ -279,13 +291,6 @@ class PublishedLaw:
         parts = np.outer(self.moves, self.moves) * shared / answers
         together = parts - np.diag(np.diag(parts))
         return float(np.sqrt(np.trace(parts) + together.clip(0).sum()))
-
-    @property
-    def lack_of_fit_p(self):
-        """Residuals of -log acc against the errors of independent answers, chi-squared on M - 2."""
-        squares = (self.law.y - self.law.fitted) ** 2
-        variance = np.mean(self.rows["y_se"] ** 2)
-        return float(chdtrc(self.law.n_models - 2, squares.sum() / variance))
 
     @property
     def text(self):

@@ -3,7 +3,10 @@
 from collections import namedtuple
 from contextlib import suppress
 
+from paper.counts import family_tables
+from paper.curves import own_repeats, rbp_curve
 from rbplib.families import InputError, known, load_family, one_each
+from rbplib.losses import vocabulary
 from rbplib.measuring import measured
 
 
@@ -24,6 +27,20 @@ def measured_families(families=(), corpora=(), protocol="paper"):
                     f"{corpus} of {family.name} is another text than that of {other}: show them apart."
                 )
     return tables
+
+
+def counted_curves(families, ks):
+    """{(family, corpus): Curve} of families that are here as counts, on all that they were counted on, with repeats.
+
+    ks: the ranks to count, as a function of the size of a vocabulary.
+    """
+    curves = {}
+    for family in map(load_family, families):
+        for corpus in family.corpora:
+            tables, _ = family_tables(family, corpus)
+            curve = rbp_curve(tables, ks(vocabulary(tables)))
+            curves[family.name, corpus] = own_repeats(curve, family, corpus)
+    return curves
 
 
 def texts_read(tables):

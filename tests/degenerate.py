@@ -117,9 +117,11 @@ ASKED = {  # of single pages, so that each takes seconds; page 02 has two texts 
     "17_real_model": {"families": [STORY], **SHORT},
     "18_authors_figures": {},
     "19_tokens": {"corpora": ["docs"], "ks": [1, 10], "n_bootstrap": 100},
-    "20_published_tokens": {"losses": ["c4"], "tasks": ["lambada_openai"], "pool": ["pythia"]},
+    "20_published_tokens": {"losses": ["c4"], "tasks": ["lambada_openai"]},
     "21_models_and_text": {"families": [STORY], "corpora": [CORPUS]},
     "22_reproduced": {},
+    "23_one_curve": {"families": [STORY, "backwards"], **SHORT},
+    "24_compute": {"corpora": ["docs"], "ks": [1]},
 }
 
 

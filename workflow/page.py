@@ -54,6 +54,7 @@ RUNNER += ("notebooks/words.md",)  # of every page
 READS = {  # {module of paper/: files that it reads beside tables}
     "moving": "paper/show/charts/*.yml",
     "probes": "published/probes/*.csv",
+    "tables_here": "published/ranks/*.*",
     "tokens": "published/ranks/*.*",
     "verify": "book/reference.csv",
 }

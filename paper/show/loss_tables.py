@@ -1,8 +1,5 @@
 """Tables of the page on the three losses: their values, their exponents, and how these differ."""
 
-from itertools import product
-from operator import itemgetter
-
 import numpy as np
 import pandas as pd
 
@@ -56,37 +53,3 @@ def with_trainings(first, second, gap, interval):
         return NONE
     half = half_width(sources, first.n_sources - 1, trainings, df, own_seeds(first, df))
     return gap - half, gap + half
-
-
-def entropy_cases(curves, ks):
-    """Does cross-entropy tell RBP_k? A quadratic in its log is fitted to log(-log RBP_k) of all models on one corpus.
-
-    A case for each corpus, k and size of vocabulary (losses per token of unlike ones are not compared): models, r2, sd
-    of the residuals, times that between trainings of one size, p_of_one_curve (F test of these; NaN: none known).
-    """
-    from scipy.special import fdtrc
-
-    # what is comparable
-    groups = {}
-    for curve, k in product(curves, ks):
-        if k in curve.ks:
-            pairs = groups.setdefault((curve.corpus, curve.vocab_size, k), [])
-            pairs.append((curve.cross_entropy_loss(), curve.loss(k)))
-    cases = []
-    for (corpus, _, k), pairs in groups.items():
-        # log losses of all models with both
-        x = np.concatenate([entropy.y for entropy, _ in pairs])
-        y = np.concatenate([loss.y for _, loss in pairs])
-        known = np.isfinite(x) & np.isfinite(y)
-        x, y = x[known], y[known]
-        spare = len(np.unique(x)) - 3
-        if spare < 1 or np.ptp(y) == 0:
-            continue
-        # the scatter around one curve, beside that between trainings
-        squares = np.sum((y - np.polyval(np.polyfit(x, y, 2), x)) ** 2)
-        variance, _, df = max((loss.training_variance for _, loss in pairs), key=itemgetter(2))
-        times = np.sqrt(squares / spare / variance)
-        case = {"corpus": corpus, "k": k, "models": len(x), "sd": np.sqrt(squares / spare)}
-        case |= {"r2": 1 - squares / np.var(y) / len(y), "times": times}
-        cases.append(case | {"p_of_one_curve": float(fdtrc(spare, df, times**2))})
-    return cases

@@ -4,16 +4,13 @@ are."""
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from paper.curves import Curve
 from paper.families import (
     bend_weights,
-    components,
     contrasts,
-    heterogeneity,
     mean_over,
     pooled,
     slope_weights,
@@ -26,28 +23,6 @@ def at_top(curve):
 
 def rise(curve):
     return [curve.loss(100), curve.loss(1)]
-
-
-def planted_table(family_sd=0.0, corpus_sd=0.0, seed=0):
-    """Exponents of five families on five corpora with a noise of 0.002."""
-    rng = np.random.default_rng(seed)
-    of_family, of_corpus = rng.normal(0, family_sd, 5), rng.normal(0, corpus_sd, 5)
-    f, c, k = (of.ravel() for of in np.meshgrid(range(5), range(5), [1.0, 10.0, 100.0]))
-    alpha = 0.08 + of_family[f.astype(int)] + of_corpus[c.astype(int)] + rng.normal(0, 0.002, 75)
-    ends = {"other text: low": alpha - 0.00392, "other text: high": alpha + 0.00392}
-    return pd.DataFrame(
-        {"family": f.astype(str), "corpus": c.astype(str), "k": k, "alpha": alpha, **ends}
-    )
-
-
-def test_families_beside_their_copies_leave_nothing_over_and_no_traceback():
-    """As an imported family beside the one that it was exported from."""
-    for seed in range(4):
-        table = planted_table(corpus_sd=0.01, seed=seed)
-        table = table[(table["family"] == "0.0") | (table["family"] == "0")]
-        parts = components(pd.concat([table, table.assign(family="copy")]))
-        assert parts.mean == pytest.approx(table[table["k"] == 1]["alpha"].mean())
-        assert np.isnan(parts.family) or parts.family < 1e-4
 
 
 def ladder(name, corpus, y, seed, repeats=0, sd=0.0):
@@ -102,16 +77,3 @@ def test_corpora_of_a_family_add_no_replicates():
     first, second = (pooled(contrasts(curves, slope_weights, rise, 50)) for curves in (few, many))
     assert first.interval == pytest.approx(second.interval) and first.groups == second.groups == 2
     assert first.estimate == pytest.approx(0.025, rel=0.02)
-
-
-def test_planted_differences_are_put_where_they_are():
-    corpora, families = planted_table(corpus_sd=0.02), planted_table(family_sd=0.03, seed=1)
-    parts, other = components(corpora), components(families)
-    assert (
-        parts.corpus == pytest.approx(0.02, rel=0.7)
-        and parts.corpus_p < 0.001 < 0.05 < parts.family_p
-    )
-    assert other.family_p < 0.001 and other.corpus_p > 0.05
-    assert (heterogeneity(corpora)["p"] < 1e-4).all() and (
-        heterogeneity(families)["p"] > 0.001
-    ).all()

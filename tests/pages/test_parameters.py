@@ -60,7 +60,7 @@ ACCEPTED = [
     ("05_k_dependence", {"ks": []}),
     ("10_published", {"families": ["bloom"]}),  # of the published numbers: no file of a family
     ("18_authors_figures", {"mus": [-60, -70]}),
-    ("20_published_tokens", {"losses": ["ptb"], "tasks": ["coqa"], "along": "pythia-deduped"}),
+    ("20_published_tokens", {"losses": ["ptb"], "tasks": ["coqa"]}),
     ("15_appendix", {"mu": -60, "ks": [20_000]}),
 ]
 

@@ -216,7 +216,7 @@ def test_counts_count_as_the_tables_do(shared, tmp_path, monkeypatch):
 )
 def test_published_counts_are_read(path):
     family = load_family(path)
-    tables, _ = counted_tables(family, "docs")
+    tables, _ = counted_tables(family, family.corpora[0])
     assert [t.record["model"] for t in tables] == [m.name for m in family.models]
     assert [t.record["nonembedding_params"] for t in tables] == [
         m.nonembedding_params for m in family.models

@@ -1,0 +1,180 @@
+"""Planted curves in cross-entropy come back; frontiers and optima are what brute force finds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from paper import compute, one_curve, published
+from paper import tokens as joint
+from rbplib.families import held
+from rbplib.losses import Loss
+
+SIZES = np.geomspace(1e4, 1e7, 6)
+
+
+def planted(x):
+    """log(-log RBP_k) from log cross-entropy: the slope at x is 1.5 + 0.8 x."""
+    return -1 + 1.5 * x + 0.4 * x**2
+
+
+def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, again=0):
+    """(cross-entropy, -log RBP_k) of a family on the planted curve, or lifted off it.
+
+    again: trainings of each size as its repeats.
+    """
+    rng = np.random.default_rng(seed)
+
+    def losses(S):
+        x = level - alpha * np.log(S / SIZES[0])
+        y = planted(x) + lifted + scatter * rng.normal(size=len(S))
+        named = {"totals": np.ones(1, int), "S": S, "hits": False, "family": family}
+        models = tuple(f"m{i}" for i in range(len(S)))
+        of = [np.exp(values)[None] for values in (x, y)]
+        return [
+            Loss(sums, corpus="text", models=models, k=k, **named)
+            for sums, k in zip(of, (None, 1), strict=True)
+        ]
+
+    first, repeats = losses(SIZES), losses(np.repeat(SIZES, again)) if again else (None, None)
+    return tuple(
+        Loss(**vars(loss) | {"repeats": more})
+        for loss, more in zip(map(plain, first), repeats, strict=True)
+    )
+
+
+def plain(loss):
+    """A Loss without what it remembers."""
+    return Loss(**{name: getattr(loss, name) for name in Loss.__dataclass_fields__})
+
+
+def groups(**options):
+    families = (("a", 0.03, 1.6), ("b", 0.05, 1.7), ("c", 0.08, 1.8))
+    return {
+        ("text", 100, 1): [pair(*family, seed=i, **options) for i, family in enumerate(families)]
+    }
+
+
+def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents():
+    (row,) = one_curve.curve_rows(groups())
+    assert row["r2"] == pytest.approx(1) and row["sd"] < 1e-9 and row["models"] == 18
+    for row in one_curve.family_rows(groups()):
+        assert row["slope"] == pytest.approx(row["ratio"]) and row["given"] == pytest.approx(1)
+        assert row["off"] < 1e-9
+    # a steeper family crosses more of a curve that bends: the ratio is the slope where it lies
+    (entropy, loss), steep = groups()["text", 100, 1][0], 1.5 + 0.8 * 1.5
+    assert one_curve.one_curve([(entropy.y, loss.y)])[0].deriv()(1.5) == pytest.approx(steep)
+
+
+def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
+    alone = {"scatter": 0.02, "again": 4}
+    ps, times = [], []
+    for seed in range(30):
+        found = {
+            ("text", 100, 1): [
+                pair("a", 0.05, 1.7, seed=seed, **alone),
+                pair("b", 0.06, 1.8, seed=99 + seed, **alone),
+            ]
+        }
+        (row,) = one_curve.curve_rows(found)
+        ps.append(row["p_of_one_curve"])
+        times.append(row["times"])
+    assert np.mean(np.array(ps) < 0.05) < 0.15 and np.median(times) == pytest.approx(1, abs=0.15)
+    lifted = groups(**alone)
+    lifted["text", 100, 1][1] = pair("b", 0.05, 1.7, lifted=0.1, seed=1, **alone)
+    (row,) = one_curve.curve_rows(lifted)
+    assert row["p_of_one_curve"] < 0.01
+    offs = {row["family"]: row["off"] for row in one_curve.family_rows(lifted)}
+    assert offs["b"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_too_few_models_have_no_curve():
+    alone = {("text", 100, 1): [pair("a", 0.05, 1.7)]}
+    assert one_curve.family_rows(alone) == [] and one_curve.one_curve([])[0] is None
+    assert np.isnan(one_curve.curve_rows(alone)[0]["p_of_one_curve"])
+
+
+def test_the_larger_model_is_missed_by_what_was_planted():
+    """By 0.03 in log loss at an exponent of 0.06 and a noise of 0.01: 0.5 in ln S, 3 in noise."""
+    y = 1 - 0.06 * np.log(SIZES)
+    y[-1] += 0.03
+    values = np.exp(y)
+    names = {"totals": np.ones(1, int), "S": SIZES, "hits": False, "models": tuple("abcdef")}
+    loss = Loss(values[None], se=0.01 * values, **names)
+    assert one_curve.ahead(loss, 20_000) == pytest.approx((0.5, 3), rel=0.02)
+    straight = Loss(np.exp(1 - 0.04 * np.log(SIZES))[None], **names)
+    (row,) = one_curve.ahead_rows([(straight, loss)])
+    assert row["nearer"] == pytest.approx(0.5) and np.isnan(row["entropy_noise"])
+
+
+def test_the_curve_of_last_words_is_plain_least_squares():
+    points = published.lambada_points()
+    raw = [
+        pd.read_csv(held("published") / f"{name}.csv") for name in ("lambada", "lambada_by_size")
+    ]
+    raw = pd.concat(raw).query("ppl > 1 and 0 < acc < 1")
+    assert len(points) == len(raw)
+    x, y = np.log(np.log(raw["ppl"])), np.log(-np.log(raw["acc"]))
+    assert np.sort(points["y"]) == pytest.approx(np.sort(y))
+    rows = pd.DataFrame(one_curve.lambada_rows(points)).set_index("family")
+    rest = (raw["family"] != "mamba").to_numpy()
+    error = y[~rest] - np.polyval(np.polyfit(x[rest], y[rest], 2), x[~rest])
+    assert rows.loc["mamba", ["off", "bias"]].tolist() == pytest.approx(
+        [np.sqrt(np.mean(error**2)), error.mean()]
+    )
+
+
+# ---- compute
+
+
+def test_the_frontier_is_what_brute_force_finds():
+    rng = np.random.default_rng(0)
+    C, loss = rng.integers(1, 30, 200).astype(float), rng.integers(1, 50, 200).astype(float)
+    brute = []
+    for i in range(len(C)):
+        others = (
+            (C <= C[i]) & (loss <= loss[i]) & ((C < C[i]) | (loss < loss[i]) | (np.arange(200) < i))
+        )
+        brute.append(not others.any())
+    assert compute.frontier(C, loss).tolist() == brute
+    C = np.geomspace(1, 1e6, 9)
+    lower = C**-0.07
+    both = np.concatenate([C, C]), np.concatenate([lower, 1.5 * lower])
+    assert compute.frontier_line(*both) == pytest.approx((0.07, 1))
+    assert np.isnan(compute.frontier_line(C[:2], lower[:2])).all()
+
+
+def grid():
+    return tuple(
+        side.ravel() for side in np.meshgrid(np.geomspace(1e6, 1e9, 6), np.geomspace(1e8, 1e11, 6))
+    )
+
+
+def summed(S, D, A=30.0, a=0.3, B=60.0, b=0.3):
+    return A * S**-a + B * D**-b
+
+
+def test_the_optimum_is_where_no_other_split_of_the_compute_is_better():
+    S, D = grid()
+    for form in ({}, {"a": 0.2, "b": 0.4}):
+        law = joint.fit(S, D, summed(S, D, **form))
+        for C in (1e16, 1e19):
+            ((best_S, best_D),) = joint.best_sizes(law, [C])
+            asked = compute.optimum(S, D, summed(S, D, **form), C)
+            assert asked == pytest.approx(np.log(best_D / best_S), abs=0.02)
+    assert np.isnan(compute.optimum(S[:3], D[:3], summed(S[:3], D[:3]), 1e16))
+
+
+def test_the_ratio_of_two_optima_is_the_planted_one_and_mostly_inside_its_interval():
+    """With like exponents the tokens a parameter are (B / A)^(1 / a) at any compute."""
+    S, D = grid()
+    first, second = summed(S, D), summed(S, D, B=90.0)
+    asked = compute.asked_ratios(S, D, (first, second), 1e18)
+    assert asked["first"] == pytest.approx(2 ** (1 / 0.3), rel=1e-3)
+    assert asked["times"] == pytest.approx(1.5 ** (1 / 0.3), rel=1e-3) and asked["inside"]
+    assert not compute.asked_ratios(S, D, (first, second), 1e25)["inside"]
+    rng, inside = np.random.default_rng(3), []
+    for _ in range(4):
+        noisy = [loss * np.exp(0.01 * rng.normal(size=len(S))) for loss in (first, second)]
+        low, high = compute.asked_ratios(S, D, noisy, 1e18)["around"]
+        inside.append(low < 1.5 ** (1 / 0.3) < high)
+    assert sum(inside) >= 3
