@@ -23,10 +23,9 @@ NOTES = {
     "nano-mamba": "Mamba's architecture, no transformer: a selective scan, tied output.",
 }
 NOTE_OF_SEEDS = (
-    "Every size of {title} three times, from three sets of initial weights and with the text's "
+    "{sizes} of {title} three times, from three sets of initial weights and with the text's "
     "windows in three shuffled orders; the first of the three is the ladder itself."
 )
-SEEDS = f"{REPEATED_FAMILY}-seeds"
 
 
 def write(out):
@@ -35,15 +34,26 @@ def write(out):
     for path, record in records(out):
         by_family.setdefault(path.parent.name, []).append((path, record))
     for family, title in TITLES.items():
+        again = by_family.get(f"{family}-seeds", [])
         if family in by_family:
-            lines = ["embedded: true", f"repeats: {SEEDS}"]
+            # A family that was not trained again takes the scatter of one that was.
+            seeds = family if again else REPEATED_FAMILY
+            lines = ["embedded: true", f"repeats: {seeds}-seeds"]
             write_family(family, title, NOTES[family], lines, by_family[family])
-    if SEEDS in by_family:
-        # The ladder's own training is the third of each size.
-        models = by_family[SEEDS] + by_family[REPEATED_FAMILY]
-        models.sort(key=lambda pair: pair[1]["nonembedding_params"])
-        title = TITLES[REPEATED_FAMILY]
-        write_family(SEEDS, f"{title}, repeated", NOTE_OF_SEEDS.format(title=title), [], models)
+        if again:
+            # The ladder's own training is the third of each size.
+            sizes = {record["nonembedding_params"] for _, record in again}
+            ladder = [pair for pair in by_family[family] if nonembedding(pair) in sizes]
+            few = len(sizes) < len(by_family[family])
+            words = f"{len(sizes)} sizes" if few else "Every size"
+            note = NOTE_OF_SEEDS.format(title=title, sizes=words)
+            models = sorted(again + ladder, key=nonembedding)
+            write_family(f"{family}-seeds", f"{title}, repeated", note, [], models)
+
+
+def nonembedding(pair):
+    """Size of a (folder, record)."""
+    return pair[1]["nonembedding_params"]
 
 
 def write_family(family, title, note, more, models):

@@ -86,7 +86,8 @@ NOTES = """
   transformer's layer, so its sizes differ a little.
 * `nano-pythia-seeds` repeats every size of `nano-pythia` twice, from other initial weights and with
   the windows of the same text in another order; each seed has an order of its own, the same for all
-  sizes. The third of each size is the ladder's own.
+  sizes. The third of each size is the ladder's own. `nano-gpt2-seeds` and `nano-mamba-seeds` do so
+  for three sizes each.
 * `nano-pythia-1m` to `-16m` are the grid of sizes and tokens, with one rung more than the ladders:
   every budget of tokens is the beginning of the same text and has a warm-up and a decay of its own.
   Their weights are not committed; their counts are, in `published/ranks/`, with the whole digests
