@@ -25,7 +25,7 @@ WIDTH = 1.959963984540054  # standard errors of a 95% interval
 COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times"]
 PARTS = ("copyable", "other")  # of a text
 LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
-AHEAD = ["k", "left", "part", "models", "error", "too_low", "inside"]
+PLACE = ["k", "left", "part"]
 LAWS = ["k", "part", "alpha", "r2", "worst", "scatter", "p", "bend", "interval"]
 FITTED = ["line", "step", "bent", "fall"]
 TEXTS = [n * 409_600 for n in (3, 5, 10, 20, 40)]  # tokens of the probes that forecasts use
@@ -212,27 +212,22 @@ def forecasts(frame, most):
     """Parts and the whole of `losses` forecast up to `most` tokens, each from the rest of trainings and probes.
 
     A row per loss, way of leaving out (`tokens.grid_ends`) and what was forecast; "apart" is the whole, out of the
-    forecasts of its parts. error: median of its size; too_low: share of forecasts; inside: of the 95% intervals.
+    forecasts of its parts. error: the median of its size.
     """
-    ahead, probed = [pd.DataFrame(columns=["k", "left", "part"])], frame["tokens"]
+    ahead, probed = [pd.DataFrame(columns=[*PLACE, "error"])], frame["tokens"]
     for k, some in frame[probed.isin(TEXTS) & (probed <= most)].groupby("k"):
         S, D = some["size"].to_numpy(float), some["tokens"].to_numpy(float)
         parts = {}
         for part in (*PARTS, "whole"):
             points = S, D, some[part].to_numpy()
             parts[part] = held_out_joint(points, grid_ends(S, D), {"k": k, "part": part})
-        if not all(map(len, parts.values())):
-            continue
-        both = [parts[part]["forecast"] for part in PARTS]
-        apart = parts["whole"].assign(part="apart", inside=np.nan)
-        apart["forecast"] = joined(*both, some["share"].iloc[0], k)
-        ahead += [*parts.values(), apart.assign(error=apart["forecast"] / apart["measured"] - 1)]
-    rows = []
-    for names, of in pd.concat(ahead).groupby(["k", "left", "part"], sort=False):
-        row = dict(zip(AHEAD, names, strict=False)) | {"models": len(of)}
-        row |= {"error": of["error"].abs().median(), "too_low": (of["error"] < 0).mean()}
-        rows.append(row | {"inside": of["inside"].mean()})
-    return pd.DataFrame(rows, columns=AHEAD)
+        if all(map(len, parts.values())):
+            both = [parts[part]["forecast"] for part in PARTS]
+            apart = joined(*both, some["share"].iloc[0], k) / parts["whole"]["measured"] - 1
+            ahead += [*parts.values(), parts["whole"].assign(part="apart", error=apart)]
+    each = pd.concat(ahead)
+    each["error"] = each["error"].abs()
+    return each.groupby(PLACE, sort=False)["error"].median().reset_index()
 
 
 def curves(trainings):
