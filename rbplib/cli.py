@@ -63,14 +63,6 @@ def whole(text):
     return int(text)
 
 
-def resamples(text):
-    """How many resamples: 0 for none, or enough for the ends of an interval."""
-    number = whole(text)
-    if number and not 100 <= number <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text} resamples: give 100 to 1000000, or 0 for none")
-    return number
-
-
 def size(text):
     """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
     number = as_number(text)
@@ -146,7 +138,7 @@ WHICH = (
     ),
     option(
         "--n-bootstrap",
-        type=resamples,
+        type=whole,
         default=10_000,
         help="resamples of the sources (default 10000), 0 for none",
     ),

@@ -204,9 +204,8 @@ def check_models(loss, sizes=3):
 
 def check_resamples(number):
     """InputError for so few resamples that they have no ends of an interval, but for 0."""
-    if 0 < number < MIN_RESAMPLES:
-        message = f"{number} resamples are too few for an interval"
-        raise InputError(f"{message}: give {MIN_RESAMPLES} or more, or 0 for none.")
+    if number and not MIN_RESAMPLES <= number <= 1_000_000:
+        raise InputError(f"{number} resamples: give {MIN_RESAMPLES} to 1000000, or 0 for none.")
 
 
 def plain_loss(S, hits, totals, loss):

@@ -200,12 +200,12 @@ def plain_table(ranks, S, vocab_size, document=None, **about):
     Raises:
         ValueError: what no rank table may hold.
     """
-    greater, ties, logprob = (np.atleast_2d(np.asarray(column)) for column in ranks)
-    row, column = np.nonzero(ties)
+    columns = [np.atleast_2d(np.asarray(column)) for column in ranks]
+    row, column = np.nonzero(columns[1])
     if document is not None:
-        row, starts = np.asarray(document), np.searchsorted(document, document)
-        column = column - starts
-    values = row, column + 1, np.zeros_like(row), *(of[ties > 0] for of in (greater, ties, logprob))
+        row = np.asarray(document)
+        column = column - np.searchsorted(row, row)
+    values = row, column + 1, np.zeros_like(row), *(of[columns[1] > 0] for of in columns)
     columns = checked_columns(dict(zip(COLUMNS, values, strict=True)), vocab_size)
     record = {"family": "a family", "model": "a model", "corpus": "a text"} | about
     record |= {"nonembedding_params": S, "vocab_size": vocab_size, "documents": int(max(row)) + 1}

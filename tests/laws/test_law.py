@@ -125,7 +125,7 @@ def test_a_model_without_a_miss_is_left_out_but_by_maximum_likelihood(loss):
 def test_few_resamples_are_refused(loss):
     for number in (1, 99):
         for call in (rbp.fit, lambda *args, **how: rbp.forecast(*args, [1e9], **how)):
-            with pytest.raises(rbp.InputError, match="100 or more"):
+            with pytest.raises(rbp.InputError, match="100 to 1000000"):
                 call(loss, n_bootstrap=number)
     assert rbp.fit(loss, n_bootstrap=100).band is not None
 
