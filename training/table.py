@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import statistics
 
 from corpora.make import TRAINING
 from training import checks, grid, ladders
@@ -55,6 +57,18 @@ In all {runs} trainings, {tokens:,} tokens, {minutes:,.0f} minutes of one proces
 checks below came on top.
 """
 
+SCATTER = """
+## How far do trainings of one size scatter?
+
+Other initial weights and another order of the text change the held-out loss of a size by, pooled
+over sizes (standard deviation):
+
+| family | sizes | scatter | degrees of freedom |
+|---|---|---|---|
+{rows}
+
+"""
+
 CHECKS = """
 ## Is the learning-rate rule right?
 
@@ -94,6 +108,9 @@ NOTES = """
   of the weights.
 * `python -m training --probe` trains sizes of `nano-pythia` on the grid's largest budget again and
   asks them on the way what they can do: `published/probes/`.
+* `python -m training vocabularies` trains the ladder with vocabularies of 512 to 16,384 tokens on
+  the bytes of the grid's smallest budget, measures it and writes `published/vocabularies.csv`. It
+  has not been run to its end: nothing of it is kept here.
 * A batch is of windows from all over the text. Read in the text's order, neighbouring windows are
   of one document: the largest `nano-pythia` then ended at a held-out loss of 3.92 in place of 3.74,
   on the text before long documents were cut.
@@ -116,6 +133,21 @@ def every_record(out):
         yield path.parent.name, path.name, record, digest[:12]
     for family, record in grid.records():
         yield family, record["size"], record, record["weights"][:12]
+
+
+def scatter_rows(out):
+    """Lines of the table of scatter, of each family with seeds: sd of the log of held-out losses."""
+    by_size = {}
+    for path, record in records(out):
+        family = path.parent.name.removesuffix("-seeds")
+        place = by_size.setdefault(family, {}).setdefault(record["nonembedding_params"], [])
+        place.append(math.log(record["heldout_loss"]))
+    for family, sizes in by_size.items():
+        again = [losses for losses in sizes.values() if len(losses) > 1]
+        free = sum(len(losses) - 1 for losses in again)
+        if free:
+            squares = sum(statistics.pvariance(losses) * len(losses) for losses in again)
+            yield f"| {family} | {len(again)} | {math.sqrt(squares / free):.2%} | {free} |"
 
 
 def row(family, name, record, digest):
@@ -165,6 +197,7 @@ def write(out):
         tokens=sum(record["tokens"] for record in trainings.values()),
         minutes=sum(record["wall_seconds"] for record in trainings.values()) / 60,
     )
+    text += SCATTER.format(rows="\n".join(scatter_rows(out)))
     if (out / "checks.json").is_file():
         checked = json.loads((out / "checks.json").read_text())
         text += CHECKS.format(

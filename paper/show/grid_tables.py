@@ -5,16 +5,13 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from paper import tokens as joint
-from paper.curves import repeated
 from paper.evidence import FORECAST, forecast_rows
 from paper.forecasts import tried
 from paper.show import figures, style
 from paper.show.claims import cases
 from paper.show.numbers import Values, number
 from paper.show.tables import corpus_title
-from paper.tables_here import measured_families
 from paper.tokens import BOTH, grid_ends, held_out_joint
-from rbplib.families import load_family
 
 CROSS_ENTROPY = "cross-entropy"
 GRID = tuple(
@@ -228,63 +225,3 @@ def ahead_rows(ahead):
     both = ahead[ahead["left"] == BOTH]
     inside = f"{both['inside'].sum()} of {len(both)}"
     return rows.assign(both_held=inside, both_error=both["error"].abs().median())
-
-
-def models_behind(tables, families=(), corpora=(), protocol="paper"):
-    """Every model once: data frame of its part ("ladder", "repeat" or "grid"), size and training, from records.
-
-    Args:
-        tables: {(family, corpus): rank tables}, of `measured_families`. families, corpora, protocol: as given to it.
-    """
-    # the families of the ladders, of what repeats them, and of the grid
-    given = {family.name: family for family in map(load_family, families)}
-    ladders = [
-        given.get(name) or load_family(name) for name in dict.fromkeys(name for name, _ in tables)
-    ]
-    repeats = {}
-    for family in ladders:
-        if family.repeats:
-            for corpus, repeated_tables in repeated(family, corpora, protocol).items():
-                repeats[family.repeats, corpus] = repeated_tables
-    others = map(load_family, dict.fromkeys([*(name for name, _ in repeats), *GRID]))
-    tokens = {}
-    for family in [*ladders, *others]:
-        for model in family.models:
-            tokens[family.name, model.name] = model.tokens
-    # a record of every rank table
-    parts = {"ladder": tables, "repeat": repeats, "grid": measured_families(GRID, KINDS)}
-    records = []
-    for part, tables_of in parts.items():
-        for some in tables_of.values():
-            records += [(part, table.record) for table in some]
-    # one training may have two names: it counts with its ladder
-    alike = {record["columns_sha256"] for part, record in records if part == "ladder"}
-    once_more = set()
-    for part, record in records:
-        if part != "ladder" and record["columns_sha256"] in alike:
-            once_more.add((record["family"], record["model"]))
-    models = {}
-    for part, record in records:
-        model = (record["family"], record["model"])
-        if part == "ladder" or model not in once_more:
-            models.setdefault((part, *model), record)
-    rows = []
-    for (part, family, model), record in models.items():
-        S, whole = record["nonembedding_params"], record.get("total_params") or np.nan
-        seen = tokens.get((family, model)) or np.nan
-        outside = (record.get("params_by_experts") or {"all": S})["all"]
-        rows.append(
-            {
-                "part": part,
-                "family": family,
-                "model": model,
-                "id": record.get("model_id"),
-                "S": S,
-                "embeddings (%)": 100 * (1 - outside / whole),
-                "vocabulary": record["vocab_size"],
-                "window": record["window"],
-                "tokens seen": seen,
-                "tokens per parameter": seen / S,
-            }
-        )
-    return pd.DataFrame(rows)

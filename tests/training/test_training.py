@@ -264,3 +264,20 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
         assert size == (record["nonembedding_params"], record["tokens"])
     texts = {(record["tokens"], record["text_digest"]) for _, record in records}
     assert len(texts) == len(ladders.BUDGETS)
+
+
+def test_scatter_is_pooled_over_the_sizes_that_were_trained_again(tmp_path):
+    from training import table
+
+    losses = {"a/s": 3.0, "a-seeds/s-1": 3.1, "a-seeds/s-2": 3.3, "a/t": 2.0, "a/u": 1.0}
+    losses |= {"a-seeds/u-1": 1.2, "b/s": 4.0}
+    for place, loss in losses.items():
+        (tmp_path / place).mkdir(parents=True)
+        size = "stu".index(place.split("/")[1][0]) + 1
+        record = {"heldout_loss": loss, "nonembedding_params": size, "tokens": 1, "seed": 1}
+        (tmp_path / place / "training.json").write_text(json.dumps(record))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ladders, "FAMILIES", {"a": None, "b": None})
+        (row,) = table.scatter_rows(tmp_path)
+    squares = 2 * np.var(np.log([3.0, 3.1, 3.3]), ddof=1) + np.var(np.log([1.0, 1.2]), ddof=1)
+    assert row == f"| a | 2 | {np.sqrt(squares / 3):.2%} | 3 |"
