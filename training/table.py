@@ -136,7 +136,7 @@ def every_record(out):
 
 
 def scatter_rows(out):
-    """Lines of the table of scatter, of each family with seeds: sd of the log of held-out losses."""
+    """Lines of the table of scatter, a family each: sd of the logs of held-out losses."""
     by_size = {}
     for path, record in records(out):
         family = path.parent.name.removesuffix("-seeds")
