@@ -102,6 +102,8 @@ def engine_words(table):
             f"The ranks of {name} (revision {made['revision']}) were told by {made['engine']} {made['version']}, "
             f"whose head was in {plain(str(record['head_dtype']))}. "
         )
+    if record.get("head_dtype", "float32") != "float32":
+        words += half_words()
     if record["definition"] == "greater+ties":
         return f"{words}They count equal candidates, as the paper does; how many there were is not known."
     # all candidates at least as good share the probability: there are no more than 1 / p
@@ -111,6 +113,18 @@ def engine_words(table):
         f"{words}Ranks are one more than the candidates scored strictly above: ties are not known. The paper's "
         f"RBP₁ on {plain(str(record['corpus']))} is between {low:.4f} and {high:.4f}: no more candidates can "
         "stand at a token's score than its probability allows. Pages show the upper end."
+    )
+
+
+def half_words():
+    """What page 11 of the book measured of half precision, by the book's own numbers."""
+    from paper.verify import read_reference
+
+    rows = read_reference()
+    moved = rows["value"][(rows["page"] == "all/11_precision") & (rows["number"] == "in_widths")]
+    return "".join(
+        f"In embedded models half precision moved exponents by up to {float(width):.0%} of their interval's width (page 11). "
+        for width in moved
     )
 
 
