@@ -21,11 +21,9 @@ from scipy import optimize, special
 
 from paper.distributions import (
     CANDIDATES,
-    PAPER,
     Likelihood,
     as_histogram,
     fit_rank_law,
-    table_histogram,
 )
 
 HEAD = 1000  # ranks added one by one; beyond them Euler-Maclaurin's remainder is below rounding
@@ -234,15 +232,6 @@ def predicted_ratio(s, beta, V):
     C = np.cov(t, t**2, aweights=p, ddof=0)
     of_entropy = (s * C[0, 0] + beta * C[0, 1]) / special.entr(p).sum()
     return float(p @ t / -np.log(p[0]) / of_entropy)
-
-
-def predicted_ratios(tables):
-    """`predicted_ratio` of the paper's lognormal fitted to each model: (smallest, largest)."""
-    ratios = []
-    for table in tables:
-        fit = fit_rank_law(table_histogram(table), PAPER)
-        ratios.append(predicted_ratio(*fit.values, len(fit.pmf)))
-    return min(ratios), max(ratios)
 
 
 def ridge(histogram, sigmas):
