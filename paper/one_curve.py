@@ -1,7 +1,7 @@
 """RBP as a curve in cross-entropy: how near to one curve all models of a text lie, what its slope says, what is left.
 
 With x = log(cross-entropy) and y = log(-log RBP_k), y = f(x) gives dy/dlog S = f'(x) dx/dlog S: the slope of the curve
-is the ratio of the two exponents (label eq-one-curve, notebooks/23_one_curve). Here f is a quadratic.
+is the ratio of the two exponents (notebooks/23_one_curve). Here f is a quadratic.
 """
 
 from itertools import product
