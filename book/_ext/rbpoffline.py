@@ -16,7 +16,7 @@ from pathlib import Path
 
 from docutils import nodes
 from rbplinks import set_raw
-from rbprun import MOVING
+from rbprun import MOVING, SPEC
 from sphinx.util.fileutil import copy_asset
 from vl_convert import javascript_bundle, vegalite_to_svg
 
@@ -26,7 +26,6 @@ output/chtml/fonts/tex.js output/chtml/fonts/woff-v2 a11y/assistive-mml.js""".sp
 VEGA = "vendor/vega.js"
 TAG = re.compile(r"<[^>]*>")
 CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.S)
-SPEC = re.compile(r'<script type="application/json">(.*?)</script>', re.S)
 HEIGHT = re.compile(r'<svg[^>]*\bheight="([\d.]+)"')
 EMPTY = '<div class="rbp-controls"></div><div class="rbp-plot"></div>'
 STILL = "<p>It moves where scripts may run; here it stands as it first looks.</p>"

@@ -17,7 +17,7 @@ from docutils import nodes
 from rbplinks import NAMED, PAGE, executed_pages, link, set_raw
 from rbpmade import made, read
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
-from rbprun import MOVING
+from rbprun import MOVING, SPEC
 
 SURE = "How sure, and what would change it"  # the heading above what stands beside a page
 ANSWER = ("answer", "front", "measured", "kept")  # what the box of an answer takes
@@ -235,11 +235,14 @@ def tell_figures(app, pairs, here):
 
 def source(app, output, here, count):
     """The line under a figure: the cell that drew it, and what it shows as a file."""
-    parts, data = [], output["metadata"].get("data", "")
+    parts, data, kind = [], output["metadata"].get("data", ""), "csv"
+    spec = SPEC.search("".join(output["data"].get("text/html", "")))
+    if spec:  # a moving figure holds its rows
+        data, kind = json.dumps(json.loads(spec[1])["data"]["values"]), "json"
     if output.get("cell"):
         parts.append(f"Cell {output['cell']} of <code>{here['page']}.ipynb</code>")
     if data:
-        name = f"_downloads/figures/{here['family']}/{here['page']}-{count}.csv"
+        name = f"_downloads/figures/{here['family']}/{here['page']}-{count}.{kind}"
         path = Path(app.outdir, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(data, encoding="utf-8")

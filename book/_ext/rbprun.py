@@ -17,6 +17,7 @@ from rbpmath import aloud, set_math
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 MOVING = 'class="rbp-move"'
+SPEC = re.compile(r'<script type="application/json">(.*?)</script>', re.S)
 LABS = "labs"  # the folder of the bundle in the site
 CHECK = re.compile(
     r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?"

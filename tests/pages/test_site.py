@@ -278,6 +278,8 @@ def test_a_figure_says_what_drew_it_and_gives_its_data(site, page):
     assert words(line) == "Cell 3 of 02_x.ipynb · its data" and 'id="fig-02-1"' in page
     data = re.search(r'href="([^"]+)" download', line)[1]
     assert (site[2] / "book/_executed/fam" / data).read_text() == "x,y\n1,2\n"
+    moving = (site[2] / "_downloads/figures/hostile/02_top1_law-2.json").read_text()
+    assert {"model", "S", "loss"} <= set(json.loads(moving)[0])
 
 
 def test_formulas_of_tables_are_set_and_a_csv_is_left_plain(page):
