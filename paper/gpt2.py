@@ -85,12 +85,6 @@ def anchor(fit):
     return pair if np.isfinite(pair).all() else PRINTED
 
 
-def misses(law):
-    """Misses of the models of a plain law in words, smallest first; none for nats."""
-    counts = [] if law.loss.misses is None else law.loss.misses
-    return ", ".join(f"{count:,.0f}" for count in counts)
-
-
 def token_noise(law):
     """The slope of a plain law against the noise of independent tokens, {name: float}.
 
