@@ -21,4 +21,4 @@ def test_examples_of_a_module(path):
 
 def test_the_examples_of_the_readme():
     result = doctest.testfile(str(PACKAGE.parent / "README.md"), module_relative=False)
-    assert result.attempted == 7 and not result.failed
+    assert result.attempted == 6 and not result.failed
