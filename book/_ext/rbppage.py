@@ -21,7 +21,7 @@ from rbprun import MOVING, SPEC
 
 SURE = "How sure, and what would change it"  # the heading above what stands beside a page
 ANSWER = ("answer", "front", "measured", "kept")  # what the box of an answer takes
-LINES = 3  # of an answer that stand open at the top of a page
+LINES = 2  # of an answer that stand open at the top of a page
 BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
 LONGEST = 300  # characters of an alternative text that stands as a caption too
 NOTE = """<noscript><p class="rbp-noscript">Scripts are off here: formulas stand as they are written

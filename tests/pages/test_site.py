@@ -236,12 +236,12 @@ def test_a_page_opens_with_its_question_and_what_it_needs(page):
     assert 'href="03_y.html"' in opening and page.index("</h1>") < page.index("rbp-opening")
 
 
-def test_the_answer_is_lifted_to_the_top_three_lines_open(page):
+def test_the_answer_is_lifted_to_the_top_two_lines_open(page):
     assert page.count("It agrees.") == 1
     box = part(page, "rbp-answer-title", "Results<")
     before, rest = box.split("<summary>The rest of the answer</summary>")
-    assert "Three." in before and "−log p<sub>N</sub> rises" in before
-    assert words(rest.split("</details>")[0]) == "Four. Five."
+    assert "Three." not in before and "−log p<sub>N</sub> rises" in before
+    assert words(rest.split("</details>")[0]) == "Three. Four. Five."
 
 
 def test_what_a_claim_rests_on_is_folded_below_its_line(page):
