@@ -387,18 +387,21 @@ def fit_rank_law(histogram, name, start=None):
 class Contest:
     """Candidates against the best on held-out text, F of them, best first.
 
-    `loss`: nats per token above the best; `interval`: 95%, over sources, (2, F).
+    `loss`: nats per token above the best, on sources that the fit did not see.
     """
 
     fits: tuple[RankDistribution, ...]  # to all tokens
-    nll: np.ndarray  # held out, nats per token
     loss: np.ndarray
-    interval: np.ndarray
     drawn: np.ndarray  # float64 (B, F), `loss` of the same resampled sources
 
     @property
     def best(self):
         return self.fits[0]
+
+    @property
+    def interval(self):
+        """Of `loss`, 95%, over sources: float64 (2, F)."""
+        return np.quantile(self.drawn, [0.025, 0.975], axis=0)
 
     def place(self, name):
         """Where a candidate comes, 0 for the best."""
@@ -448,8 +451,7 @@ def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=
     scores, nll = scores[:, order], nll[order]
     sums = resampled_sums(np.column_stack([tokens, scores[:, :1] - scores]), n_bootstrap, seed)
     drawn = sums[:, 1:] / sums[:, :1]
-    ends = np.quantile(drawn, [0.025, 0.975], axis=0)
-    return Contest(tuple(fits[i] for i in order), nll, nll - nll[0], ends, drawn)
+    return Contest(tuple(fits[i] for i in order), nll - nll[0], drawn)
 
 
 def contains(whole, part):

@@ -29,11 +29,6 @@ class Example:
     probability: float
     candidates: list  # (text, probability), best first
 
-    @property
-    def choices(self):
-        """The best candidates as text."""
-        return [text for text, _ in self.candidates]
-
 
 def same_probability(table):
     """Rows of two tokens of almost the same probability but not the same rank (paper Fig. 1).

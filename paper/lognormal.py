@@ -216,13 +216,12 @@ def mu_over_sigma(fit):
 
 
 def pivot_exponent(fit):
-    """(s + 2 beta t_0, its standard error): the local exponent at a log-rank t_0 without beta.
+    """s + 2 beta t_0: the local exponent at the log-rank t_0 where it does not depend on beta.
 
-    At t_0 it does not depend on beta; label eq-pivot-exponent.
+    Label eq-pivot-exponent.
     """
-    (i11, i12), _ = fit.information
     s, beta = fit.values
-    return float(s + beta * i12 / i11), float(1 / np.sqrt(fit.n_tokens * i11))
+    return float(s + beta * fit.information[0, 1] / fit.information[0, 0])
 
 
 def predicted_ratio(s, beta, V):

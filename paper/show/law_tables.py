@@ -54,26 +54,6 @@ def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
     return pd.DataFrame(rows, columns=["family", "S", "exponent", "half-width"])
 
 
-def without_ends(loss):
-    """The law of all sizes and with an end of the ladder left out: what spoils a line shows here.
-
-    A bad line that mends without the largest size speaks of training cut short, one that mends without the smallest of
-    a head too narrow for the vocabulary (softmax bottleneck), one that mends with neither of scatter or of a bend. The
-    last columns are the exponents between the smallest two and the largest two of the sizes used; cuts that leave fewer
-    than three are left out.
-    """
-    rows, models = [], list(range(len(loss.models)))
-    cuts = {"all": models, "without the smallest": models[1:]}
-    cuts |= {"without the largest": models[:-1], "without both": models[1:-1]}
-    for name, chosen in cuts.items():
-        if len(chosen) > 2:
-            law = fit(loss.keep(chosen), n_bootstrap=0)
-            slopes = -np.diff(law.y) / np.diff(np.log(law.S))
-            rows.append((name, law.alpha, law.r2, law.residual_sd, slopes[0], slopes[-1]))
-    columns = ["sizes", "alpha", "R²", "residual sd", "smallest two", "largest two"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def form_frame(found):
     """Errors of the largest model's loss, of each PublishedLaw, predicted without it and without the largest two.
 

@@ -26,8 +26,9 @@ def fit_frame(fits):
         parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]
         row = {"law": fit.title, "parameters": len(fit.values)}
         row |= {"AIC above the best": fit.aic - best, "KL": fit.kl, "max |ΔRBP|": fit.max_drbp}
-        row |= {"p_1": fit.pmf[0], "1 - RBP_10000": fit.pmf[10_000:].sum()}
-        rows.append(row | {"fitted": ", ".join(parameters), "status": fit.status})
+        rows.append(
+            row | {"p_1": fit.pmf[0], "fitted": ", ".join(parameters), "status": fit.status}
+        )
     return pd.DataFrame(rows)
 
 
@@ -36,9 +37,7 @@ def lognormal_frame(tables):
     rows = []
     for table in tables:
         fit = fit_rank_law(table_histogram(table), "lognormal_rounded")
-        exponent, error = pivot_exponent(fit)
         row = {"model": str(table.record["model"]), "S": float(table.record["nonembedding_params"])}
         row |= fit.conventional | {"mu/sigma": mu_over_sigma(fit)} | fit.parameters
-        row |= {"exponent at the pivot": exponent, "its standard error": error}
-        rows.append(row | {"status": fit.status})
+        rows.append(row | {"exponent at the pivot": pivot_exponent(fit), "status": fit.status})
     return pd.DataFrame(rows)
