@@ -343,13 +343,16 @@ def is_table(name):
 
 
 def measured_texts(family, protocol, results):
-    """Names of the family's default texts that some model of it was measured on; all if none."""
+    """Names of the texts that some model of a family was measured on, its default ones first; those
+    alone where it was measured on none."""
     family = load_family(family)
     corpora = default_corpora(family)
     folder = Path(results or results_dir(), "ranks", family.name)
-    suffix = "" if protocol == "paper" else f".{protocol}"
-    here = [name for name in corpora if any(folder.glob(f"*/{name}{suffix}.parquet"))]
-    return here or corpora
+    ending = ".parquet" if protocol == "paper" else f".{protocol}.parquet"
+    names = {path.name.removesuffix(ending) for path in folder.glob(f"*/[!.]*{ending}")}
+    names = {name for name in names if not name.endswith(".full")}
+    here = [name for name in corpora if name in names]
+    return [*here, *sorted(names - {*corpora})] or corpora
 
 
 def asked_losses(table, family, corpora, ks, protocol, results, partial, n=None, nats=False):

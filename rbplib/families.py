@@ -441,21 +441,6 @@ def write_text(path, text):
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_kept(path, value):
-    """Keep what JSON can hold, with its checksum, for `read_kept`."""
-    text = json.dumps(value)
-    write_text(path, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n")
-
-
-def read_kept(path):
-    """What `write_kept` kept; None where there is nothing, or it was damaged."""
-    try:
-        digest, text, _ = Path(path).read_bytes().split(b"\n")
-    except (OSError, ValueError):
-        return None
-    return json.loads(text) if digest == hashlib.sha256(text).hexdigest().encode() else None
-
-
 @contextmanager
 def one_at_a_time(path, wait=True):
     """Make `path`, which may be missing, in one process at a time; yields whether it is this one.

@@ -34,7 +34,7 @@ measuring.SAVED, measuring.GROUP = 0, 200
 calls, fsync, replace = [], os.fsync, os.replace
 def slow(source, target):
     calls.append(("replace", os.path.basename(source), os.path.basename(target)))
-    time.sleep(0.02)
+    time.sleep(float(os.environ.get("SLEEP", 0)))
     replace(source, target)
 def told(file):
     calls.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{file}"))))
@@ -163,11 +163,12 @@ def kills(place, tries=30, seed=0):
     expected, seconds = whole(place)
     for number in range(tries):
         results = place / f"killed-{number}"
-        process = start(place, results)
-        until = time.monotonic() + seconds
-        while process.poll() is None and time.monotonic() < until and not results.exists():
+        process = start(place, results, SLEEP="0.2")
+        # at any time, or while it writes
+        while number % 3 and process.poll() is None and not any(results.rglob("*.part")):
             time.sleep(0.01)
-        time.sleep(draw.uniform(0, 0.5) * seconds)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(0, 6 if number % 3 else seconds))
         kill(process, draw)
         process.communicate()
         judge(count, place, results, expected, f"killed {number}")

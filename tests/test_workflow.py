@@ -183,6 +183,10 @@ EDITS = {  # what is edited: (how, the steps that run again)
         {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
     ),
     "a page": (edited_page, {"demo/01_first"} | FRONT),
+    "a page run alone": (
+        lambda place: page.run_notebook("01_first", "demo", {"corpora": ["notes"]}),
+        {"demo/01_first"} | FRONT,
+    ),
 }
 REPLACED = {  # what is edited: (how, the steps that measure again where that is asked for)
     "a corpus": (
@@ -291,6 +295,13 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
         (place / "logs/triggers/book-_executed-all-13_findings.ipynb.json").read_text()
     )
     assert not [path for path in given["pages"] if "/other/" in path]
+    assert (
+        planned(place, families=["demo"], corpora=[]) == alone
+    )  # an embedded one is there already
+    given = page.Given.read(place / "logs/triggers/book-_executed-other-09_families.ipynb.json")
+    joined = page.run_notebook("09_families", "other", given.parameters, given)
+    assert joined == place / "book/_executed/other/09_families.ipynb"
+    assert "(other)" in joined.read_text() and page.is_current(joined, given)
     assert not [s for s in planned(place, families=["other"], only=True) if s.startswith("demo")]
     assert shown("all-09_families")[:2] == (["other"], ["other"])
 

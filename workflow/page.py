@@ -29,6 +29,7 @@ import nbformat
 import papermill
 
 from paper.book import MAGIC, as_words
+from paper.kept import write_kept
 from paper.show.parameters import check_parameters
 from paper.show.plain import texts
 from rbplib.families import (
@@ -39,7 +40,6 @@ from rbplib.families import (
     load_family,
     nearest,
     root,
-    write_kept,
     write_text,
 )
 from rbplib.table import read_record

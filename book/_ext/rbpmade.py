@@ -9,7 +9,7 @@ from functools import lru_cache
 import nbformat
 from docutils import nodes
 
-from rbplib.families import read_kept
+from paper.kept import read_kept
 
 PARAMETERS = {"parameters", "injected-parameters"}
 RUN = ("date", "seconds", "commit", "platform", "versions")  # kept beside the page

@@ -21,8 +21,8 @@ from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import rbplib
+from paper.kept import write_kept
 from paper.show import plain, prose
-from rbplib.families import write_kept
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
 from tests.notebookfiles import KERNEL
 from tests.pagerunner import run_page

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from workshop import LINES, write_lines, write_root
 
 from rbplib import measuring as m
+from rbplib.cli import measured_texts
 from rbplib.families import InputError, load_family
 from rbplib.table import asked, expected, family_tables, ranks_path, read_table
 from rbplib.texts import load_documents
@@ -215,6 +216,7 @@ def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root):
     text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
     (tables,) = m.measured("toy", [str(text)], models=["m0", "m1"], progress=False).values()
     text.unlink()
+    assert "my-notes" in measured_texts("toy", "paper", None)
     again, missing = family_tables("toy", "my-notes", partial=True)
     assert [t.record for t in again] == [t.record for t in tables] and missing == ("m2",)
     with pytest.raises(InputError, match="no corpus of that name"):

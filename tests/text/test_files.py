@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paper.kept import read_kept, write_kept
 from rbplib import texts
-from rbplib.families import Corpus, InputError, read_kept, write_kept
+from rbplib.families import Corpus, InputError
 from rbplib.texts import load_documents, pieces
 
 DOCUMENTS = [
