@@ -35,10 +35,6 @@ class Law(library.Law):
         return self.loss.k
 
     @property
-    def n_documents(self):
-        return self.loss.n_documents
-
-    @property
     def n_sources(self):
         return self.loss.n_sources
 
@@ -133,7 +129,7 @@ class Law(library.Law):
     @cached_property
     def over_documents(self):
         """The same law with documents resampled in place of sources; itself where each document is its own source."""
-        if self.n_sources == self.n_documents:
+        if self.loss.n_sources == self.loss.n_documents:
             return self
         how = self.estimator, self.n_bootstrap, self.seed, self.level
         return fit(self.loss.over_documents(), *how)

@@ -13,8 +13,6 @@ has a meaning. Derived in book/derivations/lognormal and rank_laws. Functions of
 broadcast over them.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 from scipy import optimize, special
@@ -34,20 +32,12 @@ EDGE = np.linalg.solve(
     [1 / 2, -1 / 12, 0, 1 / 120, 0, -1 / 252, 0, 1 / 240],
 )
 LEGENDRE, FADE = np.polynomial.legendre.leggauss(80), 40.0  # exp(-40) is below rounding
-SQRT_2PI = np.sqrt(2 * np.pi)
-
-
-class Natural(NamedTuple):
-    """Natural parameters; beta = 0 is the zeta distribution with exponent 1 + lam."""
-
-    lam: np.ndarray
-    beta: np.ndarray
 
 
 def natural(mu, sigma):
     """(lam, beta) of the lognormal with location mu and scale sigma > 0 (label eq-natural)."""
     mu, sigma = np.asarray(mu, float), np.asarray(sigma, float)
-    return Natural(-mu / sigma**2, 0.5 / sigma**2)
+    return -mu / sigma**2, 0.5 / sigma**2
 
 
 # --- exact sums
@@ -141,7 +131,7 @@ def local_exponents(lam, beta):
 def _over_density(mu, sigma):
     """Logs of P / phi(a) and of Eq. 20's c / phi(a): finite where P, phi and c underflow."""
     ratio, sigma = np.asarray(mu, float) / sigma, np.asarray(sigma, float)
-    P = np.log(SQRT_2PI) + 0.5 * ratio**2 + special.log_ndtr(ratio)
+    P = np.log(2 * np.pi) / 2 + 0.5 * ratio**2 + special.log_ndtr(ratio)
     return P, np.logaddexp(-np.log(2 * sigma), P)
 
 
@@ -206,13 +196,6 @@ def calibrated_rate(S, mu, sigma, factor, scale="log S"):
 
 
 # --- what a fitted lognormal says and what it leaves open
-
-
-def mu_over_sigma(fit):
-    """mu/sigma = (1 - s) / sqrt(2 beta); infinite on the power-law edge."""
-    s, beta = fit.values
-    with np.errstate(divide="ignore"):
-        return float((1 - s) / np.sqrt(2 * beta))
 
 
 def pivot_exponent(fit):

@@ -68,13 +68,10 @@ def step_weights(S):
     return -np.diff(means, axis=0) / np.diff(x)[:, None]
 
 
-def y_se(q, n, deff=1.0):
-    """Standard error of y = log(-log RBP_k) at miss rate q = 1 - RBP_k from n tokens (label eq-se).
-
-    deff is the design effect of clustering by document: the variance of the miss count over its binomial variance.
-    """
+def y_se(q, n):
+    """Standard error of y = log(-log RBP_k) at miss rate q = 1 - RBP_k from n independent tokens (label eq-se)."""
     q = np.asarray(q, float)
-    return np.sqrt(deff * q / (n * (1 - q))) / -np.log1p(-q)
+    return np.sqrt(q / (n * (1 - q))) / -np.log1p(-q)
 
 
 def size_spread(S):

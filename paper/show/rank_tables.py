@@ -3,7 +3,7 @@
 import pandas as pd
 
 from paper.distributions import fit_rank_law, table_histogram
-from paper.lognormal import mu_over_sigma, pivot_exponent
+from paper.lognormal import pivot_exponent
 from paper.show.plain import corpus_title
 
 
@@ -38,6 +38,7 @@ def lognormal_frame(tables):
     for table in tables:
         fit = fit_rank_law(table_histogram(table), "lognormal_rounded")
         row = {"model": str(table.record["model"]), "S": float(table.record["nonembedding_params"])}
-        row |= fit.conventional | {"mu/sigma": mu_over_sigma(fit)} | fit.parameters
+        mu, sigma = fit.conventional.values()
+        row |= fit.conventional | {"mu/sigma": mu / sigma} | fit.parameters
         rows.append(row | {"exponent at the pivot": pivot_exponent(fit), "status": fit.status})
     return pd.DataFrame(rows)
