@@ -34,7 +34,7 @@ measuring.SAVED, measuring.GROUP = 0, 200
 calls, fsync, replace = [], os.fsync, os.replace
 def slow(source, target):
     calls.append(("replace", os.path.basename(source), os.path.basename(target)))
-    time.sleep(float(os.environ.get("SLEEP", 0)))
+    time.sleep(float(os.environ.get("SLEEP", 0)) * (1 if str(target).endswith(".part") else 9))
     replace(source, target)
 def told(file):
     calls.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{file}"))))
