@@ -1,13 +1,18 @@
 """The head alone: ranks and log-probabilities from hidden states, by rbplib and in other ways.
 
-    python -m benchmarks heads [--rounds 5]
+    python -m benchmarks heads [--rounds 5] [--busy]
+
+With --busy a process a core computes beside them, and only rbplib and the full logits are timed:
+how much more do neighbours cost the rank head? That is shown, not recorded.
 
 All ways take the same hidden states (n, d), output embedding (V, d) and targets (n,), in turn in
 one process. Peak memory is that of a process of its own.
 """
 
 import json
+import os
 import statistics
+import subprocess
 import sys
 
 import torch
@@ -121,8 +126,29 @@ def shown(number, text):
     return "–" if number is None else format(number, text)
 
 
+def beside_neighbours(rows, sizes, count):
+    """Table of rbplib and the full logits while a process a core computes beside them."""
+    ways = {name: CONTENDERS[name] for name in (common.OURS, "logits alone")}
+    neighbours = []
+    for _ in range(os.cpu_count() or 1):
+        neighbours.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+    try:
+        lines = [[name] for name in ways]
+        for size in sizes:
+            times = common.rounds(ways, states(rows, *size), count)
+            for line in lines:
+                line.append(cells(times, line[0], rows))
+    finally:
+        for process in neighbours:
+            process.kill()
+            process.wait()
+    return common.table(["", *(f"V = {vocab:,}, d = {width}" for vocab, width in sizes)], lines)
+
+
 def main(argv=None):
-    options = common.parser("heads", __doc__).parse_args(argv)
+    parser = common.parser("heads", __doc__)
+    parser.add_argument("--busy", action="store_true")
+    options = parser.parse_args(argv)
     rows, sizes, count = ROWS, SIZES, options.rounds
     # Memory of one way in a process of its own.
     if options.child:
@@ -133,6 +159,9 @@ def main(argv=None):
         return 0
     if options.quick:
         rows, sizes, count = 64, [(1_000, 16)], 1
+    if options.busy:
+        print(beside_neighbours(rows, sizes, count))
+        return 0
     # Differences first: ways that do not agree are not timed. This call warms them up, too.
     times, largest = {}, LARGEST if LARGEST in sizes else sizes[-1]
     for size in sizes:
