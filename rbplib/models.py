@@ -174,7 +174,7 @@ def pinned(model):
     The file that RBP_LOCK names keeps these, {"id@revision": commit}, so that a `main` that moves
     meanwhile moves nothing; without it the revision is what the family's file says.
     """
-    if "RBP_LOCK" not in os.environ:
+    if not os.environ.get("RBP_LOCK"):
         return model.revision
     from huggingface_hub import HfApi
 
