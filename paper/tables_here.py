@@ -3,8 +3,11 @@
 from collections import namedtuple
 from contextlib import suppress
 
+import numpy as np
+import pandas as pd
+
 from paper.counts import family_tables
-from paper.curves import own_repeats, rbp_curve
+from paper.curves import own_repeats, rbp_curve, repeated
 from rbplib.families import InputError, known, load_family, one_each
 from rbplib.losses import vocabulary
 from rbplib.measuring import measured
@@ -85,3 +88,46 @@ def scope(tables):
         tokens=sum(texts.values()),
         papers=sum(record.get("model_id") in papers for record in records.values()),
     )
+
+
+# families that are here as counts, see published/ranks, and a corpus that all of them were counted on
+GRID, COUNTED = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16)), "docs"
+
+
+def models_behind(tables, families=(), corpora=(), protocol="paper"):
+    """Every model once: a data frame of its part ("ladder", "repeat" or "grid"), size and training.
+
+    tables: of `measured_families`, which families, corpora and protocol were given to.
+    """
+    given = {family.name: family for family in map(load_family, families)}
+    records = [("ladder", table.record) for ranks in tables.values() for table in ranks]
+    # what repeats the ladders, and the grid
+    for name in {name: None for name, _ in tables}:
+        again = repeated(given.get(name) or name, corpora, protocol)
+        records += [("repeat", table.record) for ranks in again.values() for table in ranks]
+    for name in GRID:
+        records += [("grid", table.record) for table in family_tables(name, COUNTED)[0]]
+    # one training may have two names: it counts with its ladder
+    digests = {record["columns_sha256"] for part, record in records if part == "ladder"}
+    alike, first = set(), {}
+    for part, record in records:
+        if part != "ladder" and record["columns_sha256"] in digests:
+            alike.add((record["family"], record["model"]))
+    for part, record in records:
+        model = record["family"], record["model"]
+        if part == "ladder" or model not in alike:
+            first.setdefault((part, *model), record)
+    # a row a model
+    rows, trained = [], {}
+    for (part, name, model), record in first.items():
+        if name not in trained:
+            models = (given.get(name) or load_family(name)).models
+            trained[name] = {other.name: other.tokens for other in models}
+        S, whole = record["nonembedding_params"], record.get("total_params") or np.nan
+        seen = trained[name].get(model) or np.nan
+        outside = (record.get("params_by_experts") or {"all": S})["all"]
+        row = {"part": part, "family": name, "model": model, "id": record.get("model_id"), "S": S}
+        row["embeddings (%)"] = 100 * (1 - outside / whole)
+        row |= {"vocabulary": record["vocab_size"], "window": record["window"]}
+        rows.append(row | {"tokens seen": seen, "tokens per parameter": seen / S})
+    return pd.DataFrame(rows)

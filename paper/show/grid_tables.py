@@ -14,12 +14,8 @@ from paper.show.tables import corpus_title
 from paper.tokens import BOTH, grid_ends, held_out_joint
 
 CROSS_ENTROPY = "cross-entropy"
-GRID = tuple(
-    f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16)
-)  # families that are here as counts, see published/ranks
 SIDES = ["corpus", "k", "side", "at"]
 LAW = ["n_models", "alpha", "ci_models", "ci_tokens", "ci_trainings", "r2", "worst_residual"]
-KINDS = ("docs", "code", "descriptions")  # corpora that they were counted on
 
 
 def loss_name(k):
