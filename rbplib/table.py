@@ -382,8 +382,9 @@ def labelled(family, name, results=None):
     """The Corpus of a text that a family was measured on by its path, for its label; or None."""
     if isinstance(name, Corpus) or not NAME.match(str(name)) or os.path.lexists(name):
         return None
-    places = Path(results or results_dir(), "ranks", family.name).glob(f"*/{name}.parquet")
-    record = next(filter(None, (record_here(place, {}) for place in sorted(places))), None)
+    places = Path(results or results_dir(), "ranks", family.name).glob(f"*/{name}*.parquet")
+    of_it = {"corpus": name}  # by whichever protocol
+    record = next(filter(None, (record_here(place, of_it) for place in sorted(places))), None)
     if record is None or yaml_file("corpus", str(name)):
         return None
     known = {key: record[key] for key in ("sample", "corpus_digest", "units") if key in record}

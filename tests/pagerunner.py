@@ -11,7 +11,7 @@ import nbformat
 from matplotlib.mathtext import MathTextParser
 
 from paper import book
-from workflow.page import numbered
+from workflow.page import for_family
 
 ROOT = Path(__file__).resolve().parents[1]
 # Many pages set the same formulas: matplotlib would keep fifty, a page of a process has more.
@@ -42,7 +42,7 @@ def caught():
 
 def run_page(name, **parameters):
     """A notebook executed with these parameters."""
-    page = numbered(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4))
+    page = for_family(ROOT / "notebooks" / f"{name}.ipynb", parameters.get("family"))
     names = {"__name__": "__main__"}
     for i, cell in enumerate(c for c in page.cells if c.cell_type == "code"):
         magic = book.MAGIC.match(cell.source)

@@ -104,6 +104,26 @@ def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
     assert [float(row["alpha"]) for row in table] == [row["alpha"] for row in rows]
 
 
+@pytest.mark.parametrize("protocol", ["paper", "full"])
+def test_a_text_of_ones_own_is_fitted_by_its_label_where_the_repeats_lack_it(
+    root, capsys, protocol
+):
+    write_family(root, "again")
+    with open(root / "families/synthetic.yml", "a") as file:
+        file.write("repeats: again\n")
+    ending = {"paper": "", "full": ".full"}[protocol]
+    for path in root.glob("results/ranks/synthetic/*/prose.parquet"):
+        table = read_table(path)
+        record = table.record | {"corpus": "notes", "protocol": protocol}
+        write_table(path.with_name(f"notes{ending}.parquet"), table.columns, record)
+    words = f"fit --family synthetic --protocol {protocol} --n-bootstrap 0 --json"
+    code, out, err = run(capsys, f"{words} --corpus notes --k 1")
+    assert code == 0 and json.loads(out)["corpus"] == "notes" and not err
+    # and without its name, as `rbp measure` says to go on
+    rows = json.loads(run(capsys, words)[1])
+    assert {row["corpus"] for row in rows} >= {"notes"}
+
+
 def test_a_family_says_what_is_measured_of_it(root, capsys):
     rows = json.loads(run(capsys, "families synthetic --json")[1])
     tables = rows[0]["tables"]

@@ -16,6 +16,7 @@ from paper.show.prose import imported_words
 from rbplib.cli import main
 from rbplib.families import InputError, load_family
 from rbplib.measuring import measured
+from tests.pagerunner import run_page, words
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
@@ -121,6 +122,11 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, rows, theirs
         assert table.nll == pytest.approx(np.add.reduceat(nats, starts), rel=1e-6)
         assert table.record["definition"] == "greater+1"
     assert "ties are not known" in imported_words("gpt2-authors")
+    # ties that are not known are not counted on the page of the metric either
+    text = words(run_page("01_metric", family="gpt2-authors", n_bootstrap=100))
+    share = f"{np.mean(np.array(rows[MODELS[-1]])[:, 0] <= 1):.5f}"
+    assert "many true tokens tie is not known" in text
+    assert f"is not known by Equation 3, {share} by" in text
     # paired, and with an interval over articles that the counts alone do not give
     law = rbplib.fit(rbplib.rbp_loss(tables, 10), n_bootstrap=200)
     low, high = law.intervals["text"]["alpha"]
