@@ -7,7 +7,7 @@ sources, the same ones for both families where both read the same text), and how
 scatter about their lines (Fieller's interval, which says so where a line is too flat to tell).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
 
     # the ratio, and those of resamples: one seed draws the same sources for both
     ratio = as_good_ratio(a.y, b.y, a, b, x)
-    paired = same_sources(a, b)
+    b, paired = same_sources(a, b)
     draws = a.resampled(n_bootstrap, seed), b.resampled(n_bootstrap, seed + (not paired))
     text = np.full(2, np.nan)
     if None not in draws:
@@ -92,9 +92,15 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
 
 
 def same_sources(a, b):
-    """Whether two losses are of documents from the same sources, in one order."""
-    told = a.corpus == b.corpus and a.se is None and b.se is None and len(a.totals) > 1
-    return told and all(map(np.array_equal, (a.units, a.used), (b.units, b.used)))
+    """(b, whether both losses are of the same sources); those with names in the order of a."""
+    if a.labels or b.labels:
+        places = {label: i for i, label in enumerate(b.labels or ())}
+        order = [places.get(label) for label in a.labels or ()]
+        if None in order or not 1 < len(order) == len(places):
+            return b, False
+        return replace(b, sums=b.sums[order], totals=b.totals[order], labels=a.labels), True
+    alike = a.corpus == b.corpus and a.se is None and b.se is None and len(a.totals) > 1
+    return b, alike and all(map(np.array_equal, (a.units, a.used), (b.units, b.used)))
 
 
 def as_good_ratio(y_a, y_b, a, b, x):

@@ -99,7 +99,7 @@ def table_losses(table):
     frame["model"] = frame["model"].astype(str)
     if "seed" in rows:
         frame["model"] += " seed " + rows["seed"].astype(str)
-    frame["source"] = pd.factorize(frame["source"])[0]
+    frame["source"], labels = pd.factorize(frame["source"].astype(str))
     for column in ("S", "k", quantity, total, "loss_se", *rows.columns.intersection(["D"])):
         frame[column] = numbers(frame[column], name)
     if quantity == "loss_bits":
@@ -133,6 +133,7 @@ def table_losses(table):
         if len(set(models)) < len(models):
             models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
         for k, rows_of_k in wide.groupby(level="k"):
+            pieces = rows_of_k.index.get_level_values("source")
             loss = Loss(
                 sums=rows_of_k[quantity].to_numpy(),
                 totals=rows_of_k[total].to_numpy()[:, 0],
@@ -144,6 +145,7 @@ def table_losses(table):
                 family=str(family),
                 corpus=name,
                 models=tuple(models),
+                labels=tuple(labels[pieces]) if sourced else None,
                 se=rows_of_k["loss_se"].to_numpy()[0] if errors else None,
             )
             check_models(loss)

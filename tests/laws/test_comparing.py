@@ -1,9 +1,11 @@
 """How many times the parameters: beside planted laws and NumPy's lines; how many intervals hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rbplib import Loss, compare
+from rbplib import Loss, compare, table_losses
 from rbplib.bootstrap import resampled_counts
 from rbplib.families import InputError
 
@@ -60,6 +62,33 @@ def test_the_interval_of_other_text_draws_both_families_on_the_same_sources():
     # of other sources nothing goes together
     apart = compare(a, hits(rng, 3), n_bootstrap=400, seed=5)
     assert not apart.paired and apart.intervals["text"] != told.intervals["text"]
+
+
+def test_sources_of_tables_are_paired_by_their_names(tmp_path):
+    rng = np.random.default_rng(3)
+    a, b = hits(rng, 1), hits(rng, 3)
+
+    def written(name, losses):
+        """Losses of a CSV of (family, loss, names of its sources)."""
+        rows = ["family,k,model,S,source,hits,tokens"]
+        for family, loss, sources in losses:
+            for i, j in np.ndindex(loss.sums.shape):
+                of = f"{loss.models[j]},{loss.S[j]},{sources[i]}"
+                rows.append(f"{family},1,{of},{loss.sums[i, j]},{loss.totals[i]}")
+        (tmp_path / name).write_text("\n".join(rows))
+        return table_losses(tmp_path / name)
+
+    names, others = ([f"{letter}{i}" for i in range(40)] for letter in "sq")
+    assert not compare(*written("one.csv", [("a", a, names), ("b", b, others)])).paired
+    # two files, the second in another order: as if both were in one
+    together = compare(*written("both.csv", [("a", a, names), ("b", b, names)]))
+    backwards = replace(b, sums=b.sums[::-1])
+    (first,) = written("first.csv", [("a", a, names)])
+    (second,) = written("second.csv", [("b", backwards, names[::-1])])
+    apart = compare(first, second)
+    assert together.paired and apart.paired and apart.intervals == together.intervals
+    assert together.intervals["text"] == compare(a, b).intervals["text"]
+    assert not compare(first, a).paired
 
 
 def test_fiellers_interval_holds_the_ratio_as_often_as_it_says():
