@@ -268,8 +268,9 @@ def import_family(path, name=None):
         except FileNotFoundError:
             raise InputError(f"there is no file {path}: check the path.") from None
         except DAMAGE:
-            message = f"{path} is damaged, or no export of a family"
-            raise InputError(f"{message}: get it again.") from None
+            message = f"{path} is damaged, or no export of a family: get it again"
+            mend = "or, for ranks of windows, name their family by --family"
+            raise InputError(f"{message}, {mend}.") from None
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
         roles = {"repeats": [], "family": []}
         for place, table in sorted(tables.items()):
@@ -319,8 +320,9 @@ def own_file(name):
 def keep_tables(tables):
     """Write (columns, record) of rank tables to their places, none over one of other ranks."""
     for columns, record in tables:
-        path = ranks_path(record)
-        if path.is_file() and read_record(path)["columns_sha256"] != columns_digest(columns):
+        path, ranks = ranks_path(record), (columns_digest(columns), record.get("definition"))
+        there = read_record(path) if path.is_file() else None
+        if there and (there["columns_sha256"], there.get("definition")) != ranks:
             raise InputError(f"{path} holds other ranks: choose another name by --as.")
     for columns, record in tables:
         write_table(ranks_path(record), columns, record)
@@ -402,15 +404,22 @@ def import_answers(path, family, name=None):
     family, protocol = load_family(family), header.get("protocol", "paper")
     known = {key: model for model in family.models for key in (model.id, model.name)}
     model = known.get(header["model"])
-    if not model or model.revision not in (None, "main", header["revision"]):
+    family.need_models()
+    source = model and model_folder(model, weights=False)[1]
+    if not model or header["revision"] not in (model.revision or "main", source["revision"]):
         of = f"{header['model']} at revision {header['revision']}, no model of {family.name}"
-        raise InputError(f"{path} holds ranks of {of}: {nearest(header['model'], known)}")
+        mend = f"rank {model.revision or 'main'}." if model else nearest(header["model"], known)
+        raise InputError(f"{path} holds ranks of {of}: {mend}")
     corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
+    ours = {"family": family.name, "text": documents.digest, "tokenizer": tokenizer}
+    if different := [key for key, value in ours.items() if header.get(key, value) != value]:
+        message = f"{path} is of another {different[0]} than {family.name} has on {corpus.name}"
+        raise InputError(f"{message}: have the windows of `rbp windows` ranked.")
 
     # its record: as of one measured here, but for the precision
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
     told = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
-    record = wanted | model_folder(model, weights=False)[1] | sizes_of(model).record | told
+    record = wanted | source | sizes_of(model).record | told
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
     record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}

@@ -163,6 +163,7 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     # where a family asks for no precision it takes what the engine has
     (place / "families/any.yml").write_text(f"models: [{MODEL}]\n")
     half = whole.replace(b'"weights_dtype": "float32"', b'"weights_dtype": "bfloat16"')
+    half = half.replace(b'"family": "nano"', b'"family": "any"')
     (fresh / "half.jsonl").write_bytes(half)
     path = import_answers(fresh / "half.jsonl", "any")
     assert path.parts[-3:] == ("any", "1.9k", "lines.parquet")
@@ -190,6 +191,9 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
     again = import_answers([header, *results], "nano")  # the same ranks may come again
     assert first == again
     compare_with_measured(rbplib.read_table(first), fresh / "measured")
+    # but not by another rule
+    with pytest.raises(InputError, match="holds other ranks"):
+        import_answers([header | {"ties": "greater+1"}, *results], "nano")
 
 
 @pytest.mark.skipif(not (which("jq") and which("curl")), reason="there is no jq or curl")
@@ -244,6 +248,10 @@ def with_header(**about):
 
 BAD = {
     "a tie rule not declared": (no_tie_rule, "'ties'"),
+    "of another family": (with_header(family="other"), "another family than nano has on lines"),
+    "of another text": (with_header(text="0" * 64), "another text than nano has on lines"),
+    "of another tokenizer": (with_header(tokenizer="0" * 64), "another tokenizer than nano"),
+    "of another revision": (with_header(revision="step1"), "at revision step1"),
     "a tie rule that is none": (with_header(ties="none"), "'none'"),
     "ranks of another model": (with_header(model="22k"), "22k"),
     "of another corpus": (with_header(corpus="nowhere"), "nowhere"),
@@ -284,6 +292,8 @@ def test_ranks_that_are_not_of_our_windows_are_one_sentence(place, fresh, capsys
 
 
 def test_a_cut_file_is_one_sentence(place, fresh, capsys):
+    assert main(["import", str(place / "ranks.jsonl")]) == 2
+    assert "name their family by --family" in capsys.readouterr().err
     path = fresh / "cut.jsonl"
     path.write_bytes((place / "ranks.jsonl").read_bytes()[:-40])
     for name, word in ((path, "is cut short"), (fresh / "none.jsonl", "none.jsonl")):
