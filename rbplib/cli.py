@@ -355,6 +355,16 @@ def measured_texts(family, protocol, results):
     return [*here, *sorted(names - {*corpora})] or corpora
 
 
+def tell_ties(tables):
+    """Say on standard error where the ranks of a family's models leave ties out."""
+    rules = {table.record.get("definition", "greater+ties") for table in tables}
+    if "greater+1" in rules:
+        which = "all models" if len(rules) == 1 else "some models, not of all,"
+        family = tables[0].record["family"]
+        message = f"ranks of {which} of {family} are one more than the candidates above (greater+1)"
+        complain(f"{message}: their ties are not known, so hits are upper bounds, the best case.")
+
+
 def asked_losses(table, family, corpora, ks, protocol, results, partial, n=None, nats=False):
     """[(losses that go together, models without a table)] of what a command names.
 
@@ -372,6 +382,7 @@ def asked_losses(table, family, corpora, ks, protocol, results, partial, n=None,
     asked = []
     for corpus in corpora or measured_texts(family, protocol, results):
         tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
+        tell_ties(tables)
         for k in ks or [k for k in KS if k <= vocabulary(tables)]:
             losses = [rbp_loss(tables, k, repeats=repeats)]
             if nats:

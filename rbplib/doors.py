@@ -170,8 +170,13 @@ def read_rows(path):
             return pd.read_parquet(path)
         if path.suffix in (".jsonl", ".ndjson"):
             return pd.read_json(path, lines=True, dtype=False, precise_float=True)
+        # fields between what the first line holds, without spaces about them
+        with open(path, encoding="utf-8-sig") as file:
+            first = next(filter(str.strip, file), "")
+            between = next((mark for mark in "\t;" if mark in first), ",")
         how = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
-        return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", **how)
+        rows = pd.read_csv(path, sep=between, skipinitialspace=True, **how)
+        return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as a table: {first_line(error)}.") from None
 

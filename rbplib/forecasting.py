@@ -171,7 +171,8 @@ def joint_forecast(loss, S, D, level=0.95):
     """
     part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
     if part.D is None:
-        raise InputError(f"{loss.corpus} has no column 'D', tokens of training: add it.")
+        message = f"{loss.family} on {loss.corpus} tells no tokens of training"
+        raise InputError(f"{message}: give a table of numbers with a column 'D' of them.")
     S, D = np.broadcast_arrays(np.atleast_1d(np.asarray(S, float)), D)
     points, which = np.unique(np.log([part.S, part.D]), axis=1, return_inverse=True)
     y, centre = np.bincount(which, part.y) / np.bincount(which), points.mean(1, keepdims=True)

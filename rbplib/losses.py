@@ -161,7 +161,8 @@ class Loss:
     def jackknife(self):
         """`Values` with one source left out."""
         sums, totals = (of.sum(0) - of for of in self.by_source)
-        return Values(self.nats(sums / totals[:, None]), totals.astype(float))
+        with np.errstate(divide="ignore", invalid="ignore"):  # NaN where it is the only one
+            return Values(self.nats(sums / totals[:, None]), totals.astype(float))
 
     @property
     def training_variance(self):

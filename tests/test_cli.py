@@ -14,6 +14,7 @@ import pytest
 from ranktables import write_family
 
 from rbplib.cli import main, size
+from rbplib.families import complain
 from rbplib.table import read_table, write_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,6 +123,24 @@ def test_a_text_of_ones_own_is_fitted_by_its_label_where_the_repeats_lack_it(
     # and without its name, as `rbp measure` says to go on
     rows = json.loads(run(capsys, words)[1])
     assert {row["corpus"] for row in rows} >= {"notes"}
+
+
+def test_ranks_without_ties_are_told_as_bounds(root, capsys):
+    write_family(root, "bounds")
+    for number, S in enumerate((2_000, 9_000, 40_000, 180_000, 800_000)):
+        table = read_table(root / f"results/ranks/bounds/bounds-{S}/prose.parquet")
+        record = table.record | {"definition": "greater+1", "lacks": ["ties"]}
+        columns = dict(table.columns)
+        columns |= {"greater": table.rank("greater+1") - 1, "ties": columns["ties"] * 0 + 1}
+        write_table(table.path, columns, record)
+        if number == 3:  # the largest counts ties yet
+            words = "compare synthetic bounds --corpus prose --k 1 --n-bootstrap 0"
+            assert "some models, not of all, of bounds" in run(capsys, words)[2]
+    for words in ("fit", "predict --size 1e9"):
+        complain.cache_clear()
+        _, _, err = run(capsys, f"{words} --family bounds --corpus prose --n-bootstrap 0")
+        assert len(err.splitlines()) == 1 and "of all models of bounds" in err
+        assert "hits are upper bounds" in err
 
 
 def test_a_family_says_what_is_measured_of_it(root, capsys):

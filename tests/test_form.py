@@ -22,7 +22,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 11_500,
     "training": 13_500,
     "benchmarks": 7_600,
-    "tests": 113_500,
+    "tests": 114_000,
 }
 SILENT = {
     tokenize.COMMENT,

@@ -55,6 +55,18 @@ def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     assert low < 0.2 < high
 
 
+@pytest.mark.parametrize(("between", "ending"), [(", ", "csv"), (" ; ", "csv"), (";", "txt")])
+def test_a_table_may_have_spaces_and_semicolons_as_on_the_page(tmp_path, between, ending):
+    hits, tokens = planted()
+    table = rows_of(hits, tokens).assign(family='"one, or two"')
+    lines = [table.columns, *table.astype(str).to_numpy()]
+    path = tmp_path / f"runs.{ending}"
+    path.write_text("".join(f"{between.join(line)}\n" for line in lines))
+    (loss,) = rbp.table_losses(path)
+    assert np.array_equal(loss.sums, hits) and loss.models == tuple(MODELS)
+    assert loss.family == "one, or two"
+
+
 def test_losses_in_nats_and_bits_are_numpys_line(tmp_path, capsys):
     nats = np.array([4.1, 3.6, 3.3, 2.9, 2.75])
     table = pd.DataFrame(
