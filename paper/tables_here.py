@@ -90,8 +90,9 @@ def scope(tables):
     )
 
 
-# families that are here as counts, see published/ranks, and a corpus that all of them were counted on
-GRID, COUNTED = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16)), "docs"
+# families that are here as counts, see published/ranks, and the corpora that all were counted on
+GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))
+COUNTED = ("docs", "code", "descriptions")
 
 
 def models_behind(tables, families=(), corpora=(), protocol="paper"):
@@ -106,7 +107,7 @@ def models_behind(tables, families=(), corpora=(), protocol="paper"):
         again = repeated(given.get(name) or name, corpora, protocol)
         records += [("repeat", table.record) for ranks in again.values() for table in ranks]
     for name in GRID:
-        records += [("grid", table.record) for table in family_tables(name, COUNTED)[0]]
+        records += [("grid", table.record) for table in family_tables(name, COUNTED[0])[0]]
     # one training may have two names: it counts with its ladder
     digests = {record["columns_sha256"] for part, record in records if part == "ladder"}
     alike, first = set(), {}

@@ -39,7 +39,7 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
         tmp_path / "results",
     ]
     assert cli.main(["measure", *map(str, request), "--quiet"]) == 0
-    assert "1 tables of" in capsys.readouterr().out
+    assert "1 table of" in capsys.readouterr().out
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")
     assert table.record["quantisation"] == {"file_type": "Q4_1"} and table.record["window"] == 64
     assert table.record["model_digest"] == folder_digest(path)
