@@ -385,7 +385,8 @@ def import_answers(path, family, name=None):
     path: of a file of JSON lines, or a list of what they hold. First "model" (a name or id of the
     family), "revision", "engine", "version", "corpus", "head_dtype", and "ties": "greater+ties", or
     "greater+1" where equal candidates are not counted; where they are known "weights_dtype",
-    "protocol", and "served", the server's name of the model. Then the windows, in any order, each
+    "protocol", "served", the server's name of the model, and "family", "text" and "tokenizer" as
+    the windows have them. Then the windows, in any order, each
     as `answered` reads it.
 
     name: of a family of its own to put the table in. By default the model's own, or, where the
@@ -393,7 +394,8 @@ def import_answers(path, family, name=None):
     Returns:
         path of the table, or of the file of the family of its own.
     Raises:
-        InputError: a header that lacks something or is of another model; ids that are not ours; a
+        InputError: a header that lacks something, or is of another model, revision, family, text or
+            tokenizer; ids that are not ours; a
             window missing or there twice; an answer that is cut; what no rank or logprob can be.
     """
     from rbplib.models import model_folder, sizes_of
