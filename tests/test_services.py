@@ -36,7 +36,7 @@ def test_a_workflow_runs_what_is_here(path):
             assert set(re.findall(r"\bmake (\w+)", step.get("run", ""))) <= targets
     said = path.read_text()
     keys = re.findall(r"hashFiles\((.*?)\)", said)
-    assert "actions/cache@" in said and "'requirements.lock'" in keys[0]
+    assert "actions/cache@" in said and "'requirements*.lock'" in keys[0]
     for name in re.findall(r"'([^'*]+)'", "".join(keys)):
         assert (ROOT / name).exists(), name
 
