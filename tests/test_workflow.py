@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -359,6 +360,21 @@ def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):
     write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
     with pytest.raises(RuntimeError, match="running 03_bad for demo.*killed"):
         book.make_book(["demo"], show=False, corpora=["notes"])
+
+
+def test_a_book_that_is_stopped_blames_no_step(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    monkeypatch.setenv("BOOK_PROCESS", str(os.getpid()))
+    stop = "import os, signal, time\nos.kill(int(os.environ['BOOK_PROCESS']), signal.SIGTERM)\n"
+    write_notebook(place / "notebooks/03_bad.ipynb", stop + "time.sleep(60)", parameters=PER_FAMILY)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            book.make_book(["demo"], show=False, corpora=["notes"])
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
 
 
 def test_what_a_killed_book_left_is_removed_and_nothing_lies_outside(built, tmp_path, monkeypatch):

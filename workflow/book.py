@@ -36,6 +36,7 @@ FLOW = Path(__file__).resolve().parent
 # at the default of a second they add up to a tenth of the book's time.
 UNHURRIED = ("--max-jobs-per-timespan", "10000/1h")
 LAST = 15  # lines of a failed step's log that are shown
+stopping = threading.Event()  # set once a signal ended the book, and with it its steps
 
 
 class Steps(logging.Handler):
@@ -57,7 +58,7 @@ class Steps(logging.Handler):
             self.bar.set_postfix_str(self.messages[record.jobid])
         elif event == "progress":
             self.bar.update(record.done - self.bar.n)
-        elif event == "job_error":
+        elif event == "job_error" and not stopping.is_set():
             self.failures += failure(record.log, self.messages.get(record.jobid, "a step"))
         elif record.levelno >= logging.ERROR:
             self.errors.append(record.getMessage())
@@ -68,7 +69,8 @@ def failure(logs, message):
     lines = []
     for path in (root() / log for log in logs):
         if path.is_file():
-            lines += path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:]
+            text = path.read_text(encoding="utf-8", errors="replace")
+            lines += [line for line in text.splitlines() if "[IPKernelApp]" not in line][-LAST:]
     if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
         lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
     return lines
@@ -87,6 +89,7 @@ def stop(*_):
     import psutil  # Snakemake's
 
     on_signals(signal.SIG_IGN)
+    stopping.set()
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.terminate()
@@ -108,6 +111,7 @@ def run(arguments, log, show=True):
 
     # Snakemake takes the handlers of its own logger away itself: these are on its parent
     write_text(log, "")
+    stopping.clear()
     steps, words = Steps(show), logging.FileHandler(log, "w", encoding="utf-8")
     words.setFormatter(DefaultFormatter())
     logger = logging.getLogger("snakemake")
@@ -128,7 +132,7 @@ def run(arguments, log, show=True):
     errors = "\n".join(steps.errors)
     if refused := re.search(r"^InputError in file .*\n(.*)", errors, re.M):
         raise InputError(refused[1])
-    if failed and not steps.failures and not errors:
+    if failed and (stopping.is_set() or not steps.failures and not errors):
         raise KeyboardInterrupt
     if failed:
         raise RuntimeError("\n".join(steps.failures or steps.errors) + f"\nThe whole log is {log}")
