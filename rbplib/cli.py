@@ -17,6 +17,7 @@ from pathlib import Path
 
 import rbplib
 from rbplib.families import (
+    FORMULA,
     PROTOCOLS,
     InputError,
     as_number,
@@ -400,7 +401,9 @@ def tell_all(records, alone, as_json, as_csv=False):
     if as_csv:
         import pandas as pd
 
-        print(pd.DataFrame(records).to_csv(index=False), end="")
+        # no text is a spreadsheet's formula, or steers a terminal
+        cells = pd.DataFrame(records).replace(FORMULA, "'", regex=True)
+        print(printable(cells.to_csv(index=False)), end="")
     elif len(records) == 1 and (alone or not as_json):
         tell(records[0], as_json)
     elif as_json:

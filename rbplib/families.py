@@ -484,6 +484,9 @@ def complain(sentence):
     print(f"rbp: {printable(sentence)}", file=sys.stderr)
 
 
+FORMULA = r"^(?=[=@\t\r]|[+-][\s\S]*[(|!])"  # how a text begins that a spreadsheet would work out
+
+
 def printable(text):
     """A text in which what could steer a terminal, as an escape, is a question mark."""
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "?", text)

@@ -310,16 +310,19 @@ def file_sample(corpus):
     path = find_path(corpus)
     if corpus.kind and not path.is_file():
         make_text(corpus)
-    paths, rows, first = text_files(path), [], {}
+    paths, rows, first, alike = text_files(path), [], {}, []
     for file in paths:
         new = file_rows(file)
         if len(paths) > 1 and text_kind(file)[0] in PROSE:
             name = file.relative_to(path).as_posix()
             source = first.setdefault(str(new), name)  # files of one text are one source
             if source != name:
-                complain(f"{name} and {source} hold the same text: they count as one source.")
+                alike.append(f"{name} and {source} hold the same text")
             new = [row | {PIECE_OF: source} for row in new]
         rows += new
+    if alike:
+        more = f", and {len(alike) - 1} more files that of another" if len(alike) > 1 else ""
+        complain(f"{alike[0]}{more}: what is equal counts as one source.")
     return draw_sample(rows, corpus, {"file": path.name})
 
 

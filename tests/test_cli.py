@@ -169,6 +169,13 @@ def test_families_are_compared_at_every_k(root, capsys):
     assert code == 0 and out.split()[-1] == "yes"
 
 
+def test_no_name_in_a_csv_is_a_formula_or_steers_a_terminal(root, capsys):
+    rows = [f"=1+1\x1b[31m,{S:g},{S:g},{3 * S**-0.1}" for S in (1e6, 1e7, 1e8)]
+    (root / "runs.csv").write_text("\n".join(["family,model,S,loss", *rows]))
+    printed = run(capsys, f"fit {root / 'runs.csv'} --csv")[1]
+    assert "'=1+1?[31m" in printed and "\x1b" not in printed
+
+
 def test_tables_of_numbers_are_compared(root, capsys):
     rows = ["family,model,S,loss,loss_se"]
     for family, times in (("ours", 1), ("theirs", 3)):

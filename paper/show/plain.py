@@ -4,9 +4,8 @@ import html
 import unicodedata
 from contextlib import suppress
 
+from rbplib.families import FORMULA as FORMULA
 from rbplib.families import InputError, default_corpora, known, load_corpus, load_family
-
-FORMULA = r"^(?=[=@\t\r]|[+-][\s\S]*[(|!])"  # how a text begins that a spreadsheet would work out
 
 
 def plain(text):
