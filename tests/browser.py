@@ -75,6 +75,14 @@ return {
 """
 )
 
+LAID_OUT = """
+const [width, done] = arguments, began = Date.now();
+(function look() {
+  if (window.innerWidth !== width && Date.now() - began < 5000) return setTimeout(look, 20);
+  setTimeout(done, 100);  // figures and tables of a script's follow the window
+})();
+"""
+
 MOVE = """
 const done = arguments[0], boxes = [...document.querySelectorAll(".rbp-move")], began = Date.now();
 const drawn = () => boxes.map((box) => box.querySelector(".rbp-plot svg")?.outerHTML);
@@ -85,7 +93,7 @@ const heights = boxes.map((box) => box.dataset.done ? 0 : box.offsetHeight);
   next?.scrollIntoView();
   if (next && Date.now() - began < 15000) return setTimeout(look, 50);
   const grown = boxes.filter((box, i) =>
-    heights[i] && Math.abs(box.offsetHeight - heights[i]) > 24);
+    heights[i] && Math.abs(box.offsetHeight - heights[i]) > 30);  // a line of words may come
   const before = drawn(), knobs = boxes.map((box) => box.querySelector("input, select"));
   for (const knob of knobs.filter((knob) => knob)) {
     if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
@@ -183,14 +191,16 @@ def open_browser():
 
 
 def set_width(driver, width):
+    """Give the window a width, and wait until the page is laid out in it."""
     size = {"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    driver.execute_async_script(LAID_OUT, width)
 
 
 def load(driver, url, width=WINDOW):
+    driver.set_script_timeout(60)
     set_width(driver, width)
     driver.get(url)
-    driver.set_script_timeout(60)
     driver.execute_async_script(WAIT)
 
 
