@@ -22,7 +22,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 11_050,
     "training": 12_950,
     "benchmarks": 7_400,
-    "tests": 114_150,
+    "tests": 114_200,
 }
 SILENT = {
     tokenize.COMMENT,
