@@ -93,7 +93,7 @@ const heights = boxes.map((box) => box.dataset.done ? 0 : box.offsetHeight);
   next?.scrollIntoView();
   if (next && Date.now() - began < 15000) return setTimeout(look, 50);
   const grown = boxes.filter((box, i) =>
-    heights[i] && Math.abs(box.offsetHeight - heights[i]) > 30);  // a line of words may come
+    heights[i] && Math.abs(box.offsetHeight - heights[i]) > 24);
   const before = drawn(), knobs = boxes.map((box) => box.querySelector("input, select"));
   for (const knob of knobs.filter((knob) => knob)) {
     if (knob.max) knob.value = knob.max; else knob.selectedIndex = knob.length - 1;
