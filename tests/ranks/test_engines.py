@@ -198,7 +198,7 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
 
 @pytest.mark.skipif(not (which("jq") and which("curl")), reason="there is no jq or curl")
 def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
-    text = (ROOT / "book/your_models.md").read_text(encoding="utf-8")
+    text = (ROOT / "book/vllm.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"```bash\n(head -1 windows.*?)```", text, re.S)
     names = {"EleutherAI/pythia-12b": "served/1.9k", "pythia-12b": "1.9k"}
     names |= {"http://127.0.0.1:8000": engine.url, "ranks.jsonl": f"{fresh}/ranks.jsonl"}
