@@ -70,7 +70,7 @@ def unknown(text, known):
 
 
 def test_every_exercise_has_its_solution():
-    assert set(EXERCISES) == set(SOLUTIONS) and len(EXERCISES) >= 30
+    assert set(EXERCISES) == set(SOLUTIONS) and len(EXERCISES) > 25
 
 
 @pytest.mark.parametrize("label", sorted(set(SOLUTIONS) - {"ex-project"}))  # which prints nothing
