@@ -14,7 +14,7 @@ from rbplib.families import InputError
 from rbplib.windows import encode
 
 ROOT = Path(__file__).resolve().parents[2]
-PROSE = (ROOT / "book/your_models.md").read_text(encoding="utf-8")
+PROSE = 2 * (ROOT / "book/your_models.md").read_text(encoding="utf-8")
 
 
 def byte_level():
