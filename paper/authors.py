@@ -8,6 +8,7 @@ commit to where the reader is, and takes its ranks where they give the counts of
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from tempfile import TemporaryDirectory
@@ -28,22 +29,23 @@ BLOBS = {  # git's hash of MODEL/top1/ranks.json: [rank, position, cross-entropy
     "gpt2-xl": "7087346d0d46ee96cd6dad7fb3047692116a1bc7",
 }
 TIES = 5  # tokens whose tie at rank k the authors' top-k may have broken the other way
-FAMILY = {
-    "name": "gpt2-authors",
-    "title": "GPT-2, the authors' ranks",
-    "note": "Ranks are one more than the candidates scored strictly above; ties are not known.",
+NAME = "gpt2-authors"
+TITLE = "GPT-2, the authors' ranks"
+RECORD = {  # of each rank table, beside its model
+    "corpus": "wikipedia",
+    "protocol": "paper",
+    "vocab_size": VOCABULARY,
+    "definition": "greater+1",
+    "lacks": ["token", "ties"],
+    "imported": {"was": NAME, "exported": "2025-10-20", "file": "ranks of its authors"},
+    "withheld": "its authors state no licence",  # so `rbp export` refuses
 }
 
 
 def git(folder, *arguments):
-    """What a git command in a folder prints, bytes. InputError: git is not there, or its reason."""
-    command = ["git", "-C", folder, *arguments]
-    try:
-        run = subprocess.run(
-            command, capture_output=True, env=os.environ | {"GIT_TERMINAL_PROMPT": "0"}
-        )
-    except FileNotFoundError:
-        raise InputError("the authors' ranks are fetched with git: install it.") from None
+    """What a git command in a folder prints, bytes. Raises InputError: the reason that git gives."""
+    how = {"capture_output": True, "env": os.environ | {"GIT_TERMINAL_PROMPT": "0"}}
+    run = subprocess.run(["git", "-C", folder, *arguments], **how)
     if run.returncode:
         reason = run.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise InputError(reason[-1])
@@ -53,8 +55,10 @@ def git(folder, *arguments):
 def fetched(url, commit, blobs):
     """{model: bytes of its ranks.json} of one commit; git names a file by a hash of what is in it.
 
-    Raises InputError: no network, no such commit, or other files in it.
+    Raises InputError: no git, no network, no such commit, or other files in it.
     """
+    if not shutil.which("git"):
+        raise InputError("the authors' ranks are fetched with git: install it.")
     files = {}
     with TemporaryDirectory() as folder:
         try:
@@ -85,92 +89,62 @@ def read_ranks(model, data):
     return rank.astype(int), position.astype(int), nats
 
 
-def windows(document, hit, N):
-    """(windows of N tokens of one document that are all hits, all such windows)."""
-    inside = document[N - 1 :] == document[: len(document) - N + 1]
-    whole = np.lib.stride_tricks.sliding_window_view(hit, N).all(axis=1)
-    return int((whole & inside).sum()), int(inside.sum())
-
-
 def check_counts(model, document, rank, nats, counts):
-    """Refuse ranks that do not give a model's counts.
+    """Refuse ranks that do not give a model's counts of windows of N tokens that all rank k or better.
 
     The authors counted tokens among the k of highest probability, where a tie at the edge falls
     either way; the rank of a token takes it in. So each count may be off by TIES tokens, which lie
     in N windows each. Rows of `counts` are those of `published.gpt2_counts`.
     """
+    mend = "they are not those that were counted."
     rows = counts[counts["model"] == model]
     for row in rows.itertuples():
-        hits, total = windows(document, rank <= row.k, row.N)
+        # windows lie in one document
+        inside = document[row.N - 1 :] == document[: len(document) - row.N + 1]
+        hit = np.lib.stride_tricks.sliding_window_view(rank <= row.k, row.N).all(axis=1)
+        hits, total = (hit & inside).sum(), inside.sum()
         if total != row.windows or abs(hits - row.hits) > TIES * row.N:
             seen = f"{hits:,} of {total:,} windows of {row.N} at k = {row.k}"
-            message = f"the ranks of {model} have {seen}, not {row.hits:,} of {row.windows:,}"
-            raise InputError(f"{message}: they are not those that were counted.")
+            known = f"{row.hits:,} of {row.windows:,}"
+            raise InputError(f"the ranks of {model} have {seen}, not {known}: {mend}")
     known = rows["cross_entropy"].iloc[0]
-    if abs(nats.mean() - known) > 2e-6:  # printed with six decimals
-        message = f"the cross-entropy of {model} is {nats.mean():.6f}, not {known:.6f}"
-        raise InputError(f"{message}: these are not the ranks that were counted.")
-
-
-def import_ranks(family, models, vocab_size, document, position, exported, **about):
-    """Make raw ranks of one text an imported family, and return the family's file.
-
-    The ranks are one more than the candidates scored strictly above: ties are not known.
-
-    Args:
-        family: {"name", "title", "note"}.
-        models: {Model: (rank, nats)}, smallest first: int and float (n,) of every scored token.
-        vocab_size: int, the same for all. document, position: int (n,), as of a rank table.
-        exported: when. about: what else a record says: "corpus", "sample"; and "withheld", why
-            `rbp export` refuses the family, where it has to.
-    Raises:
-        InputError: ranks that no rank table may hold, or the name is in use.
-    """
-    origin = {"was": family["name"], "exported": exported, "file": "ranks of its authors"}
-    about |= {"protocol": "paper", "definition": "greater+1", "imported": origin}
-    about |= {"documents": int(document[-1]) + 1, "vocab_size": vocab_size}
-    about["lacks"] = ["token", "ties"]
-    tables = []
-    for model, (rank, nats) in models.items():
-        record = about | {"model": model.name, "model_id": model.id}
-        record["nonembedding_params"] = model.nonembedding_params
-        rows = {"document": document, "position": position, "token": np.zeros_like(document)}
-        tables.append((told_ranks(rows, rank, -nats, record), record))
-    entry = {key: family[key] for key in ("title", "note")}
-    return keep_family(family["name"], entry, tables)
+    if not abs(nats.mean() - known) <= 2e-6:  # printed with six decimals
+        seen = f"the cross-entropy of {model} is {nats.mean():.6f}, not {known:.6f}"
+        raise InputError(f"{seen}: its ranks are not those that were counted.")
 
 
 def take(url=URL, commit=COMMIT, blobs=None, counts=None):
     """Fetch the authors' ranks and import them: path of the file of the family `gpt2-authors`.
 
+    Their ranks are one more than the candidates scored strictly above: ties are not known.
+
     Args:
         url, commit: of a git repository. blobs: {model: hash of its ranks.json}. counts: data frame
             as of `published.gpt2_counts`. By default those of the paper.
     Raises:
-        InputError: they cannot be had, are others, or do not count as they should.
+        InputError: they cannot be had, are others, do not count as they should, or may stand in no
+            rank table.
     """
     counts = gpt2_counts() if counts is None else counts
-    ranks, first = {}, None
     models = {model.name: model for model in load_family(held("families", "gpt2.yml")).models}
+    first, tables = None, []
     for name, data in fetched(url, commit, blobs or BLOBS).items():
         rank, position, nats = read_ranks(name, data)
         # a document begins where positions start again, and in the same place for all
         if first is not None and not np.array_equal(position, first):
-            raise InputError(f"the documents of {name} do not begin where those of others do.")
+            message = f"the documents of {name} do not begin where those of others do"
+            raise InputError(f"{message}: they are not those that were counted.")
         first, document = position, np.cumsum(np.diff(position, prepend=0) <= 0)
         check_counts(name, document, rank, nats, counts)
-        ranks[models[name]] = rank, nats
-    return import_ranks(
-        FAMILY,
-        ranks,
-        VOCABULARY,
-        document,
-        first,
-        exported="2025-10-20",  # when the authors committed them
-        corpus="wikipedia",
-        sample={"source": url, "revision": commit},
-        withheld="its authors state no licence",
-    )
+
+        # what the record of a measured table would say
+        record = RECORD | {"sample": {"source": url, "revision": commit}}
+        record |= {"model": name, "model_id": models[name].id}
+        record["nonembedding_params"] = models[name].nonembedding_params
+        record["documents"] = int(document[-1]) + 1
+        rows = {"document": document, "position": position, "token": np.zeros_like(document)}
+        tables.append((told_ranks(rows, rank, -nats, record), record))
+    return keep_family(NAME, {"title": TITLE}, tables)
 
 
 def main(arguments=None):
@@ -182,7 +156,7 @@ def main(arguments=None):
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2
-    print(f"{path}: go on with `rbp book --family {FAMILY['name']}`")
+    print(f"{path}: go on with `rbp book --family {NAME}`")
     return 0
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from paper.curves import rbp_curve, with_repeats
-from paper.distributions import PAPER, contains
+from paper.distributions import PAPER
 from paper.families import exponent_difference, pooled
 from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside, known_interval, lows_and_highs
@@ -213,17 +213,16 @@ def above_one(intervals):
 
 def contest_row(contest):
     """The paper's lognormal in the Contest of laws on one rank table; no lead where it is Zipf's law."""
-    place, lognormal = contest.place(PAPER), contest.fit(PAPER)
-    lead, around = contest.lead(PAPER, "zipf")
-    if contains(contest.fit("zipf"), lognormal):
-        lead, around = 0.0, (0.0, 0.0)
+    lognormal, behind = contest.fits[PAPER], contest.loss - contest.loss[PAPER]
+    around = (contest.drawn["zipf"] - contest.drawn[PAPER]).quantile([0.025, 0.975])
+    is_zipf = lognormal.bound.any()  # its curvature is 0
     return {
-        "place": place + 1,
+        "place": 1 + list(contest.fits).index(PAPER),
         "laws": len(contest.fits),
-        "behind": contest.loss[place],
-        "behind_interval": tuple(contest.interval[:, place]),
-        "zipf_lead": lead,
-        "interval": tuple(around),
+        "behind": contest.loss[PAPER],
+        "behind_interval": tuple(contest.interval[PAPER]),
+        "zipf_lead": 0.0 if is_zipf else behind["zipf"],
+        "interval": (0.0, 0.0) if is_zipf else tuple(around),
         "misfit": lognormal.max_drbp,
         "best_misfit": contest.best.max_drbp,
         "best": contest.best.title,

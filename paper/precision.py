@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from paper.curves import rbp_curve
@@ -49,12 +48,17 @@ def tie_frame(tables):
     rows = []
     for precision, ladder in tables.items():
         for table, exact in zip(ladder, tables[EXACT], strict=True):
-            tied, changed = table.ties > 1, table.rank() != exact.rank()
-            S = int(table.record["nonembedding_params"])
-            row = {"precision": precision, "model": table.record["model"], "S": S}
-            row["tied (%)"] = 100 * tied.mean()
-            row["tied with the best (%)"] = 100 * ((table.greater == 0) & tied).mean()
-            rows.append(row | {"ranks changed (%)": 100 * changed.mean()})
+            tied = table.ties > 1
+            rows.append(
+                {
+                    "precision": precision,
+                    "model": table.record["model"],
+                    "S": int(table.record["nonembedding_params"]),
+                    "tied (%)": 100 * tied.mean(),
+                    "tied with the best (%)": 100 * (tied & (table.greater == 0)).mean(),
+                    "ranks changed (%)": 100 * (table.rank() != exact.rank()).mean(),
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -71,10 +75,10 @@ def shift_frame(curves, k=1):
     """One row per precision, definition and model: RBP_k and how far it is from the exact one."""
     parts = []
     for (precision, definition), curve in curves.items():
-        place = {"precision": precision, "definition": definition, "model": curve.models}
-        at, exact = curve.index(k), curves[EXACT, definition].rbp
-        columns = {"RBP": curve.rbp[:, at], "change": curve.rbp[:, at] - exact[:, at]}
-        parts.append(pd.DataFrame(place | columns))
+        columns = {"precision": precision, "definition": definition, "model": curve.models}
+        at, exact = curve.index(k), curves[EXACT, definition]
+        frame = pd.DataFrame(columns | {"RBP": curve.rbp[:, at]})
+        parts.append(frame.assign(change=frame["RBP"] - exact.rbp[:, at]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -82,12 +86,11 @@ def precision_frame(curves, ks, n_bootstrap=10_000, seed=42):
     """One row per k, precision and definition: exponent, interval over sources, change against the exact one."""
     rows = []
     for k in ks:
-        exact = {}
-        for (precision, definition), curve in curves.items():
+        for place, curve in curves.items():
             law = fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed)
-            low, high = law.ci_tokens
-            change = law.alpha - exact.setdefault(definition, law.alpha)  # the exact come first
-            row = {"k": k, "precision": precision, "definition": definition, "alpha": law.alpha}
-            row |= {"low": low, "high": high, "change of alpha": change}
-            rows.append(row | {"share of its interval": np.abs(change) / (high - low)})
-    return pd.DataFrame(rows)
+            rows.append((k, *place, law.alpha, *law.ci_tokens))
+    frame = pd.DataFrame(rows, columns=["k", "precision", "definition", "alpha", "low", "high"])
+    exact = frame.groupby(["k", "definition"])["alpha"].transform("first")  # the exact come first
+    frame["change of alpha"] = frame["alpha"] - exact
+    width = frame["high"] - frame["low"]
+    return frame.assign(**{"share of its interval": frame["change of alpha"].abs() / width})

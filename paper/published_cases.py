@@ -70,7 +70,7 @@ def along_training():
 
 def histogram_ratios():
     """What is left of the printed likelihood ratio: both sides rounded, and on one support as well."""
-    _, _, rounded, _, cut = np.round(gpt2.ratio_parts().ratios, 6) + 0.0
+    _, rounded, cut = np.round(list(gpt2.ratio_parts().values()), 6) + 0.0
     both = {"rounded": rounded, "cut": cut}
     return cases([{"lead_kept": ratio / gpt2.PRINTED_RATIO, **both} for ratio in both.values()])
 

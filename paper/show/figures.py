@@ -13,7 +13,7 @@ from paper.runs import rise_width
 from paper.show.describe import drawn_data
 from paper.show.numbers import interval, number
 from paper.show.prose import only, plain
-from paper.show.style import ACCENT, EMPTY, GREY, INKS, LINES, darker, drawn, svg_of
+from paper.show.style import ACCENT, EMPTY, GREY, LINES, darker, drawn, svg_of
 
 BAND = 0.18  # opacity of an interval drawn as a band
 PALE = 0.09  # of the second band, for sources and trainings
@@ -339,6 +339,7 @@ def draw_shifts(ax, frame):
         (line,) = ax.plot(part["change"], heights, label=definition, **mark(i))
         low, high = 100 * part["change"].min(), 100 * part["change"].max()
         line.told = f"{definition} {interval((low, high))}"
+        tell(ax, "shifts", max(-low, high))
     # few numbers, in percentage points
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_xlabel("change (% points)")
@@ -410,21 +411,6 @@ def draw_regions(ax, ratio, sigma, error, label, point, name):
     star = {"marker": "*", "markersize": 12, "color": "white", "markeredgecolor": "black"}
     ax.plot(*point, linestyle="none", **star)
     ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
-    return ax
-
-
-def draw_ratio_parts(ax, parts):
-    """What the printed likelihood ratio is made of: a bar per pair of power law and lognormal."""
-    rows = row_axis(ax, parts.names)
-    for row, value in zip(rows, parts.ratios, strict=True):
-        color = ACCENT if value < 0 else INKS[0]
-        ax.barh(row, value, color=color, height=0.6)
-        gap, side = (60, "left") if value >= 0 else (-60, "right")
-        text = f"{round(value):,}".replace("-", "−")
-        ax.text(value + gap, row, text, va="center", ha=side, fontsize=8.5)
-    ax.axvline(0, color="black", linewidth=0.8)
-    ax.margins(x=0.22)
-    ax.set_xlabel("log likelihood above that of the lognormal (nats)")
     return ax
 
 

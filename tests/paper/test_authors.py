@@ -27,7 +27,7 @@ KS, NS = (1, 10, 100, 1000, 10_000), (1, 5, 10)
 def planted(seed=0, documents=40):
     """{model: its ranks.json}: articles unlike one another, ranks to the end of the vocabulary,
     lower in larger models."""
-    rng, lengths = np.random.default_rng(seed), None
+    rng = np.random.default_rng(seed)
     lengths = rng.integers(12, 60, documents)
     hard = np.repeat(rng.normal(size=documents), lengths) + rng.normal(size=lengths.sum())
     position = np.concatenate([np.arange(1, n + 1) for n in lengths])
@@ -36,9 +36,7 @@ def planted(seed=0, documents=40):
         own = 1.2 + 1.8 * hard - 0.4 * i + 0.5 * rng.normal(size=len(hard))
         rank = np.clip(np.ceil(np.exp(own)), 1, 50_257).astype(int)
         nats = np.log(rank) + rng.random(len(rank))
-        rows[model] = [
-            list(row) for row in zip(rank.tolist(), position.tolist(), nats.tolist(), strict=True)
-        ]
+        rows[model] = pd.DataFrame([rank, position, nats]).T.astype(object).to_numpy().tolist()
     return rows
 
 
@@ -131,10 +129,6 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, rows, theirs
     law = rbplib.fit(rbplib.rbp_loss(tables, 10), n_bootstrap=200)
     low, high = law.intervals["text"]["alpha"]
     assert low < law.alpha < high and law.loss.n_sources == 40
-    share = [np.mean(np.array(rows[model])[:, 0] <= 10) for model in MODELS]
-    slope = np.polyfit(np.log(sizes), np.log(-np.log(share)), 1)[0]
-    assert law.alpha == pytest.approx(-slope)
-    assert rbplib.run_loss(tables, 10, 5).total == counted(rows).query("N == 5").windows.iloc[0]
 
 
 def test_it_is_not_exported(here, rows, theirs, capsys):
@@ -172,19 +166,14 @@ def harder(tokens):
 BROKEN = {
     "truncated": (lambda tokens: json.dumps(tokens)[:-9], "ranks.json of gpt2-large is truncated"),
     "other": (lambda tokens: json.dumps({"ranks": [1, 2]}), "no list of rank, position"),
-    "four": (lambda tokens: json.dumps([[*row, 0] for row in tokens]), "no list of rank, position"),
     "shifted": (shifted, "the documents of gpt2-large do not begin where"),
     "harder": (harder, "windows of 1 at k = 1, not"),
     "nats": (
         lambda of: json.dumps([[r, p, x + 1e-4] for r, p, x in of]),
         "cross-entropy of gpt2-large is",
     ),
-    "zero": (
-        lambda of: json.dumps(
-            [[0 * (i == 3) or row[0] * (i != 3), *row[1:]] for i, row in enumerate(of)]
-        ),
-        "cannot be taken",
-    ),
+    "nan": (lambda of: json.dumps([[1, 1, np.nan], *of[1:]]), "cross-entropy of gpt2-large is nan"),
+    "zero": (lambda of: json.dumps([[0, *of[0][1:]], *of[1:]]), "cannot be taken"),
 }
 
 

