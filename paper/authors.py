@@ -102,7 +102,8 @@ def check_counts(model, document, rank, nats, counts):
         # windows lie in one document
         inside = document[row.N - 1 :] == document[: len(document) - row.N + 1]
         hit = np.lib.stride_tricks.sliding_window_view(rank <= row.k, row.N).all(axis=1)
-        hits, total = (hit & inside).sum(), inside.sum()
+        hits = (hit & inside).sum()
+        total = inside.sum()
         if total != row.windows or abs(hits - row.hits) > TIES * row.N:
             seen = f"{hits:,} of {total:,} windows of {row.N} at k = {row.k}"
             known = f"{row.hits:,} of {row.windows:,}"
@@ -127,14 +128,16 @@ def take(url=URL, commit=COMMIT, blobs=None, counts=None):
     """
     counts = gpt2_counts() if counts is None else counts
     models = {model.name: model for model in load_family(held("families", "gpt2.yml")).models}
-    first, tables = None, []
+    first = None
+    tables = []
     for name, data in fetched(url, commit, blobs or BLOBS).items():
         rank, position, nats = read_ranks(name, data)
         # a document begins where positions start again, and in the same place for all
         if first is not None and not np.array_equal(position, first):
             message = f"the documents of {name} do not begin where those of others do"
             raise InputError(f"{message}: they are not those that were counted.")
-        first, document = position, np.cumsum(np.diff(position, prepend=0) <= 0)
+        first = position
+        document = np.cumsum(np.diff(position, prepend=0) <= 0)
         check_counts(name, document, rank, nats, counts)
 
         # what the record of a measured table would say

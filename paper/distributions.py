@@ -27,7 +27,9 @@ TINY = 1e-300
 FOLDS = 5  # of sources, each held out once
 
 # sums over 1..V: ranks up to EXACT one by one, then blocks a factor BLOCK wide with NODES nodes
-EXACT, NODES, BLOCK = 48, 8, np.sqrt(2.0)
+EXACT = 48
+NODES = 8
+BLOCK = np.sqrt(2.0)
 # a Gauss-Legendre rule exact to rounding on the cell (1/2, 3/2]
 CELL, WEIGHTS = np.array(legendre.leggauss(12)) / 2
 
@@ -79,7 +81,8 @@ class Candidate(NamedTuple):
 
 CURVED = {"s": (-8, 20), "beta": (0, 4)}
 CUTOFF = {"log_tau": np.log([3, 1e7])}  # a cutoff beyond 1e7 ranks is none at all
-CUT, MANDELBROT = {"s": (-1, 8)} | CUTOFF, {"s": (-1, 12), "q": (-0.999, 500)} | CUTOFF
+CUT = {"s": (-1, 8)} | CUTOFF
+MANDELBROT = {"s": (-1, 12), "q": (-0.999, 500)} | CUTOFF
 CEILING = {"mu": (-60, 12), "log_sigma": np.log([0.2, 30])}
 BENT = [(1.3, 0.01), (1.0, 0.05)]
 CANDIDATES = {
@@ -168,13 +171,15 @@ def pivots(V):
     nodes = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
     coefficients = np.linalg.inv(chebyshev.chebvander(nodes, NODES - 1))
     last = min(V, EXACT)
-    k, blocks = [np.arange(1.0, last + 1)], [np.eye(last)]
+    k = [np.arange(1.0, last + 1)]
+    blocks = [np.eye(last)]
     while last < V:
         # the next block, and its ranks in ln k from -1 to 1
         first, last = last, min(V, int((last + 1) * BLOCK))
         last = V if V - last < NODES else last
         t = np.log(np.arange(first + 1.0, last + 1))
-        middle, half = (t[0] + t[-1]) / 2, max((t[-1] - t[0]) / 2, 1e-3)
+        middle = (t[0] + t[-1]) / 2
+        half = max((t[-1] - t[0]) / 2, 1e-3)
         blocks.append(chebyshev.chebvander((t - middle) / half, NODES - 1) @ coefficients)
         k.append(np.exp(middle + half * nodes))
     return np.concatenate(k), sparse.csr_array(sparse.block_diag(blocks))
@@ -188,7 +193,9 @@ class Likelihood:
     """
 
     def __init__(self, histogram, candidate):
-        self.formula, self.share, self.bins = candidate.formula, histogram.share, None
+        self.formula = candidate.formula
+        self.share = histogram.share
+        self.bins = None
         self.low, self.high = np.transpose(list(candidate.ranges.values())).astype(float)
         self.k, matrix = pivots(histogram.vocab_size)
         self.weights = matrix.sum(axis=0)
@@ -215,7 +222,8 @@ class Likelihood:
         """Of the log mass at the pivots, by central differences inside the bounds, centred: (P, p)."""
         columns = []
         for step in 1e-5 * np.diag(np.maximum(1.0, np.abs(params))):
-            up, down = np.minimum(params + step, self.high), np.maximum(params - step, self.low)
+            up = np.minimum(params + step, self.high)
+            down = np.maximum(params - step, self.low)
             rise = self.formula(self.k, *up) - self.formula(self.k, *down)
             columns.append(rise / (up - down).max())
         slopes = np.stack(columns, axis=1)
@@ -299,7 +307,8 @@ def fit_rank_law(histogram, name, start=None):
     >>> round(fit_rank_law(counts, "zipf").parameters["s"], 6)
     1.5
     """
-    histogram, candidate = as_histogram(histogram), CANDIDATES[name]
+    histogram = as_histogram(histogram)
+    candidate = CANDIDATES[name]
     objective = Likelihood(histogram, candidate)
     bounds = optimize.Bounds(objective.low, objective.high)
     how = {"jac": objective.gradient, "method": "SLSQP", "bounds": bounds}
@@ -311,14 +320,16 @@ def fit_rank_law(histogram, name, start=None):
     best = min(ends, key=lambda search: search.fun)
 
     # a value that rounding keeps from the edge of its range is at the edge
-    near, values = 1e-9 * np.maximum(1.0, np.abs(best.x)), best.x
+    near = 1e-9 * np.maximum(1.0, np.abs(best.x))
+    values = best.x
     for edge in (objective.low, objective.high):
         values = np.where(np.abs(values - edge) <= near, edge, values)
 
     # the misfit of RBP at both ends of every bin
     k = np.arange(1.0, histogram.vocab_size + 1)
     pmf = special.softmax(candidate.formula(k, *values))
-    fitted, observed = np.append(0, pmf.cumsum()), np.append(0, histogram.share.cumsum())
+    fitted = np.append(0, pmf.cumsum())
+    observed = np.append(0, histogram.share.cumsum())
     above = np.abs(fitted[histogram.high] - observed[1:])
     below = np.abs(fitted[histogram.low - 1] - observed[:-1])
     return RankDistribution(
@@ -364,7 +375,8 @@ def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=
     intervals come from resampled sources, the same for all candidates. None for fewer than FOLDS
     sources.
     """
-    ranks, V = table.rank(), int(table.record["vocab_size"])
+    ranks = table.rank()
+    V = int(table.record["vocab_size"])
     names, source = np.unique(table.source[table.document], return_inverse=True)
     D = len(names)
     if D < FOLDS:

@@ -31,7 +31,9 @@ def ratio_parts():
     On 1..V the lognormal holds the power law as its edge beta = 0, so the last is never above 0.
     """
     ranks = gpt2_ranks()
-    low, high, share = ranks.low, ranks.high, ranks.share
+    low = ranks.low
+    high = ranks.high
+    share = ranks.share
 
     def log_above(x):  # log P(X > x) of the printed lognormal
         return special.log_ndtr((MU - np.log(x)) / SIGMA)
@@ -41,7 +43,8 @@ def ratio_parts():
         return -share @ np.log(mass / 0.5 ** (1 - a))
 
     # on the authors' support without end: the lognormal is rounded, given X > 1/2 (label eq-rounded)
-    lower, upper = log_above(low - 0.5), log_above(high + 0.5)
+    lower = log_above(low - 0.5)
+    upper = log_above(high + 0.5)
     lognormal = share @ (lower + np.log(-np.expm1(upper - lower)) - log_above(0.5))
     above = special.zeta(ZETA, low.astype(float)) - special.zeta(ZETA, high + 1.0)
     zeta = share @ np.log(above / special.zeta(ZETA))

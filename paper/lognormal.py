@@ -72,7 +72,8 @@ def lattice_sums(lam, beta, orders):
     >>> bool(abs(1 + lattice_sums(1.0, 0.0, 1)[0] - np.pi**2 / 6) < 1e-14)   # the sum of 1/k^2
     True
     """
-    lam, beta = np.expand_dims(lam, -1), np.expand_dims(beta, -1)
+    lam = np.expand_dims(lam, -1)
+    beta = np.expand_dims(beta, -1)
 
     # the ranks before HEAD, those of the edge with their weights, and an integral from there on
     t = np.log(np.arange(2.0, HEAD + len(EDGE)))
@@ -196,7 +197,8 @@ def ridge(histogram, sigmas):
     Returns:
         float64 (n,).
     """
-    histogram, rounded = as_histogram(histogram), CANDIDATES["lognormal_rounded"]
+    histogram = as_histogram(histogram)
+    rounded = CANDIDATES["lognormal_rounded"]
     value = Likelihood(histogram, rounded).value
     how = {"bounds": rounded.ranges["s"], "method": "bounded", "options": {"xatol": 1e-7}}
     ends = []

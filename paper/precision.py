@@ -32,7 +32,8 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     Measured where missing, one forward pass per condition; kept under results/precision/, apart from
     other tables, in folders that name the number of documents, so that samples never mix.
     """
-    sample, tables = load_documents(corpus), {}
+    sample = load_documents(corpus)
+    tables = {}
     texts = [sample.texts[i] for i in range(min(documents, len(sample.texts)))]
     some = [replace(sample, texts=texts, units=sample.units[:documents])]  # but the whole's digest
     for name in conditions:
@@ -76,7 +77,8 @@ def shift_frame(curves, k=1):
     parts = []
     for (precision, definition), curve in curves.items():
         columns = {"precision": precision, "definition": definition, "model": curve.models}
-        at, exact = curve.index(k), curves[EXACT, definition]
+        at = curve.index(k)
+        exact = curves[EXACT, definition]
         frame = pd.DataFrame(columns | {"RBP": curve.rbp[:, at]})
         parts.append(frame.assign(change=frame["RBP"] - exact.rbp[:, at]))
     return pd.concat(parts, ignore_index=True)

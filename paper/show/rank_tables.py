@@ -8,7 +8,8 @@ from paper.lognormal import pivot_exponent
 
 def fit_frame(fits):
     """One row per fitted distribution, in the order given: nats per token above the best, misfit, parameters."""
-    best, rows = min(fit.nll for fit in fits), []
+    best = min(fit.nll for fit in fits)
+    rows = []
     for fit in fits:
         row = {"law": fit.title, "status": fit.status, "nats above the best": fit.nll - best}
         parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]

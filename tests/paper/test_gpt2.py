@@ -41,7 +41,7 @@ def binomial_noise(S, hits, total):
     return -slope / np.sqrt(variance / np.sum((x - x.mean()) ** 2))
 
 
-@pytest.mark.parametrize("k", [1, 10, 100, 1000, 10_000])
+@pytest.mark.parametrize("k", [1, 10_000])
 def test_the_slope_against_independent_tokens(k):
     rows = published.gpt2_counts().query("N == 1 and k == @k")
     law = rbplib.fit(S=rows.S, hits=rows.hits, totals=317_414)
