@@ -11,27 +11,26 @@ import rbplib
 
 def entries():
     """(name, how it is written, docstring) of each public name, and of the methods of classes."""
-    trees = {}
     for name, module in rbplib._WHERE.items():
         path = Path(rbplib.__file__).with_name(f"{module}.py")
-        tree = trees.setdefault(path, ast.parse(path.read_text(encoding="utf-8")))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         node = next(part for part in tree.body if getattr(part, "name", "") == name)
         yield name, written(node, name), ast.get_docstring(node)
         for part in node.body if isinstance(node, ast.ClassDef) else ():
             words = ast.get_docstring(part) if isinstance(part, ast.FunctionDef) else None
             if words and part.name[0] != "_":
-                yield f"{name}.{part.name}", written(part, part.name), words
+                full = f"{name}.{part.name}"
+                yield full, written(part, full), words
 
 
 def written(node, name):
-    """A function with its arguments, an attribute by its name, or a class with its fields."""
+    """A class with its fields, an attribute by its name, or a function with its arguments."""
     if isinstance(node, ast.ClassDef):
-        lines = [f"class {name}", *map(ast.unparse, node.body)]
-        return "\n    ".join(line for line in lines if "\n" not in line and line[0] not in "'\"")
+        fields = (part for part in node.body if isinstance(part, ast.AnnAssign))
+        return "\n    ".join([f"class {name}", *map(ast.unparse, fields)])
     if any(ast.unparse(mark).endswith("property") for mark in node.decorator_list):
-        return f".{name}"
-    arguments = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
-    return f"{'.' if ast.unparse(node.args).startswith('self') else ''}{name}({arguments})"
+        return name
+    return f"{name}({ast.unparse(node.args)})"
 
 
 class Docstrings(SphinxDirective):

@@ -73,8 +73,7 @@ def previews(path, text, look):
     """{address: HTML} of what the links of a page to others lead to, where it can be shown."""
     shown = {}
     for address, ident in LINK.findall(text):
-        part = look((path.parent / address).resolve(), html.unescape(ident))
-        if part:
+        if part := look((path.parent / address).resolve(), html.unescape(ident)):
             shown[f"{address}#{ident}"] = part
     return shown
 

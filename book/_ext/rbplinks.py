@@ -21,7 +21,6 @@ NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 NUMBER = re.compile(r"(?:[Pp]age\s)?(\d\d)")
 # in texts and tables of a run, where a notebook alone shows its words; without any the page's title
 SPAN = re.compile(r'<span data-page="([\w./-]+)">')
-WORDS = re.compile(r'<td class="long.*?</td>', re.S)
 NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)
 UNTOUCHED = (
     nodes.reference,
@@ -57,7 +56,7 @@ def find(env, name, docname):
     here = PAGE.fullmatch(docname)
     executed = executed_pages(env).get(name, {})
     families = (here["family"] if here else DEFAULT, "all", DEFAULT, *executed)
-    known = [executed.get(family) for family in families]
+    known = [f"book/_executed/{family}/{name}" for family in families]
     known += [f"book/{name}", f"book/derivations/{name}"]
     return next((document for document in known if document in env.found_docs), None)
 
@@ -117,24 +116,18 @@ def link_spans(app, doctree):
 
 
 def link_tables(app, doctree, docname):
-    """Give what a table of claims names its link, and numbers of pages in its words."""
-    pages = {name[:2]: name for name in executed_pages(app.env)}
+    """Give what a table of claims names its link."""
 
-    def anchor(page, words):
-        document = find(app.env, page, docname)
+    def anchor(span):
+        document = find(app.env, span[1], docname)
+        words = span[2] or html.escape(title(app.env, document) if document else span[1])
         if document in (None, docname):
-            return words or page
-        words = words or html.escape(title(app.env, document))
+            return words
         return f'<a href="{app.builder.get_relative_uri(docname, document)}">{words}</a>'
 
-    def numbers(words):
-        return NUMBER.sub(lambda number: anchor(pages.get(number[1]), number[0]), words[0])
-
     for raw in doctree.findall(nodes.raw):
-        text = raw.astext()
-        if NAMED.search(text):
-            text = WORDS.sub(lambda cell: NUMBERED.sub(numbers, cell[0]), text)
-            set_raw(raw, NAMED.sub(lambda span: anchor(*span.groups()), text))
+        if NAMED.search(raw.astext()):
+            set_raw(raw, NAMED.sub(anchor, raw.astext()))
 
 
 # ---- words of a doctree
@@ -144,8 +137,7 @@ def split(text, pattern, make):
     """A text as nodes: `make` gives those of a match, none for one that stays as it is."""
     parts, end = [], 0
     for match in pattern.finditer(text):
-        new = make(match)
-        if new:
+        if new := make(match):
             parts += [nodes.Text(text[end : match.start()]), *new]
             end = match.end()
     return [*parts, nodes.Text(text[end:])]
@@ -154,13 +146,11 @@ def split(text, pattern, make):
 def replace_words(tree, pattern, make):
     """Put what `make` gives in the place of what a pattern finds in sentences, as `split` does."""
     for text in list(tree.findall(nodes.Text)):
-        if pattern.search(text) and not any(isinstance(n, UNTOUCHED) for n in ancestors(text)):
+        outer = text.parent
+        while outer and not isinstance(outer, UNTOUCHED):
+            outer = outer.parent
+        if not outer and pattern.search(text):
             text.parent.replace(text, split(str(text), pattern, make))
-
-
-def ancestors(node):
-    while node := node.parent:
-        yield node
 
 
 def set_raw(node, text):

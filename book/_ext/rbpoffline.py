@@ -28,6 +28,8 @@ TAG = re.compile(r"<[^>]*>")
 CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.S)
 HEIGHT = re.compile(r'<svg[^>]*\bheight="([\d.]+)"')
 EMPTY = '<div class="rbp-controls"></div><div class="rbp-plot"></div>'
+PLACE = """<div class="rbp-controls">{knobs}</div>
+<div class="rbp-plot" style="min-height:{height}px"><noscript>{still}</noscript></div>"""
 STILL = "<p>It moves where scripts may run; here it stands as it first looks.</p>"
 WIDE = 640  # pixels of a still picture
 
@@ -46,11 +48,8 @@ def add_stills(app, doctree):
         folder.joinpath(name).write_text(picture, encoding="utf-8")
         alt = TAG.sub("", CAPTION.search(node.astext())[1]).replace('"', "&quot;")
         image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{alt}">'
-        knobs = "".join(filter(None, map(knob, json.loads(data).get("params", ()))))
-        place = (
-            f'<div class="rbp-controls">{knobs}</div><div class="rbp-plot" '
-            f'style="min-height:{HEIGHT.search(picture)[1]}px"><noscript>{image}{STILL}</noscript></div>'
-        )
+        knobs = "".join(map(knob, json.loads(data).get("params", ())))
+        place = PLACE.format(knobs=knobs, height=HEIGHT.search(picture)[1], still=image + STILL)
         set_raw(node, node.astext().replace(EMPTY, place))
 
 
@@ -87,10 +86,8 @@ def copy_scripts(app, error):
     source = Path(find_spec(MATHJAX).origin).parent / "static" / "mathjax"
     vendor = Path(app.outdir, "_static", "vendor")
     for name in FILES:
-        target = vendor / "mathjax" / name
-        copy_asset(
-            str(source / name), str(target if source.joinpath(name).is_dir() else target.parent)
-        )
+        part, target = source / name, vendor / "mathjax" / name
+        copy_asset(str(part), str(target if part.is_dir() else target.parent))
     # a function of its own: the names of the bundle are those of other scripts too, and a module
     # loads from no file
     vega = f"(function () {{\n{javascript_bundle()}\n}})();\n"

@@ -10,6 +10,7 @@ import html
 import json
 import re
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import yaml
@@ -71,7 +72,6 @@ def build_results(app, page, notebook, here, about):
         if section[0].astext() == SURE:
             section += beside(about.get("beside", ()))
     number_exercises(page, number)
-    drop_empty(page)
 
     # the answer stands above the first cell or section
     body = (i for i, n in enumerate(page) if is_cell(n) or isinstance(n, nodes.section))
@@ -95,24 +95,30 @@ def read_yaml(place):
     return yaml.safe_load(place.read_text(encoding="utf-8"))
 
 
-def links(pages):
-    """Links to pages with commas between them."""
-    parts = []
-    for page in pages:
-        parts += [nodes.Text(", "), link(page)]
-    return parts[1:]
+def sentence(*parts):
+    """A paragraph of words, and of lists of pages as links with commas between them."""
+    words = nodes.paragraph()
+    for part in parts:
+        if isinstance(part, str):
+            words += nodes.Text(part)
+            continue
+        for page in part:
+            words += [link(page), nodes.Text(", ")]
+        words.pop()
+    return words
+
+
+def proofs_apart(pages):
+    """(proofs, pages of results) of a list in book/pages.yml."""
+    return [p for p in pages if not p[0].isdigit()], [p for p in pages if p[0].isdigit()]
 
 
 def beside(pages):
-    """The proofs and the pages of results next to one, as book/pages.yml lists them."""
-    proofs = [page for page in pages if not page[0].isdigit()]
-    near = [page for page in pages if page[0].isdigit()]
-    words = nodes.paragraph()
-    words += [nodes.Text("What is proved: "), *links(proofs), nodes.Text(". ")] if proofs else []
-    words += (
-        [nodes.Text("To read beside this page: "), *links(near), nodes.Text(".")] if near else []
-    )
-    return words
+    """The proofs and the pages of results next to one."""
+    proofs, near = proofs_apart(pages)
+    words = ["What is proved: ", proofs, ". "] if proofs else []
+    words += ["To read beside this page: ", near, "."] if near else []
+    return sentence(*words)
 
 
 def page_name(docname):
@@ -142,25 +148,16 @@ def open_page(about, here):
         return []
     goals = nodes.bullet_list()
     goals += [nodes.list_item("", nodes.paragraph("", goal)) for goal in about["goals"]]
-    # what is no page of results is a proof there, on which results do not rest
-    proofs = [page for page in about["needs"] if here and not page[0].isdigit()]
-    before = [page for page in about["needs"] if page not in proofs]
-    needs = nodes.paragraph("", "", nodes.Text("Needs: "))
-    needs += links(before) or [nodes.Text("nothing before it")]
-    needs += [nodes.Text("; for the proofs: "), *links(proofs)] if proofs else []
+    # on results no proof is needed
+    proofs, before = proofs_apart(about["needs"]) if here else ([], about["needs"])
+    needs = ["Needs: ", before or "nothing before it"]
+    needs += ["; for the proofs: ", proofs] if proofs else []
     minutes = about["minutes"]
     time = f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
-    needs += nodes.Text(f". About {time}.")
-    return [
-        nodes.container(
-            "",
-            nodes.paragraph("", about["question"], classes=["rbp-question"]),
-            nodes.paragraph("", "After this page you can"),
-            goals,
-            needs,
-            classes=["rbp-opening"],
-        )
-    ]
+    question = nodes.paragraph("", about["question"], classes=["rbp-question"])
+    after = nodes.paragraph("", "After this page you can")
+    needs = sentence(*needs, f". About {time}.")
+    return [nodes.container("", question, after, goals, needs, classes=["rbp-opening"])]
 
 
 # ---- what cells show
@@ -196,13 +193,14 @@ def tell_figures(app, pairs, here):
     """
     count = 0
     for (output, bundle), (after, words) in zip(pairs, [*pairs[1:], ({}, None)], strict=True):
-        about, images = output.get("metadata", {}), list(bundle.findall(nodes.image))
+        about, inside = output.get("metadata", {}), [bundle]
+        images = list(bundle.findall(nodes.image))
         moving = [n for n in bundle.findall(nodes.raw) if MOVING in n.astext()]
-        count += bool(images or moving)
-        name = f"{here['page'][:2]}.{count}"
-        label, ident = f"Fig. {name}.", f"fig-{name.replace('.', '-')}"
-        if not (images or moving) or not after.get("metadata", {}).get("see"):
-            words = None
+        if images or moving:
+            count += 1
+            label, ident = f"Fig. {here['page'][:2]}.{count}.", f"fig-{here['page'][:2]}-{count}"
+            inside += [words] if after.get("metadata", {}).get("see") else []
+        whole, place = len(inside), bundle.parent.index(bundle)
 
         # number and words
         for picture in moving:
@@ -210,45 +208,40 @@ def tell_figures(app, pairs, here):
             text = picture.astext().replace("<figcaption>", caption, 1)
             set_raw(picture, text.replace("<figure", f'<figure id="{ident}"', 1))
         for image in images:
-            alt = about.get("image/svg+xml", {}).get("alt") or image.get("alt", "")
+            alt = about["image/svg+xml"]["alt"]
             image["alt"] = aloud(alt)
-            if not words:
-                image.parent += nodes.paragraph(
-                    "", "", *(pieces(alt) if len(alt) <= LONGEST else [])
-                )
-            caption = next(words.findall(nodes.paragraph)) if words else image.parent[-1]
+            if whole == 1:
+                brief = alt if len(alt) <= LONGEST else ""
+                image.parent += nodes.paragraph("", "", *pieces(brief))
+            caption = next(inside[-1].findall(nodes.paragraph))
             caption["classes"].append("rbp-caption")
             caption[:0] = [nodes.strong("", label), nodes.Text(" ")]
             still = nodes.container("", image.deepcopy(), classes=["rbp-still"], ids=[ident])
             image.replace_self(still)
 
         # where it comes from, fold and mark
-        whole = [bundle, words] if words else [bundle]
-        place = bundle.parent.index(bundle)
-        inside = [*whole, *source(app, output, here, count)] if images or moving else whole
+        inside += source(app, output, here, count) if images or moving else []
         inside = fold(about["fold"], inside, "rbp-more") if "fold" in about else inside
         if "of" in about:
             texts = html.escape(json.dumps(about["of"]))
             inside = [raw(f'<div data-of="{texts}">'), *inside, raw("</div>")]
-        bundle.parent[place : place + len(whole)] = inside
+        bundle.parent[place : place + whole] = inside
 
 
 def source(app, output, here, count):
     """The line under a figure: the cell that drew it, and what it shows as a file."""
-    parts, data, kind = [], output["metadata"].get("data", ""), "csv"
-    spec = SPEC.search("".join(output["data"].get("text/html", "")))
-    if spec:  # a moving figure holds its rows
+    data, kind = output["metadata"].get("data", ""), "csv"
+    if spec := SPEC.search("".join(output["data"].get("text/html", ""))):
         data, kind = json.dumps(json.loads(spec[1])["data"]["values"]), "json"
-    if output.get("cell"):
-        parts.append(f"Cell {output['cell']} of <code>{here['page']}.ipynb</code>")
+    words = f"Cell {output['cell']} of <code>{here['page']}.ipynb</code>"
     if data:
         name = f"_downloads/figures/{here['family']}/{here['page']}-{count}.{kind}"
         path = Path(app.outdir, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(data, encoding="utf-8")
         up = "../" * app.env.docname.count("/")
-        parts.append(f'<a href="{html.escape(up + name)}" download>its data</a>')
-    return [raw(f'<p class="rbp-from">{" · ".join(parts)}</p>')] if parts else []
+        words += f' · <a href="{html.escape(up + name)}" download>its data</a>'
+    return [raw(f'<p class="rbp-from">{words}</p>')]
 
 
 def set_formulas(pairs):
@@ -266,7 +259,10 @@ def lift(pairs, *names):
     lines = []
     for output, bundle in pairs:
         if output.get("metadata", {}).get("rbp") in names:
-            bundle.parent.remove(bundle)
+            place = bundle.parent
+            place.remove(bundle)
+            if not place.children:
+                place.parent.remove(place)
             # of an output in each of its forms plain text is the poorest
             forms = [n for n in bundle if n.get("mime_type") != "text/plain"]
             lines += [node for form in forms for node in form]
@@ -274,48 +270,29 @@ def lift(pairs, *names):
 
 
 def answer_box(parts):
-    """The box of an answer, its first lines open."""
-    lines = [line for part in parts for line in items(part)]
+    """The box of an answer, its first lines open, what stands below a line folded."""
+    lines = []
+    for part in parts:
+        lines += part if isinstance(part, nodes.bullet_list) else [part]
     if not lines:
         return []
+    for line in lines:
+        for below in list(line.findall(nodes.bullet_list)):
+            place = line.index(below)
+            line[place : place + 1] = fold(BELOW, below[0].children, "rbp-below")
     box = nodes.container(classes=["rbp-answer"])
     box += nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"])
-    box += joined(lines[:LINES])
-    box += fold("The rest of the answer", joined(lines[LINES:])) if lines[LINES:] else []
+    box += listed(lines[:LINES])
+    box += fold("The rest of the answer", listed(lines[LINES:])) if lines[LINES:] else []
     return [box]
 
 
-def drop_empty(page):
-    """Take out places of outputs that have none, as those of what was lifted to the top."""
-    for cell in page.findall(is_cell):
-        for part in list(cell):
-            if part.get("nb_element") == "cell_code_output" and not part.children:
-                cell.remove(part)
-
-
-def items(node):
-    """Each item of a list as a list of its own, what stands below it in a fold; anything else as it
-    is."""
-    if not isinstance(node, nodes.bullet_list):
-        return [node]
-    for below in [n for item in node for n in item if isinstance(n, nodes.bullet_list)]:
-        place = below.parent.index(below)
-        below.parent[place : place + 1] = fold(BELOW, below[0].children, "rbp-below")
-    return [nodes.bullet_list("", item, **node.attributes) for item in node]
-
-
-def joined(lines):
-    """Lines with neighbouring items in one list again."""
+def listed(lines):
+    """Items that follow each other, as lists again."""
     parts = []
-    for line in lines:
-        if (
-            parts
-            and isinstance(line, nodes.bullet_list)
-            and isinstance(parts[-1], nodes.bullet_list)
-        ):
-            parts[-1] += line.children
-        else:
-            parts.append(line)
+    for is_item, group in groupby(lines, lambda line: isinstance(line, nodes.list_item)):
+        together = list(group)
+        parts += [nodes.bullet_list("", *together)] if is_item else together
     return parts
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,17 +39,12 @@ class Check(SphinxRole):
     """
 
     def run(self):
-        answer = CHECK.fullmatch(self.text)
-        if not answer:
-            form = "'LABEL = NUMBER ± TOLERANCE UNIT', the unit where there is one"
-            message = f"{self.text!r} is no field: it reads {form}"
-            return [], [self.inliner.reporter.error(message, line=self.lineno)]
-        parts = {name: html.escape(part or "") for name, part in answer.groupdict().items()}
+        answer = CHECK.fullmatch(self.text).groupdict("")
+        parts = {name: html.escape(part) for name, part in answer.items()}
         terms = [parts["unit"]] if parts["unit"] else []
         terms.append(f"within {parts['within']}" if float(parts["within"]) else "exact")
         ident = f"check-{self.env.new_serialno('check')}"
-        field = FIELD.format(ident=ident, terms=", ".join(terms), **parts).replace("\n", "")
-        return [nodes.raw("", field, format="html")], []
+        return field(FIELD, ident=ident, terms=", ".join(terms), **parts)
 
 
 CHOICE = """<span class="rbp-choice" role="radiogroup" aria-label="{label}"><b>{label}</b>{options}
@@ -61,18 +57,17 @@ class Choice(SphinxRole):
     between stars."""
 
     def run(self):
-        label, mark, rest = self.text.partition("? ")
-        answers = rest.split(" | ")
-        right = [answer for answer in answers if re.fullmatch(r"\*.+\*", answer)]
-        if not mark or len(right) != 1 or len(answers) < 2:
-            message = f"{self.text!r} is no choice: it reads 'QUESTION? ANSWER | *RIGHT ANSWER*'"
-            return [], [self.inliner.reporter.error(message, line=self.lineno)]
+        label, _, answers = self.text.partition("? ")
         ident, options = f"choice-{self.env.new_serialno('choice')}", ""
-        for answer in answers:
-            about = {"text": html.escape(answer.strip("*")), "right": int(answer in right)}
-            options += OPTION.format(ident=ident, **about)
-        field = CHOICE.format(label=html.escape(f"{label}?"), options=options)
-        return [nodes.raw("", field.replace("\n", ""), format="html")], []
+        for answer in answers.split(" | "):
+            text = html.escape(answer.strip("*"))
+            options += OPTION.format(ident=ident, text=text, right=int(answer[0] == "*"))
+        return field(CHOICE, label=html.escape(f"{label}?"), options=options)
+
+
+def field(form, **parts):
+    """What a role gives for a field."""
+    return [nodes.raw("", form.format(**parts).replace("\n", ""), format="html")], []
 
 
 # ---- what a run said and drew
@@ -155,9 +150,12 @@ def start_labs(app):
     program = Path(app.srcdir, "book", "labs", "bundle.py")
     if app.builder.name == "html" and program.is_file():
         command = [sys.executable, program, "--output", Path(app.outdir, LABS, "labs.zip")]
-        environment = os.environ | {"RBP_ROOT": str(Path(app.srcdir).resolve())}
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-        app.labs = subprocess.Popen(command, cwd=app.srcdir, env=environment, **streams)
+        place = {
+            "cwd": app.srcdir,
+            "env": os.environ | {"RBP_ROOT": str(Path(app.srcdir).resolve())},
+        }
+        pool = ThreadPoolExecutor(1)
+        app.labs = pool.submit(subprocess.run, command, capture_output=True, text=True, **place)
 
 
 class LabsBundle(SphinxDirective):
@@ -170,25 +168,17 @@ class LabsBundle(SphinxDirective):
         app, (name, words) = self.env.app, self.arguments
         if not hasattr(app, "labs"):
             return [nodes.paragraph("", f"{words}: on this page of the book as a site.")]
-        if app.labs.returncode is None:
-            app.labs.message = app.labs.communicate()[1]
-        if app.labs.returncode not in (0, 2):
-            raise RuntimeError(f"the bundle for a class could not be made: {app.labs.message}")
-        if app.labs.returncode:
-            reason = app.labs.message.removeprefix("rbp: ")
+        bundle = app.labs.result()
+        if bundle.returncode == 2:
+            reason = bundle.stderr.removeprefix("rbp: ")
             words = f"This copy of the book was built without {name}: {reason}"
             return [nodes.paragraph("", words)]
-        path = Path(app.outdir, LABS, name)
+        if bundle.returncode:
+            raise RuntimeError(f"the bundle for a class could not be made: {bundle.stderr}")
         address = f"{'../' * self.env.docname.count('/')}{LABS}/{name}"
-        anchor = f'<a href="{address}" download>{html.escape(words)}</a>'
-        size = f"({path.stat().st_size / 1e6:.1f} MB)"
-        return [nodes.raw("", f"<p>{anchor} {size}</p>", format="html")]
-
-
-def end_labs(app, error):
-    """Leave nothing running."""
-    if hasattr(app, "labs"):
-        app.labs.kill() if error else app.labs.wait()
+        size = Path(app.outdir, LABS, name).stat().st_size / 1e6
+        anchor = f'<a href="{address}" download>{html.escape(words)}</a> ({size:.1f} MB)'
+        return [nodes.raw("", f"<p>{anchor}</p>", format="html")]
 
 
 def setup(app):
@@ -198,5 +188,4 @@ def setup(app):
     app.add_directive("run-figure", RunFigure)
     app.add_directive("labs-bundle", LabsBundle)
     app.connect("builder-inited", start_labs)
-    app.connect("build-finished", end_labs)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

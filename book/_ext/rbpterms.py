@@ -3,8 +3,7 @@ hover text.
 
 The links are set when all pages are read, so that they stand on hand-written and on executed pages
 alike, in sentences that a run wrote, and where a word of the glossary stands alone: as a verdict in
-bold, as a status in a cell. The head of a column is a button that sorts, so it shows the meaning
-and is no link.
+bold, as a status in a cell.
 """
 
 import html
@@ -40,8 +39,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "hit": "hits",
     "loss": "(?<!training )loss(?:es)?",
     "run of hits": "runs? of hits",
-    "status": "(?<!exit )status",
-    "few misses": "(?<=: )few misses",  # a status where one is told; elsewhere misses that are few
+    "few misses": "(?<=: )few misses",  # the status; elsewhere misses that are few
     "few hits": "(?<=: )few hits",
     "miss": "(?<!would )(?:miss|misses)",
     "family": "(?<!exponential )(?:family|families)",  # one of laws is none of models
@@ -51,8 +49,6 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "source": "sources?(?! (?:code|folder|file))",
     "residual sd": "residual (?:sd|scatter)",
     "ICC": "ICC|intraclass correlation",
-    "KL": "KL",
-    "R²": "R²",
 }
 PLAIN = {
     r"\RBP": "RBP",
@@ -64,7 +60,6 @@ PLAIN = {
     r"\,": " ",
 }
 CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?)([^<]+)(?=</td>)')
-HEAD = re.compile(r'(<th scope="col")>([^<]+)(?=</th>)')
 
 
 def plain(text):
@@ -127,17 +122,8 @@ def link_first_uses(app, doctree, docname):
         if word not in known or word in seen:
             return match[0]
         reference = link(word, word)
-        title = html.escape(reference["reftitle"])
-        return (
-            f'{before}<a class="rbp-term" href="{reference["refuri"]}" title="{title}">{word}</a>'
-        )
-
-    def in_head(match):
-        word = pattern.fullmatch(match[2])
-        if not word:
-            return match[0]
-        meaning = known[words[word.lastindex - 1]][1]
-        return f'{match[1]} title="{html.escape(meaning)}">{match[2]}'
+        about = f'href="{reference["refuri"]}" title="{html.escape(reference["reftitle"])}"'
+        return f'{before}<a class="rbp-term" {about}>{word}</a>'
 
     # verdicts in bold, tables, then sentences
     for strong in doctree.findall(nodes.strong):
@@ -146,7 +132,7 @@ def link_first_uses(app, doctree, docname):
             strong[:] = [link(word, word), nodes.Text(end)]
     for raw in doctree.findall(nodes.raw):
         if '<table class="rbp-table"' in raw.astext():
-            set_raw(raw, HEAD.sub(in_head, CELL.sub(in_cell, raw.astext())))
+            set_raw(raw, CELL.sub(in_cell, raw.astext()))
     replace_words(doctree, pattern, first_use)
 
 

@@ -101,18 +101,16 @@ def run(book, folder):
     """Run a notebook's code in a folder of counts; keep what each cell prints, and where it
     fails."""
     names = {}
-    with chdir(folder):
-        for cell in book.cells:
-            if cell.cell_type != "code":
-                continue
-            with redirect_stdout(StringIO()) as out:
-                try:
-                    exec(cell.source, names)
-                except Exception as error:
-                    kind = type(error).__name__
-                    print(f"The code ends here on these counts: {kind}: {error}")
-            printed = out.getvalue()
-            cell.outputs = [new_output("stream", text=printed)] if printed else []
+    for cell in book.cells:
+        if cell.cell_type != "code":
+            continue
+        with chdir(folder), redirect_stdout(StringIO()) as out:
+            try:
+                exec(cell.source, names)
+            except Exception as error:
+                print(f"The code ends here on these counts: {error!r}")
+        printed = out.getvalue()
+        cell.outputs = [new_output("stream", text=printed)] if printed else []
 
 
 def sheets(solutions, folder=None):
