@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from rbplib import law as library
 from rbplib.noise import training_quantile
@@ -58,7 +59,7 @@ class Law(library.Law):
     @property
     def without(self):
         """Models measured but without a value to fit: no hit, or no miss."""
-        return tuple(m for i, m in enumerate(self.loss.models) if i not in self.used)
+        return tuple(np.delete(self.loss.models, list(self.used)))
 
     @property
     def left_out(self):
@@ -136,9 +137,19 @@ class Law(library.Law):
 
     @property
     def explained_by(self):
-        """What is enough to explain how the models leave the law, tested at 1 - level: one of EXPLAINED."""
-        tests = (self.over_documents.lack_of_fit_p, self.lack_of_fit_p, self.trained_lack_of_fit_p)
-        return explanation(tests, self.level)
+        """The first noise that is enough for how the models leave the law, one of EXPLAINED, or
+        NOT_TESTED.
+
+        What the widest of them rejects no other explains: with all trainings of a size together it
+        sees more.
+        """
+        tests = np.array([self.over_documents.p["sources"], self.p["sources"], self.p["trainings"]])
+        enough = tests >= 1 - self.level
+        if enough.any() and not tests[2] < 1 - self.level:
+            return NOISES[enough.argmax()]
+        if np.isnan(tests).all():
+            return NOT_TESTED
+        return UNKNOWN if np.isnan(tests[2]) else NONE_OF_THESE
 
 
 def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95):
@@ -162,13 +173,11 @@ def spread_of_trainings(y, sizes):
 
     (NaN, 0) where no size is there twice.
     """
-    squares, spare = 0.0, 0
-    for size in np.unique(sizes):
-        group = y[(sizes == size) & np.isfinite(y)]
-        if len(group) > 1:
-            squares += ((group - group.mean()) ** 2).sum()
-            spare += len(group) - 1
-    return (float(np.sqrt(squares / spare)), spare) if spare else (np.nan, 0)
+    groups = pd.Series(y, sizes).dropna().groupby(level=0)
+    spare = groups.size() - 1
+    if not spare.sum():
+        return np.nan, 0
+    return float(np.sqrt((groups.var() * spare).sum() / spare.sum())), int(spare.sum())
 
 
 def pooled_df(first, first_df, second, second_df):
@@ -176,19 +185,3 @@ def pooled_df(first, first_df, second, second_df):
     weights = first**2 / first_df + second**2 / second_df
     nothing = np.full(np.shape(weights), np.nan)
     return np.divide((first + second) ** 2, weights, out=nothing, where=weights > 0)
-
-
-def explanation(tests, level=0.95):
-    """The first noise that is enough at 1 - level, one of EXPLAINED, or NOT_TESTED.
-
-    tests: p against documents, against sources, and against sources and trainings. What the widest of
-    them rejects no other explains: with all trainings of a size together it sees more.
-    """
-    if tests[2] < 1 - level:
-        return NONE_OF_THESE
-    for name, p in zip(NOISES, tests, strict=True):
-        if p >= 1 - level:
-            return name
-    if np.isnan(tests).all():
-        return NOT_TESTED
-    return UNKNOWN if np.isnan(tests[2]) else NONE_OF_THESE

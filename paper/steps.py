@@ -1,4 +1,4 @@
-"""The noise of log(-log RBP_k), measured and by formula: what R^2 would a true power law show with so few misses left?
+"""The noise of log(-log RBP_k), measured and by formula: what R^2 would a true power law show?
 
 The sources are resampled; what they make of y = log(-log RBP_k) is laid on an exact power law, which is fitted again
 (theory: SE about 1/sqrt(m)). And the weights by which an exponent is a sum of y.
@@ -80,7 +80,7 @@ def size_spread(S):
     return float(((x - x.mean()) ** 2).sum())
 
 
-def misses_needed(S, half_width, quantile=1.959963984540054):
+def misses_needed(S, half_width, quantile=1.96):
     """Effective misses per model for an interval of alpha of the given half-width (label eq-floor)."""
     return (quantile / half_width) ** 2 / size_spread(S)
 

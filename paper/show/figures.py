@@ -7,16 +7,15 @@ readers who cannot see it.
 import html
 
 import numpy as np
-from matplotlib.colors import to_hex
+from matplotlib import pyplot as plt
 
 from paper.runs import rise_width
-from paper.show.describe import drawn_data
-from paper.show.numbers import interval, number
-from paper.show.prose import only, plain
-from paper.show.style import ACCENT, EMPTY, GREY, LINES, darker, drawn, svg_of
+from paper.show.describe import drawn_data, seen_axes
+from paper.show.numbers import number
+from paper.show.plain import plain
+from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, svg_of
 
-BAND = 0.18  # opacity of an interval drawn as a band
-PALE = 0.09  # of the second band, for sources and trainings
+BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
 FAINT = 0.28  # of a bar that wide
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
 RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)  # marked on an axis of fitted over observed
@@ -25,44 +24,34 @@ RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)  # marked on an axis of fitted over obs
 # ---- a figure on the page, its axes and its legend
 
 
-def show(figure, alt, fold=None, see="", of=()):
-    """Put a figure on the page and close it; alt: one sentence that says what is drawn and seen.
+def show(figure, alt, fold=None, of=None):
+    """Put a figure on the page and close it; alt: words that say what is drawn and seen.
 
-    fold: what stands in its place until a click. see: a sentence of Markdown under it. of: `only`
-    for these corpora.
+    fold: what stands in its place until a click. of: title of the corpus that it is of alone.
     """
-    from IPython.display import Markdown, display
-    from matplotlib import pyplot as plt
+    from IPython.display import display
 
-    if not str(alt).strip():
-        raise ValueError("a figure needs alternative text: say in one sentence what it shows.")
     # drawing says of empty axes that they are
-    svg, alt = svg_of(figure), html.unescape(str(alt))
-    if all(ax.get_gid() == EMPTY for ax in figure.axes if ax.get_visible()):
+    svg, alt = svg_of(figure), html.unescape(alt)
+    if all(ax.get_gid() == EMPTY for ax in seen_axes(figure)):
         alt += " Nothing could be drawn."
     # what the page's own script reads
-    metadata = {"image/svg+xml": {"alt": alt}, "data": drawn_data(figure), **only(of)}
-    if fold:
-        metadata["fold"] = fold
+    metadata = {"image/svg+xml": {"alt": alt}, "data": drawn_data(figure)}
+    metadata |= {"of": [html.unescape(of)]} if of else {}
+    metadata |= {"fold": fold} if fold else {}
     display({"image/svg+xml": svg, "text/plain": alt}, raw=True, metadata=metadata)
-    if see:
-        display(Markdown(see), metadata={"see": True})
     plt.close(figure)
 
 
 def panels(n, height=2.6, columns=2):
     """(figure, n axes) side by side in columns with common scales."""
-    from matplotlib import pyplot as plt
-
-    n = max(n, 1)
-    shape = -(-n // columns), min(n, columns)
-    size = (plt.rcParams["figure.figsize"][0], 0.3 + height * shape[0])
-    fig, axes = plt.subplots(*shape, squeeze=False, figsize=size, sharex=True, sharey=True)
-    for ax in axes.flat[n:]:
-        ax.set_visible(False)
-    for ax in axes.flat[:n]:
+    rows, columns = max(1, -(-n // columns)), max(1, min(n, columns))
+    fig, axes = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    fig.set_size_inches(WIDTH, 0.3 + height * rows)
+    for i, ax in enumerate(axes.flat):
+        ax.set_visible(i < max(n, 1))
         ax.xaxis.set_tick_params(labelbottom=True)
-    return fig, axes.flat[:n]
+    return fig, axes.flat[: max(n, 1)]
 
 
 def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
@@ -75,13 +64,12 @@ def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
     return ax
 
 
-def k_axis(ax, ylabel, vocab_size=None):
+def k_axis(ax, ylabel, vocab_size):
     """k on a logarithmic axis; |V|, where RBP_k is 1 for every model, is marked."""
     ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
-    if vocab_size:
-        ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
-        place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-        ax.annotate("$|V|$", (vocab_size, 1), (3, -10), **place)
+    ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
+    place = ax.get_xaxis_transform()
+    ax.text(vocab_size, 0.96, " $|V|$", transform=place, va="top")
     return ax
 
 
@@ -106,64 +94,52 @@ def mark(i):
     return {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
 
 
-def tell(ax, kind, fact):
+def tell(ax, kind, *facts):
     """Note what is drawn: `book.show` titles the figure by the macro shows_KIND of words.md."""
-    vars(ax.figure).setdefault("shows", {}).setdefault(kind, []).append(fact)
+    shows = vars(ax.figure).setdefault("shows", {})
+    shows.setdefault(kind, []).extend(facts)
 
 
 def label_ends(ax):
     """Write the names of lines and points where they end, in place of a legend; did they fit?"""
     handles, names = ax.get_legend_handles_labels()
-    ends = []
+    if not 1 < len(names) < 7 or max(map(len, names)) > 24:
+        return False
+    ax.get_ylim()  # brings the scales up to date
     lines = [line for line in ax.get_lines() if line.get_transform() == ax.transData]
+    ends = []
     for handle, name in zip(handles, names, strict=True):
         line = handle[0] if hasattr(handle, "has_xerr") else handle
-        if line not in lines:
+        points = line.get_xydata() if line in lines else []
+        points = [point for point in points if np.isfinite(point).all()]
+        if not points:
             return False
-        color = to_hex(line.get_color())
-        points = [part.get_xydata() for part in lines if to_hex(part.get_color()) == color]
-        points = np.vstack([np.empty((0, 2)), *points])
-        points = points[np.isfinite(points).all(axis=1)]
-        if not len(points) or len(name) > 24:
-            return False
-        end = points[points[:, 0].argmax()]
-        # points of its height
-        at = ax.transAxes.inverted().transform(ax.transData.transform(end))[1]
-        ends.append([at * 0.72 * 72 * ax.figure.get_figheight(), end, name, color])
-    if not 1 < len(ends) < 7:
-        return False
+        x, y = max(points, key=lambda point: point[0])
+        height = ax.transData.transform((x, y))[1] * 72 / ax.figure.dpi
+        ends.append((height, y, x, name, line.get_color()))
     # as far apart as lines of text are, and no further from their lines
     ends.sort(key=lambda end: end[0])
-    heights = np.array([end[0] for end in ends])
-    spread = np.maximum.accumulate(heights - 12 * np.arange(len(ends))) + 12 * np.arange(len(ends))
-    spread -= (spread - heights).mean()
-    if np.abs(spread - heights).max() > 15:
+    heights, steps = np.array([end[0] for end in ends]), 12 * np.arange(len(ends))
+    shifts = np.maximum.accumulate(heights - steps) + steps - heights
+    shifts -= shifts.mean()
+    if np.abs(shifts).max() > 15:
         return False
-    right = max(end[1][0] for end in ends)
-    for (_, (_, y), name, color), shift in zip(ends, spread - heights, strict=True):
-        place = {"xytext": (16, shift), "textcoords": "offset points", "va": "center"}
-        ax.annotate(name, (right, y), color=darker(color), fontsize=9, **place)
+    right = max(end[2] for end in ends)
+    for (_, y, _, name, color), shift in zip(ends, shifts, strict=True):
+        look = {"va": "center", "color": darker(color), "fontsize": 9}
+        ax.annotate(name, (right, y), (20, shift), textcoords="offset points", **look)
     return True
 
 
 # ---- laws over sizes, and what follows from them
 
 
-def draw_bars(ax, x, lo, hi, color):
-    """Pale bars behind points: their interval over sources and trainings, where it is known."""
-    if lo is not None and np.isfinite(lo).any():
-        ax.vlines(x, lo, hi, color=color, alpha=FAINT, linewidth=5)
-        name_once(ax, SOURCES, linewidth=1.1)
-        name_once(ax, TRAININGS, linewidth=5, alpha=FAINT)
-    return ax
-
-
 def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
     """Points, arrays (M,), with their interval as bars; hollow: numbers that are not ours."""
     bars = None if lo is None else np.clip([y - lo, hi - y], 0, None)
-    face = "white" if hollow else style.get("color")
-    style = {"marker": "o", **style, "linestyle": "none"}
-    ax.errorbar(x, y, yerr=bars, label=label, markerfacecolor=face, elinewidth=1.1, **style)
+    style = {"marker": "o", **style, "linestyle": "none", "elinewidth": 1.1}
+    style["markerfacecolor"] = "white" if hollow else style.get("color")
+    ax.errorbar(x, y, yerr=bars, label=label, **style)
     return ax
 
 
@@ -182,23 +158,22 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     sources, and behind them pale bars over sources and trainings, each where it is known.
     shift: of the points, decades right.
     """
-    x = law.S * 10**shift
+    x, color = law.S * 10**shift, style.get("color", "C0")
     tell(ax, "fits", law)
-    # intervals of the points
     if ends is None and law.training_band is not None:
-        draw_bars(ax, x, *np.exp(law.training_band), style.get("color", "C0"))
+        ax.vlines(x, *np.exp(law.training_band), color=color, alpha=FAINT, linewidth=5)
+        name_once(ax, SOURCES, linewidth=1.1)
+        name_once(ax, TRAININGS, linewidth=5, alpha=FAINT)
     if ends is None:
         ends = (None, None) if law.band is None else np.exp(law.band)
     draw_points(ax, x, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
     # the line has no marks
-    line = {name: style[name] for name in ("color", "linestyle") if name in style}
-    return law_axes(draw_line(ax, law, **line))
+    return law_axes(draw_line(ax, law, color=color, linestyle=style.get("linestyle", "-")))
 
 
 def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
     """A curve with its interval as a band; wide: (low, high) of a second, paler one."""
-    marker, every = style.pop("marker", None), max(1, len(x) // 8)
-    (line,) = ax.plot(x, y, label=label, marker=marker, markevery=every, **style)
+    (line,) = ax.plot(x, y, label=label, markevery=max(1, len(x) // 8), **style)
     look = {"color": line.get_color(), "linewidth": 0}
     if lo is not None:
         ax.fill_between(x, lo, hi, alpha=BAND, **look)
@@ -219,71 +194,33 @@ def draw_published(ax, family, corpus, **style):
     return ax
 
 
-def draw_forecast(ax, forecast, label=None, color=None, **_):
-    """A `Forecast` of a loss, dotted, with its 95% interval as a band; its end is told in words."""
+def draw_forecast(ax, forecast, color=None):
+    """A `Forecast` of a loss, dotted, with its 95% interval as a band."""
     tell(ax, "forecasts", forecast)
     curve = {"color": color, "linestyle": ":"}
-    draw_band(ax, forecast.S, np.exp(forecast.y), *np.exp(forecast.y_interval), **curve)
-    value, around = forecast.told(-1)
-    end = f"{number(value)} {interval(around)}"
-    ax.get_lines()[-1].told = f"forecast for {label} at the right end {end}"
-    return ax
+    return draw_band(ax, forecast.S, forecast.loss, *forecast.interval, **curve)
 
 
 def draw_intervals(ax, labels, values, intervals, names):
     """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
-    rows = row_axis(ax, labels)
+    rows, n = row_axis(ax, labels), len(names)
     for i, (ends, name) in enumerate(zip(intervals, names, strict=True)):
-        low, high = np.asarray(ends, float).T
-        shift = 0.16 * (i - (len(intervals) - 1) / 2)
-        width = 3.4 - 2.2 * i / max(1, len(names) - 1)  # not told by colour alone
-        ax.hlines(rows - shift, low, high, label=name, color=f"C{i}", linewidth=width)
+        height = rows - 0.16 * (i - (n - 1) / 2)
+        width = 3.4 - 2.2 * i / max(1, n - 1)  # not told by colour alone
+        ax.hlines(height, *np.transpose(ends), label=name, color=f"C{i}", linewidth=width)
     ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
     return ax
 
 
 def draw_three(ax, labels, laws, parameter="alpha"):
     """`draw_intervals` of one parameter of laws: other text; and trainings; other sizes."""
-    for law in laws:
-        tell(ax, "intervals", law)
+    tell(ax, "intervals", *laws)
     sides = [law.sides(parameter) for law in laws]
-    names = list(max(sides, key=len))
+    names, unknown = list(max(sides, key=len)), (np.nan, np.nan)
     ends = []
     for name in names:
-        ends.append([side.get(name, (np.nan, np.nan)) for side in sides])
+        ends.append([side.get(name, unknown) for side in sides])
     return draw_intervals(ax, labels, [law.parameters[parameter] for law in laws], ends, names)
-
-
-def draw_noise(ax, misses, sd, **style):
-    """Standard deviation of log(-log RBP_k) over sources against the misses it rests on."""
-    style = {"marker": "o", **style, "linestyle": "none", "markersize": 4}
-    for times in np.asarray(sd) * np.sqrt(misses):
-        tell(ax, "noise", times)
-    ax.plot(misses, sd, **style)
-    ax.set(xscale="log", yscale="log", xlabel="misses $m$ (tokens ranked above $k$)")
-    ax.set_ylabel(r"sd of $\log(-\log\,\mathrm{RBP}_k)$ over sources")
-    return ax
-
-
-def draw_noise_line(ax):
-    """What independent misses would give, over the axis as it stands."""
-    low, high = ax.get_xlim()
-    if low <= 0:  # an axis without a point
-        low = high / 10
-    m = np.geomspace(low, high, 50)
-    ax.plot(m, 1 / np.sqrt(m), color="black", linewidth=1.2, label=r"$1/\sqrt{m}$")
-    ax.set_xlim(low, high)
-    return ax
-
-
-def draw_expected(ax, x, measured, low, high, label=None, **style):
-    """A measured curve, and a grey band for what it would be if a law held exactly."""
-    for known, value, most in zip(np.isfinite(high), measured, high, strict=True):
-        tell(ax, "expected", bool(value <= most) if known else None)
-    look = {"color": GREY, "linewidth": 0, "label": "exact law, noise of sources"}
-    ax.fill_between(x, low, high, alpha=0.4, **look)
-    ax.plot(x, measured, label=label, markersize=4, **style)
-    return ax
 
 
 def draw_runs(ax, law, single, N, **style):
@@ -317,14 +254,13 @@ def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
     designs = list(dict.fromkeys(frame["design"]))
     rows = row_axis(ax, designs)
     ax.axvspan(nominal - within, nominal + within, color=GREY, alpha=0.2, linewidth=0)
+    ax.axvline(nominal, color="black", linewidth=0.8)
     present = [name for name in kinds if name in set(frame[kind])]
     for i, name in enumerate(present):
         part = frame[frame[kind] == name].set_index("design").reindex(designs)
+        tell(ax, "rates", *(abs(part[rate].dropna() - nominal) <= within))
         errors = 2 * part["simulation error"]
-        for value in part[rate].dropna():
-            tell(ax, "rates", {"rate": value, "inside": abs(value - nominal) <= within})
         ax.errorbar(part[rate], rows + 0.15 * (1.5 - i), xerr=errors, label=name, **mark(i))
-    ax.axvline(nominal, color="black", linewidth=0.8)
     return ax
 
 
@@ -333,18 +269,14 @@ def draw_shifts(ax, frame):
     precisions = list(dict.fromkeys(frame["precision"]))
     rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
     # what floats leave of nothing is nothing
-    frame = frame.assign(change=frame["change"].where(frame["change"].abs() >= 1e-9, 0))
+    points = (100 * frame["change"]).round(7)
     for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
         heights = part["precision"].map(rows) + 0.2 * (1 - i)
-        (line,) = ax.plot(part["change"], heights, label=definition, **mark(i))
-        low, high = 100 * part["change"].min(), 100 * part["change"].max()
-        line.told = f"{definition} {interval((low, high))}"
-        tell(ax, "shifts", max(-low, high))
-    # few numbers, in percentage points
+        ax.plot(points[part.index], heights, label=definition, **mark(i))
+        tell(ax, "shifts", points[part.index].abs().max())
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_xlabel("change (% points)")
     ax.locator_params(axis="x", nbins=2)
-    ax.xaxis.set_major_formatter(lambda x, _: f"{round(100 * x, 9):.3g}".replace("-", "−"))
     ax.label_outer()  # side by side, rows are named once
     return ax
 
@@ -359,29 +291,27 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
         histogram: RankHistogram. fits: RankDistributions.
     """
     low, high, share = histogram.wide()
-    seen = share > 0
-    density = (share / (high - low + 1))[seen]
+    density = np.where(share > 0, share / (high - low + 1), np.nan)
     look = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
-    ax.plot(np.sqrt(low * high)[seen], density, label=label, **look)
+    ax.plot(np.sqrt(low * high), density, label=label, **look)
     for fit, line in zip(fits, LINES, strict=False):
         ax.plot(np.arange(1, len(fit.pmf) + 1), fit.pmf, label=fit.title, linestyle=line)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token")
     ax.set_ylabel("share of tokens per rank")
-    ax.set_ylim(bottom=density.min() / 10)
+    ax.set_ylim(bottom=np.nanmin(density) / 10)
     return ax
 
 
 def draw_fit_ratio(ax, histogram, fits):
     """Fitted over observed share in log bins: what a logarithmic histogram hides."""
     low, high, share = histogram.wide()
-    seen = share > 0
-    middle = np.sqrt(low * high)[seen]
+    share = np.where(share > 0, share, np.nan)
     for fit, line in zip(fits, LINES, strict=False):
         below = np.concatenate([[0.0], fit.pmf.cumsum()])
-        fitted = below[high] - below[low - 1]
-        ratio = fitted[seen] / share[seen]
-        tell(ax, "ratios", {"fit": fit.title, "times": np.exp(np.abs(np.log(ratio)).max())})
-        ax.plot(middle, ratio, label=fit.title, linestyle=line)
+        ratio = (below[high] - below[low - 1]) / share
+        times = np.exp(np.nanmax(np.abs(np.log(ratio))))
+        tell(ax, "ratios", {"fit": fit.title, "times": times})
+        ax.plot(np.sqrt(low * high), ratio, label=fit.title, linestyle=line)
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
@@ -400,45 +330,25 @@ def draw_regions(ax, ratio, sigma, error, label, point, name):
     look = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
     mesh = ax.pcolormesh(ratio, sigma, size, vmin=-6, vmax=1, **look)
     mesh.told = f"below 1% on {number(100 * (size < -2).mean(), 2)}% of the map"
-    # its lines
-    look = {"levels": [-2, -1], "colors": ["white", "black"], "linewidths": 1.4}
-    lines = ax.contour(ratio, sigma, size, **look)
+    ax.figure.colorbar(mesh, ax=ax, label=label)
+    # its lines, and the point
+    lines = ax.contour(ratio, sigma, size, levels=[-2, -1], colors=["white", "black"])
     ax.clabel(lines, fmt={-2: "1%", -1: "10%"}, fontsize=9)
+    star = {"linestyle": "none", "marker": "*", "markersize": 12, "markeredgecolor": "black"}
+    ax.plot(*point, color="white", **star)
+    ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
     ax.set(yscale="log", xlabel=r"$\mu/\sigma$", ylabel=r"$\sigma$")
     ax.grid(visible=False)
-    ax.figure.colorbar(mesh, ax=ax, label=label)
-    # the point
-    star = {"marker": "*", "markersize": 12, "color": "white", "markeredgecolor": "black"}
-    ax.plot(*point, linestyle="none", **star)
-    ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
     return ax
 
 
 def draw_candidates(ax, example):
     """Fig. 1 of the paper for one of `examples.examples`: candidates as bars, the true one apart."""
-    candidates = list(example.candidates)
-    if example.target not in [text for text, _ in candidates]:
-        candidates.append((example.target, example.probability))
-    rows = row_axis(ax, [plain(ascii(text)) for text, _ in candidates])
-    for row, (text, probability) in zip(rows, candidates, strict=True):
-        if text == example.target:
-            ax.barh(row, probability, color=ACCENT, hatch="//")
-        else:
-            ax.barh(row, probability, color="#717D8A")
+    rows = row_axis(ax, [plain(ascii(text)) for text, _ in example.candidates])
+    for row, (text, probability) in zip(rows, example.candidates, strict=True):
+        look = {"color": ACCENT, "hatch": "//"} if text == example.target else {"color": GREY}
+        ax.barh(row, probability, **look)
     ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
     ax.set(xlabel="probability", title=title)
     return ax
-
-
-def draw_two_models(examples, names):
-    """The first choices of two models at one place of a text, and where each ranks what stands there."""
-    from matplotlib import pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(plt.rcParams["figure.figsize"][0], 2.4))
-    for ax, example, name in zip(axes, examples, names, strict=True):
-        draw_candidates(ax, example)
-        ax.set_title(f"first choices of {name}: rank {example.rank}")
-    context = plain(" ".join("".join(examples[0].context).split()))
-    fig.suptitle(f"… {context} → ?", fontsize=10.5)
-    return fig

@@ -1,4 +1,4 @@
-"""Numbers as a sentence and a table show them: two or three digits, powers of ten as such, a p-value, a percentage."""
+"""Numbers as sentences and tables show them: in few digits, powers of ten, p-values, percents."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(x, digits=3):
-    """A number for a sentence: significant digits, thousands apart, powers of ten as such; below ZERO it is 0."""
+    """A number for a sentence: significant digits, thousands apart; what is below ZERO is 0."""
     if x is None or (isinstance(x, float) and math.isnan(x)):
         return "–"
     if isinstance(x, bool) or not hasattr(x, "__float__"):
@@ -52,8 +52,8 @@ def raised(text):
 def interval(ends, digits=3):
     """[lo, hi] with both ends to the same digits, or that there is none."""
     lo, hi = ends
-    told = f"[{number(lo, digits)}, {number(hi, digits)}]"
-    return NO_INTERVAL if told == "[–, –]" else told
+    text = f"[{number(lo, digits)}, {number(hi, digits)}]"
+    return NO_INTERVAL if text == "[–, –]" else text
 
 
 def share(part, whole):
@@ -67,48 +67,42 @@ def p_value(p):
 
 
 class Shown(float):
-    """A number that a sentence shows in so many significant digits, {x} or {x:2}, in percent, {x:%}, or as a p."""
+    """A number that a sentence shows in so many digits, {x} or {x:2}, in percent, {x:%}, or as p."""
 
     def __format__(self, how):
         if math.isnan(self):
             return "no value"
-        if how == "p":
-            return p_value(float(self))
-        return (
-            f"{number(100 * float(self), 2)}%" if how == "%" else number(float(self), int(how or 3))
-        )
+        if how == "%":
+            return f"{number(100 * float(self), 2)}%"
+        return p_value(float(self)) if how == "p" else number(float(self), int(how or 3))
 
 
 class Values:
-    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, {name.told}, ...
+    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, ...
 
-    around: the interval of each, which then stands beside the ends of the range.
+    told: how many numbers are known; zeros, others: how many of them are 0, and are not. names,
+    counts: of words. narrowest: of intervals. around: the interval of each number, which then
+    stands beside the ends of the range.
     """
 
     def __init__(self, values, around=()):
-        numbers = np.array(
-            [v for v in values if np.ndim(v) == 0 and not isinstance(v, str) and np.isfinite(v)],
-            float,
-        )
-        self.low, self.middle, self.high = map(
-            Shown, np.quantile(numbers if len(numbers) else [np.nan], [0, 0.5, 1])
-        )
-        self.found = len(numbers)
-        self.told, self.around = (
-            share(len(numbers), len(values)),
-            dict(zip(values, around, strict=False)),
-        )
-        self.zeros, self.others = (
-            share(np.sum((numbers == 0) == zero), len(numbers)) for zero in (True, False)
-        )
-        names = Counter(v for v in values if isinstance(v, str))
-        self.names = ", ".join(sorted(names))
-        known = sorted(names, key=[*EXPLAINED, *sorted(names)].index)
-        self.counts = ", ".join(f"{name} in {names[name]}" for name in known) + f" of {len(values)}"
-        ends = sorted((v for v in values if np.ndim(v) and np.isfinite(v).all()), key=np.ptp)
-        self.narrowest, self.widest = (
-            interval(ends[i] if ends else (np.nan, np.nan)) for i in (0, -1)
-        )
+        single = [x for x in values if np.ndim(x) == 0]
+        # numbers
+        numbers = [x for x in single if not isinstance(x, str) and np.isfinite(x)]
+        ends = np.quantile(np.array(numbers or [np.nan], float), [0, 0.5, 1])
+        self.low, self.middle, self.high = map(Shown, ends)
+        self.found, zeros = len(numbers), sum(x == 0 for x in numbers)
+        self.told, self.zeros = share(self.found, len(values)), share(zeros, self.found)
+        self.others = share(self.found - zeros, self.found)
+        self.around = dict(zip(values, around, strict=False))
+        # words
+        words = Counter(x for x in single if isinstance(x, str))
+        self.names, order = ", ".join(sorted(words)), [*EXPLAINED, *sorted(words)]
+        known = [f"{word} in {words[word]}" for word in sorted(words, key=order.index)]
+        self.counts = f"{', '.join(known)} of {len(values)}"
+        # intervals
+        intervals = [x for x in values if np.ndim(x) and np.isfinite(x).all()]
+        self.narrowest = interval(min(intervals, key=np.ptp, default=(np.nan, np.nan)))
 
     @property
     def range(self):
@@ -120,12 +114,15 @@ class Values:
 
     def between(self, how):
         """Both ends; one number where there is one alone."""
-        low, high = (
-            format(end, how)
-            + (f" {interval(self.around[end], int(how or 3))}" if end in self.around else "")
-            for end in (self.low, self.high)
-        )
-        return "no value" if not self.found else low if low == high else f"{low} to {high}"
+        if not self.found:
+            return "no value"
+        low, high = (self.end(end, how) for end in (self.low, self.high))
+        return low if low == high else f"{low} to {high}"
+
+    def end(self, value, how):
+        """One end, with its interval where it has one."""
+        text = format(value, how)
+        return f"{text} {interval(self.around[value])}" if value in self.around else text
 
     def __format__(self, how):
         between = self.between(how)

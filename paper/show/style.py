@@ -1,13 +1,13 @@
 """One look for the whole book: a colour and a marker per family, a shade and a marker per model or k.
 
-Colours stay apart for colour-blind readers and are three times as dark as white; markers and line styles repeat the
-distinction for readers in grey. Figures are SVG on a white plate, so that they read the same in a dark page.
+Colours stay apart for colour-blind readers and are three times as dark as white; markers and line
+styles repeat the distinction for readers in grey. Figures are SVG on a white plate, so that they
+read the same in a dark page.
 """
 
 import html
 import re
 import zlib
-from functools import reduce
 from io import StringIO
 from itertools import cycle
 
@@ -23,6 +23,8 @@ from matplotlib.ticker import (
     NullFormatter,
     NullLocator,
 )
+
+from paper.show.describe import parts
 
 COLOURS = {
     "blue": "#0072B2",
@@ -47,11 +49,7 @@ FAMILIES = {
     "cerebras-gpt": ("plum", "P"),
     "bloom": ("black", "X"),
 }
-_SPARE = tuple(
-    (colour, marker)
-    for marker in MARKERS[7:]
-    for colour in ("plum", "black", "grey", "blue", "vermilion")
-)
+SPARE = tuple(COLOURS)[::-1]  # of families not known here
 
 # Corpora have hues of their own, and ways to fit, kinds of interval and the like have inks: a colour
 # means one thing in the whole book. What is pointed out, such as the true token, has the accent.
@@ -61,12 +59,13 @@ INKS = ("#2B2F36", "#9C7A3C", "#767B85", "#5C4A32", "#7C8AA5", "#A5562F")
 ACCENT = "#D7601E"
 GREY = "#888888"
 EMPTY = "nothing to show"
-# Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what is said twice.
+# Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what is
+# said twice.
 SPARED = {
     r'^ +|<!--.*-->\n| id="[A-Za-z.\d]+_\d+"| \n(?:([MLQC]) )?': r"\1",
     r'(?<=[ "MLQC])(\d+\.\d\d)\d+|(?<=translate\()(-?\d+\.\d\d)\d+': r"\1\2",
     r'(<use [^>]*)transform="translate\((\S+) (\S+)\)"/>': r'\1x="\2" y="\3"/>',
-    r'(<use xlink:href="#m[^>]*?)(?: style="stroke[^"]*"|; stroke[^"]*(?="))': r"\1",  # the mark has it
+    r'(<use xlink:href="#m[^>]*?)(?: style="stroke[^"]*"|; stroke[^"]*(?="))': r"\1",
     r"(<g>\n)?(<g>\n)?<g>\n(<(?:use|path) [^>]*/>\n)</g>\n(?(1)</g>\n)(?(2)</g>\n)": r"\3",
 }
 WIDTH = 6.6  # inches; 700 px on a page at the size below
@@ -101,15 +100,16 @@ def use():
 
 
 def family_style(name):
-    """Colour and marker of a family: {"color", "marker"}. A family not known here gets a fixed one by its name."""
-    base = name.removeprefix("nano-").removesuffix("-deduped")
-    colour, marker = FAMILIES.get(base) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
+    """Colour and marker of a family: {"color", "marker"}; one not known here has one by its name."""
+    base, number = name.removeprefix("nano-").removesuffix("-deduped"), zlib.crc32(name.encode())
+    spare = SPARE[number % len(SPARE)], MARKERS[7 + number % 5]
+    colour, marker = FAMILIES.get(base, spare)
     return {"color": COLOURS[colour], "marker": marker}
 
 
 def series(n):
-    """n styles in order (models by size, or k): [{"color", "marker"}], dark to light, none too pale for white."""
-    shades = colormaps["inferno"]([0.05 + 0.62 * i / max(n - 1, 1) for i in range(n)])
+    """n styles in order (models by size, or k): [{"color", "marker"}], none too pale for white."""
+    shades = colormaps["inferno"](np.linspace(0.05, 0.67, n))
     return [
         {"color": tuple(shade), "marker": MARKERS[i % len(MARKERS)]}
         for i, shade in enumerate(shades)
@@ -118,16 +118,16 @@ def series(n):
 
 def corpus_styles(names):
     """{corpus: {"color", "linestyle", "marker"}}: a known corpus looks the same on every page."""
-    others = [name for name in names if name not in CORPORA]
-    looks = kinds([*CORPORA, *others], TEXTS)
+    looks = kinds(dict.fromkeys([*CORPORA, *names]), TEXTS)
     return {name: looks[name] for name in names}
 
 
 def kinds(names, colours=INKS):
     """{name: {"color", "linestyle", "marker"}} of ways to fit and the like, in the order given."""
-    looks = zip(names, cycle(colours), cycle(LINES), cycle(MARKERS), strict=False)
-    keys = ("color", "linestyle", "marker")
-    return {name: dict(zip(keys, look, strict=True)) for name, *look in looks}
+    looks = {}
+    for name, *look in zip(names, cycle(colours), cycle(LINES), cycle(MARKERS), strict=False):
+        looks[name] = dict(zip(("color", "linestyle", "marker"), look, strict=True))
+    return looks
 
 
 def darker(colour):
@@ -136,72 +136,53 @@ def darker(colour):
 
 
 def svg_of(figure):
-    """The figure as SVG text, to a hundredth of a point, so that a rerun gives the same bytes; empty axes say so."""
+    """The figure as SVG text, so that a rerun gives the same bytes; empty axes say so."""
     for ax in figure.axes:
         name_empty(ax)
-        for axis in (ax.xaxis, ax.yaxis):
-            log_numbers(axis)
+        log_numbers(ax.xaxis)
+        log_numbers(ax.yaxis)
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
-    out = StringIO()  # not by `savefig`, which draws twice; its layout is that of this one drawing
-    FigureCanvasSVG(figure).print_svg(
-        out, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    )
-    return reduce(lambda svg, rule: re.sub(*rule, svg, flags=re.M), SPARED.items(), out.getvalue())
+    # not by `savefig`, which draws twice; its layout is that of this one drawing
+    out, untold = StringIO(), ("Creator", "Date", "Format", "Type")
+    FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(untold))
+    svg = out.getvalue()
+    for pattern, kept in SPARED.items():
+        svg = re.sub(pattern, kept, svg, flags=re.M)
+    return svg
 
 
 def drawn(text):
-    """Text from `prose.plain` as matplotlib draws it, each dollar, the name RBP_1 and the comma of $2,445$ as meant."""
+    """Text from `plain` as matplotlib draws it: each dollar, the name RBP_1, the comma of $2,445$."""
     text = html.unescape(text.replace("&#36;", r"\$"))
     text = text if "$" in text else re.sub(r"\bRBP_(\d+)", r"RBP$_{\1}$", text)
-    return re.sub(
-        r"(?<!\\)\$[^$]+\$", lambda x: re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "{,}", x[0]), text
-    )
+    comma = r"(?<=\d),(?=\d{3}(?!\d))"
+    return re.sub(r"(?<!\\)\$[^$]+\$", lambda formula: re.sub(comma, "{,}", formula[0]), text)
 
 
 def name_empty(ax):
-    """Say so on an axis on which nothing could be drawn, and give a logarithmic one ends that it can have."""
-    points = [line.get_xydata() for line in ax.get_lines() if line.get_transform() == ax.transData]
-    points += [
-        segment
-        for c in ax.collections
-        if hasattr(c, "get_segments")
-        for segment in c.get_segments()
-    ]
-    filled = ax.patches or any(
-        c.get_array() is not None for c in ax.collections
-    )  # bars; a map, or its scale
-    if (
-        ax.axison
-        and not filled
-        and not any(np.isfinite(np.reshape(p, (-1, 2))).all(axis=1).any() for p in points)
-    ):
+    """Say so on an axis on which nothing could be drawn; give a logarithmic one ends it can have."""
+    points = [np.reshape(points, (-1, 2)) for _, _, points in parts(ax)]
+    if ax.axison and not np.isfinite(np.concatenate([np.empty((0, 2)), *points])).all(1).any():
         ax.set_gid(EMPTY)
         ax.text(0.5, 0.5, EMPTY, color=GREY, ha="center", va="center", transform=ax.transAxes)
-    for axis in (ax.xaxis, ax.yaxis):
+    for axis, set_ends in ((ax.xaxis, ax.set_xlim), (ax.yaxis, ax.set_ylim)):
         if axis.get_scale() == "log" and not axis.get_view_interval().min() > 0:
-            (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(0.1, 1)
-    return ax
+            set_ends(0.1, 1)
 
 
 def log_numbers(axis):
-    """Numbers that do not meet on a logarithmic axis that has none of its own: decades, with simple parts if few."""
+    """Numbers that do not meet on a logarithmic axis without its own: decades, parts if few."""
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() != "log" or not axis.isDefault_majloc:
         return
-    across, plain = axis.axis_name == "x", 1e-4 < low and high < 1e4
-    if np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1 or (
-        high / low < 20 and not across
-    ):  # one decade or none
-        parts = (
-            ((1, 2, 5) if plain else (1, 3)) if across or high / low >= 20 else (1, 1.5, 2, 3, 5, 7)
-        )
-        short = MaxNLocator(
-            5, steps=[1, 2, 2.5, 5, 10]
-        )  # too short for decades or their simple parts
-        axis.set_major_locator(short if high / low < 4 else LogLocator(subs=parts))
-        axis.set_major_formatter(
-            "{x:.3g}" if plain else LogFormatterSciNotation(10, False, (np.inf, np.inf))
-        )
+    plain, decades = 1e-4 < low and high < 1e4, np.log10(high / low)
+    if decades < 1.3:
+        # too short for decades, or for simple parts of them
+        parts_shown = (1, 2, 5) if plain else (1, 3)
+        short = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+        axis.set_major_locator(short if high / low < 4 else LogLocator(subs=parts_shown))
+        wide = LogFormatterSciNotation(10, False, (np.inf, np.inf))
+        axis.set_major_formatter("{x:.3g}" if plain else wide)
         axis.set_minor_locator(NullLocator())  # the last mark of an axis has its number
     axis.set_minor_formatter(NullFormatter())

@@ -13,55 +13,22 @@ from workflow import book, page
 # (notebook, parameter, value, what the sentence must say): each kind of value, each kind of fault
 REFUSED = [
     ("02_top1_law", "n_bootstrap", "abc", "n_bootstrap must be a whole number, not 'abc'"),
-    ("02_top1_law", "n_bootstrap", 1e9, "n_bootstrap must be a whole number, not 1000000000.0"),
-    (
-        "02_top1_law",
-        "n_bootstrap",
-        10**9,
-        "n_bootstrap must be from 100 to 1,000,000, not 1,000,000,000",
-    ),
     ("02_top1_law", "n_bootstrap", 99, "n_bootstrap must be from 100 to 1,000,000, not 99"),
     ("02_top1_law", "n_bootstrap", True, "n_bootstrap must be a whole number, not True"),
-    ("02_top1_law", "seed", -1, "seed must be from 0 to 4,294,967,295, not -1"),
     ("02_top1_law", "ks", 1, "ks must be a list, not 1"),
     ("03_moderate_k", "ks", [], "ks is empty: give at least one, as in ks = [10, 50, 100]"),
     ("01_metric", "ks", [1, -3], "each of ks must be 1 or more, not -3"),
-    ("01_metric", "ks", [True], "each of ks must be a whole number, not True"),
-    ("01_metric", "ks", [[1]], "each of ks must be a whole number, not [1]"),
-    (
-        "01_metric",
-        "ks",
-        [1, 4097],
-        "k = 4,097 is beyond the vocabulary of nano-pythia, 4,096 tokens",
-    ),
     ("02_top1_law", "corpora", [""], "each of corpora must be text, not ''"),
     ("08_rank_distribution", "corpora", ["docs", "/none/at/all.txt"], "/none/at/all.txt"),
     ("02_top1_law", "family", "", "family must be text, not ''"),
     ("02_top1_law", "family", "nano-pithya", "did you mean 'nano-pythia'"),
     ("02_top1_law", "protocol", "papr", "did you mean 'paper'"),
     ("02_top1_law", "n_botstrap", 1000, "no parameter 'n_botstrap': did you mean 'n_bootstrap'"),
-    ("09_families", "families", "nano-pythia", "families must be a list"),
-    ("09_families", "family", "nano-pythia", "no parameter 'family': did you mean 'families'"),
-    ("12_train_your_own", "tokens", 0, "tokens must be 1 or more"),
-    ("14_coverage", "resamples", 1, "resamples must be from 100"),
 ]
 ACCEPTED = [
-    (
-        "02_top1_law",
-        {
-            "n_bootstrap": 100,
-            "seed": 0,
-            "ks": [1, 4096],
-            "corpora": ["docs", "code"],
-            "protocol": "full",
-        },
-    ),
-    ("04_large_k", {"ks": [], "corpora": []}),
+    ("02_top1_law", {"n_bootstrap": 100, "seed": 0, "corpora": ["docs"], "protocol": "full"}),
     ("05_k_dependence", {"ks": []}),
     ("10_published", {"families": ["bloom"]}),  # of the published numbers: no file of a family
-    ("18_authors_figures", {"far_k": 10_000}),
-    ("20_published_tokens", {"losses": ["ptb"], "tasks": ["coqa"]}),
-    ("15_appendix", {"mu": -60}),
 ]
 
 

@@ -56,8 +56,8 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_cs
     ]
     assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
     assert first[:2] == ["✓ ok", "a & <b>"] and second[0] == "! few hits" and first[5] == "< 0.001"
-    assert first[3] == "other\u00a0text [0.250, 0.750]other\u00a0sizes [0, 0.900]"
-    assert "In every row: k 1." in text and "Laws &lt; all." in text
+    assert first[3] == "other text [0.250, 0.750]other sizes [0, 0.900]"
+    assert "Laws &lt; all." in text and "with all 11 columns" in text
     csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()
     assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith(
         "a & <b>,1,0.123456789"
