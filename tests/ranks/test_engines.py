@@ -222,7 +222,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
     assert f"between {sure:.4f} and {np.mean(table.rank() == 1):.4f}" in words
     assert "told by vllm 0&#46;11&#46;0" in words and "head was in bfloat16" in words
-    assert "half precision moved exponents by up to" in words
+    assert "page 11 shows what half precision moves" in words
     with pytest.raises(InputError, match="without models and text"):
         rbplib.measure("nano-vllm", "lines", replace=True)
 
