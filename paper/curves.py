@@ -120,15 +120,14 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
 
 
 def rbp_curves(tables, ks=KS):
-    """{corpus: Curve} from {corpus: rank tables} of one family (`ranks.table.measured`).
+    """{corpus: Curve} from {corpus: rank tables} of one family.
 
-    Args:
-        ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
+    ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
     """
-    return {
-        corpus: rbp_curve(found, list(ks) or k_grid(vocabulary(found)))
-        for corpus, found in tables.items()
-    }
+    curves = {}
+    for corpus, ranks in tables.items():
+        curves[corpus] = rbp_curve(ranks, list(ks) or k_grid(vocabulary(ranks)))
+    return curves
 
 
 def repeated(family, corpora=None, protocol="paper"):
@@ -159,15 +158,15 @@ def beside(curve, tables):
     return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
 
 
-def own_repeats(curve, family, corpus, protocol="paper", results=None):
-    """A curve with the repeats that its family's file names beside it, where they were measured."""
+def own_repeats(curve, family, corpus):
+    """A curve with the repeats that its family's file names, where they are here."""
     repeats = load_family(family).repeats
     if not repeats:
         return curve
     if counts_file(load_family(repeats)):
         return beside(curve, family_tables(repeats, corpus)[0])
-    (again,) = tables_here(*asked(repeats, None, [corpus], protocol), protocol, results)[0].values()
-    return beside(curve, again)
+    (tables,) = tables_here(*asked(repeats, None, [corpus]))[0].values()
+    return beside(curve, tables)
 
 
 def rank_entropy(ranks):
@@ -181,22 +180,25 @@ def rank_entropy(ranks):
 def family_losses(tables, repeats=None):
     """{name: Loss} of one family on one corpus, those of NAMES.
 
-    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p from all tokens:
-    its derivative is exact, so intervals are right to the order that a bootstrap gives.
+    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p
+    from all tokens: its derivative is exact, so intervals are right to the order that a bootstrap
+    gives.
 
     Args:
         tables: RankTables of one family and corpus, same tokens.
-        repeats: RankTables from which each Loss takes its `repeats`, see `curve.repeated`.
+        repeats: RankTables from which each Loss takes its `repeats`, see `repeated`.
     """
-    tables, losses = by_size(tables), {}
-    again, shared = family_losses(repeats) if repeats else {}, measured_on(tables)
-    entropies = []
+    tables = by_size(tables)
+    again = family_losses(repeats) if repeats else {}
+    sums = {name: [] for name in NAMES[:2]}
     for table in tables:
         _, correction, log_p = rank_entropy(table.rank())
-        entropies.append(table.per_document(correction - log_p))
-    sums = [t.nll for t in tables], entropies
-    for name, column in zip(NAMES[:2], np.moveaxis(sums, 1, -1), strict=True):
-        losses[name] = Loss(sums=column, hits=False, name=name, repeats=again.get(name), **shared)
+        sums[NAMES[0]].append(table.nll)
+        sums[NAMES[1]].append(table.per_document(correction - log_p))
+    losses, shared = {}, measured_on(tables)
+    for name, columns in sums.items():
+        about = {"name": name, "hits": False, "repeats": again.get(name), **shared}
+        losses[name] = Loss(sums=np.stack(columns, axis=1), **about)
     return losses | {NAMES[2]: replace(rbp_loss(tables, 1), repeats=again.get(NAMES[2]))}
 
 

@@ -1,7 +1,5 @@
 """Tables on laws for pages: data frames with one row per fit, from the records of `laws`."""
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 
@@ -12,59 +10,58 @@ from paper.laws import fit
 from paper.show.tables import corpus_title, ends
 from paper.steps import step_weights
 
+CALLED = {-1: "flatter", 1: "steeper"}  # the last step, where noise does not explain it
+
 
 def bend_frame(bends):
-    """`families.bends_by_k` as a table: a row per loss and corpus, and of all corpora, with what to call it.
+    """`families.bends_by_k` as a table: a row per loss and corpus, and of all corpora.
 
     The last step is flatter or steeper where both the spread of families and noise say so.
     """
     rows = []
-    for k, found in bends.items():
-        for corpus in (None, *dict.fromkeys(c.corpus for c in found)):
-            effect = pooled([c for c in found if corpus in (None, c.corpus)])
+    for k, cases in bends.items():
+        for corpus in (None, *dict.fromkeys(case.corpus for case in cases)):
+            effect = pooled([case for case in cases if corpus in (None, case.corpus)])
+            row = {"loss": f"k = {k}" if k else "cross-entropy"}
+            row |= {"corpus": corpus_title(corpus) if corpus else "mean of all"}
+            row |= {"families": effect.groups, "bend": effect.estimate, **ends(effect.interval)}
+            row |= {"p": effect.p, "p of noise": effect.noise_p}
             sign = direction(effect.interval, effect.noise_p)
-            rows.append(
-                {
-                    "loss": f"k = {k}" if k else "cross-entropy",
-                    "corpus": corpus_title(corpus) if corpus else "mean of all",
-                    "families": effect.groups,
-                    "bend": effect.estimate,
-                    **ends(effect.interval),
-                    "p": effect.p,
-                    "sd: sources": effect.sources_sd,
-                    "sd: trainings": effect.trainings_sd,
-                    "p of noise": effect.noise_p,
-                    "last step": {-1: "flatter", 1: "steeper"}.get(np.sign(sign), "undecided"),
-                }
-            )
+            rows.append(row | {"last step": CALLED.get(np.sign(sign), "undecided")})
     return pd.DataFrame(rows)
 
 
 def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
-    """Local exponents of each family, means over its corpora; half-width: 1.96 sd of sources and trainings."""
-    rows = []
-    for family in dict.fromkeys(c.family for c in curves):
-        counted = [c for c in curves if c.family == family and (k is None or k in c.ks)]
-        sizes = np.unique(counted[0].S) if counted else np.empty(0)
+    """Local exponents of each family, means over its corpora, step by step.
+
+    half-width: 1.96 sd of sources and trainings.
+    """
+    rows, counted = [], [curve for curve in curves if k is None or k in curve.ks]
+    for family in dict.fromkeys(curve.family for curve in counted):
+        own = [curve for curve in counted if curve.family == family]
+        sizes = np.unique(own[0].S)
         for i, S in enumerate(np.sqrt(sizes[1:] * sizes[:-1])):
             weights = lambda S, i=i: step_weights(S)[i]  # noqa: E731
-            step = pooled(contrasts(counted, weights, loss_at(k), n_bootstrap, seed))
+            step = pooled(contrasts(own, weights, loss_at(k), n_bootstrap, seed))
             noise = np.hypot(*np.nan_to_num([step.sources_sd, step.trainings_sd]))
             rows.append((family, S, step.estimate, 1.96 * noise))
     return pd.DataFrame(rows, columns=["family", "S", "exponent", "half-width"])
 
 
-def form_frame(found):
-    """Errors of the largest model's loss, of each PublishedLaw, predicted without it and without the largest two.
+def form_frame(laws):
+    """Errors of the largest model's loss, of each PublishedLaw, predicted without it, and without two.
 
-    By a line, from three models or more, and with a floor, from four; NaN for fewer."""
-    rows, forms = [], (("line", "least_squares", 3), ("floor", "irreducible", 4))
-    for p in found:
-        loss, floor = p.law.loss, fit(p.law.loss, "irreducible", n_bootstrap=0).parameters["floor"]
-        row = {"family": p.law.family, "text": p.text, "models": p.law.n_models, "floor": floor}
-        for out, (name, kind, least) in product((1, 2), forms):
-            row[f"{name}, {out} out"] = np.nan
-            if len(loss.models) - out >= least:
-                row[f"{name}, {out} out"] = extrapolate(loss, out, kind).error[-1]
+    By a line, from three models or more, and with a floor, from four; NaN for fewer.
+    """
+    rows = []
+    for published in laws:
+        law, loss = published.law, published.law.loss
+        row = {"family": law.family, "text": published.text, "models": law.n_models}
+        row["floor"] = fit(loss, "irreducible", n_bootstrap=0).parameters["floor"]
+        for out in (1, 2):
+            models = len(loss.models) - out
+            line = extrapolate(loss, out).error[-1] if models >= 3 else np.nan
+            bent = extrapolate(loss, out, "irreducible").error[-1] if models >= 4 else np.nan
+            row |= {f"line, {out} out": line, f"floor, {out} out": bent}
         rows.append(row)
     return pd.DataFrame(rows)

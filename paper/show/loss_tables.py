@@ -5,44 +5,42 @@ import pandas as pd
 
 from paper.curves import NAMES
 from paper.families import exponent_difference
-from paper.laws import fit, spread_of_trainings
+from paper.laws import NONE, fit, spread_of_trainings
 from paper.published import exponent_ratio
 from paper.show.tables import ends
 from paper.steps import size_spread
 from rbplib.noise import half_width, own_seeds
 
-NONE = (np.nan, np.nan)  # no interval
-
 
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     """One row per loss of NAMES that is here: exponent with its intervals, R², and -log RBP_1 against it.
 
-    The difference is its exponent less that of -log RBP_1, on the same resamples and the same trainings; the ratio is
-    that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other models. Intervals with
-    trainings are NaN where their scatter is not known.
+    The difference is its exponent less that of -log RBP_1, on the same resamples and trainings; the
+    ratio is that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other
+    models. Intervals with trainings are NaN where their scatter is not known.
     """
-    top, rows = losses["-log RBP_1"], []
-    top_law = fit(top, n_bootstrap=n_bootstrap, seed=seed)
-    for name in [name for name in NAMES if name in losses]:
-        loss, law, gap, interval = losses[name], top_law, np.nan, NONE
-        ratio, around = 1.0, NONE
+    top = losses["-log RBP_1"]
+    top_law, rows = fit(top, n_bootstrap=n_bootstrap, seed=seed), []
+    for name in NAMES:
+        if name not in losses:
+            continue
+        loss, law, gap, interval, ratio, around = losses[name], top_law, np.nan, NONE, 1.0, NONE
         if loss is not top:
             law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
             gap, interval = exponent_difference(top, loss, n_bootstrap, seed)
-            ratio, around = np.nan, NONE
-            if law.used == top_law.used:
-                ratio, around = exponent_ratio(law, top_law)
-        trainings = with_trainings(top, loss, gap, interval)
+            same = law.used == top_law.used
+            ratio, around = exponent_ratio(law, top_law) if same else (np.nan, NONE)
         row = {"loss": name, "alpha": law.alpha, **ends(law.ci_tokens, "other text: ")}
         row |= {**ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
         row |= {"less that of -log RBP_1": gap, **ends(interval, "difference: ")}
+        trainings = with_trainings(top, loss, gap, interval)
         row |= {**ends(trainings, "difference, and trainings: "), "ratio": ratio}
         rows.append(row | ends(around, "ratio over other sizes: "))
     return pd.DataFrame(rows)
 
 
 def with_trainings(first, second, gap, interval):
-    """The 95% interval of `exponent_difference` with the scatter between trainings, in which both losses move."""
+    """The 95% interval of `exponent_difference` with the scatter between trainings of both losses."""
     if not np.isfinite(gap) or first.repeats is None or second.repeats is None:
         return NONE
     sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S)
