@@ -54,19 +54,23 @@ def asked_ratios(S, D, losses, C):
     Cost: about a second.
     """
     S, D = np.asarray(S, float), np.asarray(D, float)
-    asked = np.array([optimum(S, D, loss, C) for loss in losses])
+    first, second = (optimum(S, D, loss, C) for loss in losses)
     apart = []
     for size in np.unique(S):
         rest = S != size
-        first, second = (optimum(S[rest], D[rest], loss[rest], C) for loss in losses)
-        apart.append(second - first)
-    n, times = len(apart), asked[1] - asked[0]
+        one, other = (optimum(S[rest], D[rest], loss[rest], C) for loss in losses)
+        apart.append(other - one)
+    n, times = len(apart), second - first
     half = stdtrit(n - 1, 0.975) * np.sqrt(n - 1) * np.std(apart)
 
-    # where the optima lie
+    # whether the optima lie among the models
+    asked = np.array([first, second])
     best_S, best_D = np.exp((np.log(C / 6) - asked) / 2), np.exp((np.log(C / 6) + asked) / 2)
-    sides = ((best_S, S), (best_D, D))
-    inside = all((of.min() <= best).all() and (best <= of.max()).all() for best, of in sides)
-    first, second = np.exp(asked)
-    row = {"first": first, "second": second, "times": np.exp(times), "inside": inside}
-    return row | {"around": (np.exp(times - half), np.exp(times + half))}
+    inside = (S.min() <= best_S) & (best_S <= S.max()) & (D.min() <= best_D) & (best_D <= D.max())
+    return {
+        "first": np.exp(first),
+        "second": np.exp(second),
+        "times": np.exp(times),
+        "around": (np.exp(times - half), np.exp(times + half)),
+        "inside": inside.all(),
+    }

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import fdtrc, stdtrit
 
-from paper.show import figures, style
+from paper.show import style
 from paper.show.numbers import number
 from paper.steps import step_weights
-from paper.tokens import grid_ends, held_out_joint
+from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
 from rbplib.families import held
+from rbplib.losses import Loss
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
 STRING = "shuffled"  # kind of string whose second reading shows it: the text's own tokens
@@ -28,7 +29,7 @@ LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
 PLACE = ["k", "left", "part"]
 LAWS = ["k", "part", "alpha", "r2", "worst", "scatter", "p", "bend", "interval"]
 FITTED = ["line", "step", "bent", "fall"]
-TEXTS = [n * 409_600 for n in (3, 5, 10, 20, 40)]  # tokens of the probes that forecasts use
+TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forecasts use
 
 
 def runs():
@@ -60,10 +61,8 @@ def first_below(tokens, value, level):
 def onset(probes):
     """(tokens, (low, high)): where copying passes below DEEP; the ends are those of value ± 1.96 se."""
     tokens, value, se = series(probes, "copying", STRING)
-    low, middle, high = (
-        first_below(tokens, value + sign * WIDTH * se, DEEP) for sign in (-1, 0, 1)
-    )
-    return middle, (low, high)
+    low, high = (first_below(tokens, value + WIDTH * error, DEEP) for error in (-se, se))
+    return first_below(tokens, value, DEEP), (low, high)
 
 
 def fall(probes, part, start, end):
@@ -77,12 +76,10 @@ def onset_frame(trainings):
     """A row per training: where copying comes in, and from half of that to twice the fall of both losses."""
     rows = []
     for (size, seed), probes in trainings.items():
-        at, (low, high) = onset(probes)
-        falls = {part: fall(probes, part, at / 2, 2 * at) for part in PARTS}
-        row = {"size": size, "seed": seed, "onset": at, "low": low, "high": high}
-        row |= {"copyable": falls["copyable"], "other": falls["other"]}
-        times = np.divide(falls["copyable"], falls["other"]) if falls["other"] else np.inf
-        rows.append(row | {"times": times})
+        at, around = onset(probes)
+        copyable, other = (fall(probes, part, at / 2, 2 * at) for part in PARTS)
+        times = copyable / other if other else np.inf
+        rows.append((size, seed, at, *around, copyable, other, times))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -98,9 +95,9 @@ def onset_slope(onsets):
     sizes, spare = sorted(set(rows["size"])), len(rows) - 2
     if len(sizes) < 2 or spare < 1:
         return np.nan, (np.nan, np.nan), sizes
-    # the line through ln S and ln onset, and what trainings scatter around it
     x, y = np.log(rows[["size", "onset"]].to_numpy(float)).T
     slope, level, _ = line(y, x)
+    # what trainings scatter around the line
     error = np.sqrt(np.mean((y - level - slope * x) ** 2) / spare / x.var())
     half = float(stdtrit(spare, 0.975) * error)
     return float(slope), (slope - half, slope + half), sizes
@@ -169,20 +166,26 @@ def law_of_trainings(S, loss):
         those before, with interval (95%, Student's t over trainings). NaN without a size that was trained again.
     """
     x, y = np.log(np.asarray(S, float)), np.log(np.asarray(loss, float))
-    sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
     slope, level, r2 = line(y, x)
     # each size's mean, how far it is from the line, and trainings from it
-    means, left = np.bincount(which, y) / times, len(y) - len(sizes)
+    sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
+    means, spare = np.bincount(which, y) / times, len(y) - len(sizes)
     off = means - level - slope * sizes
-    scatter = np.sqrt(np.sum((y - means[which]) ** 2) / left) if left else np.nan
+    scatter = np.sqrt(np.sum((y - means[which]) ** 2) / spare) if spare else np.nan
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
     # the bend is a weighted sum of the logs
     steps = step_weights(np.exp(x))
     weights = steps[-1] - steps[:-1].mean(axis=0)
-    bend, half = weights @ y, stdtrit(left, 0.975) * scatter * np.sqrt(weights @ weights)
-    row = {"alpha": -slope, "r2": float(r2), "worst": np.abs(off).max(), "scatter": scatter}
-    row |= {"p": fdtrc(len(sizes) - 2, left, misfit)}
-    return row | {"bend": bend, "interval": (bend - half, bend + half)}
+    bend, half = weights @ y, stdtrit(spare, 0.975) * scatter * np.sqrt(weights @ weights)
+    return {
+        "alpha": -slope,
+        "r2": float(r2),
+        "worst": np.abs(off).max(),
+        "scatter": scatter,
+        "p": fdtrc(len(sizes) - 2, spare, misfit),
+        "bend": bend,
+        "interval": (bend - half, bend + half),
+    }
 
 
 def shape_errors(tokens, loss, start):
@@ -208,19 +211,19 @@ def shape_errors(tokens, loss, start):
     return errors
 
 
-def forecasts(frame, most):
-    """Parts and the whole of `losses` forecast up to `most` tokens, each from the rest of trainings and probes.
+def forecasts(frame):
+    """Parts and the whole of `losses` forecast after TEXTS, each from the rest of trainings and probes.
 
-    A row per loss, way of leaving out (`tokens.grid_ends`) and what was forecast; "apart" is the whole, out of the
-    forecasts of its parts. error: the median of its size.
+    A row per loss, way of leaving out (`tokens.held_out_forecasts`) and what was forecast; "apart" is the whole, out
+    of the forecasts of its parts. error: the median of its size.
     """
-    ahead, probed = [pd.DataFrame(columns=[*PLACE, "error"])], frame["tokens"]
-    for k, some in frame[probed.isin(TEXTS) & (probed <= most)].groupby("k"):
-        S, D = some["size"].to_numpy(float), some["tokens"].to_numpy(float)
+    ahead = [pd.DataFrame(columns=[*PLACE, "error"])]
+    for k, some in frame[frame["tokens"].isin(TEXTS)].groupby("k"):
+        S, D = some[["size", "tokens"]].to_numpy(float).T
         parts = {}
         for part in (*PARTS, "whole"):
-            points = S, D, some[part].to_numpy()
-            parts[part] = held_out_joint(points, grid_ends(S, D), {"k": k, "part": part})
+            loss = Loss(some[[part]].to_numpy().T, np.ones(1), S, hits=False, models=tuple(S), D=D)
+            parts[part] = held_out_forecasts(loss, k=k, part=part)
         if all(map(len, parts.values())):
             both = [parts[part]["forecast"] for part in PARTS]
             apart = joined(*both, some["share"].iloc[0], k) / parts["whole"]["measured"] - 1
@@ -235,20 +238,23 @@ def curves(trainings):
 
     What is shown: copying, the loss, -log RBP_1, and ten first choices in a row as independent hits have them.
     """
-    rows, whole = [], losses(trainings)
+    rows, text = [], losses(trainings)
     for (size, seed), probes in trainings.items():
-        shown = [(COPYING, part, *series(probes, "copying", part)[:2]) for part in STRINGS]
-        of = whole[(whole["size"] == size) & (whole["seed"] == seed)]
-        text, first = of[of["k"] == 0], of[of["k"] == 1]
-        for part in PARTS:
-            shown.append((LOSS, part, text["tokens"], text[part]))
-            shown.append((FIRST, part, first["tokens"], first[part]))
-            shown.append((TEN, part, first["tokens"], np.exp(-10 * first[part])))
         at = onset(probes)[0] / 1e6
         row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
-        for what, part, tokens, value in shown:
+
+        def add(what, part, tokens, value, row=row):
             curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
             rows.append(row | {"what": what, "part": part} | curve)
+
+        for part in STRINGS:
+            add(COPYING, part, *series(probes, "copying", part)[:2])
+        of = text[(text["size"] == size) & (text["seed"] == seed)]
+        mean, first = of[of["k"] == 0], of[of["k"] == 1]
+        for part in PARTS:
+            add(LOSS, part, mean["tokens"], mean[part])
+            add(FIRST, part, first["tokens"], first[part])
+            add(TEN, part, first["tokens"], np.exp(-10 * first[part]))
     return rows
 
 
@@ -257,17 +263,9 @@ def draw(ax, rows, what, *parts):
     sizes = sorted({row["size"] for row in rows})
     colors = {S: look["color"] for S, look in zip(sizes, style.series(len(sizes)), strict=True)}
     for row in rows:
-        if (row["what"], row["part"]) in [(what, part) for part in parts]:
+        if row["what"] == what and row["part"] in parts:
             dash = ("-", ":")[parts.index(row["part"])]
             ax.plot(row["tokens"], row["value"], dash, color=colors[row["size"]], linewidth=1)
     for S, color in colors.items():
         ax.plot([], [], color=color, label=f"$S$ = {number(S)}")
     return ax.set(title=what, xlabel="training tokens, millions") and ax
-
-
-def draw_line(ax, S, loss, label, color, **look):
-    """Points against size, and the line of least squares through their logarithms."""
-    slope, level, _ = line(np.log(loss.to_numpy(float)), np.log(S.to_numpy(float)))
-    ax.plot(S, loss, label=label, color=color, **look | {"linestyle": "none"})
-    ax.plot(S, np.exp(level) * S**slope, color=color, linewidth=1)
-    return figures.law_axes(ax, "")

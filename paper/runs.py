@@ -9,7 +9,6 @@ from scipy import special
 
 from paper.laws import fit
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.losses import longest_run as longest_run
 from rbplib.losses import run_loss
 
 LONGEST = 60  # tokens between two hits whose dependence is looked at
@@ -65,7 +64,6 @@ class Dependence:
     p: float  # share of hits
     lags: np.ndarray  # int64 (L,)
     acf: np.ndarray  # float64 (L,), autocorrelation of hits within documents, about the corpus mean
-    icc: float  # intraclass correlation of documents: one-way analysis of variance
     plateau: float  # mean autocorrelation at the long lags: what documents, not neighbours, share
     rho: float  # what is left between neighbours once the plateau is taken out
 
@@ -77,7 +75,7 @@ class Dependence:
 
 
 def hit_dependence(table, k):
-    """Autocorrelation and intraclass correlation of the hits of one model.
+    """Autocorrelation of the hits of one model.
 
     Args:
         table: RankTable. k: int. The upper half of the lags makes the plateau, see
@@ -86,8 +84,7 @@ def hit_dependence(table, k):
         Dependence; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
     """
-    hits, totals = table.hits([k])[:, 0], table.totals
-    p = hits.sum() / totals.sum()
+    p = table.hits([k]).sum() / table.totals.sum()
     pairs, late, early, both = lagged(table, k)
 
     # autocorrelation about the corpus mean, at lags that some document has
@@ -99,20 +96,8 @@ def hit_dependence(table, k):
     plateau = np.nan
     if np.isfinite(acf).any():
         plateau = float(np.nanmean(acf[len(acf) // 2 :]))
-    rho, lags = float((acf[0] - plateau) / (1 - plateau)), np.arange(1, len(acf) + 1)
-    return Dependence(k, float(p), lags, acf, _icc(hits, totals), plateau, rho)
-
-
-def _icc(hits, totals):
-    """One-way analysis of variance: share of the variance of a hit that lies between documents."""
-    n, sums = totals[totals > 0], hits[totals > 0]
-    groups, total, p = len(n), n.sum(), sums.sum() / n.sum()
-    if groups < 2 or total == groups or not 0 < p < 1:
-        return np.nan
-    between = (n * (sums / n - p) ** 2).sum() / (groups - 1)
-    within = (sums * (1 - sums / n)).sum() / (total - groups)
-    size = (total - (n**2).sum() / total) / (groups - 1)
-    return float((between - within) / (between + (size - 1) * within))
+    rho = float((acf[0] - plateau) / (1 - plateau))
+    return Dependence(k, float(p), np.arange(1, len(acf) + 1), acf, plateau, rho)
 
 
 def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
@@ -127,36 +112,36 @@ def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
         leaves out 0. times: 10 to the gap. successes, places: counts, of N tokens in a row.
     """
     # hits, scored tokens, successes and windows of every source
-    runs, scored = table.runs(k), table.scored
+    runs, scored, used = table.runs(k), table.scored, table.totals > 0
     counts = [table.inside(each, n) for n in (1, N) for each in (runs, scored)]
-    columns = np.stack(counts, axis=1)[table.totals > 0]
-    columns = sum_by_source(columns, table.source[table.totals > 0])
-    hits, tokens, successes, places = columns.sum(axis=0)
+    columns = sum_by_source(np.stack(counts, axis=1)[used], table.source[used])
 
-    # log10 p_N and what independence and dependence say, and the gap of resampled sources
-    ends = (np.nan, np.nan)
+    def logs(hits, tokens, successes, places):
+        return np.log10(successes / places), N * np.log10(hits / tokens)
+
+    # log10 p_N, what independence and dependence say, and the gap of resampled sources
+    hits, tokens, successes, places = columns.sum(axis=0)
+    interval, dependent = (np.nan, np.nan), np.nan
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        measured, independent = np.log10(successes / places), N * np.log10(hits / tokens)
+        measured, independent = map(float, logs(hits, tokens, successes, places))
         if len(columns) >= MIN_DOCUMENTS and n_bootstrap and successes and hits < tokens:
-            sums = resampled_sums(columns, n_bootstrap, seed)
-            gaps = np.log10(sums[:, 2] / sums[:, 3]) - N * np.log10(sums[:, 0] / sums[:, 1])
-            ends = tuple(percentile_interval(gaps).tolist())
-        dependent = np.nan
+            drawn, alone = logs(*resampled_sums(columns, n_bootstrap, seed).T)
+            interval = tuple(percentile_interval(drawn - alone).tolist())
         if np.isfinite(dependence.rho):
             dependent = dependence.log_run(N) / np.log(10)
-        gap = float(measured - independent)
+        gap = measured - independent
         times = float(np.power(10.0, gap))
     return {
         "k": k,
         "N": N,
         "successes": int(successes),
         "places": int(places),
-        "measured": float(measured),
-        "independent": float(independent),
+        "measured": measured,
+        "independent": independent,
         "dependent": dependent,
         "gap": gap,
         "times": times,
-        "interval": ends,
+        "interval": interval,
     }
 
 

@@ -1,15 +1,12 @@
-"""The law in size and training tokens together: grids of models, joint forms, what they did not
-see, and forecasts.
+"""The law in size and training tokens together: grids of models, joint forms, and forecasts.
 
-Points are models: S (non-embedding parameters), D (training tokens) and a loss, -log RBP_k, -log
-accuracy or cross-entropy in nats. A form joins terms, each a coefficient times powers of S, of D,
-of both or of neither (a floor): the paper's Eq. 5 is one term with S alone. Terms T are summed,
-(sum T^(1/g))^g with g = 1, or with g the exponent of D (Kaplan et al. 2020, Eq. 1.5). All by least
-squares of the log of the loss.
+Points are models: S (non-embedding parameters), D (training tokens) and a loss in nats. A form
+joins terms, each a coefficient times powers of S, of D, of both or of neither (a floor): the
+paper's Eq. 5 is one term with S alone. Terms T are summed, (sum T^(1/g))^g with g = 1, or with g
+the exponent of D (Kaplan et al. 2020, Eq. 1.5). All by least squares of the log of the loss.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -18,19 +15,12 @@ from scipy.optimize import leastsq
 from scipy.special import stdtrit
 
 from paper.counts import family_tables
-from paper.curves import Curve, own_repeats, rbp_curve
 from paper.forecasts import beside
-from paper.laws import fit as fit_line
-from rbplib import forecasting
 from rbplib.families import InputError, load_family
-from rbplib.losses import same_tokens
+from rbplib.forecasting import ALIGNED, APART, STARTS, joint_forecast
+from rbplib.losses import cross_entropy, rbp_loss
 
-NEAR_ZERO = 1e-3  # an exponent below it, or a term below this share of every loss, counts as 0
-STEEPEST = 3.0  # an exponent above it ran away: its term is a step at one end
-APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
-ALIGNED = 0.999  # a correlation of log S and log D from which their parts cannot be told apart
-STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
-SHARES = (0.1, 0.5, 0.9)  # of the last term there
+SHARES = (0.1, 0.5, 0.9)  # of the last term, from which a search may start
 SEARCHES = 4  # from the best of these
 BOTH = "beyond in both at once"  # size and tokens
 
@@ -40,8 +30,8 @@ BOTH = "beyond in both at once"  # size and tokens
 
 @dataclass(frozen=True)
 class Form:
-    """A sum of terms. A term is a string of its parameters: a coefficient, then the exponents a (of
-    S), b (of D).
+    """A sum of terms, each a string of its parameters: a coefficient, then the exponents a (of S)
+    and b (of D).
     """
 
     title: str  # in words
@@ -58,17 +48,15 @@ class Form:
         return np.isin(self.parameters, ["a", "b"])
 
     def design(self, S, D, centre):
-        """What multiplies each parameter in the log of its term, (..., P); log S and log D count
-        from a centre.
+        """What multiplies each parameter in the log of its term, (..., P); logs count from a
+        centre.
         """
         s, d = np.broadcast_arrays(centre[0] - np.log(S), centre[1] - np.log(D))
         columns = {"a": s, "b": d}
         return np.stack([columns.get(name, np.ones(s.shape)) for name in self.parameters], axis=-1)
 
     def log_terms(self, values, design):
-        """log of each term, (..., T), from parameters (P,): logs of coefficients, exponents as they
-        are.
-        """
+        """log of each term, (..., T), from parameters (P,), coefficients as logs."""
         member = np.repeat(np.eye(len(self.terms)), [len(term) for term in self.terms], axis=0)
         return (design * values) @ member
 
@@ -85,136 +73,51 @@ FORMS = {
     "kaplan": Form("Kaplan's form", ("Aa", "Bb"), "b"),  # ((A S^-a)^(1/b) + (B D^-b)^(1/b))^b
     "additive_floor": Form("the sum with a floor", ("Aa", "Bb", "E")),  # E + A S^-a + B D^-b
 }
-AHEAD = ("product", "additive", "kaplan", "additive_floor")  # an even mixture of these forecasts
+TITLES = {name: form.title for name, form in FORMS.items()}
 
 
 @dataclass(frozen=True)
 class JointLaw:
-    """A fitted form. S, D, loss: float64 (n,). values: float64 (P,), exponents, and log
-    coefficients at mean logs.
-    """
+    """A fitted form. values: float64 (P,), exponents, and logs of coefficients at the centre."""
 
     form: Form
-    S: np.ndarray
-    D: np.ndarray
-    loss: np.ndarray
+    centre: tuple[float, float]  # mean logs of S and D
     values: np.ndarray
 
     @property
-    def centre(self):
-        return np.log(self.S).mean(), np.log(self.D).mean()
-
-    @cached_property
     def parameters(self):
-        """{name: value} as they stand in the form."""
+        """{name: value} as they stand in the form: a term at S = D = 1 is its coefficient."""
         values = dict(zip(self.form.parameters, map(float, self.values), strict=True))
-        origin = np.clip(self.log_terms(1.0, 1.0), -700, 700)
-        for term, level in zip(self.form.terms, origin, strict=True):
-            values[term[0]] = float(np.exp(level))  # a term at S = D = 1 is its coefficient
+        origin = self.form.log_terms(self.values, self.form.design(1.0, 1.0, self.centre))
+        for term, level in zip(self.form.terms, np.clip(origin, -700, 700), strict=True):
+            values[term[0]] = float(np.exp(level))
         return values
-
-    def log_terms(self, S, D):
-        """log of each term at sizes and tokens: float64, their common shape and (T,)."""
-        return self.form.log_terms(self.values, self.form.design(S, D, self.centre))
 
     def predict(self, S, D):
         """Loss at sizes and tokens, float64 of their common shape."""
         return np.exp(self.form.log_loss(self.values, self.form.design(S, D, self.centre)))
-
-    @cached_property
-    def residuals(self):
-        """log of the loss less that of the fit, float64 (n,)."""
-        return np.log(self.loss) - np.log(self.predict(self.S, self.D))
-
-    @property
-    def residual_sd(self):
-        """Of the log of the loss, on n less P degrees of freedom."""
-        return float(np.sqrt(self.residuals @ self.residuals / (len(self.loss) - len(self.values))))
-
-    @property
-    def r2(self):
-        """In log of the loss."""
-        return float(1 - np.mean(self.residuals**2) / np.log(self.loss).var())
-
-    @property
-    def notes(self):
-        """What of the fit lies at an end of what it can be, as "E is 0" (no floor): list of
-        phrases.
-        """
-        shares = np.exp(self.log_terms(self.S, self.D) - np.log(self.loss)[:, None])
-        notes = []
-        for term, largest in zip(self.form.terms, shares.max(axis=0), strict=True):
-            if largest < NEAR_ZERO:
-                notes.append(f"{term[0]} is 0")
-        for side, name in (("S", "a"), ("D", "b")):
-            exponent = self.parameters.get(name, 1.0)
-            if exponent <= -NEAR_ZERO:
-                notes.append(f"the exponent of {side} is negative")
-            elif exponent <= NEAR_ZERO:
-                notes.append(f"the exponent of {side} is 0")
-            elif exponent > STEEPEST:
-                notes.append(f"the exponent of {side} ran away")
-        return notes
-
-    def resampled(self, losses):
-        """Parameters (R, P) of fits to other losses (R, n), started here; NaN for a row with a loss
-        that is bad.
-        """
-        rows = np.full((len(losses), len(self.values)), np.nan)
-        good = (np.isfinite(losses) & (losses > 0)).all(axis=1)
-        for i in np.flatnonzero(good):
-            law = _search(self.form, self.S, self.D, losses[i], self)
-            rows[i] = list(law.parameters.values())
-        return rows
-
-    def slopes(self, S, D, h=1e-5):
-        """How the log of the predicted loss changes with each value: float64 (P, H)."""
-        rows = []
-        for step in h * np.eye(len(self.values)):
-            up, down = (replace(self, values=self.values + change) for change in (step, -step))
-            rows.append(np.log(up.predict(S, D) / down.predict(S, D)) / (2 * h))
-        return np.array(rows)
-
-    def widening(self, S, D):
-        """Sd of a new model at sizes and tokens (H,) about the law, in that of the fitted models
-        about it.
-        """
-        here, ahead = self.slopes(self.S, self.D), self.slopes(S, D)
-        covariance = np.linalg.pinv(here @ here.T, rcond=1e-8)
-        return np.sqrt(1 + np.einsum("ph,pq,qh->h", ahead, covariance, ahead))
 
 
 def fit(S, D, loss, form="additive"):
     """Least squares of log loss on a form: `numpy.linalg.lstsq` for one term, else MINPACK from
     several starts.
 
-    S, D, loss: float64 (n,), positive. form: one of FORMS.
+    S, D, loss: float64 (n,), positive. form: one of FORMS. Returns JointLaw.
     InputError: the points cannot carry the form, see `reason`. Cost: about 20 ms.
     """
     S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
     if why := reason(S, D, loss, form):
         title = FORMS[form].title
         raise InputError(f"Of the forms of a joint law, {title} cannot be fitted: {why}.")
-    return _search(FORMS[form], S, D, loss)
-
-
-def fits(S, D, loss, forms=FORMS):
-    """{name: JointLaw} of those forms that the points, float64 (n,) each, can carry."""
-    return {name: fit(S, D, loss, name) for name in forms if not reason(S, D, loss, name)}
-
-
-def _search(form, S, D, loss, start=None):
-    """The JointLaw of least squares; from a law of the same form alone where there is one, in a
-    millisecond.
-    """
-    y, exponents = np.log(loss), form.exponents
-    design = form.design(S, D, (np.log(S).mean(), np.log(D).mean()))
+    form, y = FORMS[form], np.log(loss)
+    centre = np.log(S).mean(), np.log(D).mean()
+    design = form.design(S, D, centre)
     if len(form.terms) == 1:
-        return JointLaw(form, S, D, loss, np.linalg.lstsq(design, y, rcond=None)[0])
+        return JointLaw(form, centre, np.linalg.lstsq(design, y, rcond=None)[0])
 
     # exponents are searched by their logs, so none of the terms rises
     def values(theta):
-        return np.where(exponents, np.exp(np.clip(theta, -40, 5)), theta)
+        return np.where(form.exponents, np.exp(np.clip(theta, -40, 5)), theta)
 
     def miss(theta):
         return form.log_loss(values(theta), design) - y
@@ -222,15 +125,16 @@ def _search(form, S, D, loss, start=None):
     def squares(theta):
         return np.sum(miss(theta) ** 2)
 
-    # a start is lifted where it is at 0: a search in logs does not come back from there by itself
-    if start is None:
-        starts = sorted(_starts(form, y), key=squares)[:SEARCHES]
-    else:
-        levels = np.maximum(start.values, y.min() + np.log(0.01))
-        starts = [np.where(exponents, np.log(np.maximum(start.values, 0.01)), levels)]
+    # the best of searches from the best starts
     options = {"full_output": True, "ftol": 1e-12, "xtol": 1e-10, "maxfev": 8000}
+    starts = sorted(_starts(form, y), key=squares)[:SEARCHES]
     ends = [leastsq(miss, theta, **options)[0] for theta in starts]
-    return JointLaw(form, S, D, loss, values(min(ends, key=squares)))
+    return JointLaw(form, centre, values(min(ends, key=squares)))
+
+
+def fits(S, D, loss, forms=FORMS):
+    """{name: JointLaw} of those forms that the points, float64 (n,) each, can carry."""
+    return {name: fit(S, D, loss, name) for name in forms if not reason(S, D, loss, name)}
 
 
 def _starts(form, y):
@@ -247,30 +151,20 @@ def _starts(form, y):
 
 def reason(S, D, loss, form):
     """Why these points, float64 (n,) each, cannot carry a form, in words; "" where they can."""
-    kind = FORMS[form]
-    P = len(kind.parameters)
+    form = FORMS[form]
+    P = len(form.parameters)
     if not (np.isfinite(loss) & (loss > 0)).all():
         return "not every point has a loss that is a positive number"
     if len(S) <= P:
         return f"it has {P} parameters and needs more points than that, not {len(S)}"
-    least = 2 if len(kind.terms) == 1 else 3
+    least = 2 if len(form.terms) == 1 else 3
     for exponent, name, values in (("a", "sizes", S), ("b", "numbers of tokens", D)):
-        if exponent in kind.parameters and different(values) < least:
-            return f"it needs at least {least} different {name}, not {different(values)}"
-    if "b" in kind.parameters and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
+        different = 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))
+        if exponent in form.parameters and different < least:
+            return f"it needs at least {least} different {name}, not {different}"
+    if "b" in form.parameters and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
         return "size and tokens grow together here, so that their parts cannot be told apart"
     return ""
-
-
-def different(values):
-    """How many sizes or numbers of tokens lie apart."""
-    return 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))
-
-
-def shown(law):
-    """{a, b, E} of a law as tables show them, 0 for a floor that is none; None: not in its form."""
-    values = {name: law.parameters.get(name) for name in "abE"}
-    return values | ({"E": 0.0} if "E is 0" in law.notes else {})
 
 
 def at_tokens(S, D, loss, tokens, apart=2.5):
@@ -310,7 +204,7 @@ def groupings(size, budget):
     }
 
 
-def held_out(S, D, loss, left, forms=tuple(FORMS)):
+def held_out(S, D, loss, left, forms=FORMS):
     """Root mean square errors in log loss of points not fitted: data frame, a row per group, a
     column per form.
 
@@ -320,11 +214,9 @@ def held_out(S, D, loss, left, forms=tuple(FORMS)):
     S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
     errors = pd.DataFrame(np.nan, index=range(len(left)), columns=list(forms))
     for row, out in enumerate(left):
-        rest = S[~out], D[~out], loss[~out]
-        for form in forms:
-            if not reason(*rest, form):
-                missed = np.log(loss[out] / fit(*rest, form).predict(S[out], D[out]))
-                errors.loc[row, form] = np.sqrt(np.mean(missed**2))
+        for form, law in fits(S[~out], D[~out], loss[~out], forms).items():
+            missed = np.log(loss[out] / law.predict(S[out], D[out]))
+            errors.loc[row, form] = np.sqrt(np.mean(missed**2))
     return errors
 
 
@@ -355,176 +247,74 @@ def compared(errors):
 # --- grids of measured families
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Losses of models of several sizes and budgets on the same scored tokens.
-
-    curve: Curve of all (M,) models, budget by budget, smallest first; it may hold a size many
-    times.
-    D: float64 (M,), tokens of text that each model saw in training.
-    """
-
-    curve: Curve
-    D: np.ndarray
-
-    @property
-    def budgets(self):
-        """Different numbers of tokens, float64, ascending."""
-        return np.unique(self.D)
-
-    @property
-    def whole(self):
-        """The part of the sizes that every budget holds, so that budgets are compared on the same
-        ones: Grid.
-        """
-        sizes, times = np.unique(self.curve.S, return_counts=True)
-        where = np.flatnonzero(np.isin(self.curve.S, sizes[times >= len(self.budgets)]))
-        return Grid(self.curve.keep(where), self.D[where])
-
-    def loss(self, k=None):
-        """-log RBP_k of all models as a Loss; of k = None the cross-entropy."""
-        return self.curve.cross_entropy_loss() if k is None else self.curve.loss(k)
-
-    def along_size(self, k=None, **options):
-        """{tokens: Law in S} of every budget with three models or more. options: n_bootstrap, seed,
-        as of `fit`.
-        """
-        return _laws(self.loss(k), self.D, options)
-
-    def along_tokens(self, k=None, **options):
-        """{size: Law in D} of every size with three budgets or more; the law's S is the number of
-        tokens.
-        """
-        return _laws(replace(self.loss(k), S=self.D, repeats=None), self.curve.S, options)
-
-
-def _laws(loss, groups, options):
-    """{value: Law} of the models of each value of `groups` (M,) that three or more have."""
-    laws = {}
-    for value in np.unique(groups):
-        where = np.flatnonzero(groups == value)
-        if len(where) > 2:
-            laws[value] = fit_line(loss.keep(where), **options)
-    return laws
-
-
 def grid(families, corpus, ks):
-    """The Grid of families whose files say how many `tokens` each model saw.
+    """{k: Loss of all models with their D}, k = None the cross-entropy; sizes rise, and in one size
+    D.
 
-    Args: families: names or YAML paths; one of them may name `repeats`, which tell of all how
-        trainings differ. corpus: name or path. ks: ranks to count.
+    Args: families: names or YAML paths of ladders whose files say how many `tokens` each model
+        saw; one of them may name `repeats`, which tell of all how trainings differ. corpus: name
+        or path. ks: ranks to count.
     Raises: InputError: a family does not say its tokens, has no table, or was measured on other
         tokens of text.
     """
-    curves, names, tokens, every = [], [], [], []
+    models, repeats = [], ()
     for family in map(load_family, families):
-        # what each model saw, and the tables, all on the same text
-        seen = {model.name: model.tokens for model in family.models}
-        for name, number in seen.items():
+        # what each model saw, and its table
+        tokens = {model.name: model.tokens for model in family.models}
+        for name, number in tokens.items():
             if number is None:
                 message = f"{family.name} does not say how much text {name} saw"
                 raise InputError(f"{message}: add 'tokens:' to its file.")
-        tables, missing = family_tables(family, corpus)
-        every += tables
-        same_tokens(every)
-        curve = rbp_curve(tables, ks, missing=missing)
-        curves.append(own_repeats(curve, family, corpus))
-        names += [f"{curve.family} {model}" for model in curve.models]
-        tokens += [float(seen[model]) for model in curve.models]
+        for table in family_tables(family, corpus)[0]:
+            name, S = table.record["model"], table.record["nonembedding_params"]
+            models.append((S, name, tokens[name], f"{family.name} {name}", table))
+        if family.repeats:
+            repeats, _ = family_tables(family.repeats, corpus)
 
-    # one curve of all models, budget by budget
-    order = np.argsort(tokens, kind="stable")
-    repeats = [curve.repeats for curve in curves if curve.repeats is not None]
-    whole = replace(
-        curves[0],
-        models=tuple(names[i] for i in order),
-        S=np.concatenate([curve.S for curve in curves])[order],
-        nll=np.concatenate([curve.nll for curve in curves], axis=1)[:, order],
-        hits=np.concatenate([curve.hits for curve in curves], axis=1)[:, order],
-        repeats=repeats[0] if repeats else None,
-    )
-    return Grid(whole, np.array(tokens)[order])
+    # one loss of all models
+    _, _, D, names, tables = zip(*sorted(models, key=lambda model: model[:3]), strict=True)
+    about = {"D": np.array(D, float), "models": names}
+    losses = {k: rbp_loss(tables, k, repeats=repeats) for k in ks}
+    losses[None] = cross_entropy(tables, repeats)
+    return {k: replace(loss, **about) for k, loss in losses.items()}
+
+
+def whole(loss):
+    """The models of a Loss of those sizes that every amount of text has."""
+    sizes, times = np.unique(loss.S, return_counts=True)
+    sizes = sizes[times >= len(np.unique(loss.D))]
+    return loss.keep(np.flatnonzero(np.isin(loss.S, sizes)))
 
 
 # --- forecasts
 
 
-def joint_forecast(points, S, D):
-    """Forecast a loss with its 95% interval at sizes and tokens that were not measured.
+def held_out_forecasts(loss, **about):
+    """The ends of a grid left out, and forecast from the rest by `rbplib.forecasting.joint_forecast`.
 
-    As of one ladder, an even mixture of forms, Student's t about each. Models of one size, or of
-    one amount of text, miss a form together, so its scatter counts as known from no more points
-    than there are sizes or amounts, whichever are fewer, less the exponents.
+    Left out are the largest size, the largest two, the models on the most text; and all these at
+    once, of which those are forecast that lie beyond in both.
 
-    Args:
-        points: (S, D, loss), float64 (n,) each, positive; trainings of one size on one text count
-            as one.
-        S, D: where to, float64 (H,), or a number for all.
-    Returns:
-        Forecast, whose laws are {name of AHEAD: JointLaw}.
-    Raises:
-        InputError: no form can be fitted to the points.
-    Cost: about 0.1 s.
+    Args: loss: Loss with D. about: further columns.
+    Returns: data frame, a row per point: left, S, D, forecast, low, high, measured, error, inside;
+        empty where the rest carries no forecast.
     """
-    S, D = (np.array(side, float) for side in np.broadcast_arrays(np.atleast_1d(S), D))
-
-    # trainings of one size on one text are one point: means of logs
-    which, places = pd.MultiIndex.from_arrays(points[:2]).factorize()
-    if len(places) < len(which):
-        means = (np.eye(len(places)) / np.bincount(which))[which]
-        points = (*np.array(list(places)).T, np.exp(np.log(points[2]) @ means))
-
-    laws = fits(*points, AHEAD)
-    if not laws:
-        raise InputError(f"there is no forecast in size and tokens: {reason(*points, 'product')}.")
-
-    # each form's median and scatter at a new point
-    groups = min(different(points[0]), different(points[1]))
-    y, sd, df = [], [], []
-    for law in laws.values():
-        y.append(np.log(law.predict(S, D)))
-        sd.append(law.residual_sd * law.widening(S, D))
-        df.append([max(1.0, groups - law.form.exponents.sum())])
-    shares = [0.025, 0.5, 0.975]
-    forms = np.array(y), np.array(sd), np.array(df)
-    low, middle, high = forecasting.mixture_quantiles(*forms, shares)
-    return forecasting.Forecast(laws, S, middle, np.stack([low, high]))
-
-
-def held_out_joint(points, left, about=None):
-    """Forecasts of points left out from the rest, as `forecasts.held_out_forecasts` has them,
-    without a line.
-
-    points: (S, D, loss), float64 (n,) each. about: {column: value} of every row.
-    left: {what was left out: (left out, those of them to forecast), bool (n,) each}, see
-    `grid_ends`.
-    Data frame, a row per point: left, S, D, forecast, low, high, measured, error, inside.
-    """
-    parts = [pd.DataFrame()]
-    for kind, (out, wanted) in left.items():
-        if not wanted.any():
-            continue
-        rest = [side[~out] for side in points]
-        try:
-            ahead = joint_forecast(rest, points[0][wanted], points[1][wanted])
-        except InputError:
-            continue
-        columns = {"left": kind, "S": ahead.S, "D": points[1][wanted]}
-        columns |= beside(ahead, points[2][wanted])
-        parts.append(pd.DataFrame((about or {}) | columns))
-    return pd.concat(parts[1:] or parts, ignore_index=True)
-
-
-def grid_ends(S, D):
-    """What to leave out at the ends of a grid, as `held_out_joint` takes it.
-
-    The largest size, the largest two, those on the most text; and of all these left out at once,
-    those beyond in both.
-    """
-    largest, large, long = S == S.max(), S >= np.unique(S)[-2:][0], D == np.max(D)
-    return {
+    S, D, parts = loss.S, loss.D, [pd.DataFrame()]
+    largest, large, long = S == S.max(), S >= np.unique(S)[-2:][0], D == D.max()
+    ends = {
         "the largest size": (largest, largest),
         "the largest two sizes": (large, large),
         "the most text": (long, long),
         BOTH: (large | long, large & long),
     }
+    for left, (out, wanted) in ends.items():
+        if out.all() or not wanted.any() or not np.isfinite(loss.y).all():
+            continue
+        try:
+            ahead = joint_forecast(loss.keep(np.flatnonzero(~out)), S[wanted], D[wanted])
+        except InputError:
+            continue
+        columns = {"left": left, "S": S[wanted], "D": D[wanted]}
+        columns |= beside(ahead, loss.values[wanted])
+        parts.append(pd.DataFrame(about | columns))
+    return pd.concat(parts[1:] or parts, ignore_index=True)

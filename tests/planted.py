@@ -98,26 +98,19 @@ def broken(rng, sd=0.01):
     return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, sd, len(S)))
 
 
-def planted_grid(
-    a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1, training_sd=0.0, seed=0
-):
-    """A Grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at k = 1, 10 and in
-    cross-entropy."""
-    from paper.tokens import Grid
-
-    rng = np.random.default_rng(seed)
-    S, D = np.geomspace(2e3, 6e5, sizes), np.geomspace(1e6, 1.6e7, budgets)
-    S, D = np.tile(S, budgets), np.repeat(D, sizes)
-    loss = (A * S**-a + B * D**-b) * np.exp(rng.normal(0, training_sd, len(S)))
+def planted_grid(a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1):
+    """{k: Loss} of a grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at
+    k = 1, 10 and in cross-entropy, k = None."""
+    rng = np.random.default_rng(0)
+    S = np.repeat(np.geomspace(2e3, 6e5, sizes), budgets)
+    D = np.tile(np.geomspace(1e6, 1.6e7, budgets), sizes)
     totals, hard = np.full(sources, 100_000), np.exp(rng.normal(0, noise, (sources, 1)))
-    hard /= hard.mean()
-    hits = (
-        np.stack([np.exp(-x * loss) * totals[:, None] for x in (hard, hard / 3)], axis=2)
-        .round()
-        .astype(np.int64)
-    )
+    nats = (A * S**-a + B * D**-b) * hard / hard.mean()
+    sums = {1: np.exp(-nats), 10: np.exp(-nats / 3), None: 3 * nats}
     names = tuple(f"{s:.0f} {d:.0f}" for s, d in zip(S, D, strict=True))
-    nll = 3 * loss * totals[:, None] * hard
-    return Grid(
-        Curve("grid", "synthetic", "paper", names, S, 4096, np.array([1, 10]), hits, totals, nll), D
-    )
+    losses = {}
+    for k, share in sums.items():
+        counts = share * totals[:, None]
+        about = {"k": k, "hits": bool(k), "family": "grid", "corpus": "synthetic", "models": names}
+        losses[k] = Loss(counts.round() if k else counts, totals, S, D=D, **about)
+    return losses

@@ -5,8 +5,7 @@ import hashlib
 import json
 from functools import partial
 
-from paper.counts import k_grid, read_counts
-from paper.counts_file import write_counts, write_families
+from paper.counts import k_grid, read_counts, write_counts, write_families
 from rbplib.families import load_family, root, write_text
 from rbplib.measuring import measured
 from training import data, ladders

@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = str(HERE), str(HERE.parents[1])  # what the sheets' own code imports, and paper
 import ranks  # noqa: E402
 
-from paper.counts_file import write_counts  # noqa: E402
+from paper.counts import write_counts  # noqa: E402
 
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)

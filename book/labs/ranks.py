@@ -66,7 +66,7 @@ def _model(z, table):
         ranks=ranks,
         counts=np.bincount(where.ravel(), number).astype(np.int64),
         pairs=array["pairs"],
-        run_ks=np.unique(array["lags"][0]),
+        run_ks=np.unique(array["hit_runs"][0]),
         windows=lambda N: fitting(*array["scored"][1:], N),
         successes=successes,
     )

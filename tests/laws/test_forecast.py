@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from planted import S, bent, broken, exact, planted_curve, straight
-from scipy import stats
+from scipy import optimize, stats
 
 import rbplib as rbp
 from paper import tokens as joint
@@ -117,10 +117,21 @@ def test_a_joint_forecast_is_the_papers_sum_and_holds_what_was_planted():
         truth = planted(ahead.S, ahead.D) * np.exp(0.01 * np.random.default_rng(seed + 99).normal())
         held += ((low < truth) & (truth < high)).tolist()
     assert np.mean(held) > 0.93
-    # the same sum as the page on size and tokens fits, and its interval by its own way
+    # the same sum as the page on size and tokens fits, and the interval of another tool
     theirs = joint.fit(loss.S, loss.D, loss.values, "additive")
     assert ahead.loss == pytest.approx(theirs.predict(ahead.S, ahead.D), rel=1e-5)
-    half = theirs.residual_sd * theirs.widening(ahead.S, ahead.D) * stats.t.ppf(0.975, 1)
+
+    def curve(x, *theta):  # log A, a, log B, b
+        return np.logaddexp(theta[0] - theta[1] * x[0], theta[2] - theta[3] * x[1])
+
+    known, new = np.log([loss.S, loss.D]), np.log([ahead.S, ahead.D])
+    start = [np.log(30), 0.25, np.log(60), 0.2]
+    theta, covariance = optimize.curve_fit(curve, known, loss.y, start)
+    steps = 1e-5 * np.eye(4)
+    slopes = [(curve(new, *theta + h) - curve(new, *theta - h)) / 2e-5 for h in steps]
+    scatter = np.sum((curve(known, *theta) - loss.y) ** 2) / (len(loss.S) - 4)
+    sd = np.sqrt(scatter + np.einsum("ph,pq,qh->h", slopes, covariance, slopes))
+    half = sd * stats.t.ppf(0.975, 1)
     assert ahead.y_interval[1] - ahead.y == pytest.approx(half, rel=1e-3)
 
 

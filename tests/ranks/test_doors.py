@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from ranktables import CORPORA, write_family
 
+from paper.counts import exported_ks, pairs, read_counts, write_counts, write_families
 from paper.counts import family_tables as counted_tables
-from paper.counts import read_counts
-from paper.counts_file import exported_ks, pairs, write_counts, write_families
 from paper.curves import rbp_curve
 from paper.runs import lagged
 from rbplib.cli import main

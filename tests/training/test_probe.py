@@ -37,13 +37,6 @@ def heldout():
     return text[: 40 * ladders.CONTEXT + 1].astype(np.uint16)
 
 
-def test_copyable_tokens_are_those_whose_bigram_stood_before():
-    windows = torch.from_numpy(np.random.default_rng(0).integers(0, 9, (7, 60)))
-    for row, entries in zip(windows.tolist(), probe.copyable(windows).tolist(), strict=True):
-        bigrams = list(zip(row, row[1:], strict=False))
-        assert entries == [bigram in bigrams[:place] for place, bigram in enumerate(bigrams)]
-
-
 def test_a_second_reading_can_be_copied_and_a_first_one_of_random_ids_cannot(heldout):
     kinds = probe.strings(heldout)
     assert {tuple(ids.shape) for ids in kinds.values()} == {(probe.STRINGS, probe.LENGTH)}

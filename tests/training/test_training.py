@@ -266,18 +266,17 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
     assert len(texts) == len(ladders.BUDGETS)
 
 
-def test_scatter_is_pooled_over_the_sizes_that_were_trained_again(tmp_path):
+def test_scatter_is_pooled_over_the_sizes_that_were_trained_again():
     from training import table
 
-    losses = {"a/s": 3.0, "a-seeds/s-1": 3.1, "a-seeds/s-2": 3.3, "a/t": 2.0, "a/u": 1.0}
-    losses |= {"a-seeds/u-1": 1.2, "b/s": 4.0}
-    for place, loss in losses.items():
-        (tmp_path / place).mkdir(parents=True)
-        size = "stu".index(place.split("/")[1][0]) + 1
-        record = {"heldout_loss": loss, "nonembedding_params": size, "tokens": 1, "seed": 1}
-        (tmp_path / place / "training.json").write_text(json.dumps(record))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ladders, "FAMILIES", {"a": None, "b": None})
-        (row,) = table.scatter_rows(tmp_path)
-    squares = 2 * np.var(np.log([3.0, 3.1, 3.3]), ddof=1) + np.var(np.log([1.0, 1.2]), ddof=1)
-    assert row == f"| a | 2 | {np.sqrt(squares / 3):.2%} | 3 |"
+    losses = {}
+    for folder in MODELS:
+        record, family = record_of(folder), folder.parent.name.removesuffix("-seeds")
+        place = losses.setdefault(family, {}).setdefault(record["nonembedding_params"], [])
+        place.append(np.log(record["heldout_loss"]))
+    for row in table.scatter_rows(ROOT / "models"):
+        family, again, sd, free = row.strip("| ").split(" | ")
+        sizes = [logs for logs in losses[family].values() if len(logs) > 1]
+        away = np.concatenate([logs - np.mean(logs) for logs in sizes])
+        assert (len(sizes), len(away) - len(sizes)) == (int(again), int(free))
+        assert sd == f"{np.sqrt(away @ away / int(free)):.2%}"

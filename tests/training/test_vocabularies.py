@@ -48,12 +48,11 @@ def test_counts_are_of_tokens_within_the_shared_bytes():
 
 
 def test_shared_bytes_are_those_that_every_ladder_scored(monkeypatch):
-    sides = [(["a"], [0, 0]), (["b"], [0, 0])]
-    rows = {"a": ([0, 0, 1], [1, 3, 2], [3, 8, 6]), "b": ([0, 1], [2, 1], [7, 9])}
-    tables = {name: SimpleNamespace(document=np.array(of[0])) for name, of in rows.items()}
-    sides = [([tables[names[0]]], tokens) for names, tokens in sides]
-    places = {id(tables[name]): np.array(of[1:]) for name, of in rows.items()}
-    monkeypatch.setattr(vocabularies, "rows_in_bytes", lambda table, tokens: places[id(table)])
+    first, second = (SimpleNamespace(document=np.array(of)) for of in ([0, 0, 1], [0, 1]))
+    places = {3: np.array([[1, 3, 2], [3, 8, 6]]), 2: np.array([[2, 1], [7, 9]])}  # by their rows
+    rows_in_bytes = lambda table, tokens: places[len(table.document)]  # noqa: E731
+    monkeypatch.setattr(vocabularies, "rows_in_bytes", rows_in_bytes)
+    sides = [([first], [0, 0]), ([second], [0, 0])]
     assert vocabularies.shared(sides).tolist() == [[2, 2], [7, 6]]
 
 
@@ -75,21 +74,16 @@ def test_a_model_has_the_vocabulary_of_its_plan():
 
 
 def test_other_rates_are_held_to_the_rule_of_the_same_size_and_text():
-    runs = [dict(zip(checks.FIELDS, key, strict=True)) for key in checks.wanted()]
-    for run in runs:
-        run["heldout_loss"] = 4.0 + (run["tables"] > 1)
+    runs = [dict(zip(checks.FIELDS, key, strict=True), heldout_loss=4.0) for key in checks.wanted()]
     name, tokens = checks.LONGER[-1]
-    assert (runs[-1]["size"], runs[-1]["tokens"], runs[-1]["blocks"]) == (name, tokens, 2.0)
     # the rule of a longer run is taken from the grid, and not trained again
-    runs[-2] = checks.run(name, tokens, *checks.RULE)
-    rule = runs[-2]["heldout_loss"]
-    (of_grid,) = [
-        r["heldout_loss"]
-        for _, r in grid.records()
-        if (r["size"], r["tokens"], r["seed"]) == (name, tokens, 42)
-    ]
-    runs[-1]["heldout_loss"] = rule - 0.25
-    assert rule == of_grid and checks.largest_gain({"runs": runs}) == pytest.approx(0.25)
-    rows = list(checks.rows({"runs": runs}))
-    assert len(rows) == 2 + len(checks.LONGER)
-    assert f"| {rule:.3f} |  | {rule - 0.25:.3f} |" in rows[-1]
+    rule, other = checks.run(name, tokens, *checks.RULE), runs[-1]
+    record = next(
+        record
+        for _, record in grid.records()
+        if (record["size"], record["tokens"], record["seed"]) == (name, tokens, 42)
+    )
+    assert rule["heldout_loss"] == record["heldout_loss"]
+    assert [other[field] for field in checks.FIELDS] == [name, tokens, 2.0, 1.0]
+    runs[-2:] = rule, other | {"heldout_loss": rule["heldout_loss"] - 0.25}
+    assert checks.largest_gain({"runs": runs}) == pytest.approx(0.25)
