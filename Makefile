@@ -15,9 +15,9 @@ PIP     := $(BIN)/python -m pip install -q --disable-pip-version-check --progres
 book: $(READY)
 	@set -f; set --; for family in $$FAMILIES; do set -- "$$@" --family "$$family"; done; $(BIN)/python -m rbplib book "$$@"
 
-# one page of the book: make page PAGE=02_top1_law FAMILY=nano-qwen2.5
+# one page of the book: make page PAGE=02_top1_law FAMILY=nano-qwen2.5, also with CORPUS=docs
 page: $(READY)
-	@$(BIN)/python -m workflow.page "$(PAGE)" $(if $(FAMILY),--family "$(FAMILY)")
+	@$(BIN)/python -m workflow.page "$(PAGE)" $(if $(FAMILY),--family "$(FAMILY)") $(if $(CORPUS),--corpus "$(CORPUS)")
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n logical --maxprocesses 8 --no-loadscope-reorder

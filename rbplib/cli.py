@@ -294,6 +294,8 @@ def plan(as_json, **options):
         tell(part, as_json)
     for note in plan["notes"]:
         complain(note)
+    unknown = [row for row in plan["models"] if row["nonembedding_params"] is None]
+    return 2 if unknown else 0
 
 
 @command("fetch", "--family pythia --corpus wikipedia", FAMILY, MODELS, CORPORA)
@@ -310,9 +312,6 @@ def fetch(**options):
     "--family nano-pythia",
     *MEASURING,
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
-    option(
-        "--trust-remote-code", action="store_true", help="run code that a model's repository brings"
-    ),
     option(
         "--batch-tokens",
         type=whole,
@@ -332,7 +331,12 @@ def measure(**options):
     for corpus, tables in measured(**options).items():
         count = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
         print(f"{corpus}: {count} of {len(tables[0]):,} tokens each")
-    print(f"next: rbp fit --family {shlex.quote(str(options['family']))}")
+    words = ["rbp", "fit", "--family", options["family"]]
+    words += [f"--corpus={corpus}" for corpus in options["corpora"] or ()]
+    for name, usual in (("protocol", "paper"), ("results", None)):
+        if options[name] != usual:
+            words += [f"--{name}", str(options[name])]
+    print("next:", shlex.join(words))
 
 
 # --- Laws

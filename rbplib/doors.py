@@ -426,7 +426,7 @@ def import_answers(path, family, name=None):
     # its record: as of one measured here, but for the precision
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
     told = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
-    record = wanted | source | sizes_of(model).record | told
+    record = wanted | source | sizes_of(model) | told
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
     record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}

@@ -31,7 +31,7 @@ WINDOW = 512  # tokens, the paper's truncation
 # the least that a number in a YAML file may be
 LEAST = {"context": 2, "tokens": 1, "nonembedding_params": 1, "documents": 1, "first": 1}
 LEAST |= {"seed": 0, "min_characters": 0}
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # what a file system without locks says
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 PACKAGE = Path(__file__).resolve().parent
 
 
@@ -132,17 +132,13 @@ def load_family(name_or_path):
     """A Family by its name in `families/`, or by the path of a YAML file. Raises InputError."""
     if isinstance(name_or_path, Family):
         return name_or_path
-    common = {"models": object, "dtype": str, "context": int, "experts": str, "tokens": int}
-    return family_of(*read_entry(name_or_path, "family", Family, common))
-
-
-def family_of(entry, path):
-    """The Family that the mapping of a file says."""
-    listed = entry.get("models")
+    # what is said of all models
+    shared = {"dtype": str, "context": int, "experts": str, "tokens": int}
+    entry, path = read_entry(name_or_path, "family", Family, shared | {"models": object})
+    common = {key: entry.pop(key) for key in shared if key in entry}
+    listed = entry.pop("models", None)
     if not listed or not isinstance(listed, list):
         raise InputError(f"{path} lists no models: add 'models:' and a line '- id: ...' for each.")
-    keys = ("dtype", "context", "experts", "tokens")
-    common = {key: entry.pop(key) for key in keys if key in entry}
     models = tuple(read_model(model, path, common) for model in listed)
 
     # one model twice, or two of one name
@@ -190,6 +186,8 @@ def load_corpus(name_or_path):
     path = Path(name_or_path).expanduser()
     is_name = not str(name_or_path) or yaml_file("corpus", name_or_path)
     if not is_name and os.path.lexists(path) and path.suffix.lower() not in YAML:
+        if not os.path.exists(path):
+            raise InputError(f"{path} is a link that leads nowhere: give the file that is meant.")
         return own_text(path)
 
     # what the YAML says
@@ -215,9 +213,12 @@ def read_entry(name_or_path, what, record, others):
     # which file
     text = str(name_or_path)
     path = yaml_file(what, text) or Path(text).expanduser()
-    if path.suffix.lower() not in YAML:
+    is_yaml, is_there = path.suffix.lower() in YAML, os.path.isfile(path)
+    if not (is_yaml and is_there):
         message, mend = f"there is no file {reprlib.repr(text)}", "check the path."
-        if "/" not in text:
+        if is_there:
+            message, mend = f"{path} is no YAML file", "give one whose name ends in .yml."
+        elif "/" not in text and not is_yaml:
             message += f", and no {what} of that name in {root() / FOLDERS[what]}"
             mend = nearest(text, sorted(yaml_files(what)))
         raise InputError(f"{message}: {mend}")
@@ -252,11 +253,8 @@ class PeoplesReader(Reader):
 
 def read_yaml(path, reader=Reader):
     """The mapping in a YAML file. Raises InputError."""
-    try:
+    with telling(f"{path} is not readable YAML, correct it or its permissions"):
         entries = yaml.load(Path(path).read_text(encoding="utf-8"), reader)
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
-        message = f"{path} is not readable YAML ({first_line(error)})"
-        raise InputError(f"{message}: correct it, its path or permissions.") from None
     if not isinstance(entries, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return entries
@@ -264,20 +262,26 @@ def read_yaml(path, reader=Reader):
 
 def checked_entries(entries, record, path, others=None):
     """The entries of a mapping that have a value; each one of `record` or `others`, of its type."""
-    kinds = {entry.name: entry.type for entry in fields(record)}
+    kinds = {entry.name: entry.type for entry in fields(record) if "Path" not in str(entry.type)}
     kinds.update({"name": object}, **(others or {}))
     entries = {key: value for key, value in entries.items() if value is not None}
     for key, value in entries.items():
         if key not in kinds:
-            raise InputError(f"{path} has an unknown key {key!r}: {nearest(key, kinds)}")
+            hint = nearest("path" if key == "file" else key, kinds)
+            raise InputError(f"{path} has an unknown key {key!r}: {hint}")
         if key == "tokens" and isinstance(value, str | float):
             with suppress(ValueError, OverflowError):
                 value = entries[key] = int(as_number(str(value)))
         # to Python a bool is an int
         strange = isinstance(value, bool) and kinds[key] not in (bool, object)
         if strange or not isinstance(value, kinds[key]):
-            message = f"{path}: {key!r} cannot be {reprlib.repr(value)}"
-            raise InputError(f"{message}: write text in quotes, numbers and lists without.")
+            mend = "write true or false, or a list of 'name: value'"
+            if isinstance("", kinds[key]):
+                mend = "put it in quotes"
+            elif isinstance(2, kinds[key]):
+                mend = "write a whole number"
+            shown = json.dumps(value, default=str, skipkeys=True)[:60]
+            raise InputError(f"{path}: {key!r} cannot be {shown}: {mend}.")
         if key in LEAST and value < LEAST[key]:
             raise InputError(f"{path}: {key!r} must be at least {LEAST[key]}, not {value}.")
     return entries
@@ -315,9 +319,19 @@ def nearest(name, names):
 
 
 def first_line(error):
-    """The first line of a library's message, cut where it is very long."""
-    message = str(error).strip() or type(error).__name__
-    return message.splitlines()[0][:400]
+    """A library's message on one line, cut where it is very long."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+@contextmanager
+def telling(message):
+    """Whatever a library refuses inside is one InputError: our sentence, and its own reason."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # readers of a dozen formats raise as many kinds of error
+        raise InputError(f"{message}: {first_line(error.__cause__ or error)}") from None
 
 
 # --- which there are, and where
@@ -450,7 +464,7 @@ def one_at_a_time(path, wait=True):
     Raises InputError: the folder cannot be written.
     """
     place = path.with_name(f".{path.name}.lock")
-    lock = filelock.FileLock(place, mode=0o664, is_singleton=True)
+    lock = filelock.FileLock(place, mode=0o664, is_singleton=True, fallback_to_soft=False)
     try:
         # have it, or wait
         path.parent.mkdir(parents=True, exist_ok=True)

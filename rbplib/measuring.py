@@ -10,7 +10,6 @@ import platform
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import zip_longest
@@ -20,13 +19,26 @@ import numpy as np
 from tqdm import tqdm
 
 import rbplib
-from rbplib.families import Corpus, InputError, WriteError, complain, one_at_a_time, root
-from rbplib.losses import same_tokens
-from rbplib.models import model_folder, sizes_of, window_length
+from rbplib.families import (
+    Corpus,
+    InputError,
+    WriteError,
+    complain,
+    one_at_a_time,
+    root,
+)
+from rbplib.models import (
+    check_tokenizers,
+    check_window,
+    model_folder,
+    sizes_of,
+    window_length,
+)
 from rbplib.table import (
     COLUMNS,
     asked,
     expected,
+    measuring,
     ranks_path,
     read_table,
     record_here,
@@ -107,18 +119,21 @@ def measured(
         if not missing:
             return tables
     family.need_models()
+    check_tokenizers(family)
 
-    # one model after the other, in one process at a time
+    # one model after the other, each in one process at a time
     samples = samples or [load_documents(corpus) for corpus in corpora]
     compared["samples"] = samples
     asked_for = expected(family, models, corpora, protocol, **compared)
-    first, failed = {}, []
+    failed = []
     for model, records in asked_for.items():
         paths = [ranks_path(record, results) for record in records]
         tasks = list(map(Task, corpora, samples, paths, records))
-        with alone(paths[0].parent):
-            tasks = [task for task in tasks if is_missing(task, replace)]
+        with one_at_a_time(paths[0].parent):
+            for left in paths[0].parent.glob(".*.tmp"):  # of a killed one
+                left.unlink()
             try:
+                tasks = [task for task in tasks if is_missing(task, replace)]
                 if tasks:
                     measure_model(family.model(model), tasks, dtype=dtype, **options)
             except InputError as error:
@@ -126,15 +141,11 @@ def measured(
                     raise
                 complain(str(error))
                 failed.append(model)
-                continue
-        # a fit would refuse several tokenizers
-        for path, record in zip(paths, records, strict=True):
-            table = read_table(path, record)
-            same_tokens([first.setdefault(record["corpus"], table), table])
     if failed:
         others = ", the other models were" if len(failed) < len(asked_for) else ""
         message = f"of {family.name} {', '.join(failed)} could not be measured{others}"
-        raise InputError(f"{message}: mend what is named above, run again.")
+        mend = f"run `{measuring(family, corpora, protocol, results)}` again"
+        raise InputError(f"{message}: mend what is named above, {mend}.")
     return tables_here(*reading, **compared)[0]
 
 
@@ -150,50 +161,35 @@ def is_missing(task, replace):
     return True
 
 
-@contextmanager
-def alone(folder):
-    """Be the one process that measures into a model's folder; what a killed one left there goes."""
-    with one_at_a_time(folder):
-        for left in folder.glob(".*.tmp"):
-            left.unlink()
-        yield
-
-
 def measure_model(
     model,
     tasks,
     *,
     device=None,
     dtype=None,
-    trust_remote_code=False,
     progress=True,
     batch_tokens=None,
 ):
     """Measure tables of one model in one load; the next text is tokenised while this is measured.
 
     Args:
-        device, dtype, trust_remote_code: of `load_model`. progress: whether to show bars.
+        device, dtype: of `load_model`. progress: whether to show bars.
         batch_tokens: tokens of one forward pass; found against memory when None.
     """
     from rbplib.models import choose_threads, load_model
 
-    loaded = load_model(model, device, dtype, trust_remote_code)
-    choose_threads(loaded.record["total_params"])
-
-    # cutting the window for one model would unpair the family's tokens
     length = tasks[0].record["window"]
-    most = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
-    if most is not None and most < length:
-        raise InputError(
-            f"{model.name} reads at most {most} tokens, not the window of {length}: "
-            f"write 'context: {most}' into its family file."
-        )
+    check_window(model, length)
+    loaded = load_model(model, device, dtype)
+    choose_threads(loaded.record["total_params"])
 
     def windows_of(task):
         texts = task.documents.texts
         return text_windows(loaded.tokenizer, texts, length, task.record["protocol"])
 
-    batch_tokens = batch_tokens or choose_batch_tokens(loaded, length)
+    # cache-sized on a processor; elsewhere halved until it fits
+    many = 1 << 16 if loaded.device.type == "cuda" else 4096
+    batch_tokens = batch_tokens or max(length, many)
     with ThreadPoolExecutor(1) as pool:
         ahead = pool.submit(windows_of, tasks[0])
         for task, following in zip_longest(tasks, tasks[1:]):
@@ -346,20 +342,6 @@ def batch_ranks(loaded, batch, special, dtype):
     }
 
 
-def choose_batch_tokens(loaded, length):
-    """Tokens of one forward pass: large on a GPU against its free memory, cache-sized on a CPU."""
-    import torch
-
-    if loaded.device.type != "cuda":
-        return max(length, 4096)
-    free, _ = torch.cuda.mem_get_info(loaded.device)
-    config = loaded.model.config
-    width = max(getattr(config, "hidden_size", 1024), getattr(config, "intermediate_size", 0) or 0)
-    # a block's live activations, with room to spare
-    per_token = 40 * width * loaded.model.dtype.itemsize
-    return int(max(length, min(1 << 17, free * 0.5 / per_token)))
-
-
 def fetch(family, corpora=None, models=None):
     """Fetch what a measuring reads from the hub, for where there is no network.
 
@@ -387,11 +369,13 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     Args: as of `measured`. Raises InputError: unknown names. Cost: the configurations, the listing
     of each data set, and one reading of text that is here.
     """
-    family, models, corpora = asked(family, models, corpora, protocol)
+    family, models, corpora = asked(family, models, corpora, protocol, results)
     family.need_models()
+    check_tokenizers(family)
     length, rows, notes = window_length(family), [], []
     texts = [plan_text(corpus, length, protocol, notes) for corpus in corpora]
     for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
+        check_window(family.model(model), length)
         here = [record_here(ranks_path(record, results), record) for record in records]
         row = plan_model(family.model(model), notes, dtype)
         rows.append(row | {"tables_to_measure": here.count(None)})
@@ -405,11 +389,12 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
         "memory_here_bytes": memory_here(),
         "download_bytes": download,
         "disk_bytes": download + ROW * tokens * len(ahead),
-        "disk_free_bytes": shutil.disk_usage(root(writing=True)).free,
+        "disk_here_bytes": shutil.disk_usage(root(writing=True)).free,
     }
-    for name, here in (("memory", "memory_here"), ("disk", "disk_free")):
-        if total[f"{name}_bytes"] > total[f"{here}_bytes"]:
+    for name in ("memory", "disk"):
+        if total[f"{name}_bytes"] > total[f"{name}_here_bytes"]:
             notes.append(f"{name} for {total[f'{name}_bytes']:,} bytes is not here.")
+    notes = list(dict.fromkeys(notes))
     return {"models": rows, "corpora": texts, "total": total, "notes": notes}
 
 
@@ -441,14 +426,13 @@ def plan_text(corpus, length, protocol, notes):
 
 def plan_model(model, notes, dtype=None):
     """S, and bytes of the weights in memory and to download; None where its size is unknown."""
-    row = {"model": model.name, "nonembedding_params": None, "weights_bytes": None}
-    sizes = or_note(lambda: sizes_of(model), notes)
-    if sizes is None:
-        return row | {"download_bytes": None}
-    total = sizes.total or sizes.nonembedding
-    row["nonembedding_params"] = sizes.nonembedding
-    row["weights_bytes"] = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
-    row["download_bytes"] = 0 if model.local else total * BYTES["bfloat16"]
+    row = {"model": model.name, "nonembedding_params": None}
+    row |= {"weights_bytes": None, "download_bytes": None}
+    if sizes := or_note(lambda: sizes_of(model), notes):
+        total = sizes.get("total_params", sizes["nonembedding_params"])
+        row["nonembedding_params"] = sizes["nonembedding_params"]
+        row["weights_bytes"] = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
+        row["download_bytes"] = 0 if model.local else total * BYTES["bfloat16"]
     return row
 
 

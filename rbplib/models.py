@@ -1,7 +1,7 @@
 """A model ready to be measured, from the hub, a folder or a GGUF file; its size and its reach.
 
 Nothing of a model is executed but what transformers itself holds: code that comes with the weights
-is refused unless the caller allows it for this one run, and weights are read as tensors only.
+is refused, and weights are read as tensors only.
 S, the paper's size, is every parameter but the token and position embedding tables and an untied
 output embedding. It is counted on the meta device: no weights are read, made or downloaded.
 
@@ -13,11 +13,10 @@ import json
 import os
 import re
 import shutil
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 from rbplib.families import (
     BLOCKS,
@@ -30,6 +29,7 @@ from rbplib.families import (
     load_family,
     one_at_a_time,
     root,
+    telling,
     write_text,
 )
 
@@ -56,22 +56,11 @@ CHOSEN = (
     "moe_k",
     "moe_top_k",
 )
-ANSWER = 1 << 28  # bytes that the hub may send where it announced fewer, as with an API's answers
+ANSWER = 1 << 28  # bytes that the hub may send without a word on how many
+PATIENCE = 5  # seconds that the hub has to say that it is there
 SMALL = 5_000_000  # parameters, below which sharing the work among threads takes longer than it
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
-
-
-@contextmanager
-def telling(message):
-    """Whatever a library refuses inside is one InputError: our sentence, and its own reason."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # readers of a dozen formats raise as many kinds of error
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{message}: {first_line(reason)}") from None
 
 
 # --- Loading
@@ -91,7 +80,7 @@ class Loaded:
     record: dict
 
 
-def load_model(model, device=None, dtype=None, trust_remote_code=False):
+def load_model(model, device=None, dtype=None):
     """Load one families.Model with its tokenizer.
 
     Args:
@@ -99,7 +88,6 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
             there is.
         dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA,
             float32 elsewhere. "Q8_0", "Q4_1" and "Q4_0" are float32 of weights rounded to blocks.
-        trust_remote_code: run code that comes with the weights. Off unless a person asks for it.
     Raises:
         InputError: one sentence, for anything wrong with the model, the network, the files or the
             memory.
@@ -109,32 +97,29 @@ def load_model(model, device=None, dtype=None, trust_remote_code=False):
     import torch
 
     # the model and its tokenizer
-    folder, record = model_folder(model, trust_remote_code)
+    folder, record = model_folder(model)
     device = choose_device(device)
     asked = dtype or model.dtype
-    tokenizer = load_tokenizer(folder, model.id, trust_remote_code)
+    tokenizer = load_tokenizer(folder, model.id)
     dtype = choose_dtype(asked, device)
-    net = load_weights(folder, model.id, dtype, device, trust_remote_code)
+    net = load_weights(folder, model.id, dtype, device)
     if asked in BLOCKS:
         round_weights(net, asked)
     check_causal(net, model.id)
 
     # what a table's record says of them
-    sizes = checked_sizes(model, count_sizes(net))
     first = net.get_input_embeddings().weight.device
-    record |= sizes.record | {
+    record |= checked_sizes(model, count_sizes(net)) | {
         "weights_dtype": asked if asked in BLOCKS else str(dtype).removeprefix("torch."),
         "tokenizer_digest": tokenizer_digest(tokenizer),
         "device": torch.cuda.get_device_name(first) if first.type == "cuda" else first.type,
     }
-    if sizes.active != sizes.all:
-        record["params_by_experts"] = {"all": sizes.all, "active": sizes.active}
     if folder.is_file():
         record["quantisation"] = {"file_type": gguf_type(folder)}
     return Loaded(model=net, tokenizer=tokenizer, device=first, record=record)
 
 
-def model_folder(model, trust_remote_code=False, weights=True):
+def model_folder(model, weights=True):
     """Where a model's files are, and what names them.
 
     Returns (folder, or GGUF file; {"model_id", "revision"}, with "model_digest" for one that is
@@ -148,20 +133,18 @@ def model_folder(model, trust_remote_code=False, weights=True):
         if weights:
             record["model_digest"] = folder_digest(place)
         return place, record
-    from huggingface_hub import snapshot_download
-
-    guard_hub()
+    from huggingface_hub import constants, snapshot_download
 
     # small files first, then tensors, pickled ones where there are no others
+    silence = guarded_hub(constants.ENDPOINT)
     files = ["config.json", "generation_config.json", *TOKENIZER_FILES]
-    if trust_remote_code:
-        files.append("*.py")
     if weights:
         files += ["model*.safetensors", "model.safetensors.index.json"]
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
-    message = f"model {model.id!r} at revision {model.revision or 'main'!r}"
-    with telling(f"{message} could not be had from the hub"):
-        what = {"repo_id": model.id, "revision": pinned(model)}
+    message = f"model {model.id!r} at revision {model.revision or 'main'!r} could not be had from"
+    with telling(f"{message} the hub, {silence or constants.ENDPOINT}"):
+        what = {"repo_id": model.id, "local_files_only": bool(silence)}
+        what["revision"] = pinned(model)
         folder = Path(snapshot_download(**what, allow_patterns=files))
         if weights and not any(folder.glob("*.safetensors")):
             snapshot_download(**what, allow_patterns=pickled)
@@ -188,8 +171,12 @@ def pinned(model):
 
 
 @cache
-def guard_hub():
-    """Have huggingface_hub's client look at answers by `check_answer` before they are used."""
+def guarded_hub(endpoint):
+    """Have huggingface_hub's client look at answers by `check_answer` before they are used.
+
+    Returns "" where the hub at an address answers at all, else words on it: the library would try
+    again for minutes, for each file.
+    """
     from huggingface_hub import set_client_factory
     from huggingface_hub.utils._http import default_client_factory
 
@@ -200,48 +187,42 @@ def guard_hub():
         return guarded
 
     set_client_factory(client)
+    try:
+        with default_client_factory() as unguarded:
+            unguarded.head(endpoint, timeout=PATIENCE)
+    except Exception as error:  # of the client's library, whichever that is
+        return f"{endpoint}, which does not answer ({first_line(error)})"
+    return ""
 
 
 def check_answer(response):
     """Refuse an ETag, or a file's digest in a listing, that is not hexadecimal; and a file that
-    goes on beyond the size that was announced, or does not fit the disk.
+    does not fit the disk, or has no end.
 
-    huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache;
-    it writes whatever comes, and counts at the end.
+    huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache.
     """
-    names, headers = [], response.headers
-    if response.request.method == "HEAD":
-        names = [headers.get(name) for name in ("etag", "x-linked-etag")]
-        size = headers.get("x-linked-size") or headers.get("content-length") or 0
-        _announced[response.url.path.partition("/resolve/")[2]] = int(size)
-    else:
+    names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
+    if response.request.method != "HEAD":
+        names = []
         response.iter_bytes = partial(bounded, response, response.iter_bytes)
         if "/tree/" in response.url.path and response.is_success:
             response.read()
-            revision = response.url.path.partition("/tree/")[2]
-            for entry in response.json():
-                names.append((entry.get("lfs") or {}).get("oid"))
-                _announced[f"{revision}/{entry['path']}"] = entry.get("size") or 0
+            names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', name):
             message = f"{response.url.host} names a file {name!r}, which is not hexadecimal"
             raise InputError(f"{message}: use another mirror of the hub.")
 
 
-_announced = {}  # {revision/path: bytes} of files of the hub
-
-
 def bounded(response, read, **options):
-    """The bytes of an answer, while they are as many as was announced for its file, or ANSWER."""
+    """The bytes of an answer that fit the disk, as many as it announced or ANSWER."""
     from huggingface_hub import constants
 
-    path = next(iter(response.history), response).url.path  # before it was sent on
-    name = path.partition("/resolve/")[2]
-    most = max(_announced.get(name, 0), ANSWER)
     place = next(p for p in Path(constants.HF_HUB_CACHE).absolute().parents if p.exists())
-    free = shutil.disk_usage(place).free
-    if _announced.get(name, 0) > free and response.status_code == 200:
-        raise InputError(f"{path} has {most:,} bytes, and {place} has {free:,} left: free space.")
+    size, free = int(response.headers.get("content-length", 0)), shutil.disk_usage(place).free
+    path, most = response.url.path, max(size, ANSWER)
+    if size > free:
+        raise InputError(f"{path} has {size:,} bytes, and {place} has {free:,} left: free space.")
     for data in read(**options):
         most -= len(data)
         if most < 0:
@@ -257,17 +238,17 @@ def for_transformers(place):
     return place, {"local_files_only": True}
 
 
-def read_config(place, model_id, trust_remote_code=False):
+def read_config(place, model_id):
     """The transformers configuration in a folder or a GGUF file."""
     from transformers import AutoConfig
 
     folder, options = for_transformers(place)
-    hint = "correct it, or allow code that comes with it for one run by --trust-remote-code"
+    hint = "and code that comes with a model is not run"
     with telling(f"the configuration of {model_id!r} cannot be used, {hint}"):
-        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **options)
+        return AutoConfig.from_pretrained(folder, **options)
 
 
-def load_tokenizer(place, model_id, trust_remote_code=False):
+def load_tokenizer(place, model_id):
     """The tokenizer of a folder, see `tokenizer_place`, or in a GGUF file."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -285,7 +266,7 @@ def load_tokenizer(place, model_id, trust_remote_code=False):
         if settings.is_file() and read_json(settings).get("tokenizer_class") in generic:
             reader = PreTrainedTokenizerFast
     with telling(f"the tokenizer of {model_id!r} cannot be read"):
-        return reader.from_pretrained(folder, trust_remote_code=trust_remote_code, **options)
+        return reader.from_pretrained(folder, **options)
 
 
 def tokenizer_place(folder):
@@ -300,7 +281,7 @@ def tokenizer_place(folder):
     return None
 
 
-def load_weights(place, model_id, dtype, device, trust_remote_code=False):
+def load_weights(place, model_id, dtype, device):
     """The model with its weights, in evaluation mode, each parameter of it read from the files.
 
     accelerate places what is spread over several devices.
@@ -308,7 +289,7 @@ def load_weights(place, model_id, dtype, device, trust_remote_code=False):
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    config = read_config(place, model_id, trust_remote_code)
+    config = read_config(place, model_id)
     folder, options = for_transformers(place)
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
@@ -319,7 +300,6 @@ def load_weights(place, model_id, dtype, device, trust_remote_code=False):
             config=config,
             dtype=dtype,
             device_map=device,
-            trust_remote_code=trust_remote_code,
             weights_only=True,
             output_loading_info=True,
             **options,
@@ -428,20 +408,16 @@ def check_causal(net, model_id):
 def folder_digest(place):
     """What a local model is: SHA-256 over its files' names and contents; of a GGUF file its own.
 
-    They are the configuration, tokenizer, weights and code of a folder. Each file is read once in a
+    They are the configuration, tokenizer and weights of a folder. Each file is read once in a
     process, unless it changes.
     """
     place = Path(place)
     if place.is_file():
         return file_digest(place)
-    config = place / "config.json"
-    endings = [".safetensors", ".bin", ".index.json"]
-    if config.is_file() and b'"auto_map"' in config.read_bytes():
-        endings.append(".py")
     names = ("config.json", *TOKENIZER_FILES)
-    files = {}
+    endings, files = (".safetensors", ".bin", ".index.json"), {}
     for path in filter(Path.is_file, place.iterdir()):
-        if path.name in names or path.name.endswith(tuple(endings)):
+        if path.name in names or path.name.endswith(endings):
             files[path.name] = path
     # a tokenizer that lies beside the folder
     beside = tokenizer_place(place) or place
@@ -500,28 +476,13 @@ def read_json(path):
 # --- How large it is, and how far it reads
 
 
-class Sizes(NamedTuple):
-    """Numbers of parameters, and of candidates.
-
-    nonembedding: S. total: every parameter, a tied head counted once. vocab: rows of the output
-    embedding. all, active: S with all experts, and with those alone that one token meets.
-    """
-
-    nonembedding: int
-    total: int | None = None
-    vocab: int | None = None
-    all: int | None = None
-    active: int | None = None
-
-    @property
-    def record(self):
-        """What a table's record says of them."""
-        names = ("nonembedding_params", "total_params", "vocab_size")
-        return dict(zip(names, self, strict=False))
-
-
 def count_sizes(model):
-    """Sizes of a model at hand, on any device.
+    """Numbers of parameters of a model at hand, on any device, and of candidates.
+
+    Returns:
+        {"nonembedding_params": S, "total_params": every parameter, a tied head counted once,
+        "vocab_size": rows of the output embedding, "params_by_experts": S with "all" experts, and
+        with the "active" ones alone that one token meets}; the last only where these differ.
 
     Tables are what the model calls its input embeddings, and every other embedding module outside
     its repeated blocks: of positions, of token types. Experts are modules of that name whose
@@ -545,11 +506,15 @@ def count_sizes(model):
     left_out = {id(p) for module in tables for p in module.parameters(recurse=False)}
     S = sum(p.numel() for p in model.parameters() if id(p) not in left_out)
     vocab = config.vocab_size if head is None else len(head.weight)
-    return Sizes(S, model.num_parameters(), int(vocab), S, S - idle)
+    sizes = {"nonembedding_params": S, "total_params": model.num_parameters()}
+    sizes["vocab_size"] = int(vocab)
+    if idle:
+        sizes["params_by_experts"] = {"all": S, "active": S - idle}
+    return sizes
 
 
 def model_sizes(config):
-    """Sizes of the model of a transformers configuration, or of a mapping with `model_type`.
+    """`count_sizes` of a transformers configuration, or of a mapping with `model_type`.
 
     Paper section 3 (S); the book's page on the metric says what is left out.
 
@@ -567,7 +532,7 @@ def model_sizes(config):
 
 
 def sizes_of(model):
-    """Sizes of one families.Model, from a configuration in families/configs/ or its own.
+    """`count_sizes` of one families.Model, from a configuration in families/configs/ or its own.
 
     S alone where there is none to be had, but S stands in the family file.
 
@@ -579,35 +544,33 @@ def sizes_of(model):
     except InputError:
         if model.nonembedding_params is None:
             raise
-        return Sizes(model.nonembedding_params)
+        return {"nonembedding_params": model.nonembedding_params}
     return checked_sizes(model, model_sizes(config))
 
 
 def checked_sizes(model, sizes):
     """Sizes with the S that a families.Model asks for: of all experts, or those a token meets."""
     if model.experts == "active":
-        sizes = sizes._replace(nonembedding=sizes.active)
-    if model.nonembedding_params not in (None, sizes.nonembedding):
+        S = sizes.get("params_by_experts", {}).get("active", sizes["nonembedding_params"])
+        sizes = sizes | {"nonembedding_params": S}
+    if model.nonembedding_params not in (None, sizes["nonembedding_params"]):
         raise InputError(
             f"the family file gives {model.nonembedding_params:,} non-embedding parameters for "
-            f"{model.name}, but it has {sizes.nonembedding:,}: correct the family file."
+            f"{model.name}, but it has {sizes['nonembedding_params']:,}: correct the family file."
         )
     return sizes
 
 
 def family_sizes(family):
-    """Sizes of every model of a family (its name or YAML path): list of dicts, see `sizes_of`.
-
-    Their keys are family, model, id, nonembedding_params, total_params, vocab_size; of an imported
-    family, whose models are not here, the first four.
-    """
+    """Sizes of every model of a family (its name or YAML path): list of dicts, see `sizes_of`, with
+    "family", "model" and "id"; of an imported family, whose models are not here, S alone."""
     family, rows = load_family(family), []
     for model in family.models:
         row = {"family": family.name, "model": model.name, "id": model.id}
         if family.imported:
             row["nonembedding_params"] = model.nonembedding_params
         else:
-            row |= sizes_of(model).record
+            row |= sizes_of(model)
         rows.append(row)
     return rows
 
@@ -648,6 +611,33 @@ def window_length(family):
     """W of a family: the smaller of 512 and the shortest context of its models."""
     contexts = map(model_context, family.models)
     return min([WINDOW, *filter(None, contexts)])
+
+
+def check_window(model, length):
+    """Refuse a window that is longer than what a model's own configuration says it reads: cut for
+    one model, it would unpair the family's tokens."""
+    most = model_context(replace(model, context=None))
+    if most is not None and most < length:
+        raise InputError(
+            f"{model.name} reads at most {most} tokens, not the window of {length}: "
+            f"write 'context: {most}' into its family file."
+        )
+
+
+def check_tokenizers(family):
+    """Refuse a family whose models cut text, that of this module, into other tokens.
+
+    A model that cannot be had fails by itself. Cost: reading of each tokenizer.
+    """
+    text, models = Path(__file__).read_text(encoding="utf-8"), {}
+    for model in family.models:
+        with suppress(InputError):
+            tokenizer = load_tokenizer(model_folder(model, weights=False)[0], model.id)
+            models.setdefault(tuple(tokenizer(text, verbose=False)["input_ids"]), model.name)
+    if len(models) > 1:
+        names = " and ".join(models.values())
+        message = f"{names} of {family.name} cut text into other tokens, so their ranks are not"
+        raise InputError(f"{message} comparable: make a family for each tokenizer.")
 
 
 # --- Weights rounded to blocks, as llama.cpp keeps them

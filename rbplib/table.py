@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,11 +56,9 @@ NEEDED |= {"nonembedding_params", "scored_tokens", "columns_sha256"}
 
 def rank_of(greater, ties, definition="greater+ties"):
     """Rank (n,) from the candidates scored above and equal, (n,) each; see `RankTable.rank`."""
-    check_choice(definition, DEFINITIONS, "rank definition")
     greater, ties = np.asarray(greater, np.int64), np.asarray(ties, np.int64)
-    if definition == "random":
-        return greater + (ties + 1) / 2
-    return greater + (ties if definition == "greater+ties" else 1)
+    others = {"greater+ties": ties, "greater+1": 1, "random": (ties + 1) / 2}
+    return greater + others[check_choice(definition, DEFINITIONS, "rank definition")]
 
 
 def distinct(*columns):
@@ -81,11 +78,11 @@ class RankTable:
     """Ranks of one model on one corpus, sorted by document and position; D documents, n rows.
 
     Attributes:
-        columns: {name: array (n,)} of COLUMNS; of a file each is read when it is used.
+        columns: {name: array (n,)} of COLUMNS.
         record: the provenance, as JSON can hold it. path: of its file, where it has one.
     """
 
-    columns: Mapping
+    columns: dict
     record: dict
     path: Path | None = None
 
@@ -200,12 +197,13 @@ def plain_table(ranks, S, vocab_size, document=None, **about):
     Raises:
         ValueError: what no rank table may hold.
     """
-    columns = [np.atleast_2d(np.asarray(column)) for column in ranks]
-    row, column = np.nonzero(columns[1])
+    greater, ties, logprob = (np.atleast_2d(np.asarray(column)) for column in ranks)
+    row, column = np.nonzero(ties)
     if document is not None:
         row = np.asarray(document)
         column = column - np.searchsorted(row, row)
-    values = row, column + 1, np.zeros_like(row), *(of[columns[1] > 0] for of in columns)
+    scored = ties > 0
+    values = row, column + 1, np.zeros_like(row), greater[scored], ties[scored], logprob[scored]
     columns = checked_columns(dict(zip(COLUMNS, values, strict=True)), vocab_size)
     record = {"family": "a family", "model": "a model", "corpus": "a text"} | about
     record |= {"nonembedding_params": S, "vocab_size": vocab_size, "documents": int(max(row)) + 1}
@@ -285,11 +283,11 @@ def write_table(path, columns, record):
         file.add_key_value_metadata({KEY: json.dumps(record, sort_keys=True)})
 
 
-def read_record(path, asked=None):
+def read_record(path, asked=None, command=""):
     """The record of a rank table, which has to hold what is `asked`, see `expected`.
 
-    This alone decides whether a table is used again. Raises InputError: no file, a damaged one, or
-    one that was measured with something else.
+    This alone decides whether a table is used again. command: which measures it, for a sentence.
+    Raises InputError: no file, a damaged one, or one that was measured with something else.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -303,54 +301,43 @@ def read_record(path, asked=None):
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         whole = False
     if not whole or NEEDED - set(record):
-        raise unusable(path, "is damaged, or no rank table")
+        raise unusable(path, "is damaged, or no rank table", command)
 
     # of what is asked for
     if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
         names = " and ".join(different)
-        raise unusable(path, f"was measured with another {names} than what is asked for")
+        raise unusable(path, f"was measured with another {names} than what is asked for", command)
     return record
 
 
-def unusable(path, why):
+def unusable(path, why, command=""):
     """What to say of a table that is not used; nothing writes over it unasked."""
-    mend = "measure over it by `rbp measure --replace`, or give another folder by --results"
-    return InputError(f"{path} {why}: {mend}.")
+    mend = f"measure over it by `{command or 'rbp measure'} --replace`"
+    return InputError(f"{path} {why}: {mend}, or give another folder by --results.")
 
 
-class FileColumns(Mapping):
-    """{name: array (n,)} of a file, read anew at every use: only what is counted is in memory."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __getitem__(self, name):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            column = pq.read_table(self.path, columns=[name])[name]
-            known = pa.scalar(int(name == "ties"), column.type)  # a token 0, a tie with itself
-            return column.fill_null(known).to_numpy()
-        except (OSError, pa.ArrowException, KeyError):
-            raise unusable(self.path, "is damaged") from None
-
-    def __iter__(self):
-        return iter(COLUMNS)
-
-    def __len__(self):
-        return len(COLUMNS)
-
-
-def read_table(path, asked=None):
+def read_table(path, asked=None, command=""):
     """The rank table in a file, its checksum compared; arguments as of `read_record`.
 
-    Raises InputError: as there, or the rows fail their checksum. Cost: one reading of the file.
+    Raises InputError: as there, or the rows fail their checksum. Cost: one reading of the file, and
+    24 bytes of memory a row.
     """
-    table = RankTable(FileColumns(Path(path)), read_record(path, asked), Path(path))
-    if columns_digest(table.columns) != table.record["columns_sha256"]:
-        raise unusable(path, "fails its checksum")
-    return table
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    record = read_record(path, asked, command)
+    try:
+        rows = pq.read_table(path, columns=list(COLUMNS))
+    except (OSError, pa.ArrowException):
+        raise unusable(path, "is damaged", command) from None
+    columns = {}
+    for name in COLUMNS:
+        # what is not known is null: a token 0, a tie with itself
+        known = pa.scalar(int(name == "ties"), rows[name].type)
+        columns[name] = rows[name].fill_null(known).to_numpy()
+    if columns_digest(columns) != record["columns_sha256"]:
+        raise unusable(path, "fails its checksum", command)
+    return RankTable(columns, record, Path(path))
 
 
 # --- What is asked for, and where it is
@@ -366,29 +353,29 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(name) for name in models] if models else family.models
-    # text of an imported family is a label
     corpora = corpora or default_corpora(family)
-    if family.imported:
-        labels = [getattr(corpus, "name", corpus) for corpus in corpora]
-        corpora = [Corpus(check_choice(name, family.corpora, "corpus")) for name in labels]
-    corpora = [labelled(family, corpus, results) or corpus for corpus in corpora]
-    corpora = one_each(map(load_corpus, corpora), "corpora")
+    if family.imported:  # text is a label
+        names = [getattr(corpus, "name", corpus) for corpus in corpora]
+        corpora = [Corpus(check_choice(name, family.corpora, "corpus")) for name in names]
+    corpora = [load_corpus(labelled(family, corpus, results) or corpus) for corpus in corpora]
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
-    return family, models, corpora
+    return family, models, one_each(corpora, "corpora")
 
 
 def labelled(family, name, results=None):
     """The Corpus of a text that a family was measured on by its path, for its label; or None."""
     if isinstance(name, Corpus) or not NAME.match(str(name)) or os.path.lexists(name):
         return None
-    places = Path(results or results_dir(), "ranks", family.name).glob(f"*/{name}*.parquet")
-    of_it = {"corpus": name}  # by whichever protocol
-    record = next(filter(None, (record_here(place, of_it) for place in sorted(places))), None)
-    if record is None or yaml_file("corpus", str(name)):
+    if yaml_file("corpus", str(name)):
         return None
-    known = {key: record[key] for key in ("sample", "corpus_digest", "units") if key in record}
-    return Corpus(str(name), source="table", where=known)
+    # of any model, by whichever protocol
+    folder = Path(results or results_dir(), "ranks", family.name)
+    for path in sorted(folder.glob(f"*/{name}*.parquet")):
+        if record := record_here(path, {"corpus": name}):
+            known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
+            return Corpus(str(name), source="table", where=known)
+    return None
 
 
 def expected(
@@ -457,13 +444,14 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
     # those that are there, and in what precision
     tables, missing = {corpus.name: [] for corpus in corpora}, []
     precisions, unasked = {}, False
+    command = measuring(family, corpora, protocol, results)
     for model, records in expected(family, models, corpora, protocol, **options).items():
         for record in records:
             path = ranks_path(record, results)
             if not path.is_file():
                 missing.append((model, record["corpus"]))
                 continue
-            table = read_table(path, record)
+            table = read_table(path, record, command)
             tables[record["corpus"]].append(table)
             precisions[table.record.get("weights_dtype")] = model
             unasked |= "weights_dtype" not in record
@@ -472,8 +460,19 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
     if unasked and len(precisions) > 1:
         both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
         message = f"{family.name} was measured in several precisions, {both}"
-        raise InputError(f"{message}: measure again in one, by `rbp measure --dtype --replace`.")
+        mend = f"`{command} --replace --dtype float32`, or another"
+        raise InputError(f"{message}: measure again in one, by {mend}.")
     return {name: by_size(ladder) for name, ladder in tables.items()}, missing
+
+
+def measuring(family, corpora, protocol="paper", results=None):
+    """The command that measures a family, as a shell takes it."""
+    command = ["rbp", "measure", "--family", argument(family)]
+    for corpus in corpora:
+        command += ["--corpus", argument(corpus)]
+    command += ["--protocol", protocol] if protocol != "paper" else []
+    command += ["--results", str(results)] if results else []
+    return shlex.join(command)
 
 
 def family_tables(family, corpus, protocol="paper", results=None, partial=False):
@@ -488,16 +487,10 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
     if tables and (partial or not names):
         return tables, names
 
-    # which command makes them
-    command = ["rbp", "measure", "--family", argument(family), "--corpus", argument(corpora[0])]
-    if protocol != "paper":
-        command += ["--protocol", protocol]
-    if results:
-        command += ["--results", str(results)]
     message = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
     if family.imported:
         raise InputError(f"{message}: it is imported, without models and text to measure.")
-    mend = f"run `{shlex.join(command)}`"
+    mend = f"run `{measuring(family, corpora, protocol, results)}`"
     if tables:
         mend += ", or go on without with --partial"
     raise InputError(f"{message}: {mend}.")

@@ -32,11 +32,11 @@ from rbplib.families import (
     argument,
     complain,
     digest,
-    first_line,
     load_corpus,
     nearest,
     results_dir,
     root,
+    telling,
     write_text,
 )
 
@@ -89,24 +89,27 @@ def load_documents(corpus):
 
 def draw_sample(rows, corpus, source):
     """The Documents that a corpus asks for of a sequence of rows, {field: value} each."""
-    # which rows may be drawn
+    # which rows may be drawn, and which of them are, in order
     numbers = range(len(rows))
     if corpus.where or corpus.min_characters:
-        numbers = [number for number, row in enumerate(rows) if fits(row, corpus)]
+        numbers = [number for number in numbers if fits(rows[number], corpus)]
     numbers = numbers[: corpus.first]
-
-    # which of them are, in order
     order = range(len(numbers))
     if corpus.shuffle:
         order = np.random.default_rng(corpus.seed).permutation(len(numbers)).tolist()
-    drawn = [numbers[i] for i in order[: corpus.documents]]
+    drawn = [rows[numbers[i]] for i in order[: corpus.documents]]
 
-    # what they say, and where each is from: equal ones that do not say it are from one
-    texts, units, first = [], [], {}
-    for number in drawn:
-        row = rows[number]
-        texts.append(render(corpus.template, row, corpus))
-        units.append(render(corpus.group, row, corpus) if corpus.group else row.get(PIECE_OF))
+    # what they say, and where each is from
+    texts = [render(corpus.template, row, corpus) for row in drawn]
+    if not any(map(str.strip, texts)):
+        message = f"corpus {corpus.name!r} holds no text"
+        raise InputError(f"{message}: check its source, split, filter and template.")
+    units = [row.get(PIECE_OF) for row in drawn]
+    if corpus.group:
+        units = [render(corpus.group, row, corpus) for row in drawn]
+
+    # equal ones that do not say it are from one
+    first = {}
     places = [first.setdefault(text.strip() or i, i) for i, text in enumerate(texts)]
     equal = sum(place != i for i, place in enumerate(places) if not units[i])
     if equal:
@@ -116,10 +119,6 @@ def draw_sample(rows, corpus, source):
         units = [unit or f"row {place}" for unit, place in zip(units, places, strict=True)]
     else:
         units = []
-
-    if not any(text.strip() for text in texts):
-        message = f"corpus {corpus.name!r} holds no text"
-        raise InputError(f"{message}: check its source, split, filter and template.")
     try:
         return Documents(tuple(texts), texts_digest(texts), source, tuple(units))
     except UnicodeEncodeError as error:
@@ -129,7 +128,7 @@ def draw_sample(rows, corpus, source):
 def fits(row, corpus):
     """Whether a row has the values that a corpus asks for, and is long enough."""
     for name, value in corpus.where.items():
-        if str(lookup(row, name, corpus)) != str(value):  # a table's numbers are read as text
+        if lookup(row, name, corpus) != str(value):  # a table's numbers are read as text
             return False
     return len(render(corpus.template, row, corpus)) >= corpus.min_characters
 
@@ -143,26 +142,21 @@ def render(template, row, corpus):
     """
     if not FIELDS.search(template):
         raise InputError(f"template {template!r} names no field: write one like {{text}}.")
-    return FIELDS.sub(lambda match: field_text(row, match[1], corpus), template)
-
-
-def field_text(row, name, corpus):
-    """The text of a field; missing values are nothing."""
-    value = lookup(row, name, corpus)
-    if isinstance(value, list | dict | bytes):
-        kind = type(value).__name__
-        raise InputError(f"field {name!r} of corpus {corpus.name!r} holds a {kind}, not text.")
-    return "" if value is None else str(value)
+    return FIELDS.sub(lambda match: lookup(row, match[1], corpus), template)
 
 
 def lookup(row, name, corpus):
-    """The value of a field; a dot reaches into a nested one, unless it is part of a name."""
+    """The text of a field, nothing where it is missing; a dot reaches into a nested one, unless it
+    is part of a name."""
     for part in [name] if name in row else name.split("."):
         if not isinstance(row, dict) or part not in row:
             hint = nearest(part, row) if isinstance(row, dict) else "check its `template`."
             raise InputError(f"the rows of corpus {corpus.name!r} have no field {name!r}: {hint}")
         row = row[part]
-    return row
+    if isinstance(row, list | dict | bytes):
+        kind = type(row).__name__
+        raise InputError(f"field {name!r} of corpus {corpus.name!r} holds a {kind}, not text.")
+    return "" if row is None else str(row)
 
 
 def texts_digest(texts):
@@ -193,22 +187,19 @@ def hub_builder(corpus):
     Raises InputError with the library's own reason, for what the block does with it too.
     """
     import datasets
+    from huggingface_hub import constants
 
-    from rbplib.models import guard_hub
+    from rbplib.models import guarded_hub
 
-    guard_hub()
     options = {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split_of(corpus): corpus.data_files.split()}}
-    try:
+    request = [corpus.config, f"split {split_of(corpus)!r}", corpus.data_files, corpus.revision]
+    message = f"data set {corpus.id!r} ({', '.join(filter(None, request))}) could not be had from"
+    if silence := guarded_hub(constants.ENDPOINT):
+        raise InputError(f"{message} the hub, {silence}.")
+    with telling(f"{message} the hub, {constants.ENDPOINT}"):
         yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
-    except InputError:
-        raise
-    except Exception as error:
-        request = [corpus.config, f"split {split_of(corpus)!r}", corpus.data_files, corpus.revision]
-        message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
-        reason = first_line(error.__cause__ or error)
-        raise InputError(f"{message} could not be had from the hub: {reason}") from None
 
 
 def split_of(corpus):
@@ -317,12 +308,12 @@ def file_sample(corpus):
             name = file.relative_to(path).as_posix()
             source = first.setdefault(str(new), name)  # files of one text are one source
             if source != name:
-                alike.append(f"{name} and {source} hold the same text")
+                alike.append(name)
             new = [row | {PIECE_OF: source} for row in new]
         rows += new
     if alike:
-        more = f", and {len(alike) - 1} more files that of another" if len(alike) > 1 else ""
-        complain(f"{alike[0]}{more}: what is equal counts as one source.")
+        message = f"{path.name} holds {len(alike)} files of text that others hold, as {alike[0]}"
+        complain(f"{message}: what is equal counts as one source.")
     return draw_sample(rows, corpus, {"file": path.name})
 
 
@@ -354,9 +345,9 @@ def text_files(path):
     # those of a folder with an ending that is known, but for hidden ones
     files = [path]
     if os.path.isdir(path):
-        files = [file for file in sorted(path.rglob("*")) if text_kind(file)[0]]
-        files = [file for file in files if "/." not in f"/{file.relative_to(path).as_posix()}"]
-        files = [file for file in files if not file.is_dir()]
+        names = (file.relative_to(path).as_posix() for file in sorted(path.rglob("*")))
+        names = [name for name in names if text_kind(name)[0] and "/." not in f"/{name}"]
+        files = [path / name for name in names if not (path / name).is_dir()]
     if not files or not text_kind(files[0])[0]:
         raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
@@ -383,7 +374,7 @@ def file_rows(path):
     import pyarrow.parquet as pq
 
     kind, packed = text_kind(path)
-    try:
+    with telling(f"{path} cannot be read as {kind}, mend it, or save it anew as UTF-8"):
         if kind == ".parquet":
             return pq.read_table(path).to_pylist()
         # text, by its ending
@@ -397,9 +388,6 @@ def file_rows(path):
         if kind in PROSE:
             return [{"text": piece} for piece in pieces(text)]
         return json_rows(text, kind == ".json" and text.lstrip().startswith("["))
-    except (ValueError, OSError, RecursionError, csv.Error, pa.ArrowException) as error:
-        message = f"{path} cannot be read as {kind} ({first_line(error)})"
-        raise InputError(f"{message}: mend it, or save it anew as UTF-8.") from None
 
 
 def table_rows(text, delimiter):

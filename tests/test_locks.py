@@ -50,7 +50,7 @@ def test_one_thread_may_take_it_again_and_a_folder_in_the_way_is_one_sentence(tm
         pass
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_locks_is_told_and_gone_on_with(
     tmp_path, monkeypatch, capsys, number
 ):

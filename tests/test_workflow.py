@@ -251,8 +251,8 @@ def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
     moved(built, tmp_path, monkeypatch)
     before = page.page_path("01_first", "demo").read_bytes()
     page.page_path("01_first", "demo").unlink()
-    given = page.Given.read(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")
-    page.run_notebook("01_first", "demo", parameters=given.parameters, given=given)
+    given = page.read_given(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")
+    page.run_notebook("01_first", "demo", parameters=given["parameters"], given=given)
     assert page.page_path("01_first", "demo").read_bytes() == before
 
 
@@ -299,8 +299,8 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert (
         planned(place, families=["demo"], corpora=[]) == alone
     )  # an embedded one is there already
-    given = page.Given.read(place / "logs/triggers/book-_executed-other-09_families.ipynb.json")
-    joined = page.run_notebook("09_families", "other", given.parameters, given)
+    given = page.read_given(place / "logs/triggers/book-_executed-other-09_families.ipynb.json")
+    joined = page.run_notebook("09_families", "other", given["parameters"], given)
     assert joined == place / "book/_executed/other/09_families.ipynb"
     assert "(other)" in joined.read_text() and page.is_current(joined, given)
     assert not [s for s in planned(place, families=["other"], only=True) if s.startswith("demo")]
@@ -342,7 +342,7 @@ def test_a_failing_page_is_named_with_its_error(built, tmp_path, monkeypatch):
     assert not page.page_path("03_bad", "demo").exists()
 
 
-def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypatch):
+def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypatch, capfd):
     place = moved(built, tmp_path, monkeypatch)
     mine = place / "else where/mine.yml"
     mine.parent.mkdir()
@@ -350,8 +350,11 @@ def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypa
     notes = place / "else where/own.yml"
     shutil.copy(place / "corpora/notes.yml", notes)
     write_notebook(place / "notebooks/03_plain.ipynb", "print(1)", parameters=PER_FAMILY)
-    text = page.run_notebook("03_plain", str(mine), {"corpora": [str(notes)]}).read_text()
+    assert page.main(["03_plain", "--family", str(mine), "--corpus", str(notes)]) == 0
+    printed = capfd.readouterr()
+    text = Path(printed.out.strip()).read_text()
     assert "else where" not in text and text.count("mine.yml") == text.count("own.yml") == 2
+    assert printed.err == ""  # no word of the kernel's
 
 
 def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):

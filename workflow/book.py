@@ -27,6 +27,7 @@ from rbplib.families import (
     one_each,
     results_dir,
     root,
+    telling,
     write_text,
 )
 from workflow import html
@@ -70,7 +71,7 @@ def failure(logs, message):
     for path in (root() / log for log in logs):
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            lines += [line for line in text.splitlines() if "[IPKernelApp]" not in line][-LAST:]
+            lines += text.splitlines()[-LAST:]
     if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
         lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
     return lines
@@ -103,11 +104,9 @@ def run(arguments, log, show=True):
         InputError: it is not installed, or refused while planning. RuntimeError: a step failed.
         KeyboardInterrupt: it was stopped; the steps that ran have ended.
     """
-    try:
+    with telling("the workflow needs snakemake, run `make env`"):
         from snakemake import cli
         from snakemake.logging import DefaultFormatter
-    except ImportError:
-        raise InputError("the workflow needs snakemake: run `make env`.") from None
 
     # Snakemake takes the handlers of its own logger away itself: these are on its parent
     write_text(log, "")
@@ -157,51 +156,44 @@ def temporary_folder():
     rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     # steps, kernels and Snakemake inherit it; what was set before comes back at the end
-    before = {name: os.environ.get(name) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
-    os.environ.update(dict.fromkeys(before, str(folder)))
+    before = dict(os.environ)
+    os.environ |= dict.fromkeys(("TMPDIR", "JUPYTER_RUNTIME_DIR"), str(folder))
     tempfile.tempdir = None  # as Python remembers it
     try:
         yield folder
     finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
         tempfile.tempdir = None
         rmtree(folder, ignore_errors=True)
 
 
-def make_book(
-    families=(), settings=None, show=True, corpora=(), replace=False, jobs=None, keep_going=False
-):
+def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, **settings):
     """Run the whole workflow: measure, notebooks, HTML.
 
     Args:
         families: names or YAML paths, set beside the embedded ones, or alone where settings have
-            "only". corpora: the same. settings: {of the workflow, or a parameter of a notebook:
-            value}. replace: tables of another record are measured again. jobs: cores; all when
-            None. keep_going: where a step fails, build the book of the pages that are there.
+            "only". corpora: the same. jobs: cores; all when None. keep_going: where a step fails,
+            build the book of the pages that are there. settings: of the workflow ("replace":
+            tables of another record are measured again), or a notebook's parameters.
     Returns:
         path of the first page.
     Raises:
         InputError, RuntimeError: as `run`.
     """
-    config = dict(settings or {})
-    if families:  # an unknown name fails here, before anything starts
-        config["families"] = [argument(f) for f in one_each(map(load_family, families), "families")]
-    if corpora:
-        corpora = one_each(map(load_corpus, corpora), "corpora")
-        config["corpora"] = [argument(corpus) for corpus in corpora]
-    if replace:
-        config["replace"] = True
+    # an unknown name fails here, before anything starts
+    families = one_each(map(load_family, families), "families")
+    corpora = one_each(map(load_corpus, corpora), "corpora")
+    settings |= {"families": list(map(argument, families)), "corpora": list(map(argument, corpora))}
+    settings = {name: value for name, value in settings.items() if value}
     refuse_names()
 
     arguments = ["--snakefile", FLOW / "Snakefile", "--directory", root()]
     arguments += ["--profile", FLOW / "profiles/default", "--cores", jobs or os.cpu_count()]
-    gpus = config.get("gpus") or int("cuda" in str(config.get("device")))
+    gpus = settings.get("gpus") or int("cuda" in str(settings.get("device")))
     arguments += ["--resources", f"gpu={gpus}"] if gpus else []
-    if config:
-        arguments += ["--config", *(f"{key}={json.dumps(value)}" for key, value in config.items())]
+    if settings:
+        arguments += ["--config", *(f"{key}={json.dumps(settings[key])}" for key in settings)]
     with alone(), temporary_folder() as folder:
         arguments += ["--runtime-source-cache-path", folder / "sources"]
         try:
@@ -216,37 +208,27 @@ def make_book(
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     several = {"action": "extend", "type": names, "default": []}
-    parser.add_argument(
-        "--family", **several, help="names or YAML paths, beside the embedded families"
-    )
-    parser.add_argument("--only", action="store_true", help="these families without the embedded")
-    parser.add_argument(
-        "--corpus", **several, help="texts of the pages of these families, or of all"
-    )
-    parser.add_argument(
-        "--replace", action="store_true", help="measure tables of another record again"
-    )
-    parser.add_argument("--jobs", type=int, help="cores (default: all)")
-    parser.add_argument("--device", help="cpu, cuda, mps, or auto (spread over devices)")
-    parser.add_argument("--gpus", type=int, help="GPUs, with --device cuda a model on each")
-    parser.add_argument("--dtype", help="of the weights, as of `rbp measure`")
-    parser.add_argument(
-        "--keep-going", action="store_true", help="build the pages there are where a step fails"
-    )
-    options = parser.parse_args(argv)
-    settings = {name: getattr(options, name) for name in ("only", "device", "gpus", "dtype")}
-    settings = {name: value for name, value in settings.items() if value}
+    told = {
+        "--family": "names or YAML paths, beside the embedded families",
+        "--corpus": "texts of the pages of these families, or of all",
+        "--only": "these families without the embedded",
+        "--replace": "measure tables of another record again",
+        "--keep-going": "build the pages there are where a step fails",
+        "--jobs": "cores (default: all)",
+        "--gpus": "GPUs, with --device cuda a model on each",
+        "--device": "cpu, cuda, mps, or auto (spread over devices)",
+        "--dtype": "of the weights, as of `rbp measure`",
+    }
+    kinds = {"--family": several | {"dest": "families"}, "--corpus": several | {"dest": "corpora"}}
+    kinds |= dict.fromkeys(("--only", "--replace", "--keep-going"), {"action": "store_true"})
+    kinds |= dict.fromkeys(("--jobs", "--gpus"), {"type": int})
+    for name, words in told.items():
+        parser.add_argument(name, help=words, **kinds.get(name, {}))
+    options = vars(parser.parse_args(argv))
     on_signals(stop)
     began = time.monotonic()
     try:
-        first = make_book(
-            options.family,
-            settings,
-            corpora=options.corpus,
-            replace=options.replace,
-            jobs=options.jobs,
-            keep_going=options.keep_going,
-        )
+        first = make_book(**options)
         print(f"made in {time.monotonic() - began:.0f} s; first page: {first}")
     except (InputError, RuntimeError) as error:
         # a step's own words begin so already

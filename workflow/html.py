@@ -1,9 +1,9 @@
 """The HTML book out of executed pages: the page of all families, then jupyter-book.
 
-`python -m workflow.html` builds it from what lies executed.
+`python -m workflow.html` builds it from what lies executed; the workflow names its file for this
+step.
 """
 
-import argparse
 import json
 import re
 import shutil
@@ -43,10 +43,10 @@ def family_part(name, record):
     words = []
     with suppress(InputError):
         family = load_family(record.get("parameters", {}).get("family", name))
-        words = [text for text in (family.title, family.note) if text not in ("", family.name)]
+        words = [shown(text) for text in (family.title, family.note) if text not in ("", name)]
     # search and the theme's print view take a heading for HTML: a title of people stands below it
     pages = f"```{{toctree}}\n:glob:\n:titlesonly:\n\n../{name}/*\n```\n"
-    return "\n\n".join([f"## {name}", *map(shown, words), pages])
+    return "\n\n".join([f"## {name}", *words, pages])
 
 
 def made_of(paths):
@@ -62,13 +62,8 @@ def manifest(files):
     return {
         "made_of": files,
         "pages": {f"{p.parent.name}/{p.stem}": r and r["page"] for p, r in records.items()},
-        "html": {str(p.relative_to(html)): content(p) for p in files_of(html)},
+        "html": {str(p.relative_to(html)): content(p) for p in html.rglob("*") if p.is_file()},
     }
-
-
-def files_of(folder):
-    """Every file in a folder, sorted."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def is_current(files):
@@ -121,12 +116,9 @@ def build_html(files=None):
     return html / "index.html"
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m workflow.html", description=__doc__)
-    parser.add_argument("given", nargs="?", type=Path, help="the workflow's file for this step")
-    given = parser.parse_args().given
+def main(given):
     try:
-        files = json.loads(given.read_text(encoding="utf-8"))["made_of"] if given else None
+        files = json.loads(Path(given[0]).read_text(encoding="utf-8"))["made_of"] if given else None
         print("first page:", build_html(files))
     except (InputError, RuntimeError) as error:
         print(f"rbp: {error}", file=sys.stderr)
@@ -135,4 +127,4 @@ def main():
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -30,7 +30,7 @@ import papermill
 
 from paper.book import MAGIC, as_words
 from paper.kept import write_kept
-from paper.show.parameters import check_parameters
+from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts
 from rbplib.families import (
     InputError,
@@ -87,16 +87,14 @@ def notebook_names():
 @cache
 def parameter_defaults(name):
     """{parameter: source of its default} of a notebook's parameters cell."""
-    parameters = papermill.inspect_notebook(str(notebook_path(name)))
-    return {parameter: entry["default"] for parameter, entry in parameters.items()}
+    return {parameter: default for parameter, _, default in DECLARED.findall(parameters_cell(name))}
 
 
 def parameters_cell(name):
     """Source of the cell that says what a notebook may be asked for; empty without one."""
-    for cell in nbformat.read(notebook_path(name), 4).cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            return cell.source
-    return ""
+    cells = nbformat.read(notebook_path(name), 4).cells
+    tagged = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
+    return "".join(tagged[:1])
 
 
 def page_path(name, family=None):
@@ -128,11 +126,9 @@ def imported_files(path):
         source = "\n".join(re.sub(r"^[%!].*$", "", cell, flags=re.M) for cell in cells)
     names = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        module = getattr(node, "module", None)  # of `from module import name`
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            names |= {module, f"{module}.{alias.name}"} if module else {alias.name}
     names = [name for name in names if name.split(".")[0] in CODE]
     return {file for name in names for file in brought(f"{name.replace('.', '/')}.py")}
 
@@ -162,31 +158,19 @@ def definition(family):
     return digest(repr(replace(family, path=None, models=models)))
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the workflow gives a page: names or paths of families and corpora, and files to read.
+def read_given(path):
+    """What the workflow gives a page, or nothing of a missing path: a mapping.
 
-    tables: {"FAMILY/MODEL/CORPUS": path} of rank tables. pages: paths of other
-    executed pages, for one that reads them all.
+    families, corpora: names or paths. parameters: {name: value}. tables: {"FAMILY/MODEL/CORPUS":
+    path} of rank tables. pages: paths of other executed pages, for one that reads them all.
     """
+    return json.loads(path.read_text(encoding="utf-8")) if path else {}
 
-    families: list
-    corpora: list
-    parameters: dict
-    tables: dict
-    pages: list
 
-    @classmethod
-    def read(cls, path):
-        """As the workflow wrote it; when it last asked for this page stands there too, and is left
-        out."""
-        fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        fields.pop("asked", None)
-        return cls(**fields)
-
-    def table_digests(self):
-        """{"FAMILY/MODEL/CORPUS": digest of the table's columns}."""
-        return {label: table_digest(Path(path)) for label, path in sorted(self.tables.items())}
+def table_digests(given):
+    """{"FAMILY/MODEL/CORPUS": digest of the table's columns}."""
+    tables = sorted(given.get("tables", {}).items())
+    return {label: table_digest(Path(path)) for label, path in tables}
 
 
 @cache
@@ -197,15 +181,15 @@ def table_digest(path):
 
 def made_of(name, given):
     """A digest of all that a page follows from: what it is given, and the contents of `inputs`."""
-    corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given.corpora}
+    corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given["corpora"]}
     return digest(
         {
             "files": {"/".join(path.parts[-2:]): content(path) for path in inputs(name)},
-            "families": sorted(map(definition, given.families)),
+            "families": sorted(map(definition, given["families"])),
             "corpora": sorted(corpora),
-            "parameters": given.parameters,
-            "tables": given.table_digests(),
-            "pages": [(page_record(root() / path) or {}).get("page") for path in given.pages],
+            "parameters": given["parameters"],
+            "tables": table_digests(given),
+            "pages": [(page_record(root() / path) or {}).get("page") for path in given["pages"]],
         }
     )
 
@@ -246,20 +230,20 @@ def write_page(page, path, record):
 # ---- run a notebook
 
 
-def run_notebook(name, family=None, parameters=None, given=None):
+def run_notebook(name, family=None, parameters=(), given=()):
     """Run one notebook with papermill and write it to its place in the book, whole and tidied.
 
     Args:
         name: in `notebooks/`. family: name or YAML path; None for a notebook that runs once.
         parameters: {name: value}; papermill alone would only log an unknown one.
-        given: what the workflow gave it, `Given`: its digest is kept with the page.
+        given: what the workflow gave it, see `read_given`: its digest is kept with the page.
     Returns:
         path of the executed file.
     Raises:
         InputError: unknown notebook, a parameter that it cannot take, or what a cell refused.
         RuntimeError: a cell failed; the message says which.
     """
-    source, parameters = notebook_path(name), dict(parameters or {})
+    source, parameters, given = notebook_path(name), dict(parameters), dict(given)
     family = load_family(family) if family is not None else None
     if family and "family" in parameter_defaults(name):
         parameters["family"] = argument(family)
@@ -271,18 +255,14 @@ def run_notebook(name, family=None, parameters=None, given=None):
     # run, and make it fit for the book
     began = time.monotonic()
     page = execute(source, parameters, out)
-    for cell in page.cells:
-        if PARAMETER_TAGS & set(cell.metadata.get("tags", [])):
-            cell.source = FOLDERS.sub("", cell.source)
     tidy(page, family and family.name)
     record = {
         "notebook": name,
         "parameters": json.loads(FOLDERS.sub("", json.dumps(parameters))),
-        "family": family and definition(family),
         "texts": texts(parameters),
         "source": content(source),
         "made_of": made_of(name, given) if given else None,
-        "tables": given.table_digests() if given else {},
+        "tables": table_digests(given),
     }
     write_page(page, out, record)
 
@@ -297,15 +277,16 @@ def execute(source, parameters, out):
     """The executed notebook; one that failed stays in logs/ as far as it ran."""
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    run = root() / "logs" / f"{out.parent.name}-{out.stem}-{os.getpid()}.ipynb"
+    failed = root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb"
+    run = failed.with_stem(f"{failed.stem}-{os.getpid()}")
     run.parent.mkdir(parents=True, exist_ok=True)
     options = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False}
     options |= {"stderr_file": sys.stderr, "request_save_on_cell_execute": False}
+    options["extra_arguments"] = ["--log-level=ERROR"]  # that the kernel speaks TCP is known
     notebook = for_family(source, parameters.get("family"))
     try:
         papermill.execute_notebook(notebook, run, parameters, **options)
     except papermill.PapermillExecutionError as error:
-        failed = run.with_name(f"{out.parent.name}-{out.stem}.ipynb")
         run.replace(failed)
         if error.ename == "InputError":
             raise InputError(error.evalue) from None
@@ -319,24 +300,18 @@ def execute(source, parameters, out):
 
 
 def for_family(source, family=None):
-    """The notebook as it runs for a family; for an imported one without what needs its text."""
-    notebook = numbered(nbformat.read(source, 4))
-    if family and load_family(family).imported:
-        cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
-        if len(cells) < len(notebook.cells):
-            note = (
-                "What needs the text or the models of this family is left out: they are not here."
-            )
-            cells.insert(1, nbformat.v4.new_markdown_cell(note))
-        notebook.cells = cells
-    return notebook
-
-
-def numbered(notebook):
-    """A notebook whose code cells know their number, which the captions of figures give."""
+    """The notebook as it runs for a family, for an imported one without what needs its text; its
+    code cells know their number, which the captions of figures give."""
+    notebook = nbformat.read(source, 4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for number, cell in enumerate(code, 1):
         cell.metadata["cell"] = number
+    if family and load_family(family).imported:
+        cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
+        if len(cells) < len(notebook.cells):
+            note = "What needs the text or models of this family is left out: they are not here."
+            cells.insert(1, nbformat.v4.new_markdown_cell(note))
+        notebook.cells = cells
     return notebook
 
 
@@ -350,11 +325,12 @@ def tidy(page, family=None):
     for number, cell in enumerate(page.cells):
         tags = set(cell.metadata.get("tags", []))
         if tags & PARAMETER_TAGS:
+            cell.source = FOLDERS.sub("", cell.source)
             tags.add("remove-cell")
         elif cell.cell_type == "code" and not tags & SHOWN:
             tags.add("hide-input")
-        drop = ("papermill", "execution", "tags")
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key not in drop}
+        for name in ("papermill", "execution", "tags"):
+            cell.metadata.pop(name, None)
         if tags:
             cell.metadata["tags"] = sorted(tags)
         cell.id = f"cell-{number}"
@@ -363,14 +339,14 @@ def tidy(page, family=None):
     page.metadata = {k: v for k, v in page.metadata.items() if k in ("kernelspec", "jupytext")}
 
     # the first heading names the family
-    heading = next(
-        (c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)), None
-    )
-    if heading is None:
+    headings = [c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)]
+    if not headings:
         raise InputError("the notebook has no heading: begin its first cell with '# Title'.")
-    title = TITLE.search(heading.source)[1]
+    title = TITLE.search(headings[0].source)[1]
     if family not in (None, DEFAULT_FAMILY, *re.findall(r"[^\s()]+", title)):
-        heading.source = TITLE.sub(lambda m: f"# {m[1]} ({family})", heading.source, count=1)
+        headings[0].source = TITLE.sub(
+            lambda m: f"# {m[1]} ({family})", headings[0].source, count=1
+        )
 
 
 def circumstances():
@@ -391,12 +367,15 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m workflow.page", description=main.__doc__)
     parser.add_argument("name", help="of the notebook")
     parser.add_argument("--family", help="a name or YAML path, for a notebook that takes one")
+    parser.add_argument("--corpus", action="append", help="a text, in place of the family's own")
     parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        given = Given.read(options.given) if options.given else None
-        parameters = given.parameters if given else None
+        given = read_given(options.given)
+        parameters = given.get("parameters", {})
+        if options.corpus:
+            parameters["corpora"] = options.corpus
         print(run_notebook(options.name, options.family, parameters, given))
     except (InputError, RuntimeError) as error:
         print(f"rbp: {error}", file=sys.stderr)

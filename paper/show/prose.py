@@ -15,7 +15,7 @@ from paper.show.numbers import interval, number, p_value
 from paper.show.plain import FORMULA, plain
 from rbplib.families import InputError, load_family, results_dir
 from rbplib.losses import vocabulary
-from rbplib.table import FileColumns, RankTable, by_size, record_here
+from rbplib.table import by_size, read_table, record_here
 
 MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
@@ -64,8 +64,8 @@ def first_tables(family):
     """A rank table of each model of a family that has one, on whatever text."""
     tables = {}
     for path in sorted((results_dir() / "ranks" / family.name).glob("*/*.parquet")):
-        if record := record_here(path, {"family": family.name}):
-            tables.setdefault(path.parent, RankTable(FileColumns(path), record))
+        if path.parent not in tables and record_here(path, {"family": family.name}):
+            tables[path.parent] = read_table(path)
     return by_size(tables.values())
 
 

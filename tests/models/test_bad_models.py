@@ -135,7 +135,7 @@ BAD = {  # what is done to the folder, and what the sentence must say
         "configuration of .* cannot be used",
     ),
     "architecture unknown": (config(model_type="gpt-99"), "gpt-99"),
-    "own code": (config(model_type="mine", auto_map={"AutoConfig": "x.C"}), "--trust-remote-code"),
+    "own code": (config(model_type="mine", auto_map={"AutoConfig": "x.C"}), "is not run"),
     "width is text": (config(n_embd="wide"), "configuration of .* cannot be used.*n_embd"),
     "more layers in the weights": (config(n_layer=1), r"hold 6 more .*transformer.h.1"),
     "fewer layers in the weights": (config(n_layer=3), r"lack 12 .*transformer.h.2"),

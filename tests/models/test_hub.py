@@ -2,6 +2,7 @@
 on the way."""
 
 import shutil
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from hubserver import HubServer, point_to
 from huggingface_hub import close_session
 from smallmodels import add_to_config, hub_model, save_model
 
+from rbplib import cli
 from rbplib.families import InputError
 from rbplib.models import load_model, model_folder
 
@@ -119,9 +121,7 @@ def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
 
 
 def refusal(ident, revision=None):
-    with pytest.raises(
-        InputError, match="model '.*could not be had from the hub|cannot be used"
-    ) as caught:
+    with pytest.raises(InputError, match="model '.*could not be had from|cannot be used") as caught:
         load_model(hub_model(ident, revision))
     assert "\n" not in str(caught.value) and ident in str(caught.value)
     return str(caught.value)
@@ -137,9 +137,25 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, small, tmp_path):
     shutil.copytree(small, tmp_path / "m")
     add_to_config(tmp_path / "m", model_type="mine", auto_map={"AutoConfig": "x.C"})
     hub.add("models", "owner/code", tmp_path / "m")
-    assert "--trust-remote-code" in str(
-        pytest.raises(InputError, load_model, hub_model("owner/code")).value
-    )
+    assert "is not run" in refusal("owner/code")
     hub.stop()
     close_session()
-    refusal("owner/other")
+    assert hub.url in refusal("owner/other")
+
+
+def test_a_hub_that_does_not_answer_is_one_sentence_within_seconds(
+    hub, small, monkeypatch, tmp_path, capsys
+):
+    sha, began = hub.add("models", ID, small), time.monotonic()
+    model_folder(hub_model(ID))
+    point_to("http://127.0.0.1:9", monkeypatch)
+    assert load_model(hub_model(ID)).record["revision"] == sha  # from the cache
+    assert "http://127.0.0.1:9, which does not answer" in refusal("owner/other")
+    (tmp_path / "text.yml").write_text("source: hub\nid: owner/text\n")
+    (tmp_path / "far.yml").write_text("models: [{id: owner/a, nonembedding_params: 9}]\n")
+    code = cli.main(["plan", "--family", f"{tmp_path}/far.yml", "--corpus", f"{tmp_path}/text.yml"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert code == 0 and "owner/text" in line and "does not answer" in line
+    (tmp_path / "far.yml").write_text("models: [owner/a]\n")
+    assert cli.main(["plan", "--family", f"{tmp_path}/far.yml", "--corpus", f"{tmp_path}"]) == 2
+    assert time.monotonic() - began < 30

@@ -141,9 +141,8 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     before = files(root)
     change(root)
     for call in (measure, lambda: family_tables("toy", "lines", partial=True)):
-        with pytest.raises(
-            InputError, match=f"(?s)lines.parquet was measured with another .*{entry}.*--replace"
-        ):
+        mend = "`rbp measure --family toy --corpus lines --replace`"
+        with pytest.raises(InputError, match=f"lines.parquet was .* another .*{entry}.*{mend}"):
             call()
     assert files(root) == before
     (table,) = measure(replace=True)["lines"]
@@ -232,11 +231,18 @@ def test_the_models_after_one_that_fails_are_measured(root, capsys):
     assert "could not be loaded" in capsys.readouterr().err
 
 
-def test_another_tokenizer_is_refused_before_a_third_model(root):
+def test_several_tokenizers_are_refused_before_the_first_model_and_in_a_plan(root):
     tokenizer(vocab=300).save_pretrained(root / "models/m1")
-    with pytest.raises(InputError, match="m1 and m0 were not measured on the same tokens"):
-        measure(["m0", "m1", "m2"])
-    assert not (root / "results/ranks/toy/m2").exists()
+    for call in (measure, lambda: m.plan("toy", ["lines"])):
+        with pytest.raises(InputError, match="m0 and m1 of toy cut text into other tokens"):
+            call()
+    assert not (root / "results").exists()
+
+
+def test_a_plan_refuses_a_context_that_no_model_has(root):
+    family_file(("context: 48", "context: 100000"))(root)
+    with pytest.raises(InputError, match="m0 reads at most 64 tokens, not the window of 512"):
+        m.plan("toy", ["lines"])
 
 
 def test_rows_of_a_long_table_are_gone_on_from(root, monkeypatch):
@@ -343,7 +349,7 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
     assert [row["tables_to_measure"] for row in after["models"]] == [0, 0, 0] and after["total"][
         "disk_bytes"
     ] == 0
-    assert before["total"]["disk_free_bytes"] == pytest.approx(
+    assert before["total"]["disk_here_bytes"] == pytest.approx(
         shutil.disk_usage(root).free, rel=0.1
     )
     assert before["total"]["memory_here_bytes"] > 1e8 and before["notes"] == []

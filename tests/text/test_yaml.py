@@ -100,6 +100,34 @@ def test_a_bad_file_is_one_sentence_that_names_it(root, kind, text):
 
 
 @pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("revision: 20231101", "'revision' cannot be 20231101: put it in quotes"),
+        ("revision: 2023-11-01", "'revision' cannot be \"2023-11-01\": put it in quotes"),
+        ("seed: 3.5", "'seed' cannot be 3.5: write a whole number"),
+        ("shuffle: 1", "write true or false"),
+        ("file: a.txt", "unknown key 'file': did you mean 'path'"),
+    ],
+)
+def test_a_value_of_another_type_is_told_what_to_write(root, line, words):
+    (root / "own.yml").write_text(f"source: hub\nid: a/b\n{line}\n")
+    with pytest.raises(InputError, match=words):
+        load_corpus(root / "own.yml")
+
+
+def test_a_file_of_another_ending_or_a_link_to_nowhere_is_called_that(root, monkeypatch):
+    monkeypatch.chdir(root)
+    (root / "fam.txt").write_text("models: [a/b]")
+    with pytest.raises(InputError, match="fam.txt is no YAML file.*ends in .yml"):
+        load_family("fam.txt")
+    with pytest.raises(InputError, match="no file 'gone/fam.yml': check the path"):
+        load_family("gone/fam.yml")
+    (root / "self.csv").symlink_to("self.csv")
+    with pytest.raises(InputError, match="self.csv is a link that leads nowhere"):
+        load_corpus("self.csv")
+
+
+@pytest.mark.parametrize(
     "call, hint",
     [
         (lambda: load_family("tniy"), "'tiny'"),
