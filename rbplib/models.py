@@ -233,9 +233,10 @@ def bounded(response, read, **options):
 
 def for_transformers(place):
     """(folder, options) of `from_pretrained` for a folder or a GGUF file."""
+    options = {"local_files_only": True, "trust_remote_code": False}  # else it would ask
     if place.is_file():
-        return place.parent, {"gguf_file": place.name, "local_files_only": True}
-    return place, {"local_files_only": True}
+        return place.parent, options | {"gguf_file": place.name}
+    return place, options
 
 
 def read_config(place, model_id):
