@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from paper.laws import Law, fit
-from paper.published import gpt2_counts, nats, open_lm_losses, published_laws
 from rbplib.families import InputError
 from rbplib.forecasting import FAR, attempt, one_a_size, widening
 from rbplib.noise import training_quantile
@@ -126,13 +125,6 @@ def held_out_forecasts(losses, held_out=(1, 2)):
             "records"
         )
     return pd.DataFrame(rows)
-
-
-def published_losses():
-    """Published ladders by size: LAMBADA, HumanEval, cross-entropy of open_lm, the authors' GPT-2: list of Loss."""
-    counts = gpt2_counts().query("k == 1 and N == 1")
-    gpt2 = nats(counts["S"], counts["loss"], counts["model"], "GPT-2", "Wikipedia")
-    return [*(p.law.loss for p in published_laws()), *open_lm_losses("loss_openlm"), gpt2]
 
 
 @dataclass(frozen=True)

@@ -1,35 +1,35 @@
-"""Results that others published, read from `published/`, whose README.md explains the columns, and
-the laws on them.
+"""Results that others published, from the tables of `published/`, and the laws on them.
+
+The tables go through the door that a user's go through (`rbplib.doors.table_losses`), and
+`rbp fit published/lambada_by_size.csv` takes them as they lie; published/README.md explains columns.
 """
 
-from dataclasses import dataclass
+import re
+from contextlib import redirect_stderr
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import StringIO
 
 import numpy as np
 import pandas as pd
-from scipy.special import fdtri, stdtrit
+from scipy.special import stdtrit
 
 from paper.laws import Law, fit
 from paper.steps import size_spread, slope_weights, y_se
-from rbplib.families import InputError, held, load_family, nearest
-from rbplib.losses import Loss, minus_log
+from rbplib.doors import table_losses
+from rbplib.families import check_choice, held, load_family
+from rbplib.losses import minus_log
 
-SCORED = {"LAMBADA": 5153, "HumanEval": 164}  # passages and problems that a share is out of
-QUANTITIES = {  # what a law can be fitted to: (benchmark, column); shares of answers, and nats
-    "-log acc": ("LAMBADA", "acc"),
-    "log ppl": ("LAMBADA", "log_ppl"),
-    "cross-entropy": ("LAMBADA", "cross_entropy"),
-    "-log pass@1": ("HumanEval", "pass_1"),
-    "-log pass@10": ("HumanEval", "pass_10"),
-    "-log pass@100": ("HumanEval", "pass_100"),
+QUANTITIES = {  # what a law is fitted to: its table and column, and what it is of
+    "-log acc": ("lambada_by_size", "accuracy", "LAMBADA"),
+    "log ppl": ("lambada_by_size", "log_ppl", "LAMBADA"),
+    "cross-entropy": ("lambada_by_size", "text_loss", "LAMBADA"),
+    "-log pass@k": ("humaneval_by_size", "accuracy", "HumanEval"),
+    "along training": ("lambada_along_training", "accuracy", "LAMBADA"),
+    "open_lm": ("openlm_scaling", "loss", "openlm"),
 }
-NATS = ("log_ppl", "cross_entropy")
-OPEN_LM = "mlfoundations/scaling (MIT)"  # the source of `open_lm`
 FIXED, GROWS = "one amount", "grows with size"  # of training text
 OTHER, UNKNOWN = "otherwise", "not in the source"
-
-
-# --- the tables
 
 
 def read(name):
@@ -37,239 +37,79 @@ def read(name):
     return pd.read_csv(held("published") / f"{name}.csv", float_precision="round_trip")
 
 
+def losses_of(rows):
+    """[Loss] of a data frame as `table_losses` takes it, of families with three sizes or more."""
+    sizes = rows.groupby("family")["S"].transform("nunique")
+    with redirect_stderr(StringIO()):  # it tells of columns and errors that are not there
+        return table_losses(rows[sizes > 2])
+
+
+# --- open_lm: models of three texts, at several tokens a parameter
+
+
 def open_lm(quantity, least=0.02):
     """One quantity of the open_lm models by name: data frame corpus, S, D, multiple, loss.
 
-    multiple: of 20 tokens a parameter. quantity: a column of the table, loss_... (nats per token)
+    multiple: of 20 tokens a parameter. quantity: a column of the table, loss... (nats per token)
     or acc_... (-log of a share, nats). Shares below `least` and of 1 are left out. InputError:
     another quantity.
     """
-    rows = read("openlm_scaling").set_index("name")
-    known = [column for column in rows if column.startswith(("loss_", "acc_"))]
-    if quantity not in known:
-        raise InputError(f"open_lm has no {quantity!r}: {nearest(quantity, known)}")
-    rows["loss"] = rows[quantity]
+    rows = read("openlm_scaling").set_index("model")
+    columns = [name for name in rows if name.startswith(("loss", "acc_"))]
+    values = rows[check_choice(quantity, columns, "quantity of open_lm")]
     if quantity.startswith("acc_"):
-        share = rows[quantity].where(rows[quantity].between(least, 1, inclusive="left"))
-        rows["loss"] = -np.log(share)
-    names = {
-        "training_data": "corpus",
-        "nonembedding_params": "S",
-        "tokens": "D",
-        "tokens_per_20_params": "multiple",
-    }
-    return rows.rename(columns=names)[[*names.values(), "loss"]].dropna()
+        values = minus_log(values.where(values.between(least, 1, inclusive="left")))
+    names = {"family": "corpus", "tokens_per_20_params": "multiple"}
+    rows = rows.rename(columns=names)[["corpus", "S", "D", "multiple"]]
+    return rows.assign(loss=values).dropna()
 
 
-def open_lm_family(corpus, multiple):
-    """The name as a family of the open_lm models of one text and multiple."""
-    return f"open_lm {corpus[:3].strip('_')}, x{multiple:g}"
+def open_lm_rows(quantity):
+    """Rows of `open_lm` as a table of numbers: a family is one text and multiple."""
+    rows = open_lm(quantity).reset_index()
+    short = rows["corpus"].str[:3].str.strip("_")
+    rows["family"] = "open_lm " + short + ", x" + rows["multiple"].map("{:g}".format)
+    about = {"architecture": "transformer", "params_basis": "configuration"}
+    return rows.rename(columns={"D": "training_tokens"}).assign(**about)
 
 
-def open_lm_losses(quantity):
-    """[Loss] of one quantity of `open_lm` by size, for each text and multiple."""
-    rows, text = open_lm(quantity).sort_values("S", kind="stable"), quantity.partition("_")[2]
-    losses = []
-    for place, part in rows.groupby(["corpus", "multiple"]):
-        losses.append(nats(part["S"], part["loss"], part.index, open_lm_family(*place), text))
-    return losses
+# --- laws by size
 
 
-def nats(S, loss, models, family, corpus):
-    """A Loss known by its values alone, in nats, float (M,)."""
-    return Loss(
-        sums=np.array([loss], float),
-        totals=np.ones(1, int),
-        S=np.array(S, float),
-        hits=False,
-        name="loss",
-        family=family,
-        corpus=corpus,
-        models=tuple(models),
-    )
+@lru_cache(maxsize=20)
+def results(quantity, folder):
+    """Rows of one of QUANTITIES by size, from a folder's tables: data frame, losses in `loss`."""
+    table, column, _ = QUANTITIES[quantity]
+    rows = open_lm_rows(column) if quantity == "open_lm" else read(table)
+    if quantity == "-log acc":
+        grid = open_lm_rows("acc_lambada_openai")
+        grid = grid.assign(questions=5153, accuracy=np.exp(-grid.pop("loss")))
+        rows = pd.concat([rows, grid])
+    if column == "log_ppl":
+        rows["log_ppl"] = np.log(rows["ppl"])
+    if column != "accuracy":
+        rows["loss"] = rows[column]
+        rows = rows.drop(columns=["accuracy", "questions"], errors="ignore")
+    return rows.dropna(subset=column).sort_values(["family", "S"], kind="stable")
 
 
-@lru_cache(maxsize=2)
-def _results(folder):
-    """All results by size, one row per model, step and number of shots, from a folder's tables."""
-    whole = read("lambada").assign(digits=np.inf)
-
-    # with examples in front it is a family of its own; a loss has none, and is printed again
-    by_size = read("lambada_by_size")
-    shots = by_size["shots"].map({0: ""}).fillna(", " + by_size["shots"].astype(str) + " shots")
-    by_size["family"] += shots
-    by_size["cross_entropy"] = by_size["loss"].where(by_size["shots"] == 0)
-
-    grid = open_lm("acc_lambada_openai").rename(columns={"D": "tokens"}).reset_index()
-    grid["family"] = list(map(open_lm_family, grid["corpus"], grid["multiple"]))
-    grid["acc"] = np.exp(-grid["loss"])
-    grid = grid.assign(model=grid["name"], digits=8, source=OPEN_LM)
-    coded = read("humaneval_by_size").rename(columns={"params": "S"}).assign(benchmark="HumanEval")
-
-    tables = [table.rename(columns={"nonembedding_params": "S"}) for table in (whole, by_size)]
-    rows = pd.concat([*tables, grid, coded])
-    usual = {"benchmark": "LAMBADA", "architecture": "transformer", "params_basis": "configuration"}
-    rows = rows.fillna(usual)
-    rows["log_ppl"], rows["loss"] = np.log(rows["ppl"]), minus_log(rows["acc"].to_numpy())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows["y_se"] = y_se(1 - rows["acc"].to_numpy(), SCORED["LAMBADA"] - 1)
-    return rows.sort_values("S", kind="stable", ignore_index=True)
-
-
-def families(quantity="-log acc"):
-    """Families of which three finished models or more have this quantity, in alphabetical order."""
-    benchmark, column = QUANTITIES[quantity]
-    rows = _results(held("published"))
-    rows = rows[(rows["benchmark"] == benchmark) & rows[column].notna()]
-    counts = rows.groupby("family")["S"].nunique()
-    return list(counts.index[counts >= 3])
-
-
-def lambada_points():
-    """Last words of LAMBADA by finished models and checkpoints whose perplexity is known.
-
-    Data frame: family, architecture, step, x (log of log perplexity), y (log of -log accuracy; those
-    with none or all right are left out), y_se (standard error of y from so many passages).
-    """
-    rows = _results(held("published"))
-    known = rows["acc"].between(0, 1, inclusive="neither") & (rows["ppl"] > 1)
-    rows = rows[known].assign(x=np.log(rows["log_ppl"]), y=np.log(rows["loss"]))
-    return rows[["family", "architecture", "step", "x", "y", "y_se"]].reset_index(drop=True)
-
-
-def lambada_steps(family):
-    """Training steps at which a family was evaluated, ascending; empty: finished models alone."""
-    return sorted({int(step) for step in _of(family)["step"].dropna()})
-
-
-def lambada(family, step=None):
-    """LAMBADA results of a family, smallest model first; `step=None`: the finished models.
-
-    Returns:
-        data frame: model, S, tokens (seen in training, NaN where not stated), acc (share of
-        passages with the last word right), log_ppl (nats of that word), cross_entropy (nats per
-        token of the text in `loss_text`), digits, source, loss (-log acc, infinite where none was
-        right), y_se (standard error of its logarithm from so many passages).
-    Raises:
-        InputError: an unknown family.
-    """
-    rows, steps = _of(family), lambada_steps(family)
-    if steps:
-        rows = rows[rows["step"] == (steps[-1] if step is None else step)]
-    return rows.reset_index(drop=True)
-
-
-def _of(family, benchmark="LAMBADA"):
-    rows = _results(held("published"))
-    rows = rows[rows["benchmark"] == benchmark]
-    known = sorted(set(rows["family"]))
-    if family not in known:
-        hint = nearest(family, known)
-        raise InputError(f"no published {benchmark} results of {family!r}: {hint}")
-    return rows[rows["family"] == family]
-
-
-def published_loss(family, quantity, step):
-    """(Loss, rows as of `lambada`) of one of QUANTITIES of a family by size.
-
-    InputError: an unknown family.
-    """
-    benchmark, column = QUANTITIES[quantity]
-    rows = lambada(family, step) if benchmark == "LAMBADA" else _of(family, benchmark)
-    rows, total = rows[rows[column].notna()], SCORED[benchmark]
-    loss = Loss(
-        sums=rows[column].to_numpy(float)[None] * total,
-        totals=np.array([total]),
-        S=rows["S"].to_numpy(float),
-        hits=column not in NATS,
-        k=None if column in NATS else 1,
-        name=quantity,
-        family=family,
-        corpus=benchmark,
-        models=tuple(rows["model"]),
-    )
-    return loss, rows
-
-
-def gpt2_counts():
-    """The authors' counts of GPT-2's four sizes on the paper's Wikipedia, smallest model first.
-
-    Returns:
-        data frame: model, S (of the family file `gpt2`), k, N (tokens in a row), hits (windows of N
-        tokens that all rank k or better), windows, cross_entropy (nats per token of the model),
-        loss (-log of the share of hits, nats), times (that share over RBP_k^N, 1 under Eq. 6).
-    """
-    names = {"windows_all_hit": "hits", "mean_ce_nats": "cross_entropy"}
-    rows = read("gpt2_wikipedia_counts").rename(columns=names)
-    family = load_family(held("families", "gpt2.yml"))
-    sizes = {model.name: float(model.nonembedding_params) for model in family.models}
-    rows["S"] = rows["model"].map(sizes)
-    rows = rows.sort_values(["S", "k", "N"], ignore_index=True)
-    share = rows["hits"] / rows["windows"]
-    # N = 1 comes first of every model and k
-    single = share.groupby([rows["S"], rows["k"]]).transform("first")
-    return rows.assign(loss=minus_log(share), times=share / single ** rows["N"])
-
-
-def gpt2_histogram():
-    """(low, high, mass) of the digitised GPT-2 rank histogram: int64, int64, float64 (43,)."""
-    rows = read("gpt2_rank_histogram")
-    return tuple(rows[name].to_numpy() for name in ("rank_low", "rank_high", "mass"))
-
-
-def size_paths(family):
-    """{model: (tokens, loss, se of its logarithm)} along training, steps with none right left
-    out.
-    """
-    paths = {}
-    for model, rows in _of(family).query("0 < acc < 1").groupby("model", sort=False):
-        paths[model] = tuple(rows[["tokens", "loss", "y_se"]].to_numpy().T)
-    return paths
-
-
-@dataclass(frozen=True)
-class ReferencePoints:
-    """Published points: S and loss (nats), float64 (M,), and whose they are."""
-
-    S: np.ndarray
-    loss: np.ndarray
-    label: str
-
-
-def reference_points(family, corpus, k=1):
-    """Published points of a family on a corpus: ReferencePoints, or None where there are none.
-
-    A family file names them, `published: {CORPUS: TABLE}`.
-
-    Args:
-        family: a Family, a name or a YAML path. corpus: its name. k: rank that counts as a success.
-    Raises:
-        InputError: the family file names a table that is not carried.
-    """
-    family = load_family(family)
-    table = family.published.get(corpus)
-    if table not in (None, "gpt2_wikipedia_counts"):
-        message = f"family {family.name!r} names the published table {table!r}"
-        raise InputError(f"{message}, which is not carried here.")
-    counts = gpt2_counts().query("N == 1 and k == @k")
-    if table is None or counts.empty:  # the authors counted at five k
-        return None
-    return ReferencePoints(*counts[["S", "loss"]].to_numpy().T, "authors' counts")
-
-
-# --- laws on these results
+def losses(quantity="-log acc"):
+    """{family: (Loss, its rows of the table)} of one of QUANTITIES, in alphabetical order."""
+    rows, (_, _, of) = results(quantity, held("published")), QUANTITIES[quantity]
+    pairs = {}
+    for loss in losses_of(rows):
+        loss = replace(loss, name=quantity, corpus=of)
+        pairs[loss.family] = loss, rows[rows["family"] == loss.family]
+    return dict(sorted(pairs.items()))
 
 
 @dataclass(frozen=True)
 class PublishedLaw:
-    """The law on one quantity of one family, and what the number of answers and digits makes of
-    it.
-    """
+    """The law on one quantity of one family, with the rows of the models used."""
 
     law: Law
     quantity: str
-    rows: pd.DataFrame  # of the models used, see `lambada`
-    step: int | None = None
+    rows: pd.DataFrame
 
     @property
     def moves(self):
@@ -295,7 +135,7 @@ class PublishedLaw:
     @property
     def text(self):
         """How much text the models of growing size saw: FIXED, GROWS, OTHER or UNKNOWN."""
-        tokens = np.log(self.rows["tokens"].to_numpy(float))
+        tokens = np.log(self.rows.get("training_tokens", np.nan))
         if np.isnan(tokens).any():
             return UNKNOWN
         if np.ptp(tokens) < 0.5:  # within a factor of 1.65 they are the same
@@ -304,55 +144,60 @@ class PublishedLaw:
 
     @property
     def record(self):
-        """The fit as a row of a table, and as programs read it."""
-        of, sources = [self.law.corpus], list(self.rows["source"].unique())
-        if self.quantity == "cross-entropy":
-            of = self.rows["loss_text"].unique()
-        if len(sources) > 3:
-            sources = [sources[0], f"and {len(sources) - 1} like it"]
-        return {
-            "family": self.law.family,
-            "quantity": self.quantity,
-            "of": ", ".join(of),
-            "n": self.law.n_models,
-            "S": [float(self.law.S.min()), float(self.law.S.max())],
-            "S is": "; ".join(self.rows["params_basis"].unique()),
-            "text": self.text,
-            "alpha": self.law.alpha,
-            "interval": self.law.ci_models,
-            "r2": self.law.r2,
-            "source": "; ".join(sources),
-        }
+        """The fit as a row of a table."""
+        low, high = self.law.ci_models
+        numbers = {"exponent": self.law.alpha, "low": low, "high": high, "R²": self.law.r2}
+        about = {"family": self.law.family, "models": self.law.n_models} | numbers
+        about["answers move it by"] = 1.96 * self.sampling_se
+        return about | {"S is": "; ".join(self.rows["params_basis"].unique())}
 
 
-def published_law(family, quantity="-log acc", step=None):
-    """The law on a `published_loss`. InputError: as there, or fewer than three finite losses."""
-    loss, rows = published_loss(family, quantity, step)
-    law = fit(loss, n_bootstrap=0)
-    if law.n_models < 3:
-        message = f"{family} at step {step} leaves fewer than three models"
-        raise InputError(f"{message} with a finite loss.")
-    return PublishedLaw(law, quantity, rows.iloc[list(law.used)], step)
+def laws(quantity="-log acc", families=None):
+    """{family: PublishedLaw} of one of QUANTITIES, of families that leave three finite losses.
 
-
-def published_laws():
-    """Every law by size that the tables hold: list of PublishedLaw, families in alphabetical
-    order.
+    families: names of those to take, in their order; all where None. InputError: an unknown one.
     """
-    names = {quantity: families(quantity) for quantity in QUANTITIES}
-    laws = []
-    for family in sorted(set().union(*names.values())):
-        laws += [published_law(family, q) for q in QUANTITIES if family in names[q]]
-    return laws
+    known = losses(quantity)
+    fitted = {}
+    for family in known if families is None else families:
+        loss, rows = known[check_choice(family, list(known), "published family")]
+        law = fit(loss, n_bootstrap=0)
+        if law.n_models > 2:
+            fitted[family] = PublishedLaw(law, quantity, rows.iloc[list(law.used)])
+    return fitted
+
+
+def every_loss():
+    """Published ladders by size that forecasts are tried on, the authors' GPT-2 too: list of Loss."""
+    ladders = []
+    for quantity in [name for name in QUANTITIES if name != "along training"]:
+        for loss, _ in losses(quantity).values():
+            # at more tries they are the same models
+            ladders.append(replace(loss, family=re.sub(r", \d+ tries", "", loss.family)))
+    counts = gpt2_counts().query("k == 1 and N == 1")
+    return [*ladders, *losses_of(counts[["family", "model", "S", "loss"]])]
 
 
 def training_laws(family):
-    """The law at every published step of a family at which every model has a finite loss."""
-    laws = []
-    for step in lambada_steps(family):
-        if lambada(family, step)["acc"].between(0, 1, inclusive="neither").all():
-            laws.append(published_law(family, step=step))
-    return laws
+    """{training tokens: PublishedLaw} of the published steps at which all models have passages right."""
+    along = {}
+    for name, fitted in (laws("along training") | laws(families=[family])).items():
+        if name.partition(", step")[0] == family and not fitted.law.left_out:
+            along[fitted.rows["training_tokens"].iloc[0]] = fitted
+    return dict(sorted(along.items()))
+
+
+def lambada_answers():
+    """Last words of LAMBADA by finished models and checkpoints, some right and some wrong.
+
+    Data frame: the columns of the tables; whose (the family), loss (-log accuracy), y_se (standard
+    error of its logarithm from so many passages).
+    """
+    rows = pd.concat([read("lambada_by_size"), read("lambada_along_training")])
+    rows = rows[rows["accuracy"].between(0, 1, inclusive="neither")]
+    whose = rows["family"].str.partition(", step")[0]
+    noise = y_se(1 - rows["accuracy"], rows["questions"] - 1)
+    return rows.assign(whose=whose, loss=minus_log(rows["accuracy"]), y_se=noise)
 
 
 def exponent_ratio(first, second):
@@ -370,86 +215,83 @@ def exponent_ratio(first, second):
     half = t**2 * residuals @ residuals.T / spare / size_spread(first.S)
 
     # the ends are the roots of a r^2 - 2 b r + c
-    a = first.alpha**2 - half[0, 0]
-    b = first.alpha * second.alpha - half[0, 1]
-    c = second.alpha**2 - half[1, 1]
+    a, b, _, c = (np.outer(*2 * [[first.alpha, second.alpha]]) - half).ravel()
     if not a > 0:  # NaN where a law has no residuals
         return ratio, (np.nan, np.nan)
     return ratio, tuple(np.sort(np.roots([a, -2 * b, c]).real))
 
 
-@dataclass(frozen=True)
-class Ancova:
-    """Analysis of covariance of families' losses; see `ancova`."""
+def compared(losses):
+    """Have families one exponent, and one level? Analysis of covariance, log loss ~ log S * family.
 
-    each: pd.DataFrame  # family, alpha, se with a slope of its own; level under one slope
-    common: float  # the one exponent
-    interval: tuple[float, float]  # of it
-    slopes: tuple[float, float]  # (F, p): one each, against one for all
-    levels: tuple[float, float]
-    spread: tuple[float, ...]  # sd of the exponents beyond their noise, low end, high end
+    Only models of sizes that all families reach, give or take a quarter, take part.
 
-    @property
-    def best(self):
-        return self.each["family"][self.each["level"].idxmin()]
-
-    @property
-    def worst(self):
-        return self.each["family"][self.each["level"].idxmax()]
-
-    @property
-    def times(self):
-        """How many times the parameters of the best family the worst one needs for its loss."""
-        return float(np.exp(np.ptp(self.each["level"]) / self.common))
-
-    @property
-    def bars(self):
-        """[(family, or "common"; exponent, half of its 95% interval)]."""
-        rows = [(row.family, row.alpha, 1.96 * row.se) for row in self.each.itertuples()]
-        return [*rows, ("common", self.common, np.ptp(self.interval) / 2)]
-
-
-def ancova(losses):
-    """Analysis of covariance, log loss ~ log S * family: have families one exponent, and one level?
-
-    losses: Loss of each family, two or more. Levels are log losses less the mean of the families
-    under one slope; the spread is the F test turned round.
     Returns:
-        Ancova.
+        (row of a table: the one exponent with its 95% interval, p of one slope for all against one
+        each, p of one level, and how many times the parameters of the best family the worst needs;
+        data frame of bars: name, at, half: exponents with half of their intervals).
     """
     from statsmodels.formula.api import ols
 
+    low = max(loss.S.min() for loss in losses) / 1.25
+    high = min(loss.S.max() for loss in losses) * 1.25
     parts = []
     for loss in losses:
-        parts.append(pd.DataFrame({"family": loss.family, "x": np.log(loss.S), "y": loss.y}))
-    rows = pd.concat(parts)
+        parts.append(pd.DataFrame({"family": loss.family, "S": loss.S, "y": loss.y}))
+    rows = pd.concat(parts).query("@low < S < @high").assign(x=lambda of: np.log(of["S"]))
     rows["x"] -= rows["x"].mean()
 
     # a slope and a level each; one slope; one of both
     own = ols("y ~ 0 + family + family:x", rows).fit()
     common, one = ols("y ~ 0 + family + x", rows).fit(), ols("y ~ x", rows).fit()
-    f, slopes_p, k = own.compare_f_test(common)
-    g, levels_p, _ = common.compare_f_test(one)
-
-    levels = common.params.drop("x")
-    each = pd.DataFrame({"family": sorted(loss.family for loss in losses)})
-    each["alpha"] = -own.params.filter(like=":x").to_numpy()
-    each["se"] = own.bse.filter(like=":x").to_numpy()
-    each["level"] = (levels - levels.mean()).to_numpy()
-    ends = np.array([1.0, *fdtri(k, own.df_resid, [0.975, 0.025])])
-    low, high = common.conf_int(0.05).loc["x"]
-    return Ancova(
-        each=each,
-        common=-common.params["x"],
-        interval=(-high, -low),
-        slopes=(f, slopes_p),
-        levels=(g, levels_p),
-        spread=tuple(np.sqrt(np.mean(each["se"] ** 2) * np.maximum(f / ends - 1, 0))),
-    )
+    level, slope = common.params.drop("x"), -common.params["x"]
+    names = level.index.str.extract(r"\[(.*)\]")[0]
+    low, high = sorted(-common.conf_int(0.05).loc["x"])
+    row = {"exponent": slope, "low": low, "high": high}
+    row |= {"p, one exponent": own.compare_f_test(common)[1]}
+    row |= {"p, one level": common.compare_f_test(one)[1]}
+    row |= {"worst over best": np.exp(np.ptp(level) / slope)}
+    row |= {"worst": names[level.argmax()], "best": names[level.argmin()]}
+    each = own.params.filter(like=":x"), own.bse.filter(like=":x")
+    bars = {"name": names, "at": -each[0].to_numpy(), "half": 1.96 * each[1].to_numpy()}
+    bars = pd.DataFrame(bars)
+    bars.loc[len(bars)] = "common", slope, (high - low) / 2
+    return row, bars
 
 
-def shared_sizes(losses):
-    """The same losses for models of sizes that every family reaches, give or take a quarter."""
-    low = max(loss.S.min() for loss in losses) / 1.25
-    high = min(loss.S.max() for loss in losses) * 1.25
-    return [loss.keep(np.flatnonzero((loss.S > low) & (loss.S < high))) for loss in losses]
+# --- the authors' counts of GPT-2
+
+
+def gpt2_counts():
+    """The authors' counts of GPT-2's four sizes on the paper's Wikipedia, smallest model first.
+
+    Returns:
+        data frame: family, model, S, k, N (tokens in a row), hits (windows of N tokens that all
+        rank k or better), windows, cross_entropy (nats per token of the model), loss (-log of the
+        share of hits, nats), times (that share over RBP_k^N, 1 under Eq. 6).
+    """
+    names = {"tokens": "windows", "mean_ce_nats": "cross_entropy"}
+    rows = read("gpt2_wikipedia_counts").rename(columns=names)
+    rows = rows.sort_values(["S", "k", "N"], ignore_index=True)
+    share = rows["hits"] / rows["windows"]
+    # N = 1 comes first of every model and k
+    single = share.groupby([rows["S"], rows["k"]]).transform("first")
+    return rows.assign(loss=minus_log(share), times=share / single ** rows["N"])
+
+
+def gpt2_histogram():
+    """(low, high, mass) of the digitised GPT-2 rank histogram: int64, int64, float64 (43,)."""
+    return tuple(read("gpt2_rank_histogram").to_numpy().T)
+
+
+def reference_points(family, corpus):
+    """The authors' points at k = 1, data frame S, loss; none where the family's file names none.
+
+    A file names them, `published: {CORPUS: TABLE}`. InputError: a table that is not carried.
+    """
+    counts = gpt2_counts().query("N == 1 and k == 1")
+    table = load_family(family).published.get(corpus)
+    if table is None:
+        return counts[:0]
+    check_choice(table, ["gpt2_wikipedia_counts"], "published table")
+    return counts

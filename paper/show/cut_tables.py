@@ -84,10 +84,9 @@ def families_by_size(cuts, task="lambada_openai"):
     else 0. Of open_lm means over its cuts, the standard error too, as cuts share models.
     """
     rows = []
-    for family in published.families():
-        law = published.published_law(family)
+    for family, law in published.laws().items():
         known = law.text in (published.FIXED, published.GROWS) and law.law.n_models > 3
-        if known and not family.startswith("open_lm ") and not (law.rows["shots"] > 0).any():
+        if known and not family.startswith("open_lm ") and "shots" not in family:
             fall = bend(law.law.S, np.exp(law.law.y))
             rows.append({"family": family, "tokens": law.text, **fall})
     kinds = {TOKENS: published.FIXED, MULTIPLE: published.GROWS}

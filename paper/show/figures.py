@@ -189,8 +189,8 @@ def draw_published(ax, family, corpus, **style):
     from paper.published import reference_points
 
     theirs = reference_points(family, corpus)
-    if theirs is not None:
-        draw_points(ax, theirs.S, theirs.loss, label=theirs.label, hollow=True, **style)
+    if len(theirs):
+        draw_points(ax, theirs.S, theirs.loss, label="authors' counts", hollow=True, **style)
     return ax
 
 

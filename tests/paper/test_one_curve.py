@@ -1,11 +1,12 @@
 """Planted curves in cross-entropy come back; frontiers and optima are what brute force finds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from paper import compute, one_curve, published
-from rbplib.families import held
 from rbplib.losses import Loss
 
 SIZES = np.geomspace(1e4, 1e7, 6)
@@ -26,24 +27,14 @@ def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, again=0):
     def losses(S):
         x = level - alpha * np.log(S / SIZES[0])
         y = planted(x) + lifted + scatter * rng.normal(size=len(S))
-        named = {"totals": np.ones(1, int), "S": S, "hits": False, "family": family}
-        models = tuple(f"m{i}" for i in range(len(S)))
-        of = [np.exp(values)[None] for values in (x, y)]
-        return [
-            Loss(sums, corpus="text", models=models, k=k, **named)
-            for sums, k in zip(of, (None, 1), strict=True)
-        ]
+        about = {"totals": np.ones(1, int), "S": S, "hits": False, "family": family}
+        return [Loss(np.exp(values)[None], corpus="text", **about) for values in (x, y)]
 
-    first, repeats = losses(SIZES), losses(np.repeat(SIZES, again)) if again else (None, None)
-    return tuple(
-        Loss(**vars(loss) | {"repeats": more})
-        for loss, more in zip(map(plain, first), repeats, strict=True)
-    )
-
-
-def plain(loss):
-    """A Loss without what it remembers."""
-    return Loss(**{name: getattr(loss, name) for name in Loss.__dataclass_fields__})
+    entropy, loss = losses(SIZES)
+    if again:
+        first, second = losses(np.repeat(SIZES, again))
+        return replace(entropy, repeats=first), replace(loss, repeats=second)
+    return entropy, loss
 
 
 def groups(**options):
@@ -60,21 +51,17 @@ def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents()
         assert row["slope"] == pytest.approx(row["ratio"]) and row["given"] == pytest.approx(1)
         assert row["off"] < 1e-9
     # a steeper family crosses more of a curve that bends: the ratio is the slope where it lies
-    (entropy, loss), steep = groups()["text", 100, 1][0], 1.5 + 0.8 * 1.5
-    assert one_curve.one_curve([(entropy.y, loss.y)])[0].deriv()(1.5) == pytest.approx(steep)
+    rows = one_curve.points(groups()["text", 100, 1][:1])
+    assert one_curve.one_curve(rows).deriv()(1.5) == pytest.approx(1.5 + 0.8 * 1.5)
 
 
 def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
     alone = {"scatter": 0.02, "again": 4}
     ps, times = [], []
     for seed in range(30):
-        found = {
-            ("text", 100, 1): [
-                pair("a", 0.05, 1.7, seed=seed, **alone),
-                pair("b", 0.06, 1.8, seed=99 + seed, **alone),
-            ]
-        }
-        (row,) = one_curve.curve_rows(found)
+        first = pair("a", 0.05, 1.7, seed=seed, **alone)
+        second = pair("b", 0.06, 1.8, seed=99 + seed, **alone)
+        (row,) = one_curve.curve_rows({("text", 100, 1): [first, second]})
         ps.append(row["p_of_one_curve"])
         times.append(row["times"])
     assert np.mean(np.array(ps) < 0.05) < 0.15 and np.median(times) == pytest.approx(1, abs=0.15)
@@ -88,7 +75,7 @@ def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
 
 def test_too_few_models_have_no_curve():
     alone = {("text", 100, 1): [pair("a", 0.05, 1.7)]}
-    assert one_curve.family_rows(alone) == [] and one_curve.one_curve([])[0] is None
+    assert one_curve.family_rows(alone) == []
     assert np.isnan(one_curve.curve_rows(alone)[0]["p_of_one_curve"])
 
 
@@ -106,16 +93,11 @@ def test_the_larger_model_is_missed_by_what_was_planted():
 
 
 def test_the_curve_of_last_words_is_plain_least_squares():
-    points = published.lambada_points()
-    raw = [
-        pd.read_csv(held("published") / f"{name}.csv") for name in ("lambada", "lambada_by_size")
-    ]
-    raw = pd.concat(raw).query("ppl > 1 and 0 < acc < 1")
-    assert len(points) == len(raw)
-    x, y = np.log(np.log(raw["ppl"])), np.log(-np.log(raw["acc"]))
-    assert np.sort(points["y"]) == pytest.approx(np.sort(y))
-    rows = pd.DataFrame(one_curve.lambada_rows(points)).set_index("family")
-    rest = (raw["family"] != "mamba").to_numpy()
+    answers = published.lambada_answers().query("ppl > 1")
+    x, y = np.log(np.log(answers["ppl"])), np.log(-np.log(answers["accuracy"]))
+    rows = answers.assign(family=answers["whose"], x=x, y=y)
+    rows = pd.DataFrame(one_curve.lambada_rows(rows)).set_index("family")
+    rest = answers["whose"] != "mamba"
     error = y[~rest] - np.polyval(np.polyfit(x[rest], y[rest], 2), x[~rest])
     assert rows.loc["mamba", ["off", "bias"]].tolist() == pytest.approx(
         [np.sqrt(np.mean(error**2)), error.mean()]

@@ -1,4 +1,4 @@
-"""Published results: every fit again by plain least squares, and the noise of exponents."""
+"""Published results: tables through the door, fits again by plain least squares, their noise."""
 
 from dataclasses import replace
 
@@ -11,47 +11,58 @@ from scipy import stats
 import rbplib
 from paper import published
 from paper.laws import fit
+from rbplib.doors import table_losses
 from rbplib.families import InputError, held
 
-LAWS = published.published_laws()
+LAWS = [law for of in published.QUANTITIES for law in published.laws(of).values()]
 SIZES = np.geomspace(1e7, 1e9, 5)
-
-
-def slope(S, share):
-    return -np.polyfit(np.log(S), np.log(-np.log(share)), 1)[0]
 
 
 def lines(levels, slopes, noise=0.0, seed=0):
     """Losses along planted lines in logs, a family each."""
-    rng, losses = np.random.default_rng(seed), []
+    rng, parts = np.random.default_rng(seed), []
     for i, (level, alpha) in enumerate(zip(levels, slopes, strict=True)):
         y = level - alpha * np.log(SIZES) + noise * rng.normal(size=5)
-        losses.append(published.nats(SIZES, np.exp(y), "abcde", f"f{i}", "text"))
-    return losses
+        models = [f"m{size:.0f}" for size in SIZES]
+        parts.append(pd.DataFrame({"family": f"f{i}", "model": models, "S": SIZES}))
+        parts[-1]["loss"] = np.exp(y)
+    return published.losses_of(pd.concat(parts))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda p: f"{p.law.family} {p.quantity}")
 def test_every_published_fit_is_plain_least_squares(law):
-    column = {"-log acc": "acc", "log ppl": "log_ppl", "cross-entropy": "cross_entropy"}
-    column = column.get(law.quantity) or "pass_" + law.quantity.partition("@")[2]
+    column = published.QUANTITIES[law.quantity][1]
     values = law.rows[column].to_numpy()
-    x, y = np.log(law.rows["S"]), np.log(values if column in published.NATS else -np.log(values))
+    x, y = np.log(law.rows["S"]), np.log(-np.log(values) if column == "accuracy" else values)
     line = stats.linregress(x, y)
-    record = law.record
-    found = [record["alpha"], record["r2"], record["n"]]
-    assert found == pytest.approx([-line.slope, line.rvalue**2, len(x)])
     half = stats.t.ppf(0.975, len(x) - 2) * line.stderr
-    assert record["interval"] == pytest.approx((-line.slope - half, -line.slope + half))
+    ends = -line.slope - half, -line.slope + half
+    fitted = [law.law.alpha, *law.law.ci_models, law.law.r2, law.law.n_models]
+    assert fitted == pytest.approx([-line.slope, *ends, line.rvalue**2, len(x)], nan_ok=True)
 
 
-def test_every_family_with_three_sizes_is_fitted():
-    names = {law.law.family for law in LAWS}
-    large = set()
-    for table in ("lambada", "lambada_by_size", "humaneval_by_size"):
-        sizes = published.read(table).groupby("family").size()
-        large |= set(sizes.index[sizes > 2])
-    assert {name.partition(",")[0] for name in names if "open_lm" not in name} == large
-    assert sum("open_lm" in name for name in names) == 21  # of 24 cells three have too few sizes
+@pytest.mark.parametrize(
+    ("name", "ladders"),
+    [
+        ("lambada_by_size", 20),
+        ("lambada_along_training", 52),
+        ("humaneval_by_size", 16),
+        ("openlm_scaling", 3),
+        ("gpt2_wikipedia_counts", 25),
+    ],
+)
+def test_a_published_table_goes_through_the_door_as_it_lies(name, ladders):
+    assert len(table_losses(held("published", f"{name}.csv"))) == ladders
+
+
+def test_every_family_of_three_sizes_is_fitted():
+    names = {law.law.family for law in LAWS if law.quantity == "-log acc"}
+    assert len(names) == 41 and sum("open_lm" in name for name in names) == 21  # of 24 cells
+    assert len(published.every_loss()) == 41 + 15 + 10 + 16 + 24 + 1
+
+
+RAW = np.genfromtxt(held("published", "gpt2_wikipedia_counts.csv"), delimiter=",", skip_header=1)
+PRINTED = {1: 0.0560, 10: 0.0932, 100: 0.1257, 1000: 0.1225, 10_000: -0.0901}  # exponents
 
 
 def polyfit(S, values):
@@ -63,18 +74,13 @@ def polyfit(S, values):
     return -slope, 1 - rest / np.sum((y - y.mean()) ** 2), half
 
 
-RAW = np.genfromtxt(held("published", "gpt2_wikipedia_counts.csv"), delimiter=",", skip_header=1)
-PRINTED = {1: 0.0560, 10: 0.0932, 100: 0.1257, 1000: 0.1225, 10_000: -0.0901}  # exponents
-
-
 @pytest.mark.parametrize("k", PRINTED)
 @pytest.mark.parametrize("N", [1, 5, 10, 50, 100])
 def test_the_authors_counts_by_hand(k, N):
     """Each of the hundred numbers, refitted by numpy from the file as it is."""
-    S, hits, windows = RAW[(RAW[:, 2] == k) & (RAW[:, 3] == N)][:, [1, 4, 5]].T
-    single = RAW[(RAW[:, 2] == k) & (RAW[:, 3] == 1)][:, 4] / 317_414
+    S, hits, windows = RAW[(RAW[:, 3] == k) & (RAW[:, 4] == N)][:, [2, 5, 6]].T
+    single = RAW[(RAW[:, 3] == k) & (RAW[:, 4] == 1)][:, 5] / 317_414
     rows = published.gpt2_counts().query("k == @k and N == @N")
-    assert rows["S"].tolist() == S.tolist()  # the family file says what the counts were made with
     assert rows["times"].to_numpy() == pytest.approx(hits / windows / single**N)
     law = rbplib.fit(S=rows["S"], hits=rows["hits"], totals=windows[0])
     if len(set(hits)) == 1:  # runs of a hundred at k = 1
@@ -99,22 +105,23 @@ def test_cross_entropy_and_misses_of_the_authors():
 
 def test_reference_points_are_where_a_family_file_names_them(tmp_path):
     points = published.reference_points("gpt2", "wikipedia")
+    family = rbplib.load_family("gpt2")  # the counts were made with the sizes of its file
+    assert points["S"].tolist() == [model.nonembedding_params for model in family.models]
     shares = np.array([132_065, 142_215, 147_050, 150_180]) / 317_414
-    assert points.loss == pytest.approx(-np.log(shares))
-    assert published.reference_points("gpt2", "wikipedia", 10).S.tolist() == points.S.tolist()
-    for family, corpus, k in (("gpt2", "x", 1), ("gpt2", "wikipedia", 2), ("opt", "wikipedia", 1)):
-        assert published.reference_points(family, corpus, k) is None
+    assert points["loss"].to_numpy() == pytest.approx(-np.log(shares))
+    for family, corpus in (("gpt2", "x"), ("opt", "wikipedia")):
+        assert not len(published.reference_points(family, corpus))
     (tmp_path / "mine.yml").write_text("published: {wikipedia: other}\nmodels: [gpt2]\n")
-    with pytest.raises(InputError, match="not carried"):
+    with pytest.raises(InputError, match="'other' is not known"):
         published.reference_points(tmp_path / "mine.yml", "wikipedia")
 
 
 def test_open_lm_sizes_leave_out_both_embeddings():
     rows = published.read("openlm_scaling")
-    total = rows["tokens"] / rows["tokens_per_20_params"] / 20
-    assert np.allclose(rows["nonembedding_params"] + 2 * 50_432 * rows["width"], total, rtol=2e-3)
+    total = rows["D"] / rows["tokens_per_20_params"] / 20
+    assert np.allclose(rows["S"] + 2 * 50_432 * rows["width"], total, rtol=2e-3)
     part = published.open_lm("acc_coqa", least=0.1)
-    by_name = rows.set_index("name")["acc_coqa"]
+    by_name = rows.set_index("model")["acc_coqa"]
     assert set(part.index) == set(by_name.index[by_name >= 0.1])
     assert np.allclose(np.exp(-part["loss"]), by_name[part.index])
 
@@ -122,8 +129,7 @@ def test_open_lm_sizes_leave_out_both_embeddings():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: published.lambada("pytia"), "did you mean 'pythia'"),
-        (lambda: published.published_law("pythia", step=0), "fewer than three models"),
+        (lambda: published.laws(families=["pytia"]), "did you mean 'pythia'"),
         (lambda: published.open_lm("loss_c5"), "did you mean 'loss_c4"),
     ],
 )
@@ -134,19 +140,19 @@ def test_unknown_names_are_told(call, message):
 
 @pytest.mark.parametrize("together", ["independent", "nested"])
 def test_the_choice_of_passages_moves_the_exponent_as_it_says(together):
-    law = published.published_law("opt")
-    S, share, n = law.law.S, np.exp(-np.exp(law.law.y)), published.SCORED["LAMBADA"]
+    law = published.laws()["opt"]
+    S, share, n = law.law.S, np.exp(-np.exp(law.law.y)), 5153
     rng, drawn = np.random.default_rng(1), []
     for _ in range(400):
         ease = rng.random((n, len(S) if together == "independent" else 1))
-        drawn.append(slope(S, (ease < share).mean(axis=0)))
+        drawn.append(polyfit(S, -np.log((ease < share).mean(axis=0)))[0])
     assert np.std(drawn) < 1.12 * law.sampling_se < 3 * np.std(drawn)
-    assert np.isnan(published.published_law("opt", "log ppl").sampling_se)
+    assert np.isnan(published.laws("log ppl")["opt"].sampling_se)
 
 
 def test_ratio_of_exponents_inverts_a_test_of_slope():
     """At the ends of the interval the slope of y2 - r y1 has p = 5%."""
-    first, second = (published.published_law("rwkv-4", q).law for q in ("-log acc", "log ppl"))
+    first, second = (published.laws(of)["rwkv-4"].law for of in ("-log acc", "log ppl"))
     ratio, ends = published.exponent_ratio(first, second)
     assert ratio == pytest.approx(second.alpha / first.alpha) and ends[0] < ratio < ends[1]
     for r in ends:
@@ -157,30 +163,26 @@ def test_ratio_of_exponents_inverts_a_test_of_slope():
 
 
 def test_covariance_finds_what_was_planted_and_is_an_anova():
-    alike = published.ancova(lines([0.0, 0.1, 0.3], [0.2] * 3))
-    assert alike.common == pytest.approx(0.2) and np.ptp(alike.each["level"]) == pytest.approx(0.3)
+    alike, _ = published.compared(lines([0.0, 0.1, 0.3], [0.2] * 3))
+    assert alike["exponent"] == pytest.approx(0.2)
+    assert (alike["best"], alike["worst"]) == ("f0", "f2")
+    assert alike["worst over best"] == pytest.approx(np.exp(0.3 / 0.2))
     losses = lines([0.0, 0.1, 0.3], [0.2, 0.25, 0.3], 0.05, seed=1)
-    found = published.ancova(losses)
+    row, bars = published.compared(losses)
     parts = [pd.DataFrame({"f": loss.family, "x": np.log(loss.S), "y": loss.y}) for loss in losses]
-    rows = pd.concat(parts)
-    table = smf.ols("y ~ C(f) * x", rows).fit().compare_f_test(smf.ols("y ~ C(f) + x", rows).fit())
-    assert found.slopes == pytest.approx(table[:2])
+    own, common, one = (
+        smf.ols(f"y ~ {of}", pd.concat(parts)).fit() for of in ("C(f) * x", "C(f) + x", "x")
+    )
+    tests = own.compare_f_test(common)[1], common.compare_f_test(one)[1]
+    assert (row["p, one exponent"], row["p, one level"]) == pytest.approx(tests)
     slopes = [-np.polyfit(part["x"], part["y"], 1)[0] for part in parts]
-    assert found.each["alpha"].to_numpy() == pytest.approx(slopes)
-    assert found.interval[0] < found.common < found.interval[1]
-    assert (alike.best, alike.worst) == ("f0", "f2")
-    assert alike.times == pytest.approx(np.exp(0.3 / 0.2))
-    covered = 0
-    for seed, true in enumerate(np.random.default_rng(9).normal(0.2, 0.03, (40, 3))):
-        _, low, high = published.ancova(lines([0.0, 0.1, 0.3], true, 0.02, seed)).spread
-        covered += low < 0.03 < high
-    assert covered > 32
-
-
-def test_shared_sizes_are_those_that_all_reach():
-    first, second = lines([0, 0], [0.1, 0.1])
-    for part in published.shared_sizes([first, replace(second, S=second.S * 10)]):
-        assert len(part.S) == 3 and (part.S > 8e7).all() and (part.S < 1.25e9).all()
+    assert bars["at"].tolist() == pytest.approx([*slopes, row["exponent"]])
+    assert row["low"] < row["exponent"] < row["high"]
+    # only sizes that all reach: a kink below 1e8 moves nothing
+    far, near = losses[0], replace(losses[1], S=losses[1].S * 10)
+    bent = replace(far, sums=far.sums * np.where(far.S < 5e7, 3, 1))
+    before, after = (published.compared([of, near])[0]["exponent"] for of in (far, bent))
+    assert before == after
 
 
 @pytest.mark.parametrize(
@@ -193,5 +195,5 @@ def test_shared_sizes_are_those_that_all_reach():
     ],
 )
 def test_text_along_size(tokens, text):
-    law = published.published_law("mamba")
-    assert replace(law, rows=law.rows.assign(tokens=tokens)).text == text
+    law = published.laws()["mamba"]
+    assert replace(law, rows=law.rows.assign(training_tokens=tokens)).text == text
