@@ -33,8 +33,9 @@ from rbplib.families import (
 )
 
 KS = (1, 10, 100)  # fitted where no k is named
-# of several laws, what a table on a screen has room for
-SHOWN = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status")
+# of several laws, and of forecasts, what a table on a screen has room for
+LAWS = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status")
+FORECASTS = ("family", "corpus", "k", "S", "rbp", "ci_rbp", "loss", "ci_loss", "place")
 
 # --- How options are read
 
@@ -44,8 +45,8 @@ class Once(argparse.Action):
 
     def __call__(self, parser, namespace, values, option_string=None):
         if getattr(namespace, self.dest) is not self.default:
-            raise argparse.ArgumentError(self, "given twice, and one value is taken: give it once")
-        setattr(namespace, self.dest, values)
+            raise argparse.ArgumentError(self, "one value is taken, and there is one: give it once")
+        setattr(namespace, self.dest, self.const if values == [] else values)
 
 
 class Parser(argparse.ArgumentParser):
@@ -76,7 +77,10 @@ def size(text):
 
 def names(text):
     """Names between commas; the path of a file that is there may hold one."""
-    return [text] if os.path.exists(text) else [name for name in text.split(",") if name]
+    listed = [text] if os.path.exists(text) else [name for name in text.split(",") if name]
+    if not listed:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return listed
 
 
 def wholes(text):
@@ -93,7 +97,7 @@ PARSER = Parser(prog="rbp", description="The reproducible paper of the Relative-
 PARSER.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
 COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 
-JSON = option("--json", action="store_true", dest="as_json", help="print JSON for programs")
+JSON = option("--json", nargs=0, const="json", dest="form", help="print JSON for programs")
 RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 OUT = option("-o", "--output", dest="out", type=Path, required=True, help="the file to write")
@@ -123,7 +127,7 @@ MEASURING = (
     ),
     RESULTS,
 )
-WHICH = (
+FITTING = (
     CORPORA,
     option(
         "--k",
@@ -145,13 +149,18 @@ WHICH = (
     ),
     option("--seed", type=whole, default=42, help="seed of the bootstrap"),
     JSON,
+    option("--csv", nargs=0, const="csv", dest="form", help="print CSV, a row for each law"),
     RESULTS,
 )
-FITTING = (
+WHOSE = (
     option("table", nargs="?", help="a table of numbers (CSV, TSV, Parquet, JSON lines); or:"),
-    option("--family", help="a name in families/ or a YAML path"),
-    *WHICH,
-    option("--csv", action="store_true", dest="as_csv", help="print CSV, a row for each law"),
+    option(
+        "--family",
+        action="extend",
+        type=names,
+        dest="families",
+        help="names in families/ or YAML paths: several with commas, or again",
+    ),
 )
 
 
@@ -177,17 +186,25 @@ def command(name, example, *options):
 # --- What is printed
 
 
-def tell(value, as_json):
-    """Print JSON where a program reads; else a record with an entry a line, records as a table."""
-    if as_json:
-        print(json.dumps(value, indent=2, allow_nan=False))
-    elif isinstance(value, dict):
-        print(*(f"{key:22} {show(entry)}" for key, entry in value.items()), "", sep="\n")
-    else:
-        import pandas as pd
+def tell(records, form, columns=None):
+    """Print records as JSON or CSV for programs; else as a table, of these columns where it is of
+    several; one with an entry a line."""
+    if form == "json":
+        print(json.dumps(records, indent=2, allow_nan=False))
+        return
+    import pandas as pd
 
-        rows = pd.DataFrame(value, dtype=object).map(show)
-        print(rows.to_string(index=False, max_colwidth=None), end="\n\n")
+    rows = [records] if isinstance(records, dict) else records
+    frame = pd.DataFrame(rows, dtype=object)
+    if form == "csv":
+        # no text is a spreadsheet's formula, or steers a terminal
+        cells = frame.replace(FORMULA, "'", regex=True)
+        print(printable(cells.to_csv(index=False)), end="")
+    elif len(rows) == 1:
+        print(*(f"{key:22} {show(entry)}" for key, entry in rows[0].items()), "", sep="\n")
+    else:
+        frame = frame.filter(columns or frame.columns).map(show)
+        print(frame.to_string(index=False, max_colwidth=None), end="\n\n")
 
 
 def jsonable(value):
@@ -218,7 +235,7 @@ def show(value):
     JSON,
     RESULTS,
 )
-def list_families(name, as_json, results):
+def list_families(name, form, results):
     """List families and the sizes of their models; of one, the tables that are there too."""
     from rbplib.models import family_sizes
 
@@ -234,11 +251,11 @@ def list_families(name, as_json, results):
             complain(str(error))
             code = 2
     tables = tables_of(family, results) if name else []
-    for row in rows if as_json and name else []:
+    for row in rows if form and name else []:
         row["tables"] = [table for table in tables if table["model"] == row["model"]]
-    tell(rows, as_json)
-    if tables and not as_json:
-        tell(tables, as_json)
+    tell(rows, form)
+    if tables and not form:
+        tell(tables, form)
     return code
 
 
@@ -255,43 +272,27 @@ def tables_of(family, results):
     return tables
 
 
-@command(
-    "corpora",
-    "docs --json",
-    option("name", nargs="?", help="one corpus only, or a path"),
-    JSON,
-    RESULTS,
-)
-def list_corpora(name, as_json, results):
-    """List corpora, with documents, sources and tokens where they were measured."""
-    from rbplib.table import record_here
-
-    rows, folder = [], Path(results or results_dir()) / "ranks"
+@command("corpora", "docs --json", option("name", nargs="?", help="one only, or a path"), JSON)
+def list_corpora(name, form):
+    """List corpora: where their text comes from."""
+    rows = []
     for corpus in [load_corpus(name)] if name else known("corpus"):
-        # of each family that was measured on it the record of one model
-        records = {}
-        for path in sorted(folder.glob(f"*/*/{corpus.name}.parquet")):
-            if record := record_here(path, {"corpus": corpus.name}):
-                records[record["family"]] = record
-        for record in records.values() or [{}]:
-            row = {"corpus": corpus.name, "source": corpus.source, "title": corpus.title}
-            row |= {name: record.get(name) for name in ("family", "documents", "scored_tokens")}
-            row["sources"] = len(set(record.get("units", ()))) or row["documents"]
-            rows.append(row)
-    tell(rows, as_json)
+        about = ("name", "source", "title", "documents", "licence")
+        rows.append({entry: getattr(corpus, entry) for entry in about})
+    tell(rows, form)
 
 
 # --- Measuring
 
 
 @command("plan", "--family pythia", *MEASURING, JSON)
-def plan(as_json, **options):
+def plan(form, **options):
     """Tell sizes, memory, download and disk before anything starts."""
     from rbplib.measuring import plan as planned
 
     plan = planned(**options)
-    for part in [plan] if as_json else [plan["models"], plan["corpora"], plan["total"]]:
-        tell(part, as_json)
+    for part in [plan] if form else [plan["models"], plan["corpora"], plan["total"]]:
+        tell(part, form)
     for note in plan["notes"]:
         complain(note)
     unknown = [row for row in plan["models"] if row["nonembedding_params"] is None]
@@ -370,60 +371,50 @@ def tell_ties(tables):
         complain(f"{message}: their ties are not known, so hits are upper bounds, the best case.")
 
 
-def asked_losses(table, family, corpora, ks, protocol, results, partial, n=None, nats=False):
-    """[(losses that go together, models without a table)] of what a command names.
+def asked_losses(table, families, corpora, ks, protocol, results, partial):
+    """[(Loss, models without a table)] of what a command names: of each text at each k, and in
+    cross-entropy where no k is named.
 
-    nats: whether the cross-entropy of measured tables goes with each, and n the length of runs.
-    Without ks it is there for itself.
+    A text that is not named, and not measured whole, is told and left out.
     """
     from rbplib.doors import table_losses
-    from rbplib.losses import cross_entropy, measured_tables, rbp_loss, run_loss, vocabulary
+    from rbplib.losses import cross_entropy, measured_tables, rbp_loss, vocabulary
 
-    given = [value for value in (family, corpora, ks, n) if value is not None]
-    if bool(given) == (table is not None) or (table is None and family is None):
+    if (table is None) == (families is None) or (table and (corpora or ks)):
         raise InputError("give a table of numbers alone, or --family, with --corpus and --k.")
     if table is not None:
-        return [([loss], ()) for loss in table_losses(table)]
-    asked = []
-    for corpus in corpora or measured_texts(family, protocol, results):
-        tables, repeats, missing = measured_tables(family, corpus, protocol, results, partial)
-        tell_ties(tables)
-        for k in ks or [k for k in KS if k <= vocabulary(tables)]:
-            losses = [rbp_loss(tables, k, repeats=repeats)]
-            if nats:
-                losses.append(cross_entropy(tables, repeats))
-            if n is not None:
-                losses.append(run_loss(tables, k, n))
-            asked.append((losses, missing))
-        if not (ks or nats):
-            asked.append(([cross_entropy(tables, repeats)], missing))
-    return asked
+        return [(loss, ()) for loss in table_losses(table)]
+    losses, faults = [], []
+    for family in dict.fromkeys(families):
+        for corpus in dict.fromkeys(corpora or measured_texts(family, protocol, results)):
+            try:
+                here = measured_tables(family, corpus, protocol, results, partial)
+            except InputError as error:
+                faults.append(error)
+                if corpora:
+                    raise
+                continue
+            tables, repeats, missing = here
+            tell_ties(tables)
+            for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
+                losses.append((rbp_loss(tables, k, repeats=repeats), missing))
+            if not ks:
+                losses.append((cross_entropy(tables, repeats), missing))
+    if not losses:
+        raise next(iter(faults), InputError("no text was measured: name one by --corpus."))
+    for fault in faults:
+        complain(f"left out: {fault}")
+    return losses
 
 
-def tell_all(records, alone, as_json, as_csv=False):
-    """Print records; one that is alone as itself."""
-    if as_csv:
-        import pandas as pd
-
-        # no text is a spreadsheet's formula, or steers a terminal
-        cells = pd.DataFrame(records).replace(FORMULA, "'", regex=True)
-        print(printable(cells.to_csv(index=False)), end="")
-    elif len(records) == 1 and (alone or not as_json):
-        tell(records[0], as_json)
-    elif as_json:
-        tell(records, as_json)
-    else:
-        tell([{name: record[name] for name in SHOWN} for record in records], as_json)
-
-
-@command("fit", "--family nano-pythia --corpus docs --k 1 --json", *FITTING)
-def fit(n_bootstrap, seed, as_json, as_csv, **options):
+@command("fit", "--family nano-pythia --corpus docs --k 1 --json", *WHOSE, *FITTING)
+def fit(n_bootstrap, seed, form, **options):
     """Fit the law to measured tables, or to a table of numbers."""
     from rbplib.law import fit
     from rbplib.losses import check_models
 
     records = []
-    for (loss,), missing in asked_losses(**options):
+    for loss, missing in asked_losses(**options):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
@@ -448,12 +439,14 @@ def fit(n_bootstrap, seed, as_json, as_csv, **options):
         status = "not told from 0" if unsure else law.status
         record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
         records.append(record)
-    tell_all(records, not options["table"], as_json, as_csv)
+    alone = len(records) == 1 and not options["table"]
+    tell(records[0] if alone else records, form, LAWS)
 
 
 @command(
     "predict",
     "--family nano-pythia --corpus docs --k 1 --size 6.5M 13e6",
+    *WHOSE,
     *FITTING,
     option(
         "--size",
@@ -464,45 +457,28 @@ def fit(n_bootstrap, seed, as_json, as_csv, **options):
         help="non-embedding parameters: 13e9, 13B",
     ),
     option("--tokens", type=size, help="of training text, where a table tells D: 2T, 300B"),
-    option("--n", type=whole, help="forecast runs of so many hits too"),
 )
-def predict(size, tokens, n, n_bootstrap, seed, as_json, as_csv, **options):
-    """Forecast RBP_k, cross-entropy and runs of hits at sizes that were not measured."""
+def predict(size, tokens, n_bootstrap, seed, form, **options):
+    """Forecast RBP_k and cross-entropy at sizes that were not measured."""
     from rbplib.forecasting import forecast, joint_forecast
 
     records = []
-    for losses, missing in asked_losses(**options, n=n, nats=True):
+    for loss, missing in asked_losses(**options):
         if tokens:
-            forecasts = [joint_forecast(loss, size, tokens) for loss in losses]
+            ahead = joint_forecast(loss, size, tokens)
         else:
-            forecasts = [forecast(loss, size, n_bootstrap, seed) for loss in losses]
-        loss, first = losses[0], forecasts[0]
-        # each with its name, and how often the loss stands in the exponent; 0 for the loss itself
-        quantities = [("rbp", first, -1)] if loss.hits else []
-        quantities += zip(("loss", "cross_entropy", "p_n"), forecasts, (0, 0, -1), strict=False)
-        # a record for each size
+            ahead = forecast(loss, size, n_bootstrap, seed)
+        about = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
+        about |= {"models": len(ahead.fitted), "missing": list(missing)}
+        about |= {"tokens": round(tokens)} if tokens else {}
+        # a record for each size; RBP is the exponential of less the loss
         for i, S in enumerate(size):
-            record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k, "n": n}
-            record |= {"models": len(first.fitted), "missing": list(missing)}
-            record |= {"tokens": round(tokens)} if tokens else {}
-            record |= {"S": round(S), "place": first.place(i)}
-            for name, quantity, times in quantities:
-                value, ends = quantity.told(i, times)
+            record = about | {"S": round(S), "place": ahead.place(i)}
+            for name, times in (("rbp", -1), ("loss", 0)) if loss.hits else (("loss", 0),):
+                value, ends = ahead.told(i, times)
                 record |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
             records.append(record)
-    if as_csv or as_json:
-        tell_all(records, False, as_json, as_csv)
-    else:
-        for record in records:
-            tell(record, as_json)
-
-
-def losses_of(name, corpora, ks, **options):
-    """[Loss] of a family that was measured, or of a table of numbers."""
-    options |= {"table": name if is_table(name) else None, "family": name}
-    if is_table(name):
-        options["family"] = corpora = ks = None
-    return [loss for (loss,), _ in asked_losses(corpora=corpora, ks=ks, **options)]
+    tell(records, form, FORECASTS)
 
 
 @command(
@@ -511,48 +487,54 @@ def losses_of(name, corpora, ks, **options):
     option("a", metavar="A", help="a family, or a table of numbers, as of `rbp fit`"),
     option("b", metavar="B", nargs="?", help="another; without it A is a table of two families"),
     option("--size", type=size, dest="S", help="of A (default: its largest): 13e9, 13B"),
-    *WHICH,
+    *FITTING,
 )
-def compare_families(a, b, S, corpora, n_bootstrap, seed, as_json, **options):
-    """Tell how many times the parameters B needs to be as good as A."""
+def compare_families(a, b, S, corpora, ks, n_bootstrap, seed, form, **options):
+    """Tell how many times the parameters, and tokens where known, B needs to be as good as A."""
     from rbplib.comparing import compare
 
-    two = "two families are compared: give two, or a table that holds just two"
-    if b is None and not is_table(a):
-        raise InputError(f"{two}.")
+    two = InputError("two families are compared: give two, or a table that holds just two.")
+    if not (b or is_table(a)):
+        raise two
 
-    # texts of both, where none is named
-    names = [name for name in (a, b) if name]
-    pair = [name for name in names if not is_table(name)]
-    if not corpora and pair:
-        texts = [measured_texts(name, options["protocol"], options["results"]) for name in pair]
-        corpora = [text for text in texts[0] if text in texts[-1]]
-        if not corpora:
-            raise InputError(f"{a} and {b} were measured on no common text: name one by --corpus.")
-    families = {}
-    for side, name in enumerate(names):
-        for loss in losses_of(name, corpora, **options):
-            families.setdefault((side, loss.family), []).append(loss)
-    if len(families) != 2:
-        raise InputError(f"{two}.")
-    ours, theirs = families.values()
+    # the losses of each family
+    pair = []
+    for name in filter(None, (a, b)):
+        which = (None, [name], corpora, ks) if not is_table(name) else (name, None, None, None)
+        families = {}
+        for loss, _ in asked_losses(*which, **options):
+            families.setdefault(loss.family, []).append(loss)
+        pair += families.values()
+    if len(pair) != 2:
+        raise two
 
     # losses of one kind, and of one text where both are of measured ones
-    records = []
-    for one, other in product(ours, theirs):
-        alike = (one.hits, one.k) == (other.hits, other.k)
-        if alike and (len(pair) < 2 or one.corpus == other.corpus):
-            told = compare(one, other, S, n_bootstrap, seed)
-            record = {"a": one.family, "b": other.family, "corpus": one.corpus, "k": one.k}
-            record |= {"S": round(told.S), "ratio": jsonable(told.ratio)}
-            record |= {f"ci_{of}": jsonable(ends) for of, ends in told.intervals.items()}
+    records, measured = [], not (is_table(a) or is_table(b or a))
+    for ours, theirs in product(*pair):
+        same_text = ours.corpus == theirs.corpus or not measured
+        if (ours.hits, ours.k) == (theirs.hits, theirs.k) and same_text:
+            told = compare(ours, theirs, S, n_bootstrap, seed)
+            record = {"a": ours.family, "b": theirs.family, "corpus": ours.corpus, "k": ours.k}
+            record |= {"S": round(told.S), **ratio_columns(told)}
             record |= {"as_good": jsonable(told.as_good), "beyond": jsonable(told.beyond)}
-            records.append(record | {"paired": told.paired})
+            record |= {"paired": told.paired}
+            # the same along the tokens of training, where they grow
+            along = [loss.along_tokens() for loss in (ours, theirs)]
+            if None not in along:
+                told = compare(*along, None, n_bootstrap, seed)
+                record |= {"D": round(told.S), **ratio_columns(told, "tokens_")}
+            records.append(record)
     if not records:
-        raise InputError(f"{a} and {b} have no k and no loss in common: nothing can be compared.")
-    if len(pair) == 2 and ours[0].total != theirs[0].total:
+        raise InputError(f"{a} and {b} have no text, k and loss in common to be compared.")
+    if measured and pair[0][0].total != pair[1][0].total:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
-    tell(records, as_json)
+    tell(records, form)
+
+
+def ratio_columns(told, of=""):
+    """The ratio of a Comparison with its intervals, as columns."""
+    ends = {f"ci_{of}{noise}": jsonable(pair) for noise, pair in told.intervals.items()}
+    return {f"{of}ratio": jsonable(told.ratio), **ends}
 
 
 # --- Doors

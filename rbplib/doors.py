@@ -32,7 +32,7 @@ from rbplib.families import (
     write_text,
     yaml_files,
 )
-from rbplib.losses import Loss, check_models, measured_tables
+from rbplib.losses import Loss, measured_tables
 from rbplib.table import (
     asked,
     by_size,
@@ -49,6 +49,7 @@ from rbplib.windows import scored_rows, text_windows
 # what a row of a table of numbers measures, with the column that it is out of
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
+ROUNDING = 1e-3  # nats that a logprob may be off by
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
 # what readers of zip and JSON make of damage
 DAMAGE = (ValueError, LookupError, TypeError, OSError, RuntimeError, EOFError, zipfile.BadZipFile)
@@ -70,9 +71,10 @@ def table_losses(table):
             told, and left alone.
     Returns:
         list of Loss, smallest model first.
+        Families of fewer than three sizes are told, and left out.
     Raises:
-        InputError: the file cannot be read; fewer than three sizes; a column or row is missing, a
-            row is there twice, or a value is none that it can be.
+        InputError: the file cannot be read; no family has three sizes; a column or row is missing,
+            a row is there twice, or a value is none that it can be.
     """
     import pandas as pd
 
@@ -96,14 +98,14 @@ def table_losses(table):
     # the columns that are used, as numbers and words
     others = rows.columns.difference(["model", "S", "seed", quantity, total, *BLANK], sort=False)
     frame = pd.DataFrame(BLANK | dict(rows.drop(columns=others)), index=rows.index)
-    frame["model"] = frame["model"].astype(str)
+    frame = frame.astype({"model": str, "source": str})
     if "seed" in rows:
         frame["model"] += " seed " + rows["seed"].astype(str)
-    frame["source"], labels = pd.factorize(frame["source"].astype(str))
-    for column in ("S", "k", quantity, total, "loss_se", *rows.columns.intersection(["D"])):
+    for column in ("S", quantity, total, "loss_se", *rows.columns.intersection(["D", "k"])):
         frame[column] = numbers(frame[column], name)
     if quantity == "loss_bits":
         frame[[quantity, "loss_se"]] *= math.log(2)
+    parts = frame["k"] % 1 + frame[quantity] % 1 * (quantity == "hits")
     if quantity != "hits":
         frame[quantity] *= frame[total]
 
@@ -111,7 +113,7 @@ def table_losses(table):
     again = frame.duplicated(["family", "k", "source", "model", "D"])
     rules = {
         "there twice: tell rows of a model apart by k, source or seed": again,
-        "at a k that is no whole number": frame["k"] % 1 > 0,
+        "at a k, or of hits, that are no whole number": parts > 0,
         f"above its {total}: give a share of at most 1": share & (frame[quantity] > frame[total]),
     }
     for rule, broken in rules.items():
@@ -119,7 +121,7 @@ def table_losses(table):
             model = frame["model"][broken].iloc[0]
             raise InputError(f"in {name} {model!r} is {rule}.")
 
-    losses = []
+    losses, few = [], []
     for family, part in frame.groupby("family", sort=False):
         # a column of each training, smallest first; a row of each k and source
         values = [quantity, total, "loss_se"]
@@ -130,10 +132,12 @@ def table_losses(table):
             need = f"one S, and a row at every k and source, of the same {total or 'text'}"
             raise InputError(f"each model of {family} in {name} needs {need}.")
         sizes, trained, models = zip(*of_all.columns, strict=True)
+        if len(set(sizes)) < 3:
+            few.append(f"{family} has {len(set(sizes))} model size(s) on {name}")
+            continue
         if len(set(models)) < len(models):
             models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
         for k, rows_of_k in wide.groupby(level="k"):
-            pieces = rows_of_k.index.get_level_values("source")
             loss = Loss(
                 sums=rows_of_k[quantity].to_numpy(),
                 totals=rows_of_k[total].to_numpy()[:, 0],
@@ -145,12 +149,15 @@ def table_losses(table):
                 family=str(family),
                 corpus=name,
                 models=tuple(models),
-                labels=tuple(labels[pieces]) if sourced else None,
+                labels=tuple(rows_of_k.index.get_level_values("source")) if sourced else None,
                 se=rows_of_k["loss_se"].to_numpy()[0] if errors else None,
             )
-            check_models(loss)
             losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
+    if not losses:
+        raise InputError(f"{few[0]}: a fit needs three.")
     # once it is known to be good
+    if few:
+        complain(f"{', '.join(few)}: left out, as a fit needs three.")
     if "D" in rows and frame["D"].nunique() > 1:
         message = f"models of {name} saw several amounts of text (D), and a law in size mixes them"
         complain(f"{message}: `rbp predict --tokens` takes both.")
@@ -184,8 +191,8 @@ def read_rows(path):
 def numbers(column, name):
     """The numbers of a column of the table of this name, float64 (R,)."""
     values = np.array([as_number(value) for value in column])
-    # a size, or what something is out of, is above 0
-    least = int(column.name in ("S", "D", *QUANTITIES.values()))
+    # a size, a rank, or what something is out of, is above 0
+    least = int(column.name in ("S", "D", "k", *QUANTITIES.values()))
     wrong = np.flatnonzero(~((values >= least) & (values < np.inf)))
     if len(wrong):
         where = f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}'"
@@ -433,8 +440,12 @@ def import_answers(path, family, name=None):
     names = {None, model.id, model.name, header.get("served")}
     columns = engine_columns(path, lines, names, windows, record)
     if header["head_dtype"] != "float32":
-        message = f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks"
-        complain(f"{message}: page 11_precision of the book measures by how much.")
+        complain(
+            f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks: "
+            "page 11_precision of the book measures by how much."
+        )
+    if "weights_dtype" not in header:
+        complain(f"the first line of {path} does not tell 'weights_dtype', so pages cannot either.")
     if any(wanted.get(key, value) != value for key, value in told.items()):
         name = name or f"{family.name}-{header['engine']}"
     if name:
@@ -467,9 +478,14 @@ def engine_columns(path, lines, names, windows, record):
             rows = scored_rows(window, windows.special)
             rank, logprob = rank[rows - 1], logprob[rows - 1]
             V = record["vocab_size"]
-            if not ((rank >= 1) & (rank <= V) & (rank % 1 == 0) & np.isfinite(logprob)).all():
-                message = f"{path} has a rank outside 1 to {V}, or a logprob that is no number"
-                raise InputError(f"{message}, in window {number}: measure it again.")
+            whole = (rank >= 1) & (rank <= V) & (rank % 1 == 0)
+            # as many candidates are as likely at least, and all of them together at most 1
+            likely = logprob <= ROUNDING - np.log(np.maximum(rank, 1))
+            if not (whole & np.isfinite(logprob) & likely).all():
+                raise InputError(
+                    f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more "
+                    f"than its rank allows, in window {number}: measure it again."
+                )
             place = np.full_like(rows, window.document), window.start + rows
             parts[number] = *place, window.ids[rows].astype(int), rank, logprob
     if missing := len(windows.windows) - len(parts):

@@ -20,8 +20,8 @@ class Line:
 
     parameters = ("alpha", "log_c")
 
-    def solve(self, loss, x, total=None):
-        """Parameters (..., P) of losses (..., M) at x = log S (M,), out of total (...) tokens."""
+    def solve(self, loss, x):
+        """Parameters (..., P) of losses (..., M) at x = log S (M,)."""
         slope, intercept, _ = line(logarithm(loss), x)
         return np.stack([-slope, intercept], axis=-1)
 
@@ -33,60 +33,51 @@ class Line:
         """Derivatives of `curve` by the parameters (P,), float64 (n, P)."""
         return np.column_stack([-x, np.ones_like(x)])
 
-    def weights(self, params, x, total):
+    def weights(self, params, x):
         """How much each model tells, float64 (M,)."""
         return np.ones_like(x)
 
 
 class Binomial(Line):
-    """Maximum likelihood of misses ~ Binomial(total, 1 - exp(-C S^-alpha)), by Fisher scoring.
+    """Maximum likelihood of misses ~ Binomial(n, 1 - exp(-C S^-alpha)), by Fisher scoring.
 
     A binomial regression with a complementary log-log link. A model without a miss counts here,
     where a logarithm would lose it. NaN where it does not settle.
     """
 
-    def solve(self, loss, x, total):
+    def solve(self, loss, x):
         missed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
-        total = np.asarray(total, float)[..., None]
-        # Start at a straight line through shares moved off 0 and 1.
-        inside = np.clip(missed, 0.5 / total, 1 - 0.5 / total)
-        start = super().solve(-np.log1p(-inside), x)
         z = x - x.mean()
-        slope = -start[..., :1]
-        level = start[..., 1:] + slope * x.mean()
+        # Start at a straight line through shares moved off 0 and 1.
+        inside = np.clip(missed, 1e-7, 1 - 1e-7)
+        slope, level, _ = line(np.log(-np.log1p(-inside)), z)
         for _ in range(STEPS):
-            # Expected shares at the present line, and how fast they change with it.
-            eta = np.clip(level + slope * z, -40, 3.5)
+            # How far the shares are from the present line, and how much each tells.
+            eta = level[..., None] + slope[..., None] * z
+            eta = np.clip(eta, -40, 3.5)
             hazard = np.exp(eta)
-            expected = -np.expm1(-hazard)
-            rate = np.exp(eta - hazard)
-            # Fisher's weights of the models, and their scores.
-            variance = np.maximum(expected * (1 - expected), 1e-300)
-            weight = total * rate**2 / variance
-            score = weight * (missed - expected) / np.maximum(rate, 1e-300)
-            # Two linear equations give the step, which is kept short.
-            w0 = over_models(weight)
-            w1 = over_models(weight * z)
-            w2 = over_models(weight * z**2)
-            g0 = over_models(score)
-            g1 = over_models(score * z)
-            determinant = w0 * w2 - w1**2
-            turn = np.clip((w0 * g1 - w1 * g0) / determinant, -1, 1)
-            rise = np.clip((w2 * g0 - w1 * g1) / determinant, -2, 2)
+            weight = hazard**2 / np.expm1(hazard)
+            weight /= weight.sum(axis=-1, keepdims=True)
+            away = (missed + np.expm1(-hazard)) * np.exp(hazard - eta)
+            # A weighted line through that is the step, which is kept short.
+            middle, height = weight @ z, (weight * away).sum(axis=-1)
+            spread = weight @ z**2 - middle**2
+            turn = ((weight * away) @ z - middle * height) / spread
+            rise = np.clip(height - turn * middle, -2, 2)
+            turn = np.clip(turn, -1, 1)
             slope = slope + turn
             level = level + rise
-            moved = np.maximum(np.abs(turn), np.abs(rise))[..., 0]
+            moved = np.maximum(np.abs(turn), np.abs(rise))
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
-        params = np.concatenate([-slope, level - slope * x.mean()], axis=-1)
+        params = np.stack([-slope, level - slope * x.mean()], axis=-1)
         params[~(moved < 1e-6)] = np.nan
         return params
 
-    def weights(self, params, x, total):
-        """Fisher information of each count about its log rate."""
-        rate = np.exp(self.curve(params, x))
-        missed = -np.expm1(-rate)
-        return total * rate**2 * np.exp(-rate) / missed
+    def weights(self, params, x):
+        """Fisher information of each share about its log rate."""
+        hazard = np.exp(self.curve(params, x))
+        return hazard**2 / np.expm1(hazard)
 
 
 class Floor(Line):
@@ -98,7 +89,7 @@ class Floor(Line):
 
     parameters = ("alpha", "log_c", "floor")
 
-    def solve(self, loss, x, total=None):
+    def solve(self, loss, x):
         known = (loss > 0) & np.isfinite(loss)
         inverse = 1 / np.where(known, loss, np.nan)
         # Some rows at a time, since each is held once for every exponent of the grid.
@@ -109,34 +100,28 @@ class Floor(Line):
 
     def search(self, u, x):
         """Parameters (B, 3) of inverse losses (B, M)."""
-        z = x - x.mean()
+        z, each = x - x.mean(), np.arange(len(u))
         width = np.log(EXPONENTS[1] / EXPONENTS[0])
-        grid = EXPONENTS[None]  # (1 or B, G): the first grid is the same for all
+        grid = np.broadcast_to(EXPONENTS, (len(u), len(EXPONENTS)))
         for _ in range(1 + ZOOMS):
             floor, scale, misfit = self.floor_and_scale(u, grid, z)
             # Take the best of the grid for each row.
-            grid = np.broadcast_to(grid, misfit.shape)
-            misfit = np.where(np.isnan(misfit), np.inf, misfit)
-            best = np.argmin(misfit, axis=1)[:, None]
-            alpha = np.take_along_axis(grid, best, axis=1)
-            floor = np.take_along_axis(floor, best, axis=1)
-            scale = np.take_along_axis(scale, best, axis=1)
+            best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)
+            alpha, floor, scale = (part[each, best] for part in (grid, floor, scale))
             # Zoom: a finer grid about it.
-            grid = alpha * np.exp(np.linspace(-width, width, 17))
+            grid = alpha[:, None] * np.exp(np.linspace(-width, width, 17))
             grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
             width = width / 8
-        log_c = np.log(scale) + alpha * x.mean()
-        params = np.concatenate([alpha, log_c, floor], axis=1)
-        unknown = np.isnan(u).any(axis=1, keepdims=True)
-        return np.where(unknown, np.nan, params)
+        params = np.column_stack([alpha, np.log(scale) + alpha * x.mean(), floor])
+        params[np.isnan(u).any(axis=1)] = np.nan
+        return params
 
     def floor_and_scale(self, u, grid, z):
-        """Best floor and C for each alpha of a grid, and the sum of squares: float64 (B, G).
+        """Best floor and C for each alpha of a grid (B, G), and the sum of squares: float64 (B, G).
 
         That sum is of (1 - floor u - C v)^2 over the models, u = 1 / L and v = S^-alpha / L.
         """
-        power = np.exp(-grid[..., None] * z)
-        v = u[:, None] * power  # (B, G, M)
+        v = u[:, None] * np.exp(-grid[..., None] * z)  # (B, G, M)
         # Sums over the models.
         u_v = (v * u[:, None]).sum(axis=2)
         v_v = (v * v).sum(axis=2)
@@ -151,7 +136,7 @@ class Floor(Line):
         # The sum of squares, multiplied out.
         linear = floor * one_u + scale * one_v
         both = 2 * floor * scale * u_v
-        misfit = u.shape[1] - 2 * linear + floor**2 * u_u + both + scale**2 * v_v
+        misfit = len(z) - 2 * linear + floor**2 * u_u + both + scale**2 * v_v
         return floor, scale, misfit
 
     def curve(self, params, x, centre=None):
@@ -170,7 +155,7 @@ class Quadratic(Line):
 
     parameters = ("alpha", "log_c", "curvature")
 
-    def solve(self, loss, x, total=None):
+    def solve(self, loss, x):
         design = self.jacobian(None, x, x.mean())
         return logarithm(loss) @ np.linalg.pinv(design).T
 
@@ -187,8 +172,3 @@ ESTIMATORS = {
     "irreducible": Floor(),
     "quadratic": Quadratic(),
 }
-
-
-def over_models(values):
-    """Sums over the last axis, which stays with length 1."""
-    return values.sum(axis=-1, keepdims=True)

@@ -57,11 +57,6 @@ class Forecast:
         return next(iter(self.laws.values())).S
 
     @property
-    def by_form(self):
-        """{name of a form: losses, float64 (H,)}."""
-        return {name: np.exp(np.minimum(law.y_at(self.S), 700)) for name, law in self.laws.items()}
-
-    @property
     def horizon(self):
         """Decades beyond the largest size fitted; 0 or less up to it: float64 (H,)."""
         return np.log10(self.S / self.fitted.max())
@@ -169,47 +164,46 @@ def joint_forecast(loss, S, D, level=0.95):
         InputError: no D, fewer than three sizes or amounts, or both grow together.
     Cost: 27 searches, 0.1 s.
     """
-    part = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+    of, part = f"{loss.family} on {loss.corpus}", loss.keep(np.flatnonzero(np.isfinite(loss.y)))
     if part.D is None:
-        message = f"{loss.family} on {loss.corpus} tells no tokens of training"
-        raise InputError(f"{message}: give a table of numbers with a column 'D' of them.")
+        mend = "give a table of numbers with a column 'D' of them"
+        raise InputError(f"{of} tells no tokens of training: {mend}.")
     S, D = np.broadcast_arrays(np.atleast_1d(np.asarray(S, float)), D)
     points, which = np.unique(np.log([part.S, part.D]), axis=1, return_inverse=True)
     y, centre = np.bincount(which, part.y) / np.bincount(which), points.mean(1, keepdims=True)
     groups = min(1 + np.sum(np.diff(np.sort(side)) > APART) for side in points)
     if groups < 3 or len(y) < 5 or abs(np.corrcoef(points)[0, 1]) > ALIGNED:
         need = "five models of three sizes on three amounts of text that do not grow together"
-        raise InputError(f"{loss.family} on {loss.corpus} has no forecast in tokens: give {need}.")
+        raise InputError(f"{of} has no forecast in tokens: give {need}.")
 
     from scipy.optimize import leastsq
+    from scipy.special import softmax
 
-    def logs(theta, x):
-        """Logs of both terms at x (2, H), the logs of sizes and tokens."""
-        exponents = np.exp(np.clip(theta[1], -40, 5))
-        return theta[0][:, None] - exponents[:, None] * (x - centre)
+    def terms(theta, x):
+        """Logs of both terms (2, H) at x (2, H), the logs of sizes and tokens."""
+        levels, exponents = theta.reshape(2, 2, 1)
+        return levels - np.exp(np.clip(exponents, -40, 5)) * (x - centre)
 
     def miss(theta):
-        return np.logaddexp(*logs(theta.reshape(2, 2), points)) - y
+        return np.logaddexp(*terms(theta, points)) - y
+
+    def slopes(x):
+        """Derivatives of the log of the loss by levels and exponents (4, H)."""
+        shares = softmax(terms(best, x), axis=0)
+        return np.concatenate([shares, shares * (centre - x)])
 
     # the best of searches from several exponents, with several shares of the first term
     ends = []
     for share, *exponents in product((0.9, 0.5, 0.1), STARTS, STARTS):
-        start = y.mean() + np.log([share, 1 - share]), np.log(exponents)
-        ends.append(leastsq(miss, np.ravel(start), ftol=1e-12, xtol=1e-10, maxfev=8000)[0])
-    best = min(ends, key=lambda theta: np.sum(miss(theta) ** 2)).reshape(2, 2)
-
-    def slopes(x):
-        """The log of the loss (H,), and its derivatives by levels and exponents (4, H)."""
-        terms = logs(best, x)
-        total = np.logaddexp(*terms)
-        shares = np.exp(terms - total)
-        return total, np.concatenate([shares, shares * (centre - x)])
+        start = [*(y.mean() + np.log([share, 1 - share])), *np.log(exponents)]
+        ends.append(leastsq(miss, start, ftol=1e-12, xtol=1e-10, maxfev=8000)[0])
+    best = min(ends, key=lambda theta: np.sum(miss(theta) ** 2))
 
     # scatter of a new model about the sum
-    (total, ahead), (fitted, here) = slopes(np.log([S, D])), slopes(points)
-    inverse = np.linalg.pinv(here @ here.T, rcond=1e-8)
-    sd = np.sqrt(np.sum((fitted - y) ** 2) / (len(y) - 4))
-    half = sd * np.sqrt(1 + np.einsum("ph,pq,qh->h", ahead, inverse, ahead))
+    x = np.log([S, D])
+    total = np.logaddexp(*terms(best, x))
+    ahead = np.linalg.pinv(slopes(points), rcond=1e-4) @ slopes(x)
+    half = np.sqrt(np.sum(miss(best) ** 2) / (len(y) - 4) * (1 + np.sum(ahead**2, axis=0)))
     half *= training_quantile(max(1, groups - 2), level)
     return Forecast({"sum": part}, S, total, np.stack([total - half, total + half]), D)
 
@@ -242,7 +236,7 @@ def widening(law, S):
     params = np.array(list(law.parameters.values()))
     x = np.log(law.S)
     jacobian = kind.jacobian(params, x, x.mean())
-    ahead = kind.jacobian(params, np.log(S), x.mean())
+    ahead = kind.jacobian(params, np.log(np.atleast_1d(S)), x.mean())
     inverse = np.linalg.pinv(jacobian.T @ jacobian)
     return np.sqrt(1 + np.einsum("hp,pq,hq->h", ahead, inverse, ahead))
 

@@ -8,6 +8,7 @@ errors and no documents, "text" is those errors.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -167,7 +168,7 @@ def fit(
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
-    if S is None and hasattr(loss, "columns"):
+    if S is None and (isinstance(loss, str | Path) or hasattr(loss, "columns")):
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")
@@ -183,13 +184,13 @@ def fit(
     # The law, and that of each resample.
     params = np.full(len(names), np.nan)
     if enough:
-        params = kind.solve(part.values, x, part.total)
+        params = kind.solve(part.values, x)
     fitted = kind.curve(params, x, x.mean() if len(x) else 0.0)
     text = np.full((2, len(names)), np.nan)
     drawn_params = drawn_y = band = None
     drawn = part.resampled(n_bootstrap, seed) if enough else None
     if drawn is not None:
-        drawn_params = kind.solve(drawn.loss, x, drawn.totals)
+        drawn_params = kind.solve(drawn.loss, x)
         drawn_y = drawn.y
         text = percentile_interval(drawn_params, level)
         band = percentile_interval(drawn_y, level)

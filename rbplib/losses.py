@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
-from rbplib.families import InputError, load_family
+from rbplib.families import InputError, as_number, load_family
 from rbplib.table import asked, by_size, family_tables, labelled, tables_here
 
 
@@ -30,10 +30,9 @@ def logarithm(loss):
 
 @dataclass(frozen=True)
 class Values:
-    """Losses float64 (B, M) on resampled sources, or with one left out, out of totals (B,)."""
+    """Losses float64 (B, M) on resampled sources."""
 
     loss: np.ndarray
-    totals: np.ndarray
 
     @property
     def y(self):
@@ -141,6 +140,12 @@ class Loss:
             parts[name] = None if values is None else values[models]
         return replace(self, **parts)
 
+    def along_tokens(self):
+        """The same loss with tokens of training in place of sizes; None without three amounts."""
+        if self.D is None or len(np.unique(self.D)) < 3:
+            return None
+        return replace(self, S=self.D)
+
     def over_documents(self):
         """The same loss as if no two documents had a source in common, without repeats."""
         return replace(self, source=None, repeats=None)
@@ -151,47 +156,40 @@ class Loss:
         if n_resamples > 0 and self.se is not None:
             shape = n_resamples, len(self.S)
             drawn = np.random.default_rng(seed).normal(self.values, self.se, shape)
-            return Values(drawn, np.full(n_resamples, self.total))
+            return Values(drawn)
         if n_resamples < 1 or self.n_sources < least:
             return None
         sums, totals = self.by_source
         drawn = resampled_sums(np.column_stack([totals, sums]), n_resamples, seed)
-        return Values(self.nats(drawn[:, 1:] / drawn[:, :1]), drawn[:, 0])
+        return Values(self.nats(drawn[:, 1:] / drawn[:, :1]))
 
-    def jackknife(self):
-        """`Values` with one source left out."""
-        sums, totals = (of.sum(0) - of for of in self.by_source)
-        with np.errstate(divide="ignore", invalid="ignore"):  # NaN where it is the only one
-            return Values(self.nats(sums / totals[:, None]), totals.astype(float))
-
-    @property
+    @cached_property
     def training_variance(self):
         """(variance of y between trainings of one size, the text's part in it, df), of `repeats`;
         (NaN, NaN, 0) where it is not known."""
-        return self.repeats.variance_of_a_size if self.repeats else (np.nan, np.nan, 0)
+        again = self.repeats
+        known = np.isfinite(again.y) if again else np.zeros(0, bool)
+        sizes = again.S[known] if again else self.S[:0]
+        df = len(sizes) - len(np.unique(sizes))
+        if not df:
+            return np.nan, np.nan, 0
+        same = sizes[:, None] == sizes
+        mean_of_size = same / same.sum(axis=0)
+        y = again.y[known]
+        variance = ((y - y @ mean_of_size) ** 2).sum() / df
+        # The jackknife over sources tells what the choice of text makes of it.
+        sums, totals = (of.sum(0) - of for of in again.by_source)
+        with np.errstate(divide="ignore", invalid="ignore"):  # NaN where a source is the only one
+            left_out = logarithm(again.nats(sums / totals[:, None]))[:, known]  # (U, R)
+        away = left_out - left_out @ mean_of_size
+        text = (len(left_out) - 1) * away.var(axis=0).sum() / df
+        # Where one source holds all misses, nothing is taken off.
+        return float(variance), float(text) if np.isfinite(text) else 0.0, df
 
     def training_noise(self):
         """(sd of y between trainings of one size, the text's part taken off, df); or (NaN, 0)."""
         variance, text, df = self.training_variance
         return float(np.sqrt(max(variance - text, 0.0))) if df else np.nan, df
-
-    @cached_property
-    def variance_of_a_size(self):
-        """`training_variance` of a loss that has this one as its repeats."""
-        known = np.isfinite(self.y)
-        y, sizes = self.y[known], self.S[known]
-        same = sizes[:, None] == sizes
-        mean_of_size = same / same.sum(axis=0)
-        df = len(sizes) - len(np.unique(sizes))
-        if not df:
-            return np.nan, np.nan, 0
-        variance = ((y - y @ mean_of_size) ** 2).sum() / df
-        # The jackknife over sources tells what the choice of text makes of it.
-        left_out = self.jackknife().y[:, known]  # (U, R)
-        away = left_out - left_out @ mean_of_size
-        text = (len(left_out) - 1) * away.var(axis=0).sum() / df
-        # Where one source holds all misses, nothing is taken off.
-        return float(variance), float(text) if np.isfinite(text) else 0.0, df
 
 
 def check_models(loss, sizes=3):
@@ -220,7 +218,8 @@ def plain_loss(S, hits, totals, loss):
     if counted == (loss is not None) or counted != (totals is not None):
         raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
     try:
-        S, sums = np.array(S, float), np.atleast_2d(np.array(hits if counted else loss, float))
+        S = np.array([as_number(size) for size in S])
+        sums = np.atleast_2d(np.array(hits if counted else loss, float))
         totals = np.atleast_1d(np.array(totals if counted else 1, float))
     except (TypeError, ValueError):
         raise InputError("S, hits, totals and loss are numbers, or lists of them.") from None
@@ -232,7 +231,8 @@ def plain_loss(S, hits, totals, loss):
     if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
         raise InputError("give two sizes or more above 0, in non-embedding parameters.")
     order = np.argsort(S, kind="stable")
-    about = {"name": "loss", "family": "a family", "corpus": "a text", "hits": counted}
+    about = {"family": "a family", "corpus": "a text", "hits": counted}
+    about["name"] = "-log hits" if counted else "loss"
     about["models"] = tuple(f"model {i + 1}" for i in order)
     return Loss(sums[:, order], totals, S[order], **about)
 

@@ -22,7 +22,7 @@ def student_interval(estimator, part, params, residuals, level):
         return nothing
     # What each model tells of the parameters.
     x = np.log(part.S)
-    weights = estimator.weights(params, x, part.total)[known]
+    weights = estimator.weights(params, x)[known]
     jacobian = estimator.jacobian(params, x[known], x.mean())
     gram = jacobian.T @ (weights[:, None] * jacobian)
     if np.linalg.matrix_rank(gram) < len(params):

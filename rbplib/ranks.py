@@ -50,7 +50,7 @@ def token_ranks(logits, targets):
     Paper Eq. 3; derived in book/derivations/metric, label eq-rank.
 
     Args:
-        logits: float tensor (..., V), or an array or list. A constant added per row changes nothing
+        logits: tensor (..., V), or an array or list. A constant added per row changes nothing
             but rounding. +inf and -inf are scores like any other; -inf marks a masked candidate.
         targets: int64 tensor (...), ids in [0, V).
     Returns:
@@ -64,6 +64,7 @@ def token_ranks(logits, targets):
     (tensor([1]), tensor([2]))
     """
     logits, targets = _tensor(logits), _tensor(targets)
+    logits = logits if logits.is_floating_point() else logits.double()
     _check(logits, targets, "logits")
     with torch.no_grad():
         rows = logits.reshape(-1, logits.shape[-1])

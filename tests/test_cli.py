@@ -73,17 +73,24 @@ def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
     assert (
         row["missing"] == ["synthetic-9000"] and row["n_models"] == 4 and row["ci_tokens"] is None
     )
+    # a text that is not named is told and left out
+    code, out, err = run(capsys, "fit --family synthetic --k 1 --json --n-bootstrap 0")
+    assert code == 0 and json.loads(out)["corpus"] == "code"
+    assert "left out" in err and "synthetic-9000" in err and len(err.splitlines()) == 1
 
 
 def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
-    words = "predict --family synthetic --corpus prose --k 1 --n 5 --size 2M 1e9 --n-bootstrap 100"
-    near, far = json.loads(run(capsys, f"{words} --json")[1])
-    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1] and near["S"] == 2_000_000
-    assert near["rbp"] < far["rbp"] and "WARNING" in far["place"]
-    # RBP is that of its loss, and a run of five is rarer than a hit
-    assert far["rbp"] == pytest.approx(math.exp(-far["loss"])) and far["p_n"] < far["rbp"]
+    words = "predict --family synthetic --corpus prose --size 2M 1e9 --n-bootstrap 100"
+    rows = json.loads(run(capsys, f"{words} --json")[1])
+    assert [(row["k"], row["S"]) for row in rows] == [
+        (k, S) for k in (1, 10, 100, None) for S in (2_000_000, 1_000_000_000)
+    ]
+    near, far = rows[:2]
+    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1] and "rbp" not in rows[-1]
+    assert near["rbp"] < far["rbp"] == pytest.approx(math.exp(-far["loss"]))
+    assert "WARNING" in far["place"]
     code, out, _ = run(capsys, words)
-    assert code == 0 and f"{near['cross_entropy']:.4g}" in out and far["place"] in out
+    assert code == 0 and f"{rows[-1]['loss']:.4g}" in out and far["place"] in out
 
 
 def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
@@ -92,12 +99,17 @@ def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
     found = [(row["corpus"], row["k"]) for row in rows]
     assert found == [(text, k) for text in ("code", "prose") for k in (1, 10, 100, None)]
     # several with commas, or named again; one law alone is the same
-    chosen = json.loads(run(capsys, f"{words} --corpus prose,code --k 10 --k 1,100 --json")[1])
+    chosen = f"{words} --corpus prose,code,prose --k 10 --k 1,100,1 --json"
+    chosen = json.loads(run(capsys, chosen)[1])
     assert [(row["corpus"], row["k"]) for row in chosen] == [
         (text, k) for text in ("prose", "code") for k in (10, 1, 100)
     ]
     alone = json.loads(run(capsys, f"{words} --corpus prose --k 10 --json")[1])
     assert alone == chosen[0] == rows[5]
+    write_family(root, "other", sizes=(3_000, 30_000, 300_000))
+    both = words.replace("synthetic", "synthetic,other")
+    both = json.loads(run(capsys, f"{both} --k 1 --json")[1])
+    assert [row["family"] for row in both] == 2 * ["synthetic"] + 2 * ["other"]
     # as people read them, and as CSV
     lines = run(capsys, words)[1].splitlines()
     assert lines[0].split()[:4] == ["family", "corpus", "k", "alpha"] and len(lines) == 10
@@ -176,10 +188,11 @@ def test_no_name_in_a_csv_is_a_formula_or_steers_a_terminal(root, capsys):
     assert "'=1+1?[31m" in printed and "\x1b" not in printed
 
 
-def test_tables_of_numbers_are_compared(root, capsys):
-    rows = ["family,model,S,loss,loss_se"]
+def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
+    rows = ["family,model,S,D,loss,loss_se"]
     for family, times in (("ours", 1), ("theirs", 3)):
-        rows += [f"{family},{S:g},{S:g},{3 * (S / times) ** -0.1},0.001" for S in (1e6, 1e7, 1e8)]
+        for S in (1e6, 1e7, 1e8):
+            rows += [f"{family},{S:g},{S:g},{20 * S},{3 * (S / times) ** -0.1},0.001"]
     both, ours, theirs = root / "both.csv", root / "ours.csv", root / "theirs.csv"
     both.write_text("\n".join(rows))
     ours.write_text("\n".join(rows[:4]))
@@ -188,8 +201,10 @@ def test_tables_of_numbers_are_compared(root, capsys):
         (row,) = json.loads(run(capsys, f"{words} --json --size 2e7")[1])
         assert row["ratio"] == pytest.approx(3) and row["as_good"] == pytest.approx(6e7)
         assert row["ci_text"][0] < 3 < row["ci_text"][1] and row["beyond"] == 0
+        assert row["tokens_ratio"] == pytest.approx(3) and row["D"] == 2e9
+        assert row["ci_tokens_text"][0] < 3 < row["ci_tokens_text"][1]
     code, out, err = run(capsys, f"compare {both} {ours}")
-    assert code == 2 and not out and "two families" in err
+    assert code == 2 and not out and "two families" in err.splitlines()[-1]
 
 
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
@@ -199,9 +214,8 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         "model": "synthetic-2000",
         "nonembedding_params": 2000,
     }
-    rows = {row["corpus"]: row for row in json.loads(run(capsys, "corpora --json")[1])}
-    assert (rows["prose"]["family"], rows["prose"]["sources"]) == ("synthetic", 60)
-    assert run(capsys, "corpora prose")[1].split()[-4:] == ["synthetic", "60", "7,173", "60"]
+    rows = {row["name"]: row for row in json.loads(run(capsys, "corpora --json")[1])}
+    assert (rows["prose"]["source"], rows["prose"]["documents"]) == ("file", 1000)
     code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
     assert code == 0 and "tables_to_measure" in out and "memory_bytes" in out
     code, out, err = run(capsys, "families")  # nobody knows the sizes of `pair` without a network
@@ -235,7 +249,9 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("measure --family {root}/empty.yml --corpus prose", "empty.yml"),
         ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
         ("fit --corpus prose --k 1", "--family"),
-        ("fit --family synthetic --family pair", "--family"),
+        ("fit --family pair,pair", "name one by --corpus"),
+        ("fit --family synthetic --corpus prose --csv --json", "--json"),
+        ("fit --family synthetic --corpus ,", "','"),
         ("fit --family synthetic --corpus prose --k 1,", "''"),
         ("fit --family synthetic --corpus prose --seed 1 --seed 2", "--seed"),
         ("compare synthetic", "two families"),
@@ -255,7 +271,6 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("fit --family synthetic --corpus code --k 1", "damaged"),
         ("predict --family synthetic --corpus prose --k 1 --size big", "big"),
         ("predict --family synthetic --corpus prose --k 1 --size 0", "0"),
-        ("predict --family synthetic --corpus prose --k 1 --size 1e9 --n 0", "0"),
         ("export --family pair -o {root}/x.ranks", "pair"),
         ("export --family synthetic --corpus prose -o {root}/empty.yml/x.ranks", "x.ranks"),
         ("windows --family synthetic --corpus prose -o {root}/w.jsonl", "prose"),

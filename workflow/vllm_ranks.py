@@ -26,35 +26,35 @@ PARSER.add_argument("--url", default="http://127.0.0.1:8000")
 def main(given):
     def ask(path, question=None):
         data, kind = question and json.dumps(question), {"Content-Type": "application/json"}
-        with urlopen(Request(given.url + path, data and data.encode(), kind)) as answer:
-            return json.load(answer)
+        return json.load(urlopen(Request(given.url + path, data and data.encode(), kind)))
 
     def ranked(window):
         question = {"model": about["served"], "prompt": window["ids"], "prompt_logprobs": 0}
         answer = ask("/v1/completions", question | {"max_tokens": 1, "temperature": 0})
-        _, *told = zip(answer["choices"][0]["prompt_logprobs"], window["ids"], strict=True)
-        told = [entry[str(token)] for entry, token in told]
+        entries = zip(answer["choices"][0]["prompt_logprobs"][1:], window["ids"][1:], strict=True)
+        told = [entry[str(token)] for entry, token in entries]
         lists = {name: [None, *(entry[name] for entry in told)] for name in ("rank", "logprob")}
         return json.dumps({"ids": window["ids"], **lists}) + "\n"
 
     # what the ranks are of: the line of the windows, the model, the server
-    with open(given.windows) as file:
-        about, *windows = map(json.loads, file)
+    about, *windows = map(json.loads, open(given.windows))
     about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
     about |= {"weights_dtype": given.weights, "head_dtype": given.head, "engine": "vllm"}
     about |= ask("/version") | {"served": ask("/v1/models")["data"][0]["id"]}
 
-    # after the whole lines that are there
     with open(given.ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
         file.seek(0)
-        done = [line for line in file if line.endswith("\n")]
+        done = [line for line in file if line.endswith("\n")]  # what is there and whole
         file.truncate(sum(map(len, done)))  # as bytes, for all is ASCII
         if not done:
             file.write(json.dumps(about) + "\n")
         elif json.loads(done[0]) != about:
-            raise SystemExit(f"{given.ranks} is of another model or server: give another name.")
+            PARSER.exit(2, f"{given.ranks} is of another model or server: choose another.\n")
         file.writelines(pool.map(ranked, windows[max(len(done) - 1, 0) :]))
 
 
 if __name__ == "__main__":
-    main(PARSER.parse_args())
+    try:
+        main(PARSER.parse_args())
+    except OSError as error:
+        PARSER.exit(2, f"no server or file ({error}): mend that and run again to go on.\n")

@@ -78,7 +78,7 @@ def test_sources_of_tables_are_paired_by_their_names(tmp_path):
         (tmp_path / name).write_text("\n".join(rows))
         return table_losses(tmp_path / name)
 
-    names, others = ([f"{letter}{i}" for i in range(40)] for letter in "sq")
+    names, others = ([f"{letter}{i:02}" for i in range(40)] for letter in "sq")
     assert not compare(*written("one.csv", [("a", a, names), ("b", b, others)])).paired
     # two files, the second in another order: as if both were in one
     together = compare(*written("both.csv", [("a", a, names), ("b", b, names)]))
@@ -91,16 +91,16 @@ def test_sources_of_tables_are_paired_by_their_names(tmp_path):
     assert not compare(first, a).paired
 
 
-def test_fiellers_interval_holds_the_ratio_as_often_as_it_says():
+def test_the_interval_of_models_holds_the_ratio_as_often_as_it_says():
     """Scatter about both lines, few models, and sizes that differ between the families."""
-    rng, held, draws = np.random.default_rng(1), 0, 1000
+    rng, held, draws = np.random.default_rng(1), 0, 300
     other = np.geomspace(3e5, 3e7, 5)
     for _ in range(draws):
         a = nats(1 - 0.1 * np.log(SIZES) + rng.normal(0, 0.02, len(SIZES)))
         b = nats(1.1 - 0.1 * np.log(other) + rng.normal(0, 0.04, len(other)), other)
         low, high = compare(a, b, n_bootstrap=0).intervals["models"]
-        held += not (low > np.e or high < np.e)  # an interval without ends holds everything
-    assert abs(held / draws - 0.95) < 0.025
+        held += low < np.e < high
+    assert 0.94 < held / draws < 0.99
 
 
 def test_where_b_gets_no_better_there_is_no_ratio():

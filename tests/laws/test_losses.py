@@ -77,7 +77,7 @@ def test_bad_tables_are_told(count, tables, k, message):
 
 
 def test_plain_numbers_are_a_loss_in_order_of_size():
-    law = rbp.fit(S=[1e8, 1e6, 1e7], hits=[300, 100, 200], totals=1000)
+    law = rbp.fit(S=["100M", "1e6", 1e7], hits=[300, 100, 200], totals=1000)
     assert np.exp(-law.loss.values) == pytest.approx([0.1, 0.2, 0.3])
     assert law.models == ("model 2", "model 3", "model 1")
     nats = rbp.fit(-np.log([0.1, 0.2, 0.3]), S=WHOLE["S"])
@@ -91,6 +91,7 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
         ({"hits": [10, 20]}, "do not fit together"),
         ({"hits": [10, 20, 101]}, "above its total"),
         ({"S": [1e6, 1e6, 1e6]}, "two sizes"),
+        ({"S": ["small", "2M", "3M"]}, "above 0"),
         ({"totals": None}, "one pair"),
     ],
 )

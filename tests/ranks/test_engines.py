@@ -8,12 +8,14 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from shutil import which
+from shutil import copytree, which
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from hubserver import HubServer, point_to
+from huggingface_hub import constants
 from transformers import AutoModelForCausalLM
 
 import rbplib
@@ -227,6 +229,35 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
         rbplib.measure("nano-vllm", "lines", replace=True)
 
 
+def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch, capsys):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(fresh / "cache"))
+    (place / "families/hubs.yml").write_text("dtype: float32\nmodels: [owner/m]\n")
+    header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
+    with HubServer() as hub:
+        point_to(hub.url, monkeypatch)
+        copytree(MODEL, fresh / "m")
+        copytree(ROOT / "models/tokenizer", fresh / "m", dirs_exist_ok=True)
+        commit = hub.add("models", "owner/m", fresh / "m")
+        header |= {"model": "owner/m", "family": "hubs", "revision": commit}
+        header.pop("weights_dtype")
+        path = import_answers([header, *lines], "hubs")
+        assert "does not tell 'weights_dtype'" in capsys.readouterr().err
+        record = rbplib.read_table(path).record
+        assert record["revision"] == record["made_by"]["revision"] == commit
+        with pytest.raises(InputError, match="at revision 0000"):
+            import_answers([header | {"revision": "0" * 40}, *lines], "hubs")
+
+
+def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh):
+    for windows in (place / "windows.jsonl", fresh / "none.jsonl"):
+        words = [windows, fresh / "r.jsonl", "--model", "m", "--weights", "float32"]
+        script = [sys.executable, ROOT / "workflow/vllm_ranks.py", *words]
+        words = ["--url", "http://127.0.0.1:9"]
+        run = subprocess.run([*script, *words], capture_output=True, text=True)
+        assert run.returncode == 2 and "run again" in run.stderr
+        assert len(run.stderr.splitlines()) == 1 and not (fresh / "r.jsonl").exists()
+
+
 def no_tie_rule(header, lines):
     return [{k: v for k, v in header.items() if k != "ties"}, *lines]
 
@@ -264,6 +295,7 @@ BAD = {
     "no rank": (changed("rank", None), "rank outside 1 to"),
     "a logprob that is infinite": (changed("logprob", -np.inf), "logprob"),
     "a logprob above 0": (changed("logprob", 0.5), "logprob"),
+    "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another length": (
         lambda header, lines: [header, *lines[1:], lines[0] | {"rank": lines[0]["rank"][:-1]}],
         "cut short",
