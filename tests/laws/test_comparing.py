@@ -1,8 +1,7 @@
 """How many times the parameters: beside planted laws and NumPy's lines; how many intervals hold."""
 
-from dataclasses import replace
-
 import numpy as np
+import pandas as pd
 import pytest
 
 from rbplib import Loss, compare, table_losses
@@ -64,31 +63,23 @@ def test_the_interval_of_other_text_draws_both_families_on_the_same_sources():
     assert not apart.paired and apart.intervals["text"] != told.intervals["text"]
 
 
-def test_sources_of_tables_are_paired_by_their_names(tmp_path):
+def test_sources_of_tables_are_paired_by_their_names():
     rng = np.random.default_rng(3)
     a, b = hits(rng, 1), hits(rng, 3)
 
-    def written(name, losses):
-        """Losses of a CSV of (family, loss, names of its sources)."""
-        rows = ["family,k,model,S,source,hits,tokens"]
-        for family, loss, sources in losses:
-            for i, j in np.ndindex(loss.sums.shape):
-                of = f"{loss.models[j]},{loss.S[j]},{sources[i]}"
-                rows.append(f"{family},1,{of},{loss.sums[i, j]},{loss.totals[i]}")
-        (tmp_path / name).write_text("\n".join(rows))
-        return table_losses(tmp_path / name)
+    def told(loss, sources):
+        """The loss by way of a table, whose sources come in any order."""
+        rows = pd.DataFrame(loss.sums, index=sources, columns=loss.models)
+        rows = rows.rename_axis("source").reset_index().melt("source", None, "model", "hits")
+        sizes = dict(zip(loss.models, loss.S, strict=True))
+        rows = rows.assign(S=rows["model"].map(sizes), tokens=400, k=1)
+        return table_losses(rows.sample(frac=1, random_state=0))[0]
 
-    names, others = ([f"{letter}{i:02}" for i in range(40)] for letter in "sq")
-    assert not compare(*written("one.csv", [("a", a, names), ("b", b, others)])).paired
-    # two files, the second in another order: as if both were in one
-    together = compare(*written("both.csv", [("a", a, names), ("b", b, names)]))
-    backwards = replace(b, sums=b.sums[::-1])
-    (first,) = written("first.csv", [("a", a, names)])
-    (second,) = written("second.csv", [("b", backwards, names[::-1])])
-    apart = compare(first, second)
-    assert together.paired and apart.paired and apart.intervals == together.intervals
-    assert together.intervals["text"] == compare(a, b).intervals["text"]
-    assert not compare(first, a).paired
+    names = [f"s{i:02}" for i in range(40)]
+    together = compare(told(a, names), told(b, names))
+    assert together.paired and together.intervals["text"] == compare(a, b).intervals["text"]
+    assert not compare(told(a, names), told(b, [f"q{i}" for i in range(40)])).paired
+    assert not compare(told(a, names), a).paired
 
 
 def test_the_interval_of_models_holds_the_ratio_as_often_as_it_says():

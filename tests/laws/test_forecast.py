@@ -14,7 +14,6 @@ from paper import tokens as joint
 from paper.forecasts import by_horizon, extrapolate, held_out_forecasts, tried
 from rbplib import table_losses
 from rbplib.cli import main
-from rbplib.families import InputError
 from rbplib.forecasting import joint_forecast, mixture_quantiles
 
 
@@ -133,20 +132,6 @@ def test_a_joint_forecast_is_the_papers_sum_and_holds_what_was_planted():
     sd = np.sqrt(scatter + np.einsum("ph,pq,qh->h", slopes, covariance, slopes))
     half = sd * stats.t.ppf(0.975, 1)
     assert ahead.y_interval[1] - ahead.y == pytest.approx(half, rel=1e-3)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_size_on_several_amounts_without_sources_warns_of_no_division(tmp_path):
-    table, _ = grid_table()
-    path = tmp_path / "grid.csv"
-    table.drop(columns="loss").assign(hits=range(40, 40 + len(table)), tokens=99).to_csv(path)
-    assert main(["predict", str(path), "--size", "1B"]) == 0
-
-
-def test_a_measured_text_has_no_forecast_in_tokens_and_says_why():
-    loss = planted_curve(documents=40, tokens=200, ks=(1,)).loss(1)
-    with pytest.raises(InputError, match="tells no tokens of training: give a table of numbers"):
-        joint_forecast(loss, 1e9, 1e12)
 
 
 def test_predict_takes_tokens_from_a_table(tmp_path, capsys):

@@ -22,14 +22,6 @@ def loss(curve):
     return curve.loss(1)
 
 
-@pytest.mark.parametrize("estimator", ["least_squares", "binomial", "quadratic"])
-def test_a_planted_exponent_comes_back(curve, estimator):
-    law = rbp.fit(curve.loss(10), estimator, n_bootstrap=1000)
-    assert law.alpha == pytest.approx(0.1, abs=0.004) and law.status == "ok" and law.r2 > 0.99
-    low, high = law.intervals["models"]["alpha"]
-    assert low < 0.1 < high and law.p["sources"] > 0.001
-
-
 def test_the_law_and_its_interval_over_models_are_those_of_statsmodels(loss):
     sm = pytest.importorskip("statsmodels.api")
     law, bend = (rbp.fit(loss, kind, n_bootstrap=0) for kind in ("least_squares", "quadratic"))
@@ -120,14 +112,6 @@ def test_a_model_without_a_miss_is_left_out_but_by_maximum_likelihood(loss):
     assert law.used == (0, 1, 3, 4, 5, 6) and "m2" not in law.models and law.status == "saturated"
     assert law.y == pytest.approx(np.delete(loss.y, 2))
     assert len(rbp.fit(replace(loss, sums=sums), "binomial", n_bootstrap=0).used) == 7
-
-
-def test_few_resamples_are_refused(loss):
-    for number in (1, 99):
-        for call in (rbp.fit, lambda *args, **how: rbp.forecast(*args, [1e9], **how)):
-            with pytest.raises(rbp.InputError, match="100 to 1000000"):
-                call(loss, n_bootstrap=number)
-    assert rbp.fit(loss, n_bootstrap=100).band is not None
 
 
 def test_a_model_twice_and_an_unknown_estimator_are_told(loss):

@@ -124,32 +124,16 @@ def test_without_order_all_but_runs_is_the_same(shared, tmp_path, monkeypatch):
 
 def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
     whole, path = shared[1].read_bytes(), tmp_path / "x.ranks"
-    for folder in ("families", "corpora"):
-        (tmp_path / folder).mkdir()
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-
-    def refused(data):
+    middle = len(whole) // 2
+    flipped = bytes([*whole[:middle], whole[middle] ^ 1, *whole[middle + 1 :]])
+    for data in (b"", whole[:1], whole[:middle], whole[:-1], flipped):
         path.write_bytes(data)
-        try:  # a bit of the zip that says nothing of its parts may pass
-            made = import_family(path, "damaged")
-        except InputError as error:
-            assert "damaged" in str(error) and not (tmp_path / "results").exists()
-        else:
-            tables = measured("damaged").values()
-            assert made.exists() and all(len(ladder) == 5 for ladder in tables)
-            return False
-        return True
-
-    cuts = [whole[:cut] for cut in (0, 1, len(whole) // 2, len(whole) - 1)]
-    assert all(map(refused, cuts))
-    rng = np.random.default_rng(0)
-    for place in rng.integers(0, len(whole), 8):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1
-        if not refused(damaged):
-            break
+        with pytest.raises(InputError, match="damaged"):
+            import_family(path, "damaged")
     with pytest.raises(InputError, match="no file"):
         import_family(tmp_path / "none")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_is_not_there_is_one_sentence(shared, elsewhere):
@@ -217,7 +201,4 @@ def test_published_counts_are_read(path):
     family = load_family(path)
     tables, _ = counted_tables(family, family.corpora[0])
     assert [t.record["model"] for t in tables] == [m.name for m in family.models]
-    assert [t.record["nonembedding_params"] for t in tables] == [
-        m.nonembedding_params for m in family.models
-    ]
     assert len({t.text for t in tables}) == 1 and all(t.totals.sum() == len(t) for t in tables)
