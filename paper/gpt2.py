@@ -20,7 +20,8 @@ N_TOKENS = 317_414  # as counted
 
 def gpt2_ranks():
     """The digitised GPT-2 rank histogram as counts of N_TOKENS tokens."""
-    low, high, mass = published.gpt2_histogram()
+    rows = published.read("gpt2_rank_histogram")
+    low, high, mass = (rows[name].to_numpy() for name in ("rank_low", "rank_high", "mass"))
     return RankHistogram(low, high, N_TOKENS * mass / mass.sum(), VOCABULARY)
 
 

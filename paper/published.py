@@ -279,11 +279,6 @@ def gpt2_counts():
     return rows.assign(loss=minus_log(share), times=share / single ** rows["N"])
 
 
-def gpt2_histogram():
-    """(low, high, mass) of the digitised GPT-2 rank histogram: int64, int64, float64 (43,)."""
-    return tuple(read("gpt2_rank_histogram").to_numpy().T)
-
-
 def reference_points(family, corpus):
     """The authors' points at k = 1, data frame S, loss; none where the family's file names none.
 

@@ -10,6 +10,12 @@ from paper.distributions import fit_rank_law
 RANKS = gpt2.gpt2_ranks()
 
 
+def test_the_digitised_bins_are_every_rank_once_and_begin_as_counted():
+    low, high = RANKS.low, RANKS.high
+    assert low[0] == 1 and high[-1] == 50257 and np.array_equal(low[1:], high[:-1] + 1)
+    assert RANKS.share[0] == pytest.approx(132_065 / 317_414, abs=2e-3)
+
+
 @pytest.mark.parametrize(
     "name, max_drbp, p_1",
     [
