@@ -30,13 +30,13 @@ BLOCK = 20  # families that share one set of resamples: few, so that the sets' l
 class Design:
     """What the families of a simulation look like.
 
-    every: Loss of all trainings, C of them; the first `models` are the family, those of `again` its
-    repeats, which may hold the family's own. y: float64 (C,), log losses of the planted law.
-    training_sd: of y between trainings of one size.
+    every: Loss of all trainings, C of them, each once; own, again: int arrays, which of them are the
+    family and which its repeats, some of them maybe both. y: float64 (C,), log losses of the planted
+    law. training_sd: of y between trainings of one size.
     """
 
     every: Loss
-    models: int
+    own: np.ndarray
     again: np.ndarray
     alpha: float
     y: np.ndarray
@@ -48,28 +48,25 @@ class Design:
 
         A family without repeats is one training a size, without scatter between trainings.
         """
-        loss = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
-        every, again, law = replace(loss, repeats=None), np.empty(0, int), fit(loss, n_bootstrap=0)
-        if loss.repeats is not None:
-            # a repeat that is one of the family's own models keeps its column
-            own = [column.tobytes() for column in loss.sums.T]
-            more = loss.repeats.keep(np.flatnonzero(np.isfinite(loss.repeats.y)))
-            names = [column.tobytes() for column in more.sums.T]
-            new = [i for i, name in enumerate(names) if name not in own]
-            columns = own + [names[i] for i in new]
-            again = np.array([columns.index(name) for name in names])
-            S, sums = np.append(loss.S, more.S[new]), np.hstack([loss.sums, more.sums[:, new]])
-            trainings = tuple(f"training {i}" for i in range(len(S)))
-            every = replace(every, S=S, sums=sums, models=trainings)
+        parts = [part for part in (loss, loss.repeats) if part is not None]
+        parts = [part.keep(np.flatnonzero(np.isfinite(part.y))) for part in parts]
+        S, sums = (np.hstack([getattr(part, name) for part in parts]) for name in ("S", "sums"))
+        # trainings are the same where all their sums are
+        numbers, _ = pd.Series([column.tobytes() for column in sums.T]).factorize()
+        first = np.unique(numbers, return_index=True)[1]
+        names = tuple(f"training {i}" for i in range(len(first)))
+        every = replace(parts[0], S=S[first], sums=sums[:, first], models=names, repeats=None)
+        own, again = np.split(numbers, [len(parts[0].S)])
+        law = fit(parts[0], n_bootstrap=0)
         sd = float(np.nan_to_num(loss.training_noise()[0]))
-        return cls(every, len(loss.S), again, law.alpha, law.y_at(every.S), sd)
+        return cls(every, own, again, law.alpha, law.y_at(every.S), sd)
 
     def bent(self, bend):
         """The law with a quadratic in log S, whose sd about the best line is `bend` (models - 2)."""
         x = np.log(self.every.S / self.every.S[0])
-        own = x[: self.models]
+        own = x[self.own]
         bow = x**2 - np.polyval(np.polyfit(own, own**2, 1), x)
-        sd = np.sqrt((bow[: self.models] ** 2).sum() / (self.models - 2))
+        sd = np.sqrt((bow[self.own] ** 2).sum() / (len(own) - 2))
         return replace(self, y=self.y + bend * bow / sd)
 
     def draw(self, rng):
@@ -91,14 +88,13 @@ class Design:
         number = np.repeat(np.arange(len(drawn)), list(map(len, drawn)))
         every = replace(every, sums=hits, totals=totals, source=number)
         repeats = every.keep(self.again) if len(self.again) else None
-        own = np.arange(self.models)
-        return replace(every.keep(own), repeats=repeats), y[own]
+        return replace(every.keep(self.own), repeats=repeats), y[self.own]
 
 
 # --- how often intervals cover, and tests reject
 
 
-def coverage(designs, families=400, n_resamples=500, seed=0, progress=iter):
+def coverage(designs, families=400, n_resamples=500, seed=0):
     """How often each 95% interval holds what it is about, and each test at 5% rejects a true law.
 
     Args:
@@ -106,11 +102,11 @@ def coverage(designs, families=400, n_resamples=500, seed=0, progress=iter):
             sqrt(p (1 - p) / families). n_resamples: B of each family.
     Returns:
         data frame with a row per design, question (THESE, ANY, TRUE_LAW) and noise: the share that
-        covered or rejected, its simulation error, the mean width, the share without an answer.
+        covered or rejected, its simulation error, the mean width or p, the share without an answer.
     Cost: about 12 ms a family of six models.
     """
     rows = []
-    for name, design in progress(designs.items()):
+    for name, design in designs.items():
         rng = np.random.default_rng(seed)
         for i in range(families):
             loss, y = design.draw(rng)
@@ -118,10 +114,10 @@ def coverage(designs, families=400, n_resamples=500, seed=0, progress=iter):
             rows += [(name, *of, *answer) for of, answer in answers.items()]
     frame = pd.DataFrame(rows, columns=["design", "question", "noise", "share", "width"])
     groups = frame.groupby(["design", "question", "noise"], sort=False)
-    share, known = groups["share"].mean(), groups["width"].count() / families
-    error = np.sqrt(np.maximum(share * (1 - share), 0.25 / families) / families)
-    columns = {"share": share, "simulation error": error, "mean width": groups["width"].mean()}
-    return pd.DataFrame(columns | {"without": 1 - known}).reset_index()
+    rates = groups.agg(share=("share", "mean"), width=("width", "mean"), known=("width", "count"))
+    p, without = rates["share"], 1 - rates.pop("known") / families
+    error = np.sqrt(np.maximum(p * (1 - p), 0.25 / families) / families)
+    return rates.assign(**{"simulation error": error, "without": without}).reset_index()
 
 
 def judged(loss, y, alpha, n_resamples, seed):
@@ -133,17 +129,19 @@ def judged(loss, y, alpha, n_resamples, seed):
     law = fit(loss, n_bootstrap=n_resamples, seed=seed)
     documents, used = law.over_documents, list(law.used)
     these = -line(y[used], np.log(law.S))[0] if np.isfinite(law.alpha) else np.nan
-    intervals = {
-        (THESE, "sources"): (law.ci_tokens, these),
-        (THESE, "documents"): (documents.ci_tokens, these),
-        (ANY, "sources"): (law.ci_tokens, alpha),
-        (ANY, TOGETHER): (law.ci_trainings, alpha),
-        (ANY, "models"): (law.ci_models, alpha),
-    }
+    intervals = [
+        (THESE, "sources", law.ci_tokens, these),
+        (THESE, "documents", documents.ci_tokens, these),
+        (ANY, "sources", law.ci_tokens, alpha),
+        (ANY, TOGETHER, law.ci_trainings, alpha),
+        (ANY, "models", law.ci_models, alpha),
+    ]
     tests = {"documents": documents.lack_of_fit_p, "sources": law.lack_of_fit_p}
     tests[TOGETHER] = law.trained_lack_of_fit_p
-    answers = {of: (a <= at <= b, b - a) for of, ((a, b), at) in intervals.items()}
-    return answers | {(TRUE_LAW, noise): (p < 0.05, p) for noise, p in tests.items()}
+    answers = {(TRUE_LAW, noise): (p < 0.05, p) for noise, p in tests.items()}
+    for question, noise, (low, high), truth in intervals:
+        answers[question, noise] = low <= truth <= high, high - low
+    return answers
 
 
 def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):
@@ -156,7 +154,7 @@ def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):
     tables: rank tables of the models, in the order of the loss; without them tokens are not drawn.
     """
     used = np.flatnonzero(np.isfinite(loss.y))
-    part, rng, draws = loss.keep(used), np.random.default_rng(seed), {}
+    part, draws = loss.keep(used), {}
     if len(np.unique(part.S)) < 3 or loss.equal:
         return {}
 
@@ -164,6 +162,7 @@ def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):
     if tables:
         hits = [tables[i].rank(loss.definition) <= loss.k for i in used]
         alike, tokens = np.unique(hits, axis=1, return_counts=True)
+        rng = np.random.default_rng(seed)
         drawn = rng.multinomial(part.total, tokens / part.total, n_resamples) @ alike.T
         draws["tokens"] = logarithm(minus_log(drawn / part.total))
 
@@ -171,8 +170,7 @@ def drawn_exponents(loss, tables=(), n_resamples=4000, seed=42):
     if part.n_sources < part.n_documents:
         ways["sources"] = part
     for name, way in ways.items():
-        resampled = way.resampled(n_resamples, seed)
-        if resampled is not None:
+        if resampled := way.resampled(n_resamples, seed):
             draws[name] = resampled.y
     for name, y in list(draws.items()):
         rolled = [np.roll(column, i) for i, column in enumerate(y.T)]  # rows are independent

@@ -306,7 +306,7 @@ def direction(interval, noise_p):
 
 def forecast_rows(records, columns=(*FORECAST, *LINE)):
     """The one row of models left out, of `tried`, with what `covers` says of its intervals."""
-    rows = cases([vars(record) for record in records], list(columns))
+    rows = cases(records, list(columns))
     for line in ("", "line_"):
         if f"{line}share" in rows:
             held = zip(rows[f"{line}share"], rows[f"{line}worth"], strict=True)

@@ -1,14 +1,13 @@
 """Forecasts held against models that were left out: fit the smaller models, predict the largest, compare, and count."""
 
-from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
 
-from paper.laws import Law, fit
-from rbplib.families import InputError
-from rbplib.forecasting import FAR, attempt, one_a_size, widening
+from paper.laws import fit
+from paper.show.numbers import share
+from rbplib.forecasting import FAR, Forecast, attempt, one_a_size, widening
 from rbplib.noise import training_quantile
 
 HORIZONS = (0.0, 0.3, 0.6, 1.0, 2.0)  # decades, by which models left out are grouped
@@ -16,78 +15,41 @@ SHOWN = {
     "left_out": "left out",
     "share": "inside 95% interval",
     "line_share": "inside that of the line",
+    "error": "error: median",
+    "worst_error": "worst",
+    "too_low": "forecast too low",
 }
-SHOWN |= {"error": "error: median", "worst_error": "worst", "too_low": "forecast too low"}
 
 
-@dataclass(frozen=True)
-class Extrapolation:
-    """Predictions for the held-out largest models; y is log(-log RBP_k), or log cross-entropy."""
-
-    law: Law  # fitted to the smaller models only
-    models: tuple[str, ...]  # held out, by size
-    S: np.ndarray  # float64 (H,)
-    predicted: np.ndarray  # float64 (H,), y
-    interval: np.ndarray  # float64 (2, H), of one new model: scatter of the fitted ones, Student t
-    observed: np.ndarray  # float64 (H,), y; NaN where RBP_k is exactly 0 or 1
-
-    @property
-    def error(self):
-        """Predicted over observed loss, minus 1: float64 (H,)."""
-        return np.expm1(self.predicted - self.observed)
-
-    @property
-    def inside(self):
-        """Whether the interval holds the observed value: bool (H,); False where there is no interval."""
-        return (self.interval[0] <= self.observed) & (self.observed <= self.interval[1])
-
-
-def extrapolate(loss, held_out=1, estimator="least_squares", level=0.95):
-    """Fit all but the largest `held_out` models and predict those.
-
-    The interval is that of a new observation around the fitted curve, t with the residual degrees of freedom; with
-    none to spare (three points and a law of three parameters) it is NaN and the error stands alone.
-
-    Args:
-        loss: Loss. held_out: 1 or more. estimator: as in fit.
-    Returns:
-        Extrapolation.
-    Raises:
-        InputError: fewer than three models would be left to fit.
-    """
-    if held_out < 1 or len(loss.models) - held_out < 3:
-        raise InputError(
-            f"{loss.family} has {len(loss.models)} models on {loss.corpus}: "
-            f"holding out {held_out} leaves too few, a fit needs three."
-        )
+def apart(loss, held_out=1):
+    """(the smaller models, the largest `held_out`) of a Loss."""
     order = np.argsort(loss.S, kind="stable")
-    held = loss.keep(order[-held_out:])
-    law = fit(loss.keep(order[:-held_out]), estimator, n_bootstrap=0, level=level)
-    predicted, half = law.y_at(held.S), np.full(held_out, np.nan)
-    if np.isfinite(law.residual_sd):  # a model to spare
-        quantile = training_quantile(law.n_models - len(law.parameters), level)
-        half = quantile * law.residual_sd * widening(law, held.S)
-    return Extrapolation(
-        law=law,
-        models=held.models,
-        S=held.S,
-        predicted=predicted,
-        interval=predicted + half * np.array([[-1.0], [1.0]]),
-        observed=held.y,
-    )
+    return loss.keep(order[:-held_out]), loss.keep(order[-held_out:])
+
+
+def extrapolate(loss, S, estimator="least_squares"):
+    """Forecast of one form alone at sizes S: Student's t with the residual degrees of freedom.
+
+    Without one to spare (three models and a law of three parameters) it has no interval.
+    """
+    law = fit(loss, estimator, n_bootstrap=0)
+    y, half = law.y_at(S), np.full(len(S), np.nan)
+    if np.isfinite(law.residual_sd):
+        half = training_quantile(law.spare, 0.95) * law.residual_sd * widening(law, S)
+    return Forecast({estimator: law}, S, y, np.stack([y - half, y + half]))
 
 
 def beside(forecast, true):
     """Columns of a table: a Forecast of the loss, float64 (H,), and what was measured, in nats."""
-    value, (low, high) = forecast.loss, forecast.interval
-    found = {
-        "forecast": value,
+    low, high = forecast.interval
+    return {
+        "forecast": forecast.loss,
         "low": low,
         "high": high,
         "measured": true,
-        "error": value / true - 1,
+        "error": forecast.loss / true - 1,
+        "inside": (low <= true) & (true <= high),
     }
-    return found | {"inside": (low <= true) & (true <= high)}
 
 
 def held_out_forecasts(losses, held_out=(1, 2)):
@@ -102,80 +64,43 @@ def held_out_forecasts(losses, held_out=(1, 2)):
         (forecast over measured, less 1), inside, and line_error, line_inside of the line with Student's t alone.
     Cost: about 10 ms a row.
     """
-    rows = []
-    for loss, held in product(losses, held_out):
-        part = one_a_size(loss)
-        order = np.argsort(part.S, kind="stable")
-        rest, new = part.keep(order[:-held]), part.keep(order[-held:])
-        if isinstance(found := attempt(rest, new.S), str):
+    rows = [pd.DataFrame()]
+    for loss, count in product(losses, held_out):
+        rest, new = apart(one_a_size(loss), count)
+        ahead = attempt(rest, new.S)
+        if isinstance(ahead, str):
             continue
-        line, about = (
-            extrapolate(part, held),
-            {"family": loss.family, "corpus": loss.corpus, "k": loss.k},
-        )
-        about |= {
-            "loss": loss.name,
-            "models": len(rest.S),
-            "model": new.models,
-            "of": held,
-            "S": new.S,
-        }
-        row = about | {"horizon": found.horizon} | beside(found, new.values)
-        rows += pd.DataFrame(row | {"line_error": line.error, "line_inside": line.inside}).to_dict(
-            "records"
-        )
-    return pd.DataFrame(rows)
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What models left out come to: shares and errors are shares of 1.
-
-    `line_...` is of the straight line alone, `line_far` and `line_low` of it more than FAR decades
-    beyond: how many lie inside, and how many it forecast too low. None where no line was tried.
-    """
-
-    left_out: int
-    worth: float  # independent ones, as cases share models and text
-    share: float  # inside the interval
-    held: str  # the same in words
-    error: float  # median
-    worst_error: float
-    too_low: float
-    line_worth: float | None = None
-    line_share: float | None = None
-    line_held: str | None = None
-    line_far: str | None = None
-    line_low: str | None = None
-    reach: float | None = None  # decades, the furthest forecast
+        line = beside(extrapolate(rest, new.S), new.values)
+        row = {"family": loss.family, "corpus": loss.corpus, "k": loss.k, "loss": loss.name}
+        row |= {"models": len(rest.S), "model": new.models, "of": count, "S": new.S}
+        row |= {"horizon": ahead.horizon} | beside(ahead, new.values)
+        row |= {"line_error": line["error"], "line_inside": line["inside"]}
+        rows.append(pd.DataFrame(row))
+    return pd.concat(rows[1:] or rows, ignore_index=True)
 
 
 def tried(frame):
-    """[Tried] of a frame of models left out, see `held_out_forecasts`; [] where none was left out."""
+    """What models left out come to, see `held_out_forecasts`: a list of one dict, or of none.
+
+    left_out; worth: independent ones, as cases share models and text; share inside the interval,
+    held: the same in words; error: median, worst_error, too_low: a share. Where a line was tried:
+    line_worth, line_share, line_held of it alone, line_far and line_low, more than FAR decades
+    beyond, how many lie inside and how many it forecast too low; reach: the furthest, in decades.
+    """
     if not len(frame):
         return []
-    case = Tried(
-        left_out=len(frame),
-        worth=independent(frame["error"], frame),
-        share=frame["inside"].mean(),
-        held=count(frame["inside"]),
-        error=frame["error"].abs().median(),
-        worst_error=frame["error"].abs().max(),
-        too_low=(frame["error"] < 0).mean(),
-    )
+    errors = frame["error"].abs()
+    case = {"left_out": len(frame), "worth": independent(frame["error"], frame)}
+    case |= {"share": frame["inside"].mean(), "held": count(frame["inside"])}
+    case |= {"error": errors.median(), "worst_error": errors.max()}
+    case["too_low"] = (frame["error"] < 0).mean()
     if "line_inside" not in frame:
         return [case]
-    far = frame[frame["horizon"] > FAR]
-    line = replace(
-        case,
-        line_worth=independent(frame["line_error"], frame),
-        line_share=frame["line_inside"].mean(),
-        line_held=count(frame["line_inside"]),
-        line_far=count(far["line_inside"]),
-        line_low=count(far["line_error"] < 0),
-        reach=frame["horizon"].max(),
-    )
-    return [line]
+    # of the line alone, and far out
+    far, inside = frame[frame["horizon"] > FAR], frame["line_inside"]
+    case |= {"line_worth": independent(frame["line_error"], frame), "line_share": inside.mean()}
+    case |= {"line_held": count(inside), "line_far": count(far["line_inside"])}
+    return [case | {"line_low": count(far["line_error"] < 0), "reach": frame["horizon"].max()}]
 
 
 def independent(errors, frame):
@@ -192,47 +117,39 @@ def independent(errors, frame):
         names = frame[name].to_numpy() if name in frame else 0 * signs  # all share it
         shared = shared + weight * np.equal.outer(names, names)
     # what pairs have in common beside what all have
-    pairs = ~np.eye(len(signs), dtype=bool)
-    alone = pairs & (shared == 0)
-    common = products[alone].mean() if alone.any() else 0.0
+    shared[np.diag_indices(len(signs))] = -1
+    common = products[shared == 0].mean() if (shared == 0).any() else 0.0
     together = 0.0
     for kind in (1, 2, 3):
-        of_kind = pairs & (shared == kind)
-        if of_kind.any() and common < 1:
-            covary = (products[of_kind].mean() - common) / (1 - common)
-            together += of_kind.sum() * both_inside(np.sin(np.pi / 2 * covary))
+        pairs = products[shared == kind]
+        if len(pairs) and common < 1:
+            covary = (pairs.mean() - common) / (1 - common)
+            together += len(pairs) * both_inside(np.sin(np.pi / 2 * covary))
     return len(signs) / (1 + together / len(signs))
 
 
-def both_inside(rho, share=0.95):
-    """Correlation of two normal errors being inside their intervals, themselves correlated by rho."""
-    from scipy.special import ndtr, ndtri
+def both_inside(rho):
+    """Correlation of two normal errors being inside their 95% intervals, themselves correlated by rho.
 
-    # of those of the first inside, how many of the second are
+    P(|X| < z, |Y| < z) = 1 - 4 (T(z, a) + T(z, 1/a)), a = sqrt((1 - rho) / (1 + rho)), T Owen's.
+    """
+    from scipy.special import ndtri, owens_t
+
     rho = np.clip(rho, -0.9999, 0.9999)
-    first = ndtri((1 - share) / 2 + share * (np.arange(2000) + 0.5) / 2000)
-    end = ndtri((1 + share) / 2)
-    high, low = ((side * end - rho * first) / np.sqrt(1 - rho**2) for side in (1, -1))
-    second = (ndtr(high) - ndtr(low)).mean()
-    return (second - share) / (1 - share)
+    a, z = np.sqrt((1 - rho) / (1 + rho)), ndtri(0.975)
+    both = 1 - 4 * (owens_t(z, a) + owens_t(z, 1 / a))
+    return (both - 0.95**2) / (0.95 * 0.05)
 
 
 def count(yes):
     """How many of a column are true, in words."""
-    return f"{yes.sum()} of {len(yes)}" if len(yes) else "no model"
+    return share(yes.sum(), len(yes))
 
 
 def by_horizon(frame):
     """Shares and errors of models left out by how far beyond the largest fitted they lie, and of all: data frame."""
     names = [f"{low:g} to {high:g}" for low, high in pairwise(HORIZONS)]
-    parts = dict(
-        iter(frame.groupby(pd.cut(frame["horizon"], HORIZONS, labels=names), observed=True))
-    )
-    rows = {where: vars(tried(part)[0]) for where, part in (parts | {"all": frame}).items()}
-    return (
-        pd.DataFrame(rows)
-        .T[list(SHOWN)]
-        .rename(columns=SHOWN)
-        .rename_axis("decades beyond")
-        .reset_index()
-    )
+    where = pd.cut(frame["horizon"], HORIZONS, labels=names)
+    rows = {name: tried(part)[0] for name, part in frame.groupby(where, observed=True)}
+    rows = pd.DataFrame(rows | {"all": tried(frame)[0]}).T
+    return rows[list(SHOWN)].rename(columns=SHOWN).rename_axis("decades beyond").reset_index()

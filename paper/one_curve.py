@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.polynomial import Polynomial
 from scipy.special import fdtrc
 
-from paper.forecasts import extrapolate
+from paper.forecasts import apart, extrapolate
 from paper.laws import spread_of_trainings
 from paper.steps import slope_weights
 
@@ -117,12 +117,13 @@ def ahead(loss, n_bootstrap=1000, seed=42):
     is the standard deviation of its log loss over resampled sources, and trainings where known; NaN
     where sources are not known.
     """
-    forecast = extrapolate(loss)
-    miss = float((forecast.predicted - forecast.observed)[0])
-    drawn = loss.keep(np.argsort(loss.S, kind="stable")[-1:]).resampled(n_bootstrap, seed)
+    rest, largest = apart(loss)
+    forecast = extrapolate(rest, largest.S)
+    miss = float((forecast.y - largest.y)[0])
+    drawn = largest.resampled(n_bootstrap, seed)
     text = np.nan if drawn is None else np.nanstd(drawn.y)
     noise = np.hypot(text, np.nan_to_num(loss.training_noise()[0]))
-    return abs(miss / forecast.law.alpha), abs(miss / noise)
+    return abs(miss / forecast.laws["least_squares"].alpha), abs(miss / noise)
 
 
 def ahead_rows(pairs, n_bootstrap=1000, seed=42):

@@ -5,11 +5,12 @@ import pandas as pd
 
 from paper.evidence import direction
 from paper.families import contrasts, loss_at, pooled
-from paper.forecasts import extrapolate
+from paper.forecasts import apart, extrapolate
 from paper.laws import fit
 from paper.show.tables import corpus_title, ends
 from paper.steps import step_weights
 
+FORMS = ("line", "least_squares", 3), ("floor", "irreducible", 4)  # with the models they take
 CALLED = {-1: "flatter", 1: "steeper"}  # the last step, where noise does not explain it
 
 
@@ -59,9 +60,11 @@ def form_frame(laws):
         row = {"family": law.family, "text": published.text, "models": law.n_models}
         row["floor"] = fit(loss, "irreducible", n_bootstrap=0).parameters["floor"]
         for out in (1, 2):
-            models = len(loss.models) - out
-            line = extrapolate(loss, out).error[-1] if models >= 3 else np.nan
-            bent = extrapolate(loss, out, "irreducible").error[-1] if models >= 4 else np.nan
-            row |= {f"line, {out} out": line, f"floor, {out} out": bent}
+            rest, held = apart(loss, out)
+            for name, kind, least in FORMS:
+                error = np.nan
+                if len(rest.models) >= least:
+                    error = np.expm1(extrapolate(rest, held.S, kind).y - held.y)[-1]
+                row[f"{name}, {out} out"] = error
         rows.append(row)
     return pd.DataFrame(rows)

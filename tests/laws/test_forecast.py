@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 import rbplib as rbp
 from paper import tokens as joint
-from paper.forecasts import by_horizon, extrapolate, held_out_forecasts, tried
+from paper.forecasts import apart, by_horizon, extrapolate, held_out_forecasts, tried
 from rbplib import table_losses
 from rbplib.cli import main
 from rbplib.forecasting import joint_forecast, mixture_quantiles
@@ -33,11 +33,11 @@ def test_one_form_alone_gives_the_interval_of_statsmodels():
     assert ahead.interval[:, 0] == pytest.approx(ends, rel=1e-8)
     assert ahead.loss[0] == pytest.approx(middle, rel=1e-8)
     # and where the largest model was left out
-    held = extrapolate(loss)
+    rest, held = apart(loss)
+    line = extrapolate(rest, held.S)
     middle, *ends = statsmodels_interval(loss.keep(np.arange(6)), loss.S[6])
-    assert held.models == ("m6",) and held.predicted == pytest.approx([middle])
-    assert held.interval[:, 0] == pytest.approx(ends)
-    assert held.error == pytest.approx([np.exp(middle - loss.y[6]) - 1])
+    assert held.models == ("m6",) and line.y == pytest.approx([middle])
+    assert line.y_interval[:, 0] == pytest.approx(ends)
 
 
 def test_quantiles_of_the_mixture_by_brute_force():
@@ -83,8 +83,8 @@ def test_where_the_last_steps_break_intervals_nearly_hold_and_are_counted():
     frame = held_out_forecasts([broken(rng) for _ in range(80)], [1])
     assert frame["inside"].mean() >= 0.9 and frame["line_inside"].mean() < 0.75
     (case,), rows = tried(frame), by_horizon(frame)
-    assert case.left_out == 80 and case.share == frame["inside"].mean()
-    assert case.worst_error == np.abs(frame["forecast"] / frame["measured"] - 1).max()
+    assert case["left_out"] == 80 and case["share"] == frame["inside"].mean()
+    assert case["worst_error"] == np.abs(frame["forecast"] / frame["measured"] - 1).max()
     assert list(rows["decades beyond"]) == ["0.6 to 1", "all"] and list(rows["left out"]) == [
         80,
         80,
