@@ -1,8 +1,5 @@
 """Rank tables of several families at once, as pages over all of them read them; what a page rests on."""
 
-from collections import namedtuple
-from contextlib import suppress
-
 import numpy as np
 import pandas as pd
 
@@ -60,7 +57,8 @@ def texts_read(tables):
 
 
 PAPERS = ("gpt2", "opt", "pythia", "qwen2.5")  # families of the paper
-Scope = namedtuple("Scope", "models families S trained corpora tokens papers")
+GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # here as counts, see published/ranks
+COUNTED = ("docs", "code", "descriptions")  # corpora that all of it was counted on
 
 
 def scope(tables):
@@ -69,30 +67,30 @@ def scope(tables):
     tables: {corpus, or (family, corpus): rank tables}. S and trained hold a number a model, trained
     those that are known; tokens: how many the models were scored on. papers: models of the paper.
     """
-    records, trained, papers = {}, {}, set()
-    for table in (table for ranks in tables.values() for table in ranks):
-        records[table.record["family"], table.record["model"]] = table.record
-    for name in {*PAPERS, *(family for family, _ in records)}:
-        with suppress(InputError):  # a family that is gone, or of a root of one's own
-            for model in load_family(name).models:
-                trained[name, model.name] = model.tokens
-                papers |= {model.id} if name in PAPERS else set()
+    every = [table.record for ranks in tables.values() for table in ranks]
+    records = {(record["family"], record["model"]): record for record in every}
+    papers = {model.id for name in PAPERS for model in models_of(name)}
+    families = sorted({family for family, _ in records})
+    trained = {(name, model.name): model.tokens for name in families for model in models_of(name)}
     first = {(corpus, ranks[0].text): ranks[0].record for corpus, ranks in tables.items()}
     texts = {record["corpus"]: record["scored_tokens"] for record in first.values()}
-    return Scope(
-        models=len(records),
-        families=sorted({family for family, _ in records}),
-        S=[record["nonembedding_params"] for record in records.values()],
-        trained=[trained[model] for model in records if trained.get(model)],
-        corpora=list(texts),
-        tokens=sum(texts.values()),
-        papers=sum(record.get("model_id") in papers for record in records.values()),
-    )
+    return {
+        "models": len(records),
+        "families": families,
+        "S": [record["nonembedding_params"] for record in records.values()],
+        "trained": [trained[model] for model in records if trained.get(model)],
+        "corpora": list(texts),
+        "tokens": sum(texts.values()),
+        "papers": sum(record.get("model_id") in papers for record in records.values()),
+    }
 
 
-# families that are here as counts, see published/ranks, and the corpora that all were counted on
-GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))
-COUNTED = ("docs", "code", "descriptions")
+def models_of(family):
+    """The models of a family by its file; none where that is gone."""
+    try:
+        return load_family(family).models
+    except InputError:
+        return ()
 
 
 def models_behind(tables, families=(), corpora=(), protocol="paper"):
@@ -100,35 +98,29 @@ def models_behind(tables, families=(), corpora=(), protocol="paper"):
 
     tables: of `measured_families`, which families, corpora and protocol were given to.
     """
-    given = {family.name: family for family in map(load_family, families)}
-    records = [("ladder", table.record) for ranks in tables.values() for table in ranks]
+    given = {load_family(family).name: family for family in families}
+    parts = [("ladder", ranks) for ranks in tables.values()]
     # what repeats the ladders, and the grid
-    for name in {name: None for name, _ in tables}:
-        again = repeated(given.get(name) or name, corpora, protocol)
-        records += [("repeat", table.record) for ranks in again.values() for table in ranks]
-    for name in GRID:
-        records += [("grid", table.record) for table in family_tables(name, COUNTED[0])[0]]
+    for name in dict.fromkeys(name for name, _ in tables):
+        again = repeated(given.get(name, name), corpora, protocol).values()
+        parts += [("repeat", ranks) for ranks in again]
+    parts += [("grid", family_tables(name, COUNTED[0])[0]) for name in GRID]
+    rows = []
+    for part, ranks in parts:
+        name = ranks[0].record["family"]
+        seen = {model.name: model.tokens for model in models_of(given.get(name, name))}
+        for record in (table.record for table in ranks):
+            S = record["nonembedding_params"]
+            outside = (record.get("params_by_experts") or {"all": S})["all"]
+            row = {"part": part, "family": name, "model": record["model"], "S": S}
+            row["embeddings (%)"] = 100 * (1 - outside / (record.get("total_params") or np.nan))
+            row |= {"vocabulary": record["vocab_size"], "window": record["window"]}
+            row |= {"id": record.get("model_id"), "digest": record["columns_sha256"]}
+            rows.append(row | {"tokens seen": seen.get(record["model"]) or np.nan})
+    frame = pd.DataFrame(rows)
     # one training may have two names: it counts with its ladder
-    digests = {record["columns_sha256"] for part, record in records if part == "ladder"}
-    alike, first = set(), {}
-    for part, record in records:
-        if part != "ladder" and record["columns_sha256"] in digests:
-            alike.add((record["family"], record["model"]))
-    for part, record in records:
-        model = record["family"], record["model"]
-        if part == "ladder" or model not in alike:
-            first.setdefault((part, *model), record)
-    # a row a model
-    rows, trained = [], {}
-    for (part, name, model), record in first.items():
-        if name not in trained:
-            models = (given.get(name) or load_family(name)).models
-            trained[name] = {other.name: other.tokens for other in models}
-        S, whole = record["nonembedding_params"], record.get("total_params") or np.nan
-        seen = trained[name].get(model) or np.nan
-        outside = (record.get("params_by_experts") or {"all": S})["all"]
-        row = {"part": part, "family": name, "model": model, "id": record.get("model_id"), "S": S}
-        row["embeddings (%)"] = 100 * (1 - outside / whole)
-        row |= {"vocabulary": record["vocab_size"], "window": record["window"]}
-        rows.append(row | {"tokens seen": seen, "tokens per parameter": seen / S})
-    return pd.DataFrame(rows)
+    ladder = frame["part"] == "ladder"
+    names = frame["family"] + "/" + frame["model"]
+    twice = names[~ladder & frame["digest"].isin(frame["digest"][ladder])]
+    frame = frame[ladder | ~names.isin(twice)].drop_duplicates(["part", "family", "model"])
+    return frame.assign(**{"tokens per parameter": frame["tokens seen"] / frame["S"]})

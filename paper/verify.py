@@ -1,15 +1,15 @@
 """The book's own numbers, and those of a run beside them: `rbp verify`, and page 22.
 
-book/reference.csv has a row a number: verdicts of every page, exponents with an interval and other
-numbers of the cases behind them, digests of rank tables, what it was all made with, and the suite's
-golden numbers. Everything in it is text: numbers as Python writes them, to the last digit.
+book/reference.csv has a row a number: verdicts of every page, one number of each case behind them,
+digests of rank tables, what it was all made with, and the suite's golden numbers. Everything in it is
+text: numbers as Python writes them, to the last digit.
 """
 
 import argparse
 import json
 import platform
 import sys
-from functools import cache
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,7 +28,7 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-9}  # of two numbers that are the same but
 EQUAL, CLOSE, DIFFERS = "equal", "equal but for rounding", "differs"
 ONLY_BOOK, ONLY_RUN = "only in the book", "only in this run"
 PLACE = ("family", "corpus", "k", "N", "left")  # what a case is known by
-NUMBERS = {  # of a case, by what holds their intervals
+NUMBERS = {  # that a case may have, by what holds their intervals
     "ci_known": "alpha change",
     "around": "ratio slope fall",
     "times_around": "times",
@@ -38,69 +38,52 @@ NUMBERS = {  # of a case, by what holds their intervals
 }
 
 
-def page_rows(path):
-    """Rows of the verdicts on one executed page, of the cases behind them, and of its parameters."""
+def page_rows(path, embedded):
+    """Rows of an executed page: its parameters, its verdicts, and the cases behind them.
+
+    embedded: names of families; a page that shows another's model too is another page.
+    """
     page = "/".join(path.parts[-2:]).removesuffix(".ipynb")
     record = json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
-    parameters, embedded = record["parameters"], embedded_families(root())
-    # a page of the embedded families that shows another's model too is another page
-    others = {label.split("/")[0] for label in record.get("tables", ())} - embedded
-    if others and page.split("/")[0] in {"all", *embedded}:
+    parameters = record["parameters"]
+    if others := {label.split("/")[0] for label in record.get("tables", ())} - embedded:
         parameters = parameters | {"beside": sorted(others)}
     rows = [(page, page, "parameters", json.dumps(parameters, sort_keys=True), "", "")]
     for name, record in page_records(path).items():
         if name.startswith("claim"):
             verdict = f"{record['verdict']}, {record['cases that hold']}"
             rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
-            for i, case in enumerate(record["rows"]):
-                rows += [(page, *row) for row in case_rows(case, f"{page} {name}", i + 1)]
+            for i, case in enumerate(record["rows"], 1):
+                # known by its claim where its place says too little
+                place = [case[part] for part in PLACE if case.get(part) is not None]
+                place = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)
+                if not {"family", "corpus"} <= case.keys():
+                    place = f"{page} {name} {place or i}"
+                rows += [(page, place, *key) for key in key_number(case)]
     return rows
 
 
-@cache
-def embedded_families(place):
-    """Names of the embedded families of a root, and of their models trained again."""
-    families = [family for family in known("family") if family.embedded]
-    return {family.name for family in families} | {f.repeats for f in families if f.repeats}
-
-
-def case_rows(case, claim, i):
-    """(case, number, value, low, high) of one case; known by its claim where its place says too little."""
-    place = [case[name] for name in PLACE if case.get(name) is not None]
-    name = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)
-    if not {"family", "corpus"} <= case.keys():
-        name = f"{claim} {name or i}"
+def key_number(case):
+    """[(number, value, low, high)] of what stands for a case: of NUMBERS the first with an interval,
+    or the first; [] without any."""
+    rows = []
     for around, numbers in NUMBERS.items():
         ends = case.get(around) or (None, None)
-        for number in numbers.split():
-            if case.get(number) is not None:
-                values = (case[number], *ends)
-                yield name, number, *("" if x is None else str(x) for x in values)
+        rows += [(n, case[n], *ends) for n in numbers.split() if case.get(n) is not None]
+    rows.sort(key=lambda row: row[2] is None)
+    return [["" if x is None else str(x) for x in row] for row in rows[:1]]
 
 
-def table_rows():
+def table_rows(embedded):
     """Rows of the digests of the embedded families' rank tables: of their text, ranks, logprobs."""
     parts = ("document", "position", "token"), ("greater", "ties"), ("logprob",)
-    for family in map(load_family, sorted(embedded_families(root()))):
+    for family in map(load_family, sorted(embedded)):
         for corpus in default_corpora(family):
-            try:
-                tables, _ = family_tables(family, corpus, partial=True)
-            except InputError:  # none is here
-                continue
-            for table in tables:
-                digests = [columns_digest(table.columns, part)[:16] for part in parts]
-                case = f"{family.name}/{table.record['model']}/{corpus}"
-                yield TABLES, case, "text, ranks, logprob", " ".join(digests), "", ""
-
-
-def made_rows():
-    """Rows of the system and the versions that numbers are made with here."""
-    made = {
-        "system": f"{platform.system()} {platform.machine()}",
-        "Python": platform.python_version(),
-    }
-    made |= {name: version(name) for name in ("numpy", "scipy", "torch")}
-    return [(MADE, MADE, name, value, "", "") for name, value in made.items()]
+            with suppress(InputError):  # none is here
+                for table in family_tables(family, corpus, partial=True)[0]:
+                    digests = [columns_digest(table.columns, part)[:16] for part in parts]
+                    case = f"{family.name}/{table.record['model']}/{corpus}"
+                    yield TABLES, case, "text, ranks, logprob", " ".join(digests), "", ""
 
 
 def run_frame():
@@ -109,8 +92,15 @@ def run_frame():
     pages = sorted(pages, key=lambda path: (path.parts[-2] == "all", path))
     if not pages:
         raise InputError("no page was run here: run `make book`, or `rbp book --family NAME`.")
-    rows = [row for page in pages for row in page_rows(page)]
-    frame = pd.DataFrame([*rows, *table_rows(), *made_rows()], columns=COLUMNS)
+    families = [family for family in known("family") if family.embedded]
+    embedded = {f.name for f in families} | {f.repeats for f in families if f.repeats}
+    rows = [row for page in pages for row in page_rows(page, embedded)]
+    # what numbers are made with here
+    system = f"{platform.system()} {platform.machine()}"
+    made = {"system": system, "Python": platform.python_version()}
+    made |= {name: version(name) for name in ("numpy", "scipy", "torch")}
+    rows += [(MADE, MADE, name, value, "", "") for name, value in made.items()]
+    frame = pd.DataFrame([*rows, *table_rows(embedded)], columns=COLUMNS)
     return frame.drop_duplicates(["case", "number"])  # one case stands on several pages
 
 
@@ -138,20 +128,18 @@ def compared(book, run):
     asked = both[(both["number"] == "parameters") & (both["value"] != both["value here"])]
     both = both[both["page"].isin(run["page"]) & ~both["page"].isin(asked["case"])]
     # words are equal or not; numbers and the ends of their intervals may be a rounding apart
-    columns = ["value", "low", "high"]
-    words = both[columns], both[[f"{name} here" for name in columns]]
-    equal = (words[0].to_numpy() == words[1].to_numpy()).all(axis=1)
-    numbers = [side.apply(pd.to_numeric, errors="coerce") for side in words]
-    close = np.isclose(*numbers, equal_nan=True, **TOLERANCE).all(axis=1)
-    kinds = {ONLY_RUN: both["value"].isna(), ONLY_BOOK: both["value here"].isna(), EQUAL: equal}
-    kinds[CLOSE] = close & numbers[0]["value"].notna()
-    rows = both.assign(
-        number=both["number"] + " of " + both["case"],
-        book=both["value"],
-        here=both["value here"],
-        outcome=np.select(list(kinds.values()), list(kinds), DIFFERS),
-    )
-    return rows[ROWS].fillna("–").reset_index(drop=True)
+    equal, close = True, True
+    for name in COLUMNS[3:]:
+        sides = both[name], both[f"{name} here"]
+        equal &= sides[0] == sides[1]
+        numbers = [pd.to_numeric(side, errors="coerce") for side in sides]
+        close &= np.isclose(*numbers, equal_nan=name != "value", **TOLERANCE)
+    kinds = {ONLY_RUN: both["value"].isna(), ONLY_BOOK: both["value here"].isna()}
+    kinds |= {EQUAL: equal, CLOSE: close}
+    both["number"] += " of " + both["case"]
+    both["outcome"] = np.select(list(kinds.values()), list(kinds), DIFFERS)
+    rows = both.rename(columns={"value": "book", "value here": "here"})[ROWS]
+    return rows.fillna("–").reset_index(drop=True)
 
 
 def failures(rows):
@@ -161,12 +149,9 @@ def failures(rows):
 
 def main(arguments=None):
     """`rbp verify`: exit code 1 where a number is not reproduced, 2 where nothing can be compared."""
-    parser = argparse.ArgumentParser(
-        prog="rbp verify", description="Compare this run's numbers with the book's."
-    )
-    parser.add_argument(
-        "path", nargs="?", metavar="FILE", help="another run's numbers (default: the book's own)"
-    )
+    about = "Compare this run's numbers with the book's."
+    parser = argparse.ArgumentParser(prog="rbp verify", description=about)
+    parser.add_argument("path", nargs="?", help="another run's numbers (default: the book's own)")
     parser.add_argument("--write", action="store_true", help="keep this run's as the book's own")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     asked = parser.parse_args(arguments)
@@ -181,19 +166,17 @@ def main(arguments=None):
         print(f"{path}: {len(run):,} numbers of {run['page'].nunique()} pages")
         return 0
     rows = compared(book, run)
-    bad, counts = failures(rows), rows["outcome"].value_counts()
+    bad = failures(rows)
     if asked.json:
         print(rows.to_json(orient="records", indent=1))
-    else:
-        for row in bad.itertuples():
-            print(
-                f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here"
-            )
-        print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
-        beside = run["value"].str.contains('"beside"') & (run["number"] == "parameters")
-        if count := int(beside.sum()):
-            pages = "1 page shows" if count == 1 else f"{count} pages show"
-            print(f"{pages} models that the book lacks: not compared")
+        return int(len(bad) > 0)
+    for row in bad.itertuples():
+        print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
+    counts = rows["outcome"].value_counts()
+    print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
+    others = {*run["page"]} & {*book["page"]} - {*rows["page"]}
+    if others:
+        print(f"not compared, of other parameters or models: {', '.join(sorted(others))}")
     return int(len(bad) > 0)
 
 

@@ -22,7 +22,6 @@ from rbplib.bootstrap import percentile_interval
 
 CHARTS = Path(__file__).with_name("charts")
 KS = (1, 2, 5, 10, 20, 50, 100, 1000)
-RESAMPLES = 500  # behind the spread of the points over sources of text
 TEMPERATURES = np.arange(2, 31) / 10
 BEST = 8  # candidates shown at one place
 COLOURS = {"blue": "#2b83ba", "red": "#d7601e"}  # contrast of three and more, light and dark
@@ -86,40 +85,24 @@ def title(corpus):
     return html.unescape(corpus_title(corpus))
 
 
-def spread(loss, used, seed):
-    """Scatter of the points over sources: (m, m), rows whose products are the covariance.
-
-    Zeros, (m, 1), where it is not known.
-    """
-    resampled = loss.resampled(RESAMPLES, seed)
-    y = np.empty((0, len(used))) if resampled is None else resampled.y[:, used]
-    y = y[np.isfinite(y).all(axis=1)]
-    if len(y) <= RESAMPLES // 2:
-        return np.zeros((len(used), 1))
-    # a square root of the covariance
-    centred = (y - y.mean(axis=0)) / np.sqrt(len(y) - 1)
-    _, size, axes = np.linalg.svd(centred, full_matrices=False)
-    return (size[:, None] * axes).T.round(6)
-
-
-def explorer(curves, tables, seed=42):
+def explorer(curves, tables):
     """A law that follows its points: family, corpus, k, what size counts, points left out, a floor.
 
+    Its interval is that of other sizes; those of other text take resamples, and are on the page.
     curves, tables: {corpus: Curve}, {corpus: rank tables}, or both by (family, corpus).
     """
     rows = []
     for place, curve in curves.items():
-        corpus = title(place if isinstance(place, str) else place[1])
+        whole = [table.record.get("total_params") for table in tables[place]]
         for k in map(int, np.intersect1d(curve.ks, KS)):
             loss = curve.loss(k)
             used = np.flatnonzero(np.isfinite(loss.y))
             if len(np.unique(loss.S[used])) < 3:  # a law takes three sizes
                 continue
-            for i, scatter in zip(used, spread(loss, used, seed), strict=True):
-                S, whole = int(loss.S[i]), tables[place][i].record.get("total_params")
-                row = {"family": curve.family, "corpus": corpus, "k": k, "model": loss.models[i]}
-                row |= {"S": S, "all": int(whole or S), "loss": loss.values[i]}
-                rows.append(row | {"spread": scatter.tolist()})
+            for i in used:
+                row = {"family": loss.family, "corpus": title(loss.corpus), "k": k}
+                row |= {"model": loss.models[i], "loss": loss.values[i], "S": int(loss.S[i])}
+                rows.append(row | {"all": int(whole[i] or row["S"])})
     return chart("explorer", rows, t=stdtrit(np.arange(1, 60), 0.975).round(4).tolist())
 
 

@@ -58,17 +58,16 @@ def explored(curve):
 
 
 ENDS = r"(-?[\d.]+) to (-?[\d.]+)"
-LAW = rf"α = (-?[\d.]+) · R² = ([\d.]+).*other text: {ENDS} .*other sizes: {ENDS}"
+LAW = rf"α = (-?[\d.]+) · R² = ([\d.]+).*other sizes: {ENDS}"
 
 
 @pytest.mark.parametrize("k", [1, 100])
 def test_the_law_in_the_browser_is_the_librarys(explored, curve, k):
-    law = fit(curve.loss(k), n_bootstrap=2000)
+    law = fit(curve.loss(k), n_bootstrap=0)
     alpha, r2, *intervals = numbers(LAW, texts(explored, k=k))
     assert alpha == pytest.approx(-np.polyfit(np.log(curve.S), law.y, 1)[0], rel=6e-3)
     assert r2 == pytest.approx(law.r2, abs=6e-4)
-    assert intervals[2:] == pytest.approx(law.ci_models, rel=6e-3)
-    assert intervals[:2] == pytest.approx(law.ci_tokens, abs=0.15 * np.ptp(law.ci_tokens))
+    assert intervals == pytest.approx(law.ci_models, rel=6e-3)
 
 
 def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
@@ -85,7 +84,7 @@ def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
 
 
 def test_too_few_models_are_a_sentence(explored, curve):
-    assert moving.explorer({"one": curve.keep([0, 1])}, {}).startswith("Nothing moves here: no text")
+    assert moving.explorer({"one": curve.keep([0, 1])}, {"one": []}).startswith("Nothing moves here: no text")
     few = texts(explored, out=[{"model": f"m{i}"} for i in range(5)])
     assert "Too few are left for a line." in few and "α = " not in few
 
