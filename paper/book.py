@@ -6,13 +6,12 @@
     book.show(fig)                   # a figure, described from what is drawn in it
 
 A cell that begins with `%%words` is Markdown with {{ expressions }} and {% if %} of the page's variables
-(Jinja): `{{ laws.alpha }}` is a range, `{{ steps.count("bend", "<", 0) }}` is "3 of 5". Papermill, Jupyter
-and Colab fill it at its place; `as_words` makes it a Markdown cell of the book. Sentences that several
+(Jinja): `{{ laws.alpha }}` is a range, `{{ laws.having("r2") | length }}` a count. Papermill, Jupyter and
+Colab fill it at its place; `as_words` makes it a Markdown cell of the book. Sentences that several
 pages say are macros in notebooks/words.md.
 """
 
 import html
-import operator
 import re
 import textwrap
 from collections import Counter
@@ -20,8 +19,7 @@ from functools import cache
 
 import numpy as np
 
-from paper.laws import NOT_TESTED
-from paper.show.numbers import Values, interval, number, p_value, share, short
+from paper.show.numbers import Values, interval, number, p_value, short
 from paper.show.plain import corpus_title as title
 from paper.show.plain import shown as plain
 
@@ -30,13 +28,6 @@ MAGIC = re.compile(
 )  # its line may name what other pages show too: answer, front, slide
 WIDE = 76  # characters of a line of a figure's title
 CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the figure above it
-TESTS = {
-    "<": operator.lt,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<=": operator.le,
-    "is": operator.eq,
-}
 
 
 class Cases(dict):
@@ -51,42 +42,30 @@ class Cases(dict):
     def first(self):
         return next(iter(self.values()))
 
-    @property
-    def made(self):
-        """Those that could be made: a sentence stands where one could not."""
-        return Cases({name: case for name, case in self.items() if not isinstance(case, str)})
-
-    @property
-    def unmade(self):
-        """The sentences of those that could not be made."""
-        return Cases({name: case for name, case in self.items() if isinstance(case, str)})
-
     def each(self, function, *args, **options):
         """`function` of each case: `curves.each(fit_law, k=1)`."""
         return Cases({name: function(case, *args, **options) for name, case in self.items()})
 
     def having(self, *names):
         """Cases that have all of these: finite numbers, anything else that is not empty."""
-        chosen = {}
-        for name, case in self.items():
-            if all(is_there(getattr(case, wanted)) for wanted in names):
-                chosen[name] = case
-        return Cases(chosen)
+        lacking = self.lacking(*names)
+        return Cases({name: case for name, case in self.items() if name not in lacking})
 
-    @property
-    def tested(self):
-        """Cases whose misfit could be tested against noise."""
-        tested = {n: case for n, case in self.items() if case.explained_by != NOT_TESTED}
-        return Cases(tested)
+    def lacking(self, *names):
+        """The others."""
+        others = Cases()
+        for key, case in self.items():
+            for values in (np.asarray(getattr(case, name)) for name in names):
+                if not values.size or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+                    others[key] = case
+        return others
 
     def by(self, name):
         """[(value, Cases that have it)] of a field."""
-        values = dict.fromkeys(getattr(case, name) for case in self.values())
-        groups = []
-        for value in values:
-            members = {n: case for n, case in self.items() if getattr(case, name) == value}
-            groups.append((value, Cases(members)))
-        return groups
+        groups = {}
+        for key, case in self.items():
+            groups.setdefault(getattr(case, name), Cases())[key] = case
+        return list(groups.items())
 
     def apart(self, parameter):
         """[(what varies, intervals above 0, below 0, intervals)] of a parameter of laws."""
@@ -94,41 +73,16 @@ class Cases(dict):
         for law in self.values():
             for name, ends in law.sides(parameter).items():
                 if np.isfinite(ends).all():
-                    intervals.setdefault(name, []).append(ends)
+                    intervals.setdefault(name, []).append(np.sign(ends).sum())
         rows = []
-        for name, ends in intervals.items():
-            low, high = np.array(ends).T
-            rows.append((name, int((low > 0).sum()), int((high < 0).sum()), len(low)))
+        for name, signs in intervals.items():
+            rows.append((name, signs.count(2), signs.count(-2), len(signs)))
         return rows
 
     @classmethod
     def of(cls, cases):
         """Cases of a list, by their number."""
         return cls(enumerate(cases))
-
-    def lacking(self, *names):
-        """The others."""
-        there = self.having(*names)
-        return Cases({name: case for name, case in self.items() if name not in there})
-
-    def around(self, name, intervals):
-        """Values of a number, each end of their range with its interval."""
-        cases = list(self.values())
-        values = [getattr(case, name) for case in cases]
-        return Values(values, [getattr(case, intervals) for case in cases])
-
-    def count(self, name, test="is", bound=True):
-        """How many pass a test, in words: `steps.count("bend", "<", 0)` is "3 of 5"."""
-        passing = [TESTS[test](getattr(case, name), bound) for case in self.values()]
-        return share(sum(map(bool, passing)), len(passing))
-
-
-def is_there(value):
-    """Is a number, or are all of an array, finite; is anything else not empty?"""
-    values = np.asarray(value)
-    if values.dtype.kind == "f" and values.size:
-        return bool(np.isfinite(values).all())
-    return bool(values.size) if isinstance(value, np.ndarray) else bool(value)
 
 
 # ---- words filled with numbers
@@ -173,20 +127,13 @@ def tally(names):
     return ", ".join(f"{count} × *{name}*" for name, count in Counter(names).most_common())
 
 
-def finite_only(values):
+def finite(values):
     return [value for value in values if np.isfinite(value)]
 
 
 FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle, "each": by_case}
-FILTERS |= {
-    "median": np.median,
-    "finite": finite_only,
-    "tally": tally,
-    "short": short,
-    "log10": np.log10,
-    "plain": plain,
-    "title": title,
-}
+FILTERS |= {"median": np.median, "finite": finite, "tally": tally, "short": short}
+FILTERS |= {"log10": np.log10, "plain": plain, "title": title}
 
 
 @cache
@@ -312,8 +259,8 @@ def set_caption(outputs, figure, caption):
         opened = f"<figcaption>{text}"
         figure.data["text/html"] = figure.data["text/html"].replace("<figcaption>", opened, 1)
         return
-    data = {"text/markdown": caption}
-    output = {"output_type": "display_data", "data": data, "metadata": {"see": True}}
+    output = {"output_type": "display_data", "data": {"text/markdown": caption}}
+    output["metadata"] = {"see": True}
     outputs.insert(outputs.index(figure) + 1, type(figure)(output))
 
 

@@ -11,7 +11,6 @@ for, and kept in results/paper.lock: what moves on the hub meanwhile moves nothi
 """
 
 import argparse
-import itertools
 import json
 import os
 import subprocess
@@ -23,18 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
+
 from rbplib.doors import export_family
 from rbplib.families import InputError, argument, load_family, one_each, results_dir, write_text
 from rbplib.measuring import fetch, plan
 from rbplib.models import load_tokenizer, model_context, model_folder, sizes_of, window_length
-from rbplib.table import (
-    asked,
-    columns_digest,
-    expected,
-    ranks_path,
-    read_table,
-    record_here,
-)
+from rbplib.table import asked, columns_digest, expected, ranks_path, read_table, record_here
 from rbplib.texts import load_documents
 
 FAMILIES = ("gpt2", "opt", "pythia", "qwen2.5")  # of the paper
@@ -56,11 +50,10 @@ def look(families):
                 ids = load_tokenizer(place, model.id)(PROBE)["input_ids"]
                 first = first or ids
                 if ids != first:
-                    raise InputError(
-                        f"{model.name} cuts text otherwise than the first: leave it out."
-                    )
-                context = model_context(replace(model, context=None))
-                if context is not None and context < window:
+                    message = f"{model.name} cuts text otherwise than the first: leave it out."
+                    raise InputError(message)
+                context = model_context(replace(model, context=None)) or window
+                if context < window:
                     message = f"{model.name} reads {context} tokens, not the window of {window}"
                     raise InputError(f"{message}: write 'context: {context}' into {family.path}.")
             except InputError as error:
@@ -86,25 +79,28 @@ def rate(device, dtype):
 
 def planned(families, corpora, dtype, speed):
     """The plan of all families, as JSON can hold it: a row a model, sums, and what is not here."""
-    rows, notes, texts, table_bytes = [], [], {}, 0
+    rows, texts, notes, tables = [], {}, {}, 0
     for family in families:
         whole = plan(family, corpora, dtype=dtype)
-        tokens = sum(text["tokens"] for text in whole["corpora"])
         texts |= {text["corpus"]: text["download_bytes"] or 0 for text in whole["corpora"]}
-        table_bytes += whole["total"]["disk_bytes"] - whole["total"]["download_bytes"]
-        notes += whole["notes"]
+        tokens = sum(text["tokens"] for text in whole["corpora"]) / len(whole["corpora"])
+        tables += whole["total"]["disk_bytes"] - whole["total"]["download_bytes"]
+        notes |= dict.fromkeys(whole["notes"])
         for row in whole["models"]:
-            left = row["tables_to_measure"] / len(whole["corpora"])
-            products = 2 * (row["nonembedding_params"] or 0) * tokens * left
-            row["minutes_at_least"] = round(products / speed / 60, 1)
-            rows.append({"family": family.name} | row)
+            products = 2 * (row["nonembedding_params"] or 0) * tokens * row["tables_to_measure"]
+            minutes = round(products / speed / 60, 1)
+            rows.append({"family": family.name} | row | {"minutes_at_least": minutes})
     weights = [row["download_bytes"] or 0 for row in rows if row["tables_to_measure"]]
     download = sum(weights) + sum(texts.values())
-    total = {"weights_bytes": sum(weights), "largest_bytes": max(weights, default=0)}
-    total |= {"text_bytes": sum(texts.values()), "tables_bytes": table_bytes}
-    total["minutes_of_download_at_1_gbit"] = round(download / LINE / 60, 1)
-    total["minutes_at_least"] = round(sum(row["minutes_at_least"] for row in rows), 1)
-    return {"models": rows, "total": total, "notes": list(dict.fromkeys(notes))}
+    total = {
+        "weights_bytes": sum(weights),
+        "largest_bytes": max(weights, default=0),
+        "text_bytes": sum(texts.values()),
+        "tables_bytes": tables,
+        "minutes_of_download_at_1_gbit": round(download / LINE / 60, 1),
+        "minutes_at_least": round(sum(row["minutes_at_least"] for row in rows), 1),
+    }
+    return {"models": rows, "total": total, "notes": list(notes)}
 
 
 def measure(family, model, corpora, options):
@@ -113,23 +109,22 @@ def measure(family, model, corpora, options):
     records = expected(family, [model], texts, dtype=options.dtype)[model.name]
     if all(record_here(ranks_path(record), record) for record in records):
         return None
-    words = ["measure", f"--family={argument(family)}", f"--model={model.name}"]
+    words = [f"--family={argument(family)}", f"--model={model.name}"]
     words += [f"--corpus={argument(corpus)}" for corpus in texts]
-    for name in ("device", "dtype"):
-        if getattr(options, name):
-            words.append(f"--{name}={getattr(options, name)}")
+    chosen = {"device": options.device, "dtype": options.dtype}
+    words += [f"--{name}={value}" for name, value in chosen.items() if value]
     try:
         fetch(family, corpora, [model.name])
-        command = [sys.executable, "-m", "rbplib", *words]
-        run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     except InputError as error:
         return str(error)
-    if run.returncode == 0:
-        if options.delete_weights and not model.local:
-            delete(model)
-        return None
-    lines = [line for line in run.stderr.splitlines() if line.startswith("rbp: ")]
-    return lines[-1].removeprefix("rbp: ") if lines else f"killed, with code {run.returncode}"
+    command = [sys.executable, "-m", "rbplib", "measure", *words]
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if run.returncode:
+        lines = [line for line in run.stderr.splitlines() if line.startswith("rbp: ")]
+        return lines[-1].removeprefix("rbp: ") if lines else f"killed, with code {run.returncode}"
+    if options.delete_weights and not model.local:
+        delete(model)
+    return None
 
 
 def delete(model):
@@ -137,9 +132,10 @@ def delete(model):
     from huggingface_hub import scan_cache_dir
 
     cache = scan_cache_dir()
-    commits = [
-        r.commit_hash for repo in cache.repos if repo.repo_id == model.id for r in repo.revisions
-    ]
+    commits = []
+    for repo in cache.repos:
+        if repo.repo_id == model.id:
+            commits += [revision.commit_hash for revision in repo.revisions]
     cache.delete_revisions(*commits).execute()
 
 
@@ -164,7 +160,7 @@ def export(family, corpora, folder):
     # read back
     with TemporaryDirectory() as place, zipfile.ZipFile(path) as file:
         file.extractall(place)
-        for table in map(read_table, itertools.chain(*paths.values())):
+        for table in map(read_table, sum(paths.values(), [])):
             name = f"family/{table.record['model']}/{table.record['corpus']}.parquet"
             sent = read_table(Path(place, name))
             if columns_digest(sent.columns, RANKS) != columns_digest(table.columns, RANKS):
@@ -183,7 +179,11 @@ def evening(families, corpora, options):
     faults = look(families)
     whole = planned(families, corpora, options.dtype, rate(options.device, options.dtype))
     write_text(place / "plan.json", json.dumps(whole, indent=1) + "\n")
-    print_plan(whole)
+    print(pd.DataFrame(whole["models"]).to_string(index=False))
+    for name, value in whole["total"].items():
+        print(f"{name:32} {value:,}")
+    for note in whole["notes"]:
+        print(f"rbp: {note}", file=sys.stderr)
     if options.plan or (faults and not options.go_on):
         return faults
 
@@ -210,30 +210,23 @@ def evening(families, corpora, options):
     return faults
 
 
-def print_plan(whole):
-    """Show a plan."""
-    import pandas as pd
-
-    print(pd.DataFrame(whole["models"]).to_string(index=False))
-    for name, value in whole["total"].items():
-        print(f"{name:32} {value:,}")
-    for note in whole["notes"]:
-        print(f"rbp: {note}", file=sys.stderr)
+OPTIONS = {
+    "--family": "names or YAML paths (default: the paper's)",
+    "--corpus": "names or paths (default: the paper's)",
+    "--device": "cpu, cuda, or auto: spread over all GPUs",
+    "--dtype": "in place of what the family files say, float32",
+    "--plan": "look and plan, and measure nothing",
+    "--go-on": "without models that cannot be had",
+    "--delete-weights": "of each model once measured",
+}
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m paper.evening", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument(
-        "--family", action="append", help="names or YAML paths (default: the paper's)"
-    )
-    parser.add_argument("--corpus", action="append", help="names or paths (default: the paper's)")
-    parser.add_argument("--device", help="cpu, cuda, or auto: spread over all GPUs")
-    parser.add_argument("--dtype", help="in place of what the family files say, float32")
-    parser.add_argument("--plan", action="store_true", help="look and plan, and measure nothing")
-    parser.add_argument("--go-on", action="store_true", help="without models that cannot be had")
-    parser.add_argument("--delete-weights", action="store_true", help="of each model once measured")
+    about = __doc__.split("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m paper.evening", description=about)
+    kinds = ["append"] * 2 + ["store"] * 2 + ["store_true"] * 3
+    for (name, words), kind in zip(OPTIONS.items(), kinds, strict=True):
+        parser.add_argument(name, action=kind, help=words)
     options = parser.parse_args(argv)
     try:
         faults = evening(options.family or FAMILIES, options.corpus or CORPORA, options)

@@ -71,23 +71,10 @@ def contrasts(curves, weights, losses, n_bootstrap=10_000, seed=42):
     """
     parts = []
     for curve in curves:
-        if len(np.unique(curve.S)) > 2:
-            pair = losses(curve)
-            if all(np.isfinite(loss.y).all() for loss in pair):
-                parts.append(contrast(pair, weights, n_bootstrap, seed))
+        pair = losses(curve) if len(np.unique(curve.S)) > 2 else ()
+        if pair and all(np.isfinite(loss.y).all() for loss in pair):
+            parts.append(contrast(pair, weights, n_bootstrap, seed))
     return parts
-
-
-def bends_by_k(curves, ks, n_bootstrap=10_000, seed=42):
-    """{k: Contrasts of the last local exponent less the mean of those before it}; k None is the cross-entropy.
-
-    Curves that do not count a k are left out.
-    """
-    bends = {}
-    for k in ks:
-        counted = [curve for curve in curves if k is None or k in curve.ks]
-        bends[k] = contrasts(counted, bend_weights, loss_at(k), n_bootstrap, seed)
-    return bends
 
 
 def loss_at(k=None):
@@ -103,12 +90,12 @@ def contrast(pair, weights, n_bootstrap=10_000, seed=42):
     resamples = [loss.resampled(n_bootstrap, seed) for loss in pair]
     drawn = again = None
     if resamples[0] is not None:
-        drawn = less([resample.y for resample in resamples]) @ w
+        drawn = less(resamples) @ w
     if first.repeats is not None:
-        again = less([loss.repeats.y for loss in pair]), first.repeats.S
-    value = float(w @ less([loss.y for loss in pair]))
+        again = less([loss.repeats for loss in pair]), first.repeats.S
     length = float(np.sqrt(w @ w))
-    return Contrast(first.family, first.corpus, value, drawn, first.n_sources, length, again)
+    value, about = float(w @ less(pair)), (first.n_sources, length, again)
+    return Contrast(first.family, first.corpus, value, drawn, *about)
 
 
 def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
@@ -126,8 +113,8 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
 
 
 def less(pair):
-    """The first, or the first less the second."""
-    return pair[0] - pair[1] if len(pair) > 1 else pair[0]
+    """y of the first, or of the first less the second."""
+    return pair[0].y - pair[1].y if len(pair) > 1 else pair[0].y
 
 
 def pooled(contrasts):
@@ -159,7 +146,7 @@ def pooled(contrasts):
         if min(dfs):
             noise = float(np.hypot(sources, trainings))
             free = pooled_df(sources**2, free, trainings**2, min(dfs))
-    p = float(2 * stdtr(free, -abs(effect.estimate) / noise)) if noise else np.nan
+    p = two_sided(effect.estimate, noise, free)
     return replace(effect, sources_sd=sources, trainings_sd=trainings, noise_p=p)
 
 
@@ -173,6 +160,10 @@ def mean_over(values):
     if n < 2:
         return Effect(mean, NONE, np.nan, n)
     error = values.std(ddof=1) / np.sqrt(n)
-    half = stdtrit(n - 1, 0.975) * error
-    p = float(2 * stdtr(n - 1, -abs(mean) / error)) if error else np.nan
-    return Effect(mean, (float(mean - half), float(mean + half)), p, n)
+    half = float(stdtrit(n - 1, 0.975) * error)
+    return Effect(mean, (mean - half, mean + half), two_sided(mean, error, n - 1), n)
+
+
+def two_sided(mean, sd, df):
+    """p of a mean with this standard deviation by Student's t; NaN without any."""
+    return float(2 * stdtr(df, -abs(mean) / sd)) if sd else np.nan

@@ -1,7 +1,5 @@
 """Cross-entropy per byte: a ladder and a model with another tokenizer, on the same bytes of the same documents."""
 
-from functools import cache
-
 import numpy as np
 
 from rbplib.families import InputError, load_family
@@ -10,16 +8,10 @@ from rbplib.models import load_tokenizer, model_folder
 from rbplib.windows import encode
 
 
-@cache
-def model_tokenizer(family, model):
-    """The tokenizer of one model of a family, read once."""
-    model = load_family(family).model(model)
-    return load_tokenizer(model_folder(model, weights=False)[0], model.id)
-
-
 def tokenizer_of(family, table):
     """The tokenizer that a rank table was measured with. family: a name or the path of its file."""
-    return model_tokenizer(family, table.record["model"])
+    model = load_family(family).model(table.record["model"])
+    return load_tokenizer(model_folder(model, weights=False)[0], model.id)
 
 
 def token_ends(tokenizer, texts):
@@ -56,7 +48,7 @@ def byte_loss(tables, other, texts, tokenizers):
     models, D = [*tables, other], len(texts)
     sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
 
-    # first and end, in bytes, of each row's token; how many tokens of each document were read
+    # first and end, in bytes, of each row's token; of each document the ends that were read
     places, read = [], np.zeros((2, D), int)
     for table in models:
         side = int(table is other)
@@ -73,17 +65,16 @@ def byte_loss(tables, other, texts, tokenizers):
     span = np.zeros((D, 2), int)
     for d, ((_, ours), (_, theirs)) in enumerate(zip(*sides, strict=True)):
         shared = np.intersect1d(ours[: read[0, d]], theirs[: read[1, d]])
-        if len(shared):
-            span[d] = shared[[0, -1]]
+        span[d] = shared[[0, -1]] if len(shared) else 0
     known = measured_on(models) | {"totals": span[:, 1] - span[:, 0], "hits": False}
     if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
         why = f"{known['models'][-1]} is no larger than the ladder, or has no byte in common"
         raise InputError(f"{why}: give another.")
 
     # bits of the tokens within
-    bits = np.zeros((D, len(models)))
-    for m, (table, (first, end)) in enumerate(zip(models, places, strict=True)):
+    bits = []
+    for table, (first, end) in zip(models, places, strict=True):
         low, high = span[table.document].T
         inside = (first >= low) & (end <= high) & (end > first)
-        bits[:, m] = np.bincount(table.document, -table.logprob / np.log(2) * inside, D)
-    return Loss(sums=bits, name="bits per byte", **known)
+        bits.append(np.bincount(table.document, -table.logprob / np.log(2) * inside, D))
+    return Loss(sums=np.transpose(bits), name="bits per byte", **known)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from paper.counts import family_tables
-from paper.curves import own_repeats, rbp_curve, repeated
+from paper.curves import own_repeats, rbp_curve
 from rbplib.families import InputError, known, load_family, one_each
 from rbplib.losses import vocabulary
 from rbplib.measuring import measured
@@ -93,34 +93,21 @@ def models_of(family):
         return ()
 
 
-def models_behind(tables, families=(), corpora=(), protocol="paper"):
-    """Every model once: a data frame of its part ("ladder", "repeat" or "grid"), size and training.
+def models_behind(tables, families=()):
+    """A row for each model of `measured_families`: its size, its embeddings, its training.
 
-    tables: of `measured_families`, which families, corpora and protocol were given to.
+    families: those that were given to it.
     """
     given = {load_family(family).name: family for family in families}
-    parts = [("ladder", ranks) for ranks in tables.values()]
-    # what repeats the ladders, and the grid
-    for name in dict.fromkeys(name for name, _ in tables):
-        again = repeated(given.get(name, name), corpora, protocol).values()
-        parts += [("repeat", ranks) for ranks in again]
-    parts += [("grid", family_tables(name, COUNTED[0])[0]) for name in GRID]
-    rows = []
-    for part, ranks in parts:
-        name = ranks[0].record["family"]
+    rows = {}
+    for (name, _), ranks in tables.items():
         seen = {model.name: model.tokens for model in models_of(given.get(name, name))}
         for record in (table.record for table in ranks):
-            S = record["nonembedding_params"]
+            S, model = record["nonembedding_params"], record["model"]
             outside = (record.get("params_by_experts") or {"all": S})["all"]
-            row = {"part": part, "family": name, "model": record["model"], "S": S}
-            row["embeddings (%)"] = 100 * (1 - outside / (record.get("total_params") or np.nan))
+            row = {"family": name, "model": model, "id": record.get("model_id"), "S": S}
             row |= {"vocabulary": record["vocab_size"], "window": record["window"]}
-            row |= {"id": record.get("model_id"), "digest": record["columns_sha256"]}
-            rows.append(row | {"tokens seen": seen.get(record["model"]) or np.nan})
-    frame = pd.DataFrame(rows)
-    # one training may have two names: it counts with its ladder
-    ladder = frame["part"] == "ladder"
-    names = frame["family"] + "/" + frame["model"]
-    twice = names[~ladder & frame["digest"].isin(frame["digest"][ladder])]
-    frame = frame[ladder | ~names.isin(twice)].drop_duplicates(["part", "family", "model"])
-    return frame.assign(**{"tokens per parameter": frame["tokens seen"] / frame["S"]})
+            row["embeddings (%)"] = 100 * (1 - outside / (record.get("total_params") or np.nan))
+            row["tokens seen"] = seen.get(model) or np.nan
+            rows[name, model] = row | {"tokens per parameter": row["tokens seen"] / S}
+    return pd.DataFrame(rows.values())

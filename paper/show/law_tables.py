@@ -15,7 +15,7 @@ CALLED = {-1: "flatter", 1: "steeper"}  # the last step, where noise does not ex
 
 
 def bend_frame(bends):
-    """`families.bends_by_k` as a table: a row per loss and corpus, and of all corpora.
+    """{k: Contrasts} as a table: a row per loss and corpus, and of all corpora.
 
     The last step is flatter or steeper where both the spread of families and noise say so.
     """
