@@ -42,6 +42,11 @@ class Cases(dict):
     def first(self):
         return next(iter(self.values()))
 
+    @property
+    def made(self):
+        """Those that could be made: a sentence stands where one could not."""
+        return Cases({name: case for name, case in self.items() if not isinstance(case, str)})
+
     def each(self, function, *args, **options):
         """`function` of each case: `curves.each(fit_law, k=1)`."""
         return Cases({name: function(case, *args, **options) for name, case in self.items()})

@@ -43,19 +43,6 @@ def counted_curves(families, ks):
     return curves
 
 
-def texts_read(tables):
-    """Each text once: list of (corpus, one rank table of it, the families that read it so), by name.
-
-    tables: of `measured_families`. Families whose tokens are others read a corpus apart.
-    """
-    shared = {}
-    for (family, corpus), ranks in tables.items():
-        _, families = shared.setdefault((corpus, ranks[0].text), (ranks[0], []))
-        families.append(family)
-    rows = [(corpus, ranks, families) for (corpus, _), (ranks, families) in shared.items()]
-    return sorted(rows, key=lambda row: (row[0], row[2]))
-
-
 PAPERS = ("gpt2", "opt", "pythia", "qwen2.5")  # families of the paper
 GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # here as counts, see published/ranks
 COUNTED = ("docs", "code", "descriptions")  # corpora that all of it was counted on
