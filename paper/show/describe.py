@@ -17,14 +17,13 @@ def describe(figure):
     """One text for readers who cannot see a figure, made from what is drawn in it.
 
     An axis whose heights are names is told row by row with its intervals, any other by each named
-    line. What an artist has to say itself stands in its attribute `told`.
+    line.
     """
     panels, axes_told = [figure.get_suptitle()], set()
     for ax in seen_axes(figure):
         drawn = parts(ax)
         rows = row_values(ax, drawn)
         values = rows or line_values(drawn)
-        values += [artist.told for artist in ax.get_children() if hasattr(artist, "told")]
         labels = ["by row" if rows else ax.get_ylabel(), ax.get_xlabel()]
         axes = (", " if rows else " against ").join(filter(None, labels))
         # labels of axes that panels share are told once

@@ -11,7 +11,6 @@ from matplotlib import pyplot as plt
 
 from paper.runs import rise_width
 from paper.show.describe import drawn_data, seen_axes
-from paper.show.numbers import number
 from paper.show.plain import plain
 from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, svg_of
 
@@ -194,13 +193,6 @@ def draw_published(ax, family, corpus, **style):
     return ax
 
 
-def draw_forecast(ax, forecast, color=None):
-    """A `Forecast` of a loss, dotted, with its 95% interval as a band."""
-    tell(ax, "forecasts", forecast)
-    curve = {"color": color, "linestyle": ":"}
-    return draw_band(ax, forecast.S, forecast.loss, *forecast.interval, **curve)
-
-
 def draw_intervals(ax, labels, values, intervals, names):
     """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
     rows, n = row_axis(ax, labels), len(names)
@@ -214,7 +206,7 @@ def draw_intervals(ax, labels, values, intervals, names):
 
 def draw_three(ax, labels, laws, parameter="alpha"):
     """`draw_intervals` of one parameter of laws: other text; and trainings; other sizes."""
-    tell(ax, "intervals", *laws)
+    tell(ax, "intervals" if parameter == "alpha" else parameter, *laws)
     sides = [law.sides(parameter) for law in laws]
     names, unknown = list(max(sides, key=len)), (np.nan, np.nan)
     ends = []
@@ -264,23 +256,6 @@ def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
     return ax
 
 
-def draw_shifts(ax, frame):
-    """Change of RBP_k per precision, rows of precision.shift_frame, a mark per rank definition."""
-    precisions = list(dict.fromkeys(frame["precision"]))
-    rows = dict(zip(precisions, row_axis(ax, precisions), strict=True))
-    # what floats leave of nothing is nothing
-    points = (100 * frame["change"]).round(7)
-    for i, (definition, part) in enumerate(frame.groupby("definition", sort=False)):
-        heights = part["precision"].map(rows) + 0.2 * (1 - i)
-        ax.plot(points[part.index], heights, label=definition, **mark(i))
-        tell(ax, "shifts", points[part.index].abs().max())
-    ax.axvline(0, color="black", linewidth=0.8)
-    ax.set_xlabel("change (% points)")
-    ax.locator_params(axis="x", nbins=2)
-    ax.label_outer()  # side by side, rows are named once
-    return ax
-
-
 # ---- distributions of ranks
 
 
@@ -316,29 +291,6 @@ def draw_fit_ratio(ax, histogram, fits):
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
     ax.set_yticks([], minor=True)
-    return ax
-
-
-def draw_regions(ax, ratio, sigma, error, label, point, name):
-    """A map of relative error over (mu/sigma, sigma), lines of 1% and 10%, and a named point.
-
-    Args:
-        ratio: (X,). sigma: (Y,). error: (Y, X), signed; NaN where the formula gives no number.
-    """
-    # the map, in powers of ten
-    size = np.log10(np.clip(np.abs(error), 1e-6, 10))
-    look = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
-    mesh = ax.pcolormesh(ratio, sigma, size, vmin=-6, vmax=1, **look)
-    mesh.told = f"below 1% on {number(100 * (size < -2).mean(), 2)}% of the map"
-    ax.figure.colorbar(mesh, ax=ax, label=label)
-    # its lines, and the point
-    lines = ax.contour(ratio, sigma, size, levels=[-2, -1], colors=["white", "black"])
-    ax.clabel(lines, fmt={-2: "1%", -1: "10%"}, fontsize=9)
-    star = {"linestyle": "none", "marker": "*", "markersize": 12, "markeredgecolor": "black"}
-    ax.plot(*point, color="white", **star)
-    ax.annotate(name, point, (9, 7), textcoords="offset points", color="white", fontsize=9)
-    ax.set(yscale="log", xlabel=r"$\mu/\sigma$", ylabel=r"$\sigma$")
-    ax.grid(visible=False)
     return ax
 
 
