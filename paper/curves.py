@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paper.counts import KS, counts_file, family_tables, k_grid
+from paper.counts import counts_file, family_tables
 from rbplib.bootstrap import percentile_interval
 from rbplib.families import InputError, load_family
 from rbplib.losses import (
@@ -73,12 +73,6 @@ class Curve:
             raise InputError(f"k = {k} was not counted for {place}: add it to ks.")
         return int(np.flatnonzero(self.ks == k)[0])
 
-    def keep(self, where):
-        """The same curve for some of its models, by index."""
-        models = tuple(self.models[i] for i in where)
-        hits, nll = self.hits[:, where], self.nll[:, where]
-        return replace(self, models=models, S=self.S[where], hits=hits, nll=nll)
-
     def loss(self, k):
         """-log RBP_k of every model, as what a law is fitted to."""
         again, sums = self.repeats and self.repeats.loss(k), self.hits[:, :, self.index(k)]
@@ -119,15 +113,9 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
     )
 
 
-def rbp_curves(tables, ks=KS):
-    """{corpus: Curve} from {corpus: rank tables} of one family.
-
-    ks: each in [1, V]; empty: a grid over the whole vocabulary, see k_grid.
-    """
-    curves = {}
-    for corpus, ranks in tables.items():
-        curves[corpus] = rbp_curve(ranks, list(ks) or k_grid(vocabulary(ranks)))
-    return curves
+def rbp_curves(tables, ks):
+    """{corpus: Curve} from {corpus: rank tables} of one family; ks: each in [1, V]."""
+    return {corpus: rbp_curve(ranks, ks) for corpus, ranks in tables.items()}
 
 
 def repeated(family, corpora=None, protocol="paper"):

@@ -9,7 +9,6 @@ import html
 import numpy as np
 from matplotlib import pyplot as plt
 
-from paper.runs import rise_width
 from paper.show.describe import drawn_data, seen_axes
 from paper.show.plain import plain
 from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, svg_of
@@ -222,23 +221,6 @@ def draw_runs(ax, law, single, N, **style):
     tell(ax, "runs", {"N": N, "times": float(times[0]) if len(times) else np.nan})
     dashed = {"linestyle": "--", "linewidth": 1, "markersize": 4, "mfc": "white"}
     return draw_line(ax, single, times=N, **style, **dashed, markevery=[0, -1])
-
-
-def draw_sigmoid(ax, single, N, law, **style):
-    """Probability of N hits in a row: the law at N = 1 over sizes never measured, and points."""
-    tell(ax, "rises", rise_width(single.alpha) / np.log(10))
-    S, name = single.loss.S, f"$N = {N}$"
-    ax.axvspan(S.min(), S.max(), color="#BBBBBB", alpha=0.12, linewidth=0)
-    # no model has less than one parameter
-    if np.isfinite(single.alpha):
-        sizes = np.geomspace(max(1, S.min() / 1e4), S.max() * 1e40, 400)
-        p = np.exp(-N * np.exp(single.y_at(sizes)))
-        ax.plot(sizes, p, label=name, markevery=[], markersize=4, **style)
-        ax.margins(x=0)
-        name = None  # the line stands in the legend with its points
-    draw_points(ax, law.S, np.exp(-np.exp(law.y)), label=name, markersize=4, **style)
-    ax.set(xscale="log", ylim=(-0.03, 1.03))
-    return ax
 
 
 def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):

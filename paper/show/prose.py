@@ -47,8 +47,13 @@ def imported_words(*families):
     """Where the numbers of those families come from that were not measured here; empty where all were."""
     words = []
     for family in map(load_family, families):
-        tables = first_tables(family)
-        about = tables[0].record.get("imported") if tables else None
+        # a table of each model that has one, on whatever text
+        tables = {}
+        for path in sorted((results_dir() / "ranks" / family.name).glob("*/*.parquet")):
+            if path.parent not in tables and record_here(path, {"family": family.name}):
+                tables[path.parent] = read_table(path)
+        ranked = by_size(tables.values())
+        about = ranked[0].record.get("imported") if ranked else None
         if about:
             about = {key: plain(str(value)) for key, value in about.items()}
             words.append(
@@ -56,17 +61,8 @@ def imported_words(*families):
                 f"exported on {about['exported']}. Its ranks are here (from {about['file']}); its "
                 "models and its text are not."
             )
-        words += filter(None, map(engine_words, tables))
+        words += filter(None, map(engine_words, ranked))
     return " ".join(words)
-
-
-def first_tables(family):
-    """A rank table of each model of a family that has one, on whatever text."""
-    tables = {}
-    for path in sorted((results_dir() / "ranks" / family.name).glob("*/*.parquet")):
-        if path.parent not in tables and record_here(path, {"family": family.name}):
-            tables[path.parent] = read_table(path)
-    return by_size(tables.values())
 
 
 def engine_words(table):

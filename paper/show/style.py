@@ -162,8 +162,8 @@ def drawn(text):
 
 def name_empty(ax):
     """Say so on an axis on which nothing could be drawn; give a logarithmic one ends it can have."""
-    points = [np.reshape(points, (-1, 2)) for _, _, points in parts(ax)]
-    if ax.axison and not np.isfinite(np.concatenate([np.empty((0, 2)), *points])).all(1).any():
+    points = [np.full((1, 2), np.nan), *(points for _, _, points in parts(ax))]
+    if ax.axison and not np.isfinite(np.vstack(points)).all(axis=1).any():
         ax.set_gid(EMPTY)
         ax.text(0.5, 0.5, EMPTY, color=GREY, ha="center", va="center", transform=ax.transAxes)
     for axis, set_ends in ((ax.xaxis, ax.set_xlim), (ax.yaxis, ax.set_ylim)):
