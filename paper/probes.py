@@ -240,21 +240,20 @@ def curves(trainings):
     """
     rows, text = [], losses(trainings)
     for (size, seed), probes in trainings.items():
-        at = onset(probes)[0] / 1e6
-        row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
-
-        def add(what, part, tokens, value, row=row):
-            curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
-            rows.append(row | {"what": what, "part": part} | curve)
-
+        shown = []
         for part in STRINGS:
-            add(COPYING, part, *series(probes, "copying", part)[:2])
+            shown.append((COPYING, part, *series(probes, "copying", part)[:2]))
         of = text[(text["size"] == size) & (text["seed"] == seed)]
         mean, first = of[of["k"] == 0], of[of["k"] == 1]
         for part in PARTS:
-            add(LOSS, part, mean["tokens"], mean[part])
-            add(FIRST, part, first["tokens"], first[part])
-            add(TEN, part, first["tokens"], np.exp(-10 * first[part]))
+            shown.append((LOSS, part, mean["tokens"], mean[part]))
+            shown.append((FIRST, part, first["tokens"], first[part]))
+            shown.append((TEN, part, first["tokens"], np.exp(-10 * first[part])))
+        at = onset(probes)[0] / 1e6
+        row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
+        for what, part, tokens, value in shown:
+            curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
+            rows.append(row | {"what": what, "part": part} | curve)
     return rows
 
 

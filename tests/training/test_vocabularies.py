@@ -56,13 +56,6 @@ def test_shared_bytes_are_those_that_every_ladder_scored(monkeypatch):
     assert vocabularies.shared(sides).tolist() == [[2, 2], [7, 6]]
 
 
-def test_every_vocabulary_has_a_whole_ladder_and_the_embedded_one_three():
-    runs = vocabularies.runs()
-    names = list(ladders.sizes("nano-pythia"))
-    assert len(runs) == len(set(runs)) == 8 * len(names)
-    assert sum(vocabulary == 4096 for vocabulary, *_ in runs) == 3 * len(names)
-
-
 def test_a_model_has_the_vocabulary_of_its_plan():
     size = ladders.Size(1, 12, 1)
     plan = train.Plan(tokens=2 * 2048, vocabulary=600)
