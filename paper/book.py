@@ -178,9 +178,12 @@ def say(line, text, names):
 def start():
     """Check the parameters of a page, set the look of its figures, teach its kernel %%words."""
     from IPython import get_ipython
+    from matplotlib import pyplot as plt
 
     from paper.show import parameters, style
 
+    # a figure is shown by `show`, not half drawn at the end of its first cell
+    plt.switch_backend("agg")
     parameters.check()
     style.use()
     shell = get_ipython()

@@ -60,13 +60,16 @@ def asked_ratios(S, D, losses, C):
         rest = S != size
         one, other = (optimum(S[rest], D[rest], loss[rest], C) for loss in losses)
         apart.append(other - one)
-    n, times = len(apart), second - first
+    times = second - first
+    n = len(apart)
     half = stdtrit(n - 1, 0.975) * np.sqrt(n - 1) * np.std(apart)
 
     # whether the optima lie among the models
     asked = np.array([first, second])
-    best_S, best_D = np.exp((np.log(C / 6) - asked) / 2), np.exp((np.log(C / 6) + asked) / 2)
-    inside = (S.min() <= best_S) & (best_S <= S.max()) & (D.min() <= best_D) & (best_D <= D.max())
+    best_S = np.exp((np.log(C / 6) - asked) / 2)
+    best_D = best_S * np.exp(asked)
+    inside = (S.min() <= best_S) & (best_S <= S.max())
+    inside &= (D.min() <= best_D) & (best_D <= D.max())
     return {
         "first": np.exp(first),
         "second": np.exp(second),

@@ -44,17 +44,16 @@ def runs():
 def series(probes, probe, part):
     """(tokens, value, standard error), float64 each, of one thing probed, hits apart."""
     rows = probes[(probes["probe"] == probe) & (probes["part"] == part)]
-    rows = rows.sort_values("tokens")
-    return rows["tokens"].to_numpy(float), rows["value"].to_numpy(), rows["se"].to_numpy()
+    return tuple(rows.sort_values("tokens")[["tokens", "value", "se"]].to_numpy(float).T)
 
 
 def first_below(tokens, value, level):
     """Where a curve first passes below a level, on straight lines between probes; NaN if never."""
-    below = np.flatnonzero(value < level)
-    if not len(below) or not below[0]:
+    i = np.argmax(value < level)
+    if i == 0:  # never, or from the first probe on
         return np.nan
-    i = below[0]
-    share = (value[i - 1] - level) / (value[i - 1] - value[i])
+    last, first = value[i - 1 : i + 1]
+    share = (last - level) / (last - first)
     return float(tokens[i - 1] + share * (tokens[i] - tokens[i - 1]))
 
 
@@ -68,8 +67,8 @@ def onset(probes):
 def fall(probes, part, start, end):
     """Share of its loss that a part of the text loses between two numbers of tokens; NaN beyond them."""
     tokens, value, _ = series(probes, "loss", part)
-    ends = np.interp([start, end], tokens, value, left=np.nan, right=np.nan)
-    return float(1 - ends[1] / ends[0])
+    before, after = np.interp([start, end], tokens, value, left=np.nan, right=np.nan)
+    return float(1 - after / before)
 
 
 def onset_frame(trainings):
@@ -90,15 +89,17 @@ def onset_slope(onsets):
     not known, and leaving those out would bend the line. NaNs where fewer than two sizes or three
     trainings remain.
     """
-    whole = onsets.groupby("size")["onset"].transform(lambda onset: onset.notna().all())
-    rows = onsets[whole.astype(bool)]
-    sizes, spare = sorted(set(rows["size"])), len(rows) - 2
+    unknown = onsets.loc[onsets["onset"].isna(), "size"]
+    rows = onsets[~onsets["size"].isin(unknown)]
+    sizes = sorted(set(rows["size"]))
+    spare = len(rows) - 2
     if len(sizes) < 2 or spare < 1:
         return np.nan, (np.nan, np.nan), sizes
     x, y = np.log(rows[["size", "onset"]].to_numpy(float)).T
     slope, level, _ = line(y, x)
     # what trainings scatter around the line
-    error = np.sqrt(np.mean((y - level - slope * x) ** 2) / spare / x.var())
+    off = y - level - slope * x
+    error = np.sqrt(np.mean(off**2) / spare / x.var())
     half = float(stdtrit(spare, 0.975) * error)
     return float(slope), (slope - half, slope + half), sizes
 
@@ -113,12 +114,11 @@ def parted(tables):
     first = tables[0]
     if "token" in first.record.get("lacks", ()):
         return {}
-    token, words = first.token.astype(np.int64), int(first.record["vocab_size"])
-    bigrams = (first.document.astype(np.int64) * words + np.roll(token, 1)) * words + token
-    # one that does not go on from another row is like no other
-    bigrams[~first.joined] = -1 - np.arange(np.sum(~first.joined))
-    copyable = np.ones(len(token), bool)
-    copyable[np.unique(bigrams, return_index=True)[1]] = False
+    before = np.roll(first.token, 1)
+    bigrams = pd.DataFrame({"document": first.document, "before": before, "token": first.token})
+    # a row that does not go on from another has no bigram
+    copyable = np.zeros(len(bigrams), bool)
+    copyable[first.joined] = bigrams[first.joined].duplicated()
     parts = {}
     for part, rows in zip(PARTS, (copyable, ~copyable), strict=True):
         parts[part] = [only(table, rows) for table in tables]
@@ -139,22 +139,24 @@ def losses(trainings):
         return pd.DataFrame(columns=LOSSES)
     text = pd.concat(trainings.values())
     text = text[text["probe"].isin(["hits", "loss"]) & (text["tokens"] > 0)]
-    # hits, or the summed loss, with both parts side by side
-    sums = text["value"].where(text["probe"] == "hits", text["value"] * text["total"])
-    text = text.assign(k=text["k"].fillna(0).astype(int), sums=sums)
-    wide = text.pivot(index=LOSSES[:4], columns="part", values=["sums", "total"])
-    sums, totals = wide["sums"], wide["total"]
-    means = (sums / totals).assign(whole=sums.sum(axis=1) / totals.sum(axis=1))
-    ranked = means.index.get_level_values("k") > 0
-    means[ranked] = -np.log(means[ranked])
-    return means.assign(share=totals["copyable"] / totals.sum(axis=1)).reset_index()[LOSSES]
+    # hits, or the mean loss, with both parts side by side
+    text = text.assign(k=text["k"].fillna(0).astype(int))
+    wide = text.pivot(index=LOSSES[:4], columns="part", values=["value", "total"])
+    totals = wide["total"]
+    ranked = wide.index.get_level_values("k") > 0
+    means = wide["value"]
+    means[ranked] = -np.log(means[ranked] / totals[ranked])
+    # the whole text, out of its parts
+    share = totals["copyable"] / totals.sum(axis=1)
+    whole = joined(means["copyable"], means["other"], share, np.where(ranked, 1, 0))
+    return means.assign(whole=whole, share=share).reset_index()[LOSSES]
 
 
 def joined(copyable, other, share, k):
-    """The loss of the whole text from those of its parts."""
-    if k == 0:
-        return share * copyable + (1 - share) * other
-    return -np.log(share * np.exp(-copyable) + (1 - share) * np.exp(-other))
+    """The loss of the whole text from those of its parts; k = 0: cross-entropy."""
+    mean = share * copyable + (1 - share) * other
+    hits = share * np.exp(-copyable) + (1 - share) * np.exp(-other)
+    return np.where(k == 0, mean, -np.log(hits))
 
 
 def law_of_trainings(S, loss):
@@ -169,14 +171,17 @@ def law_of_trainings(S, loss):
     slope, level, r2 = line(y, x)
     # each size's mean, how far it is from the line, and trainings from it
     sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
-    means, spare = np.bincount(which, y) / times, len(y) - len(sizes)
+    means = np.bincount(which, y) / times
     off = means - level - slope * sizes
-    scatter = np.sqrt(np.sum((y - means[which]) ** 2) / spare) if spare else np.nan
+    apart = y - means[which]
+    spare = len(y) - len(sizes)
+    scatter = np.sqrt(apart @ apart / spare) if spare else np.nan
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
     # the bend is a weighted sum of the logs
     steps = step_weights(np.exp(x))
     weights = steps[-1] - steps[:-1].mean(axis=0)
-    bend, half = weights @ y, stdtrit(spare, 0.975) * scatter * np.sqrt(weights @ weights)
+    bend = weights @ y
+    half = stdtrit(spare, 0.975) * scatter * np.sqrt(weights @ weights)
     return {
         "alpha": -slope,
         "r2": float(r2),
@@ -193,8 +198,10 @@ def shape_errors(tokens, loss, start):
 
     NaN with fewer than three points on one side of the start.
     """
-    x, y = np.log(np.asarray(tokens, float) / start), np.log(np.asarray(loss, float))
-    after, one = (x > 0).astype(float), np.ones(len(x))
+    x = np.log(np.asarray(tokens, float) / start)
+    y = np.log(np.asarray(loss, float))
+    after = (x > 0).astype(float)
+    one = np.ones(len(x))
     designs = {
         "line": [one, x],
         "step": [one, after],

@@ -38,10 +38,15 @@ def bend(S, loss):
 
     models, alpha, fall, se of fall (by the scatter around the quadratic). S, loss: float (n,), n > 3.
     """
-    x, y = np.log10(np.asarray(S, float)), np.log10(np.asarray(loss, float))
+    x = np.log10(np.asarray(S, float))
+    y = np.log10(np.asarray(loss, float))
     curve, noise = (part.round(9) for part in np.polyfit(x, y, 2, cov=True))
-    fit = {"models": len(x), "alpha": -np.polyfit(x, y, 1)[0], "fall": 2 * curve[0]}
-    return fit | {"se of fall": 2 * noise[0, 0] ** 0.5}
+    return {
+        "models": len(x),
+        "alpha": -np.polyfit(x, y, 1)[0],
+        "fall": 2 * curve[0],
+        "se of fall": 2 * noise[0, 0] ** 0.5,
+    }
 
 
 def cuts(parts, laws):
@@ -57,12 +62,14 @@ def cuts(parts, laws):
             S, loss = joint.at_tokens(*points(rows), D)
             sides.append((TOKENS, D, S, np.full(len(S), D), loss))
         for kind, at, S, D, loss in sides:
-            if len(S) > 3:
-                record = {"loss": of, "corpus": corpus, "tokens": kind, "at": at} | bend(S, loss)
-                for form in SHOWN:
-                    law = laws[of, corpus].get(form)
-                    record[form] = bend(S, law.predict(S, D))["fall"] if law else np.nan
-                records.append(record)
+            if len(S) < 4:
+                continue
+            record = {"loss": of, "corpus": corpus, "tokens": kind, "at": at}
+            record |= bend(S, loss) | dict.fromkeys(SHOWN, np.nan)
+            for form in SHOWN.keys() & laws[of, corpus].keys():
+                given = laws[of, corpus][form].predict(S, D)
+                record[form] = bend(S, given)["fall"]
+            records.append(record)
     return pd.DataFrame(records)
 
 
@@ -89,14 +96,17 @@ def families_by_size(cuts, task="lambada_openai"):
         if known and not family.startswith("open_lm ") and "shots" not in family:
             fall = bend(law.law.S, np.exp(law.law.y))
             rows.append({"family": family, "tokens": law.text, **fall})
+    # of open_lm the means over its cuts
     kinds = {TOKENS: published.FIXED, MULTIPLE: published.GROWS}
-    for (text, kind), part in cuts[cuts["loss"] == task].groupby(["corpus", "tokens"]):
+    of_task = cuts[cuts["loss"] == task]
+    for (text, kind), part in of_task.groupby(["corpus", "tokens"]):
         fall = part[["models", "alpha", "fall", "se of fall"]].mean().to_dict()
         rows.append({"family": f"open_lm {text}", "tokens": kinds[kind], **fall})
     frame = pd.DataFrame(rows).sort_values(["tokens", "family"], ignore_index=True)
-    half = 2 * frame["se of fall"]
-    around = list(zip(frame["fall"] - half, frame["fall"] + half, strict=True))
-    beyond = frame["fall"].where(frame["fall"].abs() > half, 0 * half)
+    # two standard errors
+    fall, half = frame["fall"], 2 * frame["se of fall"]
+    around = list(zip(fall - half, fall + half, strict=True))
+    beyond = fall.where(fall.abs() > half, 0 * half)
     return frame.assign(around=around, beyond=beyond)
 
 
@@ -109,11 +119,15 @@ def task_rows(pairs):
     """
     rows = []
     for (first, second), both in pairs.items():
-        x, y = np.log(both["first"]), np.log(both["second"])
-        r, spare = np.corrcoef(x, y)[0, 1], len(x) - 2
+        x = np.log(both["first"])
+        y = np.log(both["second"])
+        r = np.corrcoef(x, y)[0, 1]
+        spare = len(x) - 2
         slope = np.sign(r) * y.std() / x.std()
+        # the interval of a reduced major axis
         half = stdtrit(spare, 0.975) * np.sqrt((1 - r**2) / spare)
-        around = tuple(slope * (np.sqrt(1 + half**2) + sign * half) for sign in (-1, 1))
-        case = (f"{second} on {first}", slope, around, (y - slope * x).std(ddof=2))
-        rows.append(dict(zip(PAIR, case, strict=True)))
+        middle = np.sqrt(1 + half**2)
+        around = slope * (middle - half), slope * (middle + half)
+        scatter = (y - slope * x).std(ddof=2)
+        rows.append((f"{second} on {first}", slope, around, scatter))
     return cases(rows, PAIR)
