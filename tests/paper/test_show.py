@@ -97,3 +97,9 @@ def test_a_page_says_what_it_rests_on(tables, line):
     assert words.startswith(line)
     paper = "pythia-14m" in str(tables)
     assert words.endswith("The paper's models." if paper else "Not the paper's models.")
+
+
+def test_a_figure_begun_in_one_cell_is_shown_only_when_it_is_done():
+    plt.switch_backend("svg")  # as a kernel's inline backend, one of its own
+    book.start()
+    assert plt.get_backend() == "agg"
