@@ -110,7 +110,7 @@ def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
     assert first["whole"].to_numpy() == pytest.approx(whole, abs=1e-5)
     for k, some in frame.groupby("k"):
         joined = probes.joined(some["copyable"], some["other"], some["share"], k)
-        assert joined.to_numpy() == pytest.approx(some["whole"].to_numpy())
+        assert joined == pytest.approx(some["whole"].to_numpy())
 
 
 def test_a_law_of_trainings_is_that_of_an_independent_tool():
