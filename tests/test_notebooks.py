@@ -72,6 +72,12 @@ class TestSource:
             assert not re.search(r"\bsay\(", cell.source), cell.source
 
 
+def test_sentences_that_pages_share_have_names_of_their_own():
+    """Of two macros of one name the second is taken, also by the page that means the first."""
+    names = re.findall(r"{% macro (\w+)", (ROOT / "notebooks" / "words.md").read_text("utf-8"))
+    assert names and len(names) == len(set(names))
+
+
 def test_tidying_drops_times_and_stderr_and_hides_parameters():
     parameters = new_code_cell(
         "n = 1", metadata={"tags": ["injected-parameters"], "papermill": {"x": 1}}
