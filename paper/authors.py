@@ -30,7 +30,6 @@ BLOBS = {  # git's hash of MODEL/top1/ranks.json: [rank, position, cross-entropy
 }
 TIES = 5  # tokens whose tie at rank k the authors' top-k may have broken the other way
 NAME = "gpt2-authors"
-TITLE = "GPT-2, the authors' ranks"
 RECORD = {  # of each rank table, beside its model
     "corpus": "wikipedia",
     "protocol": "paper",
@@ -147,7 +146,7 @@ def take(url=URL, commit=COMMIT, blobs=None, counts=None):
         record["documents"] = int(document[-1]) + 1
         rows = {"document": document, "position": position, "token": np.zeros_like(document)}
         tables.append((told_ranks(rows, rank, -nats, record), record))
-    return keep_family(NAME, {"title": TITLE}, tables)
+    return keep_family(NAME, {"title": "GPT-2, the authors' ranks"}, tables)
 
 
 def main(arguments=None):

@@ -61,6 +61,10 @@ def lognormal_rounded(k, s, beta):
     return top[:, 0] + np.log(np.exp(terms - top) @ WEIGHTS)
 
 
+def pareto_rounded(k, s):
+    return lognormal_rounded(k, s, 0.0)
+
+
 def lognormal_ceiling(k, mu, log_sigma):
     """log[Phi(upper) - Phi(lower)] of the cell's edges, exact in both tails; lower may be -inf."""
     with np.errstate(divide="ignore"):
@@ -79,6 +83,7 @@ class Candidate(NamedTuple):
     starts: list
 
 
+POWER = {"s": (0, 8)}
 CURVED = {"s": (-8, 20), "beta": (0, 4)}
 CUTOFF = {"log_tau": np.log([3, 1e7])}  # a cutoff beyond 1e7 ranks is none at all
 CUT = {"s": (-1, 8)} | CUTOFF
@@ -86,7 +91,7 @@ MANDELBROT = {"s": (-1, 12), "q": (-0.999, 500)} | CUTOFF
 CEILING = {"mu": (-60, 12), "log_sigma": np.log([0.2, 30])}
 BENT = [(1.3, 0.01), (1.0, 0.05)]
 CANDIDATES = {
-    "zipf": Candidate("Zipf", zipf, {"s": (0, 8)}, [(1.4,)]),
+    "zipf": Candidate("Zipf", zipf, POWER, [(1.4,)]),
     "zipf_cutoff": Candidate("Zipf with cutoff", zipf_cutoff, CUT, [(1.2, 8.0), (0.8, 5.3)]),
     "zipf_mandelbrot_cutoff": Candidate(
         "Zipf-Mandelbrot with cutoff",
@@ -102,6 +107,7 @@ CANDIDATES = {
     ),
     "lognormal": Candidate("lognormal density at k (paper Eq. 10)", log_quadratic, CURVED, BENT),
     "lognormal_rounded": Candidate("lognormal, rounded", lognormal_rounded, CURVED, BENT),
+    "pareto_rounded": Candidate("Pareto, rounded", pareto_rounded, POWER, [(1.4,)]),
     "lognormal_ceiling": Candidate(
         "lognormal, ceiling",
         lognormal_ceiling,
@@ -176,7 +182,6 @@ def pivots(V):
     while last < V:
         # the next block, and its ranks in ln k from -1 to 1
         first, last = last, min(V, int((last + 1) * BLOCK))
-        last = V if V - last < NODES else last
         t = np.log(np.arange(first + 1.0, last + 1))
         middle = (t[0] + t[-1]) / 2
         half = max((t[-1] - t[0]) / 2, 1e-3)

@@ -21,7 +21,7 @@ N_TOKENS = 317_414  # as counted
 def gpt2_ranks():
     """The digitised GPT-2 rank histogram as counts of N_TOKENS tokens."""
     rows = published.read("gpt2_rank_histogram")
-    low, high, mass = (rows[name].to_numpy() for name in ("rank_low", "rank_high", "mass"))
+    low, high, mass = (column.to_numpy() for _, column in rows.items())
     return RankHistogram(low, high, N_TOKENS * mass / mass.sum(), VOCABULARY)
 
 

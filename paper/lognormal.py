@@ -7,10 +7,10 @@ Its natural parameters are
     p_k = k^-s exp(-beta ln^2 k) / Z(lam, beta),
 
 because the term mu^2/(2 sigma^2) then never appears (it cancels in every quantity below). Sums over
-all ranks are exact to rounding: the first ranks are added one by one, the rest by Euler-Maclaurin.
-Far out along mu = -lam sigma^2 any mu will do: the law is then a power law, and only its exponent
-has a meaning. Derived in book/derivations/lognormal and rank_laws. Functions of parameters
-broadcast over them.
+all ranks are exact to rounding: the first ranks are added one by one, the rest is an integral with a
+correction at its edge. Far out along mu = -lam sigma^2 any mu will do: the law is then a power law,
+and only its exponent has a meaning. Derived in book/derivations/lognormal and rank_laws. Functions of
+parameters broadcast over them.
 """
 
 import numpy as np
@@ -18,14 +18,11 @@ from scipy import optimize, special
 
 from paper.distributions import CANDIDATES, TINY, Likelihood, as_histogram, fit_rank_law
 
-HEAD = 1000  # ranks added one by one; beyond them Euler-Maclaurin's remainder is below rounding
-# Euler-Maclaurin's sum less integral, exact for polynomials through the first ranks, whose values
-# replace derivatives: the n-th power gives 1/2 at n = 0 and -B_(n+1)/(n+1) after that
-EDGE = np.linalg.solve(
-    np.vander(np.arange(8.0), increasing=True).T,
-    [1 / 2, -1 / 12, 0, 1 / 120, 0, -1 / 252, 0, 1 / 240],
-)
-LEGENDRE, FADE = np.polynomial.legendre.leggauss(80), 40.0  # exp(-40) is below rounding
+HEAD = 1000  # ranks added one by one; beyond them an integral and EDGE are exact to rounding
+# by which a sum is above the integral from its first term on, in its first terms (Gregory)
+EDGE = np.array([5 / 8, -1 / 6, 1 / 24])
+LEGENDRE = np.polynomial.legendre.leggauss(80)
+FADE = 40.0  # exp(-40) is below rounding
 
 
 def natural(mu, sigma):

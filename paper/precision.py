@@ -1,6 +1,7 @@
 """One family in eight precisions: what rounded weights, or scores too, do to ranks, RBP and the exponent."""
 
 from dataclasses import replace
+from itertools import islice
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     """
     sample = load_documents(corpus)
     tables = {}
-    texts = [sample.texts[i] for i in range(min(documents, len(sample.texts)))]
+    texts = list(islice(sample.texts, documents))
     some = [replace(sample, texts=texts, units=sample.units[:documents])]  # but the whole's digest
     for name in conditions:
         weights, head = CONDITIONS[name]

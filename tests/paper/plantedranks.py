@@ -13,6 +13,7 @@ PLANTED = {
     "log_quadratic": (1.5, -0.02),
     "lognormal": (0.9, 0.06),
     "lognormal_rounded": (0.9, 0.06),
+    "pareto_rounded": (1.4,),
     "lognormal_ceiling": (0.8, np.log(2.2)),
 }
 

@@ -92,9 +92,7 @@ def test_the_ridge_is_where_scipy_finds_the_best_mu():
     for sigma, below in zip(sigmas, lognormal.ridge(counts, sigmas), strict=True):
         best = optimize.minimize_scalar(nll, args=(sigma,), bounds=(-12, 6), method="bounded")
         assert below == pytest.approx(best.fun - fit.nll, abs=1e-7)
-    below = lognormal.ridge(
-        1e5 * planted_pmf("lognormal_rounded", (1.4, 0.0)), np.array([3, 100, np.inf])
-    )
+    below = lognormal.ridge(1e5 * planted_pmf("pareto_rounded", (1.4,)), np.array([3, 100, np.inf]))
     assert (np.diff(below) < 0).all() and abs(below[-1]) < 1e-8
 
 
