@@ -81,11 +81,12 @@ def distribution(package):
 
 def named_texts(package, wanted):
     """(path, text) of the installed files of a package that are `wanted(path in it)`, by path."""
-    files = [f for f in distribution(package).files or () if not f.as_posix().startswith("..")]
-    for file in sorted((f for f in files if wanted(f.as_posix())), key=lambda f: f.as_posix()):
-        with suppress(OSError, UnicodeDecodeError):
-            text = Path(file.locate()).read_text(encoding="utf-8")
-            yield file.as_posix(), text.replace("\r\n", "\n")
+    files = {file.as_posix(): file for file in distribution(package).files or ()}
+    for name in sorted(files):
+        if not name.startswith("..") and wanted(name):
+            with suppress(OSError, UnicodeDecodeError):
+                text = Path(files[name].locate()).read_text(encoding="utf-8")
+                yield name, text.replace("\r\n", "\n")
 
 
 def package_documents(package, kind):
@@ -203,10 +204,9 @@ def passages(text):
 
 
 def evaluation_packages(kind):
-    """{package: version on record} of what a kind of evaluation text is drawn from, by name."""
+    """Names of the packages that a kind of evaluation text is drawn from, in order."""
     table = EVALUATION if kind in TRAINED else EVALUATION | TRAINING
-    names = sorted(set(table) - set(BUILT.get(kind, ())), key=str.lower)
-    return {name: table[name] for name in names}
+    return sorted(set(table) - set(BUILT.get(kind, ())), key=str.lower)
 
 
 def evaluation_sources(kind):
@@ -256,15 +256,10 @@ def balanced(drawn):
 
 def state(corpus):
     """What decides a corpus' text: what it asks for, the packages' versions, the code."""
-    installed = {package: version(package) for package in evaluation_packages(corpus.kind)}
+    installed = {name: distribution(name).version for name in evaluation_packages(corpus.kind)}
     files = sorted([*Path(__file__).parent.glob("*.py"), *PINS.iterdir()])
     code = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
     return {"documents": corpus.documents, "seed": corpus.seed, "packages": installed, "code": code}
-
-
-@functools.cache
-def version(package):
-    return distribution(package).version
 
 
 def make_text(corpus):
@@ -281,24 +276,12 @@ def make_text(corpus):
         here = path.is_file() and record.is_file()
         if here and json.loads(record.read_text()) == now:
             return path
-        for change in changed_packages(corpus.kind):
-            print(f"rbp: {corpus.name!r} is drawn from another version, {change}", file=sys.stderr)
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
         lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
         record.unlink(missing_ok=True)  # of the text that goes
         write_text(path, "".join(lines))
         write_text(record, json.dumps(now))
     return path
-
-
-def changed_packages(kind):
-    """Evaluation packages that are installed at another version than that on record, in words."""
-    changes = []
-    for package, recorded in evaluation_packages(kind).items():
-        here = version(package).split("+")[0]
-        if here != recorded:
-            changes.append(f"{package}: {here} (on record: {recorded})")
-    return changes
 
 
 def main(names):

@@ -91,10 +91,9 @@ def models_behind(tables, families=()):
         seen = {model.name: model.tokens for model in models_of(given.get(name, name))}
         for record in (table.record for table in ranks):
             S, model = record["nonembedding_params"], record["model"]
-            outside = (record.get("params_by_experts") or {"all": S})["all"]
             row = {"family": name, "model": model, "id": record.get("model_id"), "S": S}
             row |= {"vocabulary": record["vocab_size"], "window": record["window"]}
-            row["embeddings (%)"] = 100 * (1 - outside / (record.get("total_params") or np.nan))
+            row["embeddings (%)"] = 100 * (1 - S / (record.get("total_params") or np.nan))
             row["tokens seen"] = seen.get(model) or np.nan
             rows[name, model] = row | {"tokens per parameter": row["tokens seen"] / S}
     return pd.DataFrame(rows.values())

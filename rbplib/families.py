@@ -59,7 +59,6 @@ class Model:
     dtype: str = "auto"
     context: int | None = None
     nonembedding_params: int | None = None
-    experts: str | None = None  # which of a mixture S counts: "all", or "active" for a token
     tokens: int | None = None  # of text seen in training, where that is known
     local: Path | None = None  # set when `id` is a folder on this machine
 
@@ -133,7 +132,7 @@ def load_family(name_or_path):
     if isinstance(name_or_path, Family):
         return name_or_path
     # what is said of all models
-    shared = {"dtype": str, "context": int, "experts": str, "tokens": int}
+    shared = {"dtype": str, "context": int, "tokens": int}
     entry, path = read_entry(name_or_path, "family", Family, shared | {"models": object})
     common = {key: entry.pop(key) for key in shared if key in entry}
     listed = entry.pop("models", None)
@@ -174,7 +173,6 @@ def read_model(entry, path, common):
     # values that a model may have
     check_name(model.name, f"{path}: model name")
     check_choice(model.dtype, DTYPES, f"{path}: dtype")
-    check_choice(model.experts, (None, "all", "active"), f"{path}: experts")
     return model
 
 

@@ -201,7 +201,7 @@ def measure_model(
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
-    # a tokenizer that is the model's own, and files that stayed as they were
+    # a tokenizer that is the model's own, and something to score
     record = provenance(loaded, task, windows)
     vocab = int(record["vocab_size"])
     largest = max((int(window.ids.max()) for window in windows.windows), default=0)
@@ -211,9 +211,6 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
     if not any(len(scored_rows(window, windows.special)) for window in windows.windows):
         message = f"no token of {task.corpus.name!r} is scored"
         raise InputError(f"{message}: its documents are empty or too short.")
-    if record | task.record != record:
-        message = f"the files of {record['model']} were changed while it was read"
-        raise InputError(f"{message}: run again.")
 
     # go on from the rows that a killed run left, and cut batches as it did
     part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0

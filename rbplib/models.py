@@ -45,17 +45,9 @@ TOKENIZER_FILES = (
     "spiece.model",
     "sentencepiece.bpe.model",
 )
-# what a configuration may call the longest input, and the number of experts that a token meets
+# what a configuration may call the longest input
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
 CONTEXT += ("max_target_positions",)
-CHOSEN = (
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "top_k_experts",
-    "moe_topk",
-    "moe_k",
-    "moe_top_k",
-)
 ANSWER = 1 << 28  # bytes that the hub may send without a word on how many
 PATIENCE = 5  # seconds that the hub has to say that it is there
 SMALL = 5_000_000  # parameters, below which sharing the work among threads takes longer than it
@@ -480,38 +472,28 @@ def read_json(path):
 def count_sizes(model):
     """Numbers of parameters of a model at hand, on any device, and of candidates.
 
+    Tables are what the model calls its input embeddings, and every other embedding module outside
+    its repeated blocks: of positions, of token types. Of a mixture all experts count.
+
     Returns:
         {"nonembedding_params": S, "total_params": every parameter, a tied head counted once,
-        "vocab_size": rows of the output embedding, "params_by_experts": S with "all" experts, and
-        with the "active" ones alone that one token meets}; the last only where these differ.
-
-    Tables are what the model calls its input embeddings, and every other embedding module outside
-    its repeated blocks: of positions, of token types. Experts are modules of that name whose
-    tensors are stacked along the first axis.
+        "vocab_size": rows of the output embedding}.
     """
     from torch import nn
 
-    head, config = model.get_output_embeddings(), model.config.get_text_config()
-    tables = [model.get_input_embeddings()]
+    head, tables = model.get_output_embeddings(), [model.get_input_embeddings()]
     if head is not None:
         tables.append(head)
-    # experts that a token meets
-    chosen = max((getattr(config, name, None) or 0 for name in CHOSEN), default=0)
-    idle = 0  # parameters of the others
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) and not re.search(r"(^|\.)\d", name):
             tables.append(module)
-        if chosen and "expert" in f"{name.rpartition('.')[2]} {type(module).__name__}".lower():
-            stacked = [p for p in module.parameters(recurse=False) if len(p) > chosen]
-            idle += sum(p.numel() // len(p) * (len(p) - chosen) for p in stacked)
     left_out = {id(p) for module in tables for p in module.parameters(recurse=False)}
-    S = sum(p.numel() for p in model.parameters() if id(p) not in left_out)
-    vocab = config.vocab_size if head is None else len(head.weight)
-    sizes = {"nonembedding_params": S, "total_params": model.num_parameters()}
-    sizes["vocab_size"] = int(vocab)
-    if idle:
-        sizes["params_by_experts"] = {"all": S, "active": S - idle}
-    return sizes
+    vocab = model.config.get_text_config().vocab_size if head is None else len(head.weight)
+    return {
+        "nonembedding_params": sum(p.numel() for p in model.parameters() if id(p) not in left_out),
+        "total_params": model.num_parameters(),
+        "vocab_size": int(vocab),
+    }
 
 
 def model_sizes(config):
@@ -550,14 +532,12 @@ def sizes_of(model):
 
 
 def checked_sizes(model, sizes):
-    """Sizes with the S that a families.Model asks for: of all experts, or those a token meets."""
-    if model.experts == "active":
-        S = sizes.get("params_by_experts", {}).get("active", sizes["nonembedding_params"])
-        sizes = sizes | {"nonembedding_params": S}
-    if model.nonembedding_params not in (None, sizes["nonembedding_params"]):
+    """Sizes, whose S has to be the one that the family file gives, if it does."""
+    S = sizes["nonembedding_params"]
+    if model.nonembedding_params not in (None, S):
         raise InputError(
             f"the family file gives {model.nonembedding_params:,} non-embedding parameters for "
-            f"{model.name}, but it has {sizes['nonembedding_params']:,}: correct the family file."
+            f"{model.name}, but it has {S:,}: correct the family file."
         )
     return sizes
 

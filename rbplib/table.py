@@ -409,7 +409,6 @@ def expected(
     records = {}
     for model in models:
         entries = shared | {"model": model.name}
-        entries["experts"] = model.experts if model.experts == "active" else None  # None: all
         if model.local:
             entries["model_digest"] = folder_digest(model.local)
         else:

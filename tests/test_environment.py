@@ -185,12 +185,6 @@ def test_the_image_is_made_of_the_lock():
     assert python == next(d for d in environment()["dependencies"] if "python=" in d).split("=")[1]
 
 
-def test_actions_are_pinned_by_commit():
-    for path in (ROOT / ".github/workflows").glob("*.yml"):
-        uses = re.findall(r"uses: (\S+)", path.read_text())
-        assert uses and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", use) for use in uses)
-
-
 def test_conda_brings_only_python_and_pip():
     dependencies = environment()["dependencies"]
     conda = [d for d in dependencies if isinstance(d, str)]

@@ -130,16 +130,6 @@ ARCHITECTURES = {  # model_type: settings
     "lfm2": GROUPED | {"full_attn_idxs": [1], "block_ff_dim": 48},
 }
 
-MATRIX = 3 * 32  # gate, up and down of an expert, times its width
-# parameters of the two experts of four that a token does not meet, counted by hand over the layers
-IDLE = {
-    **dict.fromkeys(("mixtral", "phimoe", "olmoe", "granitemoe"), 2 * 2 * MATRIX * 48),
-    **dict.fromkeys(("qwen2_moe", "qwen3_moe"), 2 * 2 * MATRIX * 16),
-    "jamba": 1 * 2 * MATRIX * 48,
-    "deepseek_v3": 1 * 2 * MATRIX * 16,
-    "gpt_oss": 2 * 2 * (MATRIX * 48 + 2 * 48 + 32),
-}
-
 
 def made(kind, **changes):
     """A random model of a kind, its weights spread as a trained model's: scores are neither all

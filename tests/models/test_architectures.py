@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from architectures import ARCHITECTURES, CONTEXT, IDLE, V, made
+from architectures import ARCHITECTURES, CONTEXT, V, made
 from smallmodels import tokenizer
 from transformers import AutoModelForCausalLM
 
@@ -35,10 +35,8 @@ def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     assert loaded.record["nonembedding_params"] == counted(own)
     sizes = model_sizes(read_config(tmp_path, kind))
-    S, active = counted(own), sizes.get("params_by_experts", {}).get("active")
-    assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (S, V)
+    assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (counted(own), V)
     assert sizes["total_params"] == own.num_parameters()
-    assert (S - active if active else 0) == IDLE.get(kind, 0)
     with torch.inference_mode():
         logits = own(ids, use_cache=False).logits[:, :-1].float()  # (3, 49, V), whole
     true = logits.gather(-1, ids[:, 1:, None])

@@ -60,7 +60,6 @@ def test_entries_say_what_is_needed():
 
 
 GPTJ = {"model_type": "gptj", "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8}
-LLAMA = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 @pytest.mark.parametrize(
@@ -80,17 +79,3 @@ def test_another_size_in_the_family_file_is_refused(tmp_path):
         family_sizes(tmp_path / "mine.yml")
     with pytest.raises(InputError, match="gives 7 .* correct the family file"):
         load_model(load_family(tmp_path / "mine.yml").models[0])
-
-
-@pytest.mark.parametrize("experts", ["all", "active"])
-def test_a_family_says_which_experts_count(experts, tmp_path):
-    shape = LLAMA | {"model_type": "mixtral", "intermediate_size": 48, "num_key_value_heads": 2}
-    shape |= {"num_local_experts": 8, "num_experts_per_tok": 2}
-    save_model(tmp_path / "m", shape=shape)
-    (tmp_path / "mine.yml").write_text(f"experts: {experts}\nmodels: [{{id: {tmp_path}/m}}]\n")
-    record = load_model(load_family(tmp_path / "mine.yml").models[0], device="cpu").record
-    sizes = record["params_by_experts"]
-    # two layers, six experts that a token does not meet
-    assert sizes["all"] - sizes["active"] == 2 * 6 * 3 * 32 * 48
-    assert record["nonembedding_params"] == sizes[experts]
-    assert family_sizes(tmp_path / "mine.yml")[0]["nonembedding_params"] == sizes[experts]

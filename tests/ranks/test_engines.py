@@ -332,16 +332,3 @@ def test_a_cut_file_is_one_sentence(place, fresh, capsys):
         assert main(["import", str(name), "--family", "nano"]) == 2
         out, err = capsys.readouterr()
         assert not out and word in err and len(err.splitlines()) == 1
-
-
-def test_ranks_in_order_tell_the_text_to_who_has_the_model(place, fresh):
-    """What the command's warning says: an exported table and the model give the ids back."""
-    (table,) = rbplib.measure("nano", "lines", progress=False)
-    rows = table.document == 0
-    ids = [json.loads((place / "windows.jsonl").read_text().splitlines()[1])["ids"][0]]
-    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32).eval()
-    with torch.inference_mode():
-        for rank in table.rank()[rows]:
-            scores = model(torch.tensor([ids])).logits[0, -1]
-            ids.append(int(scores.argsort(descending=True)[rank - 1]))
-    assert np.mean(np.array(ids[1:]) == table.token[rows]) > 0.95

@@ -174,15 +174,6 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, name):
     )
 
 
-def test_a_command_ends_with_that_sentence(hub):
-    path = hub.place / "no-such-split.yml"
-    done = hub.run(
-        "-m", "rbplib", "measure", "--family", "nano-pythia", "--corpus", str(path), code=2
-    )
-    assert done.stderr.splitlines()[-1].startswith("rbp: data set 'owner/set' (en, split 'dev')")
-    assert not list(hub.place.glob("results/ranks/**/*.*"))
-
-
 def test_a_plan_counts_the_bytes_of_a_data_set(hub):
     entries = {"source": "hub", "id": "owner/set", "config": "en", "split": "train"}
     sizes = [path.stat().st_size for path in sorted(hub.place.glob("set/en/*"))]

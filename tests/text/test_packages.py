@@ -3,7 +3,6 @@ from training."""
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import warnings
@@ -92,7 +91,7 @@ kinds = pytest.mark.parametrize("kind", make.KINDS)
 def test_the_text_is_the_one_on_record(kind, drawn):
     corpus, documents = drawn[kind]
     texts = documents.texts
-    assert texts_digest(texts) == corpus.digest, make.changed_packages(kind)
+    assert texts_digest(texts) == corpus.digest
     assert len(texts) == len(set(texts)) == corpus.documents
     assert min(map(len, texts)) >= make.LEAST[kind]
 
@@ -160,17 +159,17 @@ def root(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_text_that_is_not_here_is_made_once(root, monkeypatch):
+def test_text_that_is_not_here_is_made_once(root):
     documents = load_documents("few")
     sources, texts = zip(*make.evaluation_documents("licences", 30, 1), strict=True)
     assert documents.texts == texts and documents.units == sources
     assert sorted(path.name for path in (root / "text").iterdir()) == ["few.jsonl", "few.made.json"]
     record = json.loads((root / "text/few.made.json").read_text())
-    assert record["packages"] == {p: make.version(p) for p in make.evaluation_packages("licences")}
+    assert list(record["packages"]) == make.evaluation_packages("licences")
     before = (root / "text/few.jsonl").stat().st_mtime_ns
     assert make.make_text(load_corpus("few")).stat().st_mtime_ns == before
-    monkeypatch.setitem(make.EVALUATION, "networkx", "1.0")  # the text of another installation
-    monkeypatch.setattr(make, "version", lambda package: "1.0")
+    record["packages"]["networkx"] = "1.0"  # the text of another installation
+    (root / "text/few.made.json").write_text(json.dumps(record))
     assert make.make_text(load_corpus("few")).stat().st_mtime_ns > before
 
 
@@ -186,14 +185,6 @@ def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch)
         [sys.executable, "-m", "corpora.make"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "poems" in done.stderr
-
-
-def test_another_text_than_the_one_on_record_is_told(root):
-    shutil.copy(ROOT / "corpora/licences.yml", root / "corpora/few.yml")
-    (root / "results/text").mkdir(parents=True)
-    (root / "results/text/licences.jsonl").write_text('{"text": "others", "source": "here"}\n')
-    with pytest.warns(UserWarning, match="differs from the one on record"):
-        load_documents("few")
 
 
 def test_every_embedded_model_reads_text_as_it_was_trained():

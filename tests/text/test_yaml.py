@@ -49,7 +49,6 @@ BAD_FAMILIES = [
     "name: tiny\nmodels: [a/b]\n",
     "models:\n  - {id: a/b, context: 1}\n",
     "models:\n  - {id: a/b, tokens: 0}\n",
-    "models:\n  - {id: a/b, experts: some}\n",
     "tokens: many\nmodels: [a/b]\n",
     "name: " + "x" * 230 + "\nmodels: [a/b]\n",
     "context: 0\nmodels: [a/b]\n",
