@@ -72,18 +72,16 @@ def sum_by_source(values, source=None):
     return np.add.reduceat(values[order], starts)
 
 
-def quantiles(column, shares):
-    """Quantiles of values (B,) at shares; NaN where more than MAX_UNDEFINED are not finite."""
-    known = np.isfinite(column)
-    if known.mean() < 1 - MAX_UNDEFINED:
-        return np.full(len(shares), np.nan)
-    return np.quantile(np.sort(column[known]), shares)  # of what is sorted: found twice as fast
-
-
 def percentile_interval(samples, level=0.95):
-    """Percentile interval of each column of samples (B, ...), float64 (2, ...); see `quantiles`."""
+    """Percentile interval of each column of samples (B, ...), float64 (2, ...).
+
+    NaN where more than MAX_UNDEFINED of a column are not finite.
+    """
+    known = np.isfinite(samples)
+    enough = known.mean(axis=0) >= 1 - MAX_UNDEFINED
+    samples = np.where(enough, np.where(known, samples, np.nan), 0.0)
     shares = [(1 - level) / 2, (1 + level) / 2]
-    return np.apply_along_axis(quantiles, 0, samples, shares)
+    return np.where(enough, np.nanquantile(samples, shares, axis=0), np.nan)
 
 
 def line(y, x):

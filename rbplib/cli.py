@@ -35,7 +35,7 @@ from rbplib.families import (
 KS = (1, 10, 100)  # fitted where no k is named
 # of several laws, and of forecasts, what a table on a screen has room for
 LAWS = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status")
-FORECASTS = ("family", "corpus", "k", "S", "rbp", "ci_rbp", "loss", "ci_loss", "place")
+FORECASTS = ("family", "corpus", "k", "S", "rbp", "ci_rbp", "loss", "ci_loss", "beyond")
 
 # --- How options are read
 
@@ -147,7 +147,6 @@ FITTING = (
         default=10_000,
         help="resamples of the sources (default 10000), 0 for none",
     ),
-    option("--seed", type=whole, default=42, help="seed of the bootstrap"),
     JSON,
     option("--csv", nargs=0, const="csv", dest="form", help="print CSV, a row for each law"),
     RESULTS,
@@ -408,7 +407,7 @@ def asked_losses(table, families, corpora, ks, protocol, results, partial):
 
 
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *WHOSE, *FITTING)
-def fit(n_bootstrap, seed, form, **options):
+def fit(n_bootstrap, form, **options):
     """Fit the law to measured tables, or to a table of numbers."""
     from rbplib.law import fit
     from rbplib.losses import check_models
@@ -417,7 +416,7 @@ def fit(n_bootstrap, seed, form, **options):
     for loss, missing in asked_losses(**options):
         # the line, and how much it bends
         check_models(loss)
-        law, bend = (fit(loss, kind, n_bootstrap, seed) for kind in ("least_squares", "quadratic"))
+        law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
         numbers = {
             "alpha": law.alpha,
             "log_c": law.log_c,
@@ -458,26 +457,28 @@ def fit(n_bootstrap, seed, form, **options):
     ),
     option("--tokens", type=size, help="of training text, where a table tells D: 2T, 300B"),
 )
-def predict(size, tokens, n_bootstrap, seed, form, **options):
+def predict(size, tokens, n_bootstrap, form, **options):
     """Forecast RBP_k and cross-entropy at sizes that were not measured."""
-    from rbplib.forecasting import forecast, joint_forecast
+    from rbplib.forecasting import FAR, forecast, joint_forecast
 
     records = []
     for loss, missing in asked_losses(**options):
         if tokens:
             ahead = joint_forecast(loss, size, tokens)
         else:
-            ahead = forecast(loss, size, n_bootstrap, seed)
+            ahead = forecast(loss, size, n_bootstrap)
         about = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
-        about |= {"models": len(ahead.fitted), "missing": list(missing)}
+        about |= {"models": len(loss.models), "missing": list(missing)}
         about |= {"tokens": round(tokens)} if tokens else {}
         # a record for each size; RBP is the exponential of less the loss
         for i, S in enumerate(size):
-            record = about | {"S": round(S), "place": ahead.place(i)}
+            record = about | {"S": round(S), "beyond": jsonable(ahead.horizon[i])}
             for name, times in (("rbp", -1), ("loss", 0)) if loss.hits else (("loss", 0),):
                 value, ends = ahead.told(i, times)
                 record |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
             records.append(record)
+    if max(record["beyond"] for record in records) > FAR:
+        complain(f"more than {FAR:g} decade beyond the largest model: do not lean on that.")
     tell(records, form, FORECASTS)
 
 
@@ -489,7 +490,7 @@ def predict(size, tokens, n_bootstrap, seed, form, **options):
     option("--size", type=size, dest="S", help="of A (default: its largest): 13e9, 13B"),
     *FITTING,
 )
-def compare_families(a, b, S, corpora, ks, n_bootstrap, seed, form, **options):
+def compare_families(a, b, S, corpora, ks, n_bootstrap, form, **options):
     """Tell how many times the parameters, and tokens where known, B needs to be as good as A."""
     from rbplib.comparing import compare
 
@@ -513,7 +514,7 @@ def compare_families(a, b, S, corpora, ks, n_bootstrap, seed, form, **options):
     for ours, theirs in product(*pair):
         same_text = ours.corpus == theirs.corpus or not measured
         if (ours.hits, ours.k) == (theirs.hits, theirs.k) and same_text:
-            told = compare(ours, theirs, S, n_bootstrap, seed)
+            told = compare(ours, theirs, S, n_bootstrap)
             record = {"a": ours.family, "b": theirs.family, "corpus": ours.corpus, "k": ours.k}
             record |= {"S": round(told.S), **ratio_columns(told)}
             record |= {"as_good": jsonable(told.as_good), "beyond": jsonable(told.beyond)}
@@ -521,7 +522,7 @@ def compare_families(a, b, S, corpora, ks, n_bootstrap, seed, form, **options):
             # the same along the tokens of training, where they grow
             along = [loss.along_tokens() for loss in (ours, theirs)]
             if None not in along:
-                told = compare(*along, None, n_bootstrap, seed)
+                told = compare(*along, None, n_bootstrap)
                 record |= {"D": round(told.S), **ratio_columns(told, "tokens_")}
             records.append(record)
     if not records:

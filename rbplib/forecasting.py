@@ -21,7 +21,7 @@ FORMS = {"line": "least_squares", "floor": "irreducible", "quadratic": "quadrati
 STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
 APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
 ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
-FAR = 1.0  # decades beyond the largest size; few ladders reach further with models left out
+FAR = 1.0  # decades beyond the largest model; few ladders reach further with models left out
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,12 @@ class Forecast:
         return exponential(self.y_interval)
 
     @property
-    def fitted(self):
-        """Sizes fitted, float64 (M,)."""
-        return next(iter(self.laws.values())).S
-
-    @property
     def horizon(self):
-        """Decades beyond the largest size fitted; 0 or less up to it: float64 (H,)."""
-        return np.log10(self.S / self.fitted.max())
+        """Decades beyond the largest size, or amount of tokens, that was fitted; 0 or less up to
+        it: float64 (H,)."""
+        part = next(iter(self.laws.values()))
+        sizes = np.log10(self.S / part.S.max())
+        return sizes if self.D is None else np.maximum(sizes, np.log10(self.D / part.D.max()))
 
     def told(self, i, times=0):
         """(value, [low, high]) at size i: of the loss in nats, or of exp(times loss), a share."""
@@ -67,27 +65,6 @@ class Forecast:
         if times:
             values = exponential(times * values)
         return float(values[0]), sorted(values[1:].tolist())
-
-    def place(self, i):
-        """Where size i lies among those fitted, in words, with a warning where it is far."""
-        words = decades_out(self.S[i], self.fitted)
-        if self.D is not None:
-            tokens = next(iter(self.laws.values())).D
-            words += f"; in tokens {decades_out(self.D[i], tokens)}"
-        return words
-
-
-def decades_out(value, known):
-    """Where a value lies among known ones, in words, with a warning where it is far."""
-    above, below = np.log10(value / known.max()), np.log10(known.min() / value)
-    if max(above, below) <= 0:
-        return "inside the sizes measured, an interpolation"
-    words = f"{below:.2f} decades below the smallest"
-    if above > 0:
-        words = f"{above:.2f} decades beyond the largest model"
-    if max(above, below) > FAR:
-        words += f"; WARNING: more than {FAR:g} decade out, do not lean on it"
-    return words
 
 
 def exponential(y):

@@ -19,6 +19,7 @@ from rbplib.estimators import ESTIMATORS, EXPONENTS
 from rbplib.families import InputError, check_choice
 from rbplib.losses import Loss, check_models, check_resamples, plain_loss
 
+SIDES = np.array([[-1.0], [1.0]])  # of an interval
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
 
 
@@ -115,11 +116,10 @@ class Law:
     @property
     def r2(self):
         """Of y, fitted against flat; NaN without a fit, or where the points are all equal."""
-        if not np.isfinite(self.fitted + self.y).any():
-            return np.nan
-        scatter = np.nansum((self.y - np.nanmean(self.y)) ** 2)
-        rest = np.nansum((self.y - self.fitted) ** 2)
-        return float(1 - rest / scatter) if scatter > 1e-20 else np.nan
+        known = np.isfinite(self.fitted + self.y)
+        y, fitted = self.y[known], self.fitted[known]
+        scatter = y.var() if len(y) else 0.0
+        return float(1 - np.mean((y - fitted) ** 2) / scatter) if scatter > 1e-20 else np.nan
 
     def y_at(self, S):
         """Log of the loss at sizes S by the law: float64, shape of S."""
@@ -200,8 +200,7 @@ def fit(
     trainings = noise.training_interval(kind, part, params, drawn_params, level)
     variance, by_sources, by_trainings = noise.lack_of_fit(kind, part, params, residuals, drawn_y)
     ends = {"text": text}
-    for of, half in (("trainings", trainings), ("models", models)):
-        ends[of] = np.stack([params - half, params + half])
+    ends |= {"trainings": params + SIDES * trainings, "models": params + SIDES * models}
     intervals = {}
     for of, pairs in ends.items():
         intervals[of] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))

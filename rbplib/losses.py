@@ -194,12 +194,13 @@ class Loss:
 
 def check_models(loss, sizes=3):
     """InputError for fewer than so many sizes, or a model that is there twice."""
-    there, models = len(np.unique(loss.S)), loss.models
+    there = len(np.unique(loss.S))
     if there < sizes:
-        where = f"{loss.family} has {there} model size(s) on {loss.corpus}"
-        raise InputError(f"{where}: a fit needs three.")
-    for name in models:
-        if models.count(name) > 1:
+        raise InputError(
+            f"{loss.family} has {there} model size(s) on {loss.corpus}: a fit needs three."
+        )
+    for name in loss.models:
+        if loss.models.count(name) > 1:
             raise InputError(f"the model {name!r} is there twice on {loss.corpus}: name it once.")
 
 
@@ -224,8 +225,10 @@ def plain_loss(S, hits, totals, loss):
     except (TypeError, ValueError):
         raise InputError("S, hits, totals and loss are numbers, or lists of them.") from None
     if sums.shape != totals.shape + S.shape:
-        shapes = f"{S.shape} sizes, {sums.shape} values and {totals.shape} totals"
-        raise InputError(f"{shapes} do not fit together: give one value a model.")
+        raise InputError(
+            f"{S.shape} sizes, {sums.shape} values and {totals.shape} totals do not fit together: "
+            "give one value a model."
+        )
     if not ((sums >= 0) & (sums <= (totals[:, None] if counted else np.finfo(float).max))).all():
         raise InputError("a value is below 0, above its total, or no number: give counts, or nats.")
     if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
@@ -272,17 +275,19 @@ def same_tokens(tables):
     first = tables[0]
     for table in tables[1:]:
         if (table.text, table.documents) != (first.text, first.documents):
-            names = f"{table.record.get('model')} and {first.record.get('model')}"
-            text = f"the same tokens of {first.record.get('corpus')}"
-            mend = "measure them again with one tokenizer, window and sample"
-            raise InputError(f"{names} were not measured on {text}: {mend}.")
+            raise InputError(
+                "{model} and ".format(**table.record)
+                + "{model} were not measured on the same tokens of {corpus}: measure them again "
+                "with one tokenizer, window and sample.".format(**first.record)
+            )
 
 
 def check_inside(name, value, most, what):
     """InputError unless a value is a whole number from 1 to the most."""
     if value not in range(1, most + 1):
-        where = f"{name} = {value} is outside 1 to {most}, the {what}"
-        raise InputError(f"{where}: choose a whole number inside.")
+        raise InputError(
+            f"{name} = {value} is outside 1 to {most}, the {what}: choose a whole number inside."
+        )
 
 
 def paired(tables, k=1):

@@ -23,16 +23,23 @@ def student_interval(estimator, part, params, residuals, level):
     # What each model tells of the parameters.
     x = np.log(part.S)
     weights = estimator.weights(params, x)[known]
-    jacobian = estimator.jacobian(params, x[known], x.mean())
-    gram = jacobian.T @ (weights[:, None] * jacobian)
-    if np.linalg.matrix_rank(gram) < len(params):
+    spread = unit_variances(estimator.jacobian(params, x[known], x.mean()), weights)
+    if np.isnan(spread).any():
         return nothing
     # Their variance, in that of the scatter.
     squares = residuals[known] ** 2
-    spread = np.diag(np.linalg.inv(gram))
     variance = spread * (weights * squares).sum() / spare
     half = training_quantile(spare, level) * np.sqrt(variance)
     return float(np.sqrt(squares.sum() / spare)), half
+
+
+def unit_variances(jacobian, weights):
+    """Variances (P,) of the parameters of a weighted fit, in that of one residual; NaN where they
+    cannot be told apart."""
+    gram = jacobian.T @ (weights[:, None] * jacobian)
+    if np.linalg.matrix_rank(gram) < len(gram):
+        return np.full(len(gram), np.nan)
+    return np.diag(np.linalg.inv(gram))
 
 
 def training_interval(estimator, part, params, drawn, level):
@@ -45,21 +52,16 @@ def training_interval(estimator, part, params, drawn, level):
     if drawn is None or not df or not np.isfinite(params).all():
         return nothing
     x = np.log(part.S)
-    jacobian = estimator.jacobian(params, x, x.mean())
-    if np.linalg.matrix_rank(jacobian) < len(params):
-        return nothing
     # The scatter of trainings, measured on this text, holds a part of its noise.
-    spread = np.diag(np.linalg.inv(jacobian.T @ jacobian))
+    spread = unit_variances(estimator.jacobian(params, x, x.mean()), np.ones(len(x)))
     text = np.nanvar(drawn, axis=0, ddof=1)
     text = np.maximum(text - shared * spread, 0)
     trainings = variance * spread
     if not (text + trainings > 0).all():
         return nothing
     text_df, seeds = part.n_sources - 1, own_seeds(part, df)
-    halves = []
-    for a, b in zip(text, trainings, strict=True):
-        halves.append(half_width(a, text_df, b, df, seeds, level))
-    return np.array(halves)
+    pairs = zip(text, trainings, strict=True)
+    return np.array([half_width(a, text_df, b, df, seeds, level) for a, b in pairs])
 
 
 def half_width(text, text_df, trainings, df, seeds, level=0.95):

@@ -140,7 +140,7 @@ def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
     words = ["predict", str(tmp_path / "grid.csv"), "--size", "256M", "--json"]
     assert main([*words, "--tokens", "2T"]) == 0
     (record,) = json.loads(capsys.readouterr().out)
-    assert record["tokens"] == 2e12 and "WARNING" in record["place"].split("in tokens")[1]
+    assert record["tokens"] == 2e12 and record["beyond"] == pytest.approx(np.log10(2e12 / 16e8))
     low, high = record["ci_loss"]
     assert low < planted(256e6, 2e12) < high
     for bad in (table.drop(columns="D"), table[table.D == 1e8], table.assign(D=20 * table["S"])):
