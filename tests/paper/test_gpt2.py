@@ -20,9 +20,7 @@ def test_the_digitised_bins_are_every_rank_once_and_begin_as_counted():
     "name, max_drbp, p_1",
     [
         ("zipf_mandelbrot_cutoff", 0.0036, 0.4157),
-        ("lognormal_ceiling", 0.0239, 0.4234),
         ("lognormal_rounded", 0.0592, 0.3559),
-        ("zipf", 0.0802, 0.3350),
     ],
 )
 def test_candidates_on_the_digitised_histogram(name, max_drbp, p_1):

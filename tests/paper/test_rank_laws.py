@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from plantedranks import PLANTED, V, planted_pmf
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from paper import distributions
 from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
@@ -46,21 +46,6 @@ def test_pivots_sum_like_ranks(size):
         assert short == pytest.approx(np.exp(CANDIDATES[name].formula(k, *params)).sum(), rel=1e-9)
     counts = np.random.default_rng(1).multinomial(10_000, np.full(size, 1 / size))
     assert counts @ matrix @ np.log(nodes) == pytest.approx(counts @ np.log(k))
-
-
-def test_an_independent_optimiser_ends_at_the_same_fit():
-    rng, name, k = np.random.default_rng(5), "zipf_mandelbrot_cutoff", np.arange(1.0, V + 1)
-    counts = rng.multinomial(50_000, planted_pmf(name, PLANTED[name]))
-
-    def nll(params):
-        s, q, log_tau = params
-        log_mass = -s * np.log(k + max(q, -0.999)) - k / np.exp(log_tau)
-        return special.logsumexp(log_mass) - counts @ log_mass / counts.sum()
-
-    options = {"xatol": 1e-7, "fatol": 1e-13}
-    best = optimize.minimize(nll, (1.2, -0.4, 7.0), method="Nelder-Mead", options=options)
-    fit = fit_rank_law(counts, name)
-    assert fit.nll <= best.fun + 1e-9 and fit.values[0] == pytest.approx(best.x[0], abs=1e-3)
 
 
 def test_binned_counts_use_the_mass_of_bins():
