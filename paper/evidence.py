@@ -10,6 +10,7 @@ from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside, known_interval, lows_and_highs
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
+from rbplib.losses import vocabulary
 
 PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
@@ -57,13 +58,12 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
         ks: the ranks to count, as a function of the size of a vocabulary.
     """
     # one family after the other, as its files and its repeats are read once
-    places = {load_family(family).name: family for family in families}
-    parts = {}
-    for (family, corpus), ranks in tables.items():
-        V = min(int(table.record["vocab_size"]) for table in ranks)
-        parts.setdefault(family, {})[corpus] = rbp_curve(ranks, ks(V))
-    curves = {}
-    for family, part in parts.items():
+    places, curves = {load_family(family).name: family for family in families}, {}
+    for family in dict.fromkeys(family for family, _ in tables):
+        part = {}
+        for (whose, corpus), ranks in tables.items():
+            if whose == family:
+                part[corpus] = rbp_curve(ranks, ks(vocabulary(ranks)))
         part = with_repeats(part, places.get(family, family), corpora, protocol)
         curves |= {(family, corpus): curve for corpus, curve in part.items()}
     return curves
@@ -179,19 +179,13 @@ def pair_row(frame, gap=np.nan, **place):
 
     frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
     """
-    first, last, gap = frame.iloc[0], frame.iloc[-1], np.atleast_1d(gap)
-    return place | {
-        "ratio": first["ratio"],
-        "around": (first["ratio over other sizes: low"], first["ratio over other sizes: high"]),
-        "more": last["alpha"] - first["alpha"],
-        "ci_tokens": (-first["difference: high"], -first["difference: low"]),
-        "ci_trainings": (
-            -first["difference, and trainings: high"],
-            -first["difference, and trainings: low"],
-        ),
-        "largest_gap": np.abs(gap).max(),
-        "last_gap": gap[-1],
-    }
+    first, gap = frame.iloc[0], np.atleast_1d(gap)
+    turned = lambda name: (-first[f"{name}: high"], -first[f"{name}: low"])  # noqa: E731
+    around = first["ratio over other sizes: low"], first["ratio over other sizes: high"]
+    row = place | {"ratio": first["ratio"], "around": around}
+    row |= {"more": frame["alpha"].iloc[-1] - first["alpha"], "ci_tokens": turned("difference")}
+    row |= {"ci_trainings": turned("difference, and trainings")}
+    return row | {"largest_gap": np.abs(gap).max(), "last_gap": gap[-1]}
 
 
 def pair_rows(rows):
@@ -309,10 +303,11 @@ def forecast_rows(records, columns=(*FORECAST, *LINE)):
     rows = cases(records, list(columns))
     for line in ("", "line_"):
         if f"{line}share" in rows:
-            held = zip(rows[f"{line}share"], rows[f"{line}worth"], strict=True)
-            enough = pd.Series([covers(*case) for case in held], rows.index, dtype="Float64")
-            name, few = f"{line}covers", enough.isna().astype("Float64")
-            rows = rows.assign(**{name: enough, f"{name}_wide": enough - 1, f"{name}_few": few})
+            held = map(covers, rows[f"{line}share"], rows[f"{line}worth"])
+            held = pd.Series(held, rows.index, dtype="Float64")
+            wide, few = f"{line}covers_wide", f"{line}covers_few"
+            told = {f"{line}covers": held, wide: held - 1, few: held.isna().astype("Float64")}
+            rows = rows.assign(**told)
     return rows
 
 

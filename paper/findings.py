@@ -6,11 +6,10 @@ evidence it rests on.
 
 import html
 
-import numpy as np
 import pandas as pd
 
-from paper.show.claims import AGREES, DIFFERS, MIXED, OPEN
-from paper.show.prose import MARKS
+from paper.show.claims import AGREES, DIFFERS
+from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 
 AUTHORS, PUBLISHED, EXACT = "authors' counts", "published models", "proofs and exact sums"
@@ -49,28 +48,28 @@ def statements(whose, judged):
         yield statement, parts
 
 
-def matrix(whose, judged):
-    """The table of statements by kinds of evidence: (data frame, {column: safe HTML}).
+def show_matrix(whose, judged, download):
+    """Show the statements by kinds of evidence as a table; returns it plain, a data frame.
 
-    A cell holds the verdict of each claim; the HTML has a dot for each, a link to its page.
+    A cell holds the verdict of each claim: on the page a mark, which is a link to the page that
+    judges the claim, and has its words where a pointer rests. download: file name of its CSV.
     """
     rows, dots = [], {title: [] for title in KINDS}
     for statement, parts in statements(whose, judged):
         row = {"statement": statement}
         for title in KINDS:
-            findings = parts.get(title, [])
+            findings, marks = parts.get(title, []), []
+            for finding in findings:
+                told = html.escape(f"{finding.verdict}{finding.but}: {finding.title}")
+                where = {"page": finding.words.pages[0], "kind": title, "title": told}
+                where["mark"] = MARKS[finding.verdict]
+                marks.append(DOT.format(verdict=finding.verdict, **where))
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
-            dots[title].append("".join(map(dot, findings)))
+            dots[title].append("".join(marks))
         rows.append(row)
-    return pd.DataFrame(rows), dots
-
-
-def dot(finding):
-    """The mark of a verdict as a link to its page, with the claim where a pointer rests."""
-    verdict, words = finding.verdict, finding.words
-    title = html.escape(f"{verdict}{finding.but}: {finding.title}")
-    where = {"page": words.pages[0], "kind": kind(words)}
-    return DOT.format(title=title, mark=MARKS[verdict], verdict=verdict, **where)
+    frame = pd.DataFrame(rows)
+    table(frame, safe=dots, columns=list(frame), download=download)
+    return frame
 
 
 def apart(judged):
@@ -81,17 +80,6 @@ def apart(judged):
         if {AGREES} in verdicts.values() and {DIFFERS} in verdicts.values():
             rows.append((statement, verdicts))
     return rows
-
-
-def counts(judged):
-    """A row for the paper's claims and one for ours: how many there are, and their verdicts."""
-    sides = {True: "our questions", False: "the paper's claims"}
-    rows = [(sides[finding.words.ours], finding.verdict) for finding in judged]
-    frame = pd.crosstab(*np.transpose(rows)).reindex(
-        [*sides.values()][::-1], columns=[AGREES, MIXED, DIFFERS, OPEN], fill_value=0
-    )
-    frame.insert(0, "claims", frame.sum(axis=1))
-    return frame.rename_axis("of").reset_index()
 
 
 def written_for(judged, **verdicts):

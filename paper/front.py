@@ -15,11 +15,10 @@ def law_figure(path):
     page = root() / "book" / "_executed" / "all" / "09_families.ipynb"
     if not page.is_file():
         raise SystemExit("rbp: page 09 was not run here: run `make book`.")
-    for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]:
-        for output in cell.get("outputs", ()):
-            if SVG in output.get("data", {}):
-                write_text(path, "".join(output["data"][SVG]))
-                return path
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    shown = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    write_text(path, "".join(next(data[SVG] for data in shown if SVG in data)))
+    return path
 
 
 if __name__ == "__main__":

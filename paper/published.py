@@ -221,44 +221,6 @@ def exponent_ratio(first, second):
     return ratio, tuple(np.sort(np.roots([a, -2 * b, c]).real))
 
 
-def compared(losses):
-    """Have families one exponent, and one level? Analysis of covariance, log loss ~ log S * family.
-
-    Only models of sizes that all families reach, give or take a quarter, take part.
-
-    Returns:
-        (row of a table: the one exponent with its 95% interval, p of one slope for all against one
-        each, p of one level, and how many times the parameters of the best family the worst needs;
-        data frame of bars: name, at, half: exponents with half of their intervals).
-    """
-    from statsmodels.formula.api import ols
-
-    low = max(loss.S.min() for loss in losses) / 1.25
-    high = min(loss.S.max() for loss in losses) * 1.25
-    parts = []
-    for loss in losses:
-        parts.append(pd.DataFrame({"family": loss.family, "S": loss.S, "y": loss.y}))
-    rows = pd.concat(parts).query("@low < S < @high").assign(x=lambda of: np.log(of["S"]))
-    rows["x"] -= rows["x"].mean()
-
-    # a slope and a level each; one slope; one of both
-    own = ols("y ~ 0 + family + family:x", rows).fit()
-    common, one = ols("y ~ 0 + family + x", rows).fit(), ols("y ~ x", rows).fit()
-    level, slope = common.params.drop("x"), -common.params["x"]
-    names = level.index.str.extract(r"\[(.*)\]")[0]
-    low, high = sorted(-common.conf_int(0.05).loc["x"])
-    row = {"exponent": slope, "low": low, "high": high}
-    row |= {"p, one exponent": own.compare_f_test(common)[1]}
-    row |= {"p, one level": common.compare_f_test(one)[1]}
-    row |= {"worst over best": np.exp(np.ptp(level) / slope)}
-    row |= {"worst": names[level.argmax()], "best": names[level.argmin()]}
-    each = own.params.filter(like=":x"), own.bse.filter(like=":x")
-    bars = {"name": names, "at": -each[0].to_numpy(), "half": 1.96 * each[1].to_numpy()}
-    bars = pd.DataFrame(bars)
-    bars.loc[len(bars)] = "common", slope, (high - low) / 2
-    return row, bars
-
-
 # --- the authors' counts of GPT-2
 
 

@@ -21,7 +21,7 @@ from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprun import MOVING, SPEC
 
 SURE = "How sure, and what would change it"  # the heading above what stands beside a page
-ANSWER = ("answer", "front", "measured", "kept")  # what the box of an answer takes
+ANSWER = ("answer", "measured", "kept")  # what the box of an answer takes
 LINES = 2  # of an answer that stand open at the top of a page
 BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
 LONGEST = 300  # characters of an alternative text that stands as a caption too

@@ -11,6 +11,7 @@ stay in the executed page, where page 13 and `paper.verify` find them.
 
 import html
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -22,13 +23,8 @@ from paper.show.prose import MARKS, say
 from rbplib.families import held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-SEEN = (
-    "verdict",
-    "claim",
-    "paper",
-    "ours",
-)  # columns of a table of findings that a page has room for
 OURS = "not studied (our question)"
+WITHOUT_K = r"^At k = {k}, | at k = {k}"
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
 
 
@@ -160,7 +156,15 @@ class Judged:
 
     @property
     def title(self):
-        return self.filled(self.words.claim)
+        """The claim, without its k where it was judged at none."""
+        claim = self.words.claim
+        return self.filled(claim if self.ranks else re.sub(WITHOUT_K, "", claim))
+
+    @property
+    def found(self):
+        """What was found, in words."""
+        nothing = self.rows.empty and "{" in self.words.found
+        return "not measured here" if nothing else self.filled(self.words.found)
 
     @property
     def ranks(self):
@@ -182,7 +186,7 @@ class Judged:
     @property
     def sentence(self):
         """The claim and the first of what was found."""
-        return f"{self.title}: {self.filled(self.words.found.partition('; ')[0])}"
+        return f"{self.title}: {self.found.partition('; ')[0]}"
 
     def values(self, column, **where):
         """What a sentence can say of a column of the cases, of those alone with values like k=1."""
@@ -278,20 +282,17 @@ def line(judged):
 
     Of what was found stands in sight what comes before the first semicolon.
     """
-    words = judged.words
-    more = words.found.partition("; ")[2]
+    words, more = judged.words, judged.found.partition("; ")[2]
     sentence = judged.sentence
     # in how many cases it holds; one case alone needs no count
     if words.rule and judged.enough > 1:
         few = ", too few to decide" if judged.verdict == OPEN else ""
         sentence += f"; holds in {judged.count}{few}"
     rests = ["Our question." if words.paper == OURS else f"The paper: {words.paper}."]
-    if more:
-        rests.append(f"Further: {judged.filled(more)}.")
+    rests += [f"Further: {more}."] if more else []
     rule = f"rule: {words.rule}; " if words.rule else ""
     rests.append(f"Basis: {rule}{words.basis}.")
-    if words.changes:
-        rests.append(f"What would change it: {words.changes}.")
+    rests += [f"What would change it: {words.changes}."] if words.changes else []
     rests.append(f"See {', '.join(map(reference, words.pages))}.")
     mark = f"{MARKS[judged.verdict]} **{judged.verdict}{judged.but}.**"
     return f"- {mark} {sentence}.\n  - {' '.join(rests)}"
@@ -344,41 +345,22 @@ def all_judged(here, families):
     return {name: judged[name] for name in all_claims()}
 
 
-def by_side(judged):
-    """{whose claims: [Judged]}: the paper's, and our own questions."""
-    sides = {"The paper's claims": [], "Our questions": []}
-    for claim in judged:
-        sides["Our questions" if claim.words.ours else "The paper's claims"].append(claim)
-    return sides
-
-
 def finding_frame(judged):
-    """The table of the page, plain: its columns are those of the CSV."""
+    """The table of the page, plain, a row a claim: its columns are those of the CSV."""
     rows = []
     for finding in judged:
         words = finding.words
-        ours = finding.filled(words.found)
-        if words.rule:
-            ours += f"; holds in {finding.count}"
-        rows.append(
-            {
-                "verdict": finding.verdict + finding.but,
-                "claim": finding.title,
-                "rule": words.rule,
-                "paper": words.paper,
-                "ours": ours,
-                "basis": words.basis,
-                "what would change it": words.changes,
-                "page": words.pages[0],
-            }
-        )
+        row = {"of": "our questions" if words.ours else "the paper's claims"}
+        row |= {"verdict": finding.verdict, "claim": finding.title, "rule": words.rule}
+        row |= {"the paper": words.paper, "found": finding.found, "holds in": finding.count}
+        row |= {"basis": words.basis, "what would change it": words.changes}
+        rows.append(row | {"page": words.pages[0]})
     return pd.DataFrame(rows)
 
 
 def linked(frame):
-    """The claims of a `finding_frame` with their rules, as safe HTML; the book resolves pages' names."""
+    """The claims of a `finding_frame` as safe HTML; the book resolves the names of pages."""
     links = []
     for row in frame.itertuples():
-        rule = f"<br><small>rule: {html.escape(row.rule)}</small>" if row.rule else ""
-        links.append(f'<span data-page="{row.page}">{html.escape(row.claim)}</span>{rule}')
+        links.append(f'<span data-page="{row.page}">{html.escape(row.claim)}</span>')
     return links

@@ -3,30 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 from scipy import stats
 
 import rbplib
 from paper import published
-from paper.laws import fit
 from rbplib.doors import table_losses
 from rbplib.families import InputError, held
 
 LAWS = [law for of in published.QUANTITIES for law in published.laws(of).values()]
-SIZES = np.geomspace(1e7, 1e9, 5)
-
-
-def lines(levels, slopes, noise=0.0, seed=0):
-    """Losses along planted lines in logs, a family each."""
-    rng, parts = np.random.default_rng(seed), []
-    for i, (level, alpha) in enumerate(zip(levels, slopes, strict=True)):
-        y = level - alpha * np.log(SIZES) + noise * rng.normal(size=5)
-        models = [f"m{size:.0f}" for size in SIZES]
-        parts.append(pd.DataFrame({"family": f"f{i}", "model": models, "S": SIZES}))
-        parts[-1]["loss"] = np.exp(y)
-    return published.losses_of(pd.concat(parts))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda p: f"{p.law.family} {p.quantity}")
@@ -155,31 +140,8 @@ def test_ratio_of_exponents_inverts_a_test_of_slope():
     for r in ends:
         line = stats.linregress(np.log(first.S), second.y - r * first.y)
         assert line.pvalue == pytest.approx(0.05, abs=1e-6)
-    other = fit(lines([0], [0.2])[0], n_bootstrap=0)
+    other = published.laws()["opt"].law
     assert np.isnan(published.exponent_ratio(first, other)[1]).all()
-
-
-def test_covariance_finds_what_was_planted_and_is_an_anova():
-    alike, _ = published.compared(lines([0.0, 0.1, 0.3], [0.2] * 3))
-    assert alike["exponent"] == pytest.approx(0.2)
-    assert (alike["best"], alike["worst"]) == ("f0", "f2")
-    assert alike["worst over best"] == pytest.approx(np.exp(0.3 / 0.2))
-    losses = lines([0.0, 0.1, 0.3], [0.2, 0.25, 0.3], 0.05, seed=1)
-    row, bars = published.compared(losses)
-    parts = [pd.DataFrame({"f": loss.family, "x": np.log(loss.S), "y": loss.y}) for loss in losses]
-    own, common, one = (
-        smf.ols(f"y ~ {of}", pd.concat(parts)).fit() for of in ("C(f) * x", "C(f) + x", "x")
-    )
-    tests = own.compare_f_test(common)[1], common.compare_f_test(one)[1]
-    assert (row["p, one exponent"], row["p, one level"]) == pytest.approx(tests)
-    slopes = [-np.polyfit(part["x"], part["y"], 1)[0] for part in parts]
-    assert bars["at"].tolist() == pytest.approx([*slopes, row["exponent"]])
-    assert row["low"] < row["exponent"] < row["high"]
-    # only sizes that all reach: a kink below 1e8 moves nothing
-    far, near = losses[0], replace(losses[1], S=losses[1].S * 10)
-    bent = replace(far, sums=far.sums * np.where(far.S < 5e7, 3, 1))
-    before, after = (published.compared([of, near])[0]["exponent"] for of in (far, bent))
-    assert before == after
 
 
 @pytest.mark.parametrize(
