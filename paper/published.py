@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from paper.laws import Law, fit
-from paper.steps import size_spread, slope_weights, y_se
+from paper.steps import size_spread, y_se
 from rbplib.doors import table_losses
 from rbplib.families import check_choice, held, load_family
 from rbplib.losses import minus_log
@@ -112,27 +112,6 @@ class PublishedLaw:
     rows: pd.DataFrame
 
     @property
-    def moves(self):
-        """Change of alpha for a change of each model's share of right answers, float64 (M,)."""
-        return -slope_weights(self.law.S) * np.exp(np.exp(self.law.y) - self.law.y)
-
-    @property
-    def sampling_se(self):
-        """The largest standard error of alpha from the choice of passages; NaN for nats.
-
-        A share tells how often a model was right, not where two were right together. Passages are
-        hard or easy for all models alike, so two of them have at least as many right answers in
-        common as independent ones, and at most all of the weaker one's; each pair is at its worse
-        end.
-        """
-        share = np.exp(-np.exp(self.law.y))
-        shared = np.minimum.outer(share, share) - np.outer(share, share)
-        answers = self.law.scored_tokens - 1 if self.law.loss.hits else np.nan
-        parts = np.outer(self.moves, self.moves) * shared / answers
-        together = parts - np.diag(np.diag(parts))
-        return float(np.sqrt(np.trace(parts) + together.clip(0).sum()))
-
-    @property
     def text(self):
         """How much text the models of growing size saw: FIXED, GROWS, OTHER or UNKNOWN."""
         tokens = np.log(self.rows.get("training_tokens", np.nan))
@@ -148,7 +127,6 @@ class PublishedLaw:
         low, high = self.law.ci_models
         numbers = {"exponent": self.law.alpha, "low": low, "high": high, "R²": self.law.r2}
         about = {"family": self.law.family, "models": self.law.n_models} | numbers
-        about["answers move it by"] = 1.96 * self.sampling_se
         return about | {"S is": "; ".join(self.rows["params_basis"].unique())}
 
 

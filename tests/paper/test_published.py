@@ -120,18 +120,6 @@ def test_unknown_names_are_told(call, message):
         call()
 
 
-@pytest.mark.parametrize("together", ["independent", "nested"])
-def test_the_choice_of_passages_moves_the_exponent_as_it_says(together):
-    law = published.laws()["opt"]
-    S, share, n = law.law.S, np.exp(-np.exp(law.law.y)), 5153
-    rng, drawn = np.random.default_rng(1), []
-    for _ in range(400):
-        ease = rng.random((n, len(S) if together == "independent" else 1))
-        drawn.append(polyfit(S, -np.log((ease < share).mean(axis=0)))[0])
-    assert np.std(drawn) < 1.12 * law.sampling_se < 3 * np.std(drawn)
-    assert np.isnan(published.laws("log ppl")["opt"].sampling_se)
-
-
 def test_ratio_of_exponents_inverts_a_test_of_slope():
     """At the ends of the interval the slope of y2 - r y1 has p = 5%."""
     first, second = (published.laws(of)["rwkv-4"].law for of in ("-log acc", "log ppl"))
