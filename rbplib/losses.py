@@ -207,7 +207,7 @@ def check_models(loss, sizes=3):
 def check_resamples(number):
     """InputError for so few resamples that they have no ends of an interval, but for 0."""
     if number and not MIN_RESAMPLES <= number <= 1_000_000:
-        raise InputError(f"{number} resamples: give {MIN_RESAMPLES} to 1000000, or 0 for none.")
+        raise InputError(f"resamples cannot be {number}: give {MIN_RESAMPLES} to 1000000, or 0.")
 
 
 def plain_loss(S, hits, totals, loss):

@@ -32,6 +32,7 @@ from rbplib.models import (
     check_window,
     model_folder,
     sizes_of,
+    the_hub,
     window_length,
 )
 from rbplib.table import (
@@ -417,7 +418,12 @@ def plan_text(corpus, length, protocol, notes):
     elif corpus.tokens and protocol == "paper":
         row["tokens"] = corpus.tokens
     if sample is None and corpus.source == "hub":
-        row["download_bytes"] = or_note(lambda: hub_bytes(corpus), notes)
+        hub, answers = the_hub()
+        if answers:
+            row["download_bytes"] = or_note(lambda: hub_bytes(corpus), notes)
+        else:
+            row["download_bytes"] = None
+            notes.append(f"bytes of texts cannot be known of {hub}.")
     return row
 
 

@@ -125,17 +125,17 @@ def model_folder(model, weights=True):
         if weights:
             record["model_digest"] = folder_digest(place)
         return place, record
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import snapshot_download
 
     # small files first, then tensors, pickled ones where there are no others
-    silence = guarded_hub(constants.ENDPOINT)
+    hub, answers = the_hub()
     files = ["config.json", "generation_config.json", *TOKENIZER_FILES]
     if weights:
         files += ["model*.safetensors", "model.safetensors.index.json"]
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
-    message = f"model {model.id!r} at revision {model.revision or 'main'!r} could not be had from"
-    with telling(f"{message} the hub, {silence or constants.ENDPOINT}"):
-        what = {"repo_id": model.id, "local_files_only": bool(silence)}
+    message = f"model {model.id!r} at revision {model.revision or 'main'!r}"
+    with telling(f"{message} could not be had from {hub}"):
+        what = {"repo_id": model.id, "local_files_only": not answers}
         what["revision"] = pinned(model)
         folder = Path(snapshot_download(**what, allow_patterns=files))
         if weights and not any(folder.glob("*.safetensors")):
@@ -162,11 +162,19 @@ def pinned(model):
     return commits[key]
 
 
+def the_hub():
+    """(where the hub is, in words; whether it answers). Its client is guarded from then on."""
+    from huggingface_hub import constants
+
+    silence = guarded(constants.ENDPOINT)
+    return f"the hub, {constants.ENDPOINT}{silence}", not silence
+
+
 @cache
-def guarded_hub(endpoint):
+def guarded(endpoint):
     """Have huggingface_hub's client look at answers by `check_answer` before they are used.
 
-    Returns "" where the hub at an address answers at all, else words on it: the library would try
+    Returns "" where there is any answer from an address, else words on it: the library would try
     again for minutes, for each file.
     """
     from huggingface_hub import set_client_factory
@@ -183,7 +191,7 @@ def guarded_hub(endpoint):
         with default_client_factory() as unguarded:
             unguarded.head(endpoint, timeout=PATIENCE)
     except Exception as error:  # of the client's library, whichever that is
-        return f"{endpoint}, which does not answer ({first_line(error)})"
+        return f", which does not answer ({first_line(error)})"
     return ""
 
 

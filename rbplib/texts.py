@@ -187,18 +187,19 @@ def hub_builder(corpus):
     Raises InputError with the library's own reason, for what the block does with it too.
     """
     import datasets
-    from huggingface_hub import constants
 
-    from rbplib.models import guarded_hub
+    from rbplib.models import the_hub
 
     options = {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split_of(corpus): corpus.data_files.split()}}
     request = [corpus.config, f"split {split_of(corpus)!r}", corpus.data_files, corpus.revision]
-    message = f"data set {corpus.id!r} ({', '.join(filter(None, request))}) could not be had from"
-    if silence := guarded_hub(constants.ENDPOINT):
-        raise InputError(f"{message} the hub, {silence}.")
-    with telling(f"{message} the hub, {constants.ENDPOINT}"):
+    hub, answers = the_hub()
+    message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
+    message += f" could not be had from {hub}"
+    if not answers:
+        raise InputError(f"{message}.")
+    with telling(message):
         yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
 
 
