@@ -202,13 +202,7 @@ def measure_model(
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
-    # a tokenizer that is the model's own, and something to score
     record = provenance(loaded, task, windows)
-    vocab = int(record["vocab_size"])
-    largest = max((int(window.ids.max()) for window in windows.windows), default=0)
-    if largest >= vocab:
-        message = f"token id {largest} of {task.corpus.name!r} is outside the vocabulary of"
-        raise InputError(f"{message} {record['model']} ({vocab}): its tokenizer is another's.")
     if not any(len(scored_rows(window, windows.special)) for window in windows.windows):
         message = f"no token of {task.corpus.name!r} is scored"
         raise InputError(f"{message}: its documents are empty or too short.")
@@ -286,7 +280,8 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
         windows: list of Window. special: ids that are not scored.
         batch_tokens: tokens of one forward pass. head_dtype: name of that of the head's product.
     Raises:
-        InputError: memory runs out with a single window, or the model has too few positions.
+        InputError: memory runs out with a single window; the model has too few positions, or
+            another's tokenizer.
     """
     import torch
 
@@ -297,9 +292,9 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
         try:
             rows.append(batch_ranks(loaded, batch, special, getattr(torch, head_dtype)))
             continue
-        except IndexError as error:
-            message = f"a window of {len(batch[0].ids)} tokens cannot be read ({error})"
-            mend = "write a smaller 'context:' into the family file"
+        except (IndexError, ValueError) as error:
+            message = f"a window of {len(batch[0].ids)} tokens cannot be ranked ({error})"
+            mend = "give the model its own tokenizer, or a smaller 'context:' in the family file"
             raise InputError(f"{message}: {mend}.") from None
         except torch.OutOfMemoryError:
             if len(batch) == 1:

@@ -182,7 +182,7 @@ class RankTable:
         return distinct(self.document[starts], lengths)
 
 
-def plain_table(ranks, S, vocab_size, document=None, **about):
+def plain_table(ranks, S, vocab_size, **about):
     """A RankTable of ranks at hand, to make losses of; `read_table` is for those in files.
 
     >>> table = plain_table(([[0, 3]], [[1, 1]], [[-0.1, -2.5]]), S=1e6, vocab_size=9)
@@ -191,22 +191,19 @@ def plain_table(ranks, S, vocab_size, document=None, **about):
 
     Args:
         ranks: Ranks, or greater, ties and logprob, of each token: (D, T), a row a document, where
-            ties of 0 mark what is not scored; or (n,) with the documents.
-        S: non-embedding parameters. vocab_size: candidates. document: int (n,), rising.
+            ties of 0 mark what is not scored.
+        S: non-embedding parameters. vocab_size: candidates.
         about: of its record: "model", "family", "corpus"; "units", (D,) what each document is from.
     Raises:
         ValueError: what no rank table may hold.
     """
-    greater, ties, logprob = (np.atleast_2d(np.asarray(column)) for column in ranks)
-    row, column = np.nonzero(ties)
-    if document is not None:
-        row = np.asarray(document)
-        column = column - np.searchsorted(row, row)
+    greater, ties, logprob = map(np.asarray, ranks)
     scored = ties > 0
+    row, column = np.nonzero(scored)
     values = row, column + 1, np.zeros_like(row), greater[scored], ties[scored], logprob[scored]
     columns = checked_columns(dict(zip(COLUMNS, values, strict=True)), vocab_size)
     record = {"family": "a family", "model": "a model", "corpus": "a text"} | about
-    record |= {"nonembedding_params": S, "vocab_size": vocab_size, "documents": int(max(row)) + 1}
+    record |= {"nonembedding_params": S, "vocab_size": vocab_size, "documents": len(ties)}
     return RankTable(columns, record)
 
 

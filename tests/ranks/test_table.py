@@ -185,8 +185,3 @@ def test_ranks_at_hand_are_a_table_of_which_losses_are_made():
     law = rbplib.fit(rbplib.rbp_loss(tables, 2))
     assert np.exp(-law.loss.values) == pytest.approx(shares) and law.loss.n_sources == 4
     assert law.alpha == pytest.approx(-np.polyfit(np.log(law.S), np.log(-np.log(shares)), 1)[0])
-    # one document after the other, or a row for each
-    flat = [column.numpy().ravel() for column in ranks]
-    other = rbplib.plain_table(flat, S, V, document=np.repeat(np.arange(7), 30))
-    for name in COLUMNS:
-        assert np.array_equal(getattr(other, name), getattr(tables[-1], name))
