@@ -148,8 +148,9 @@ def formulas_and_sums(mu, sigma):
 def calibrated_fall(mu, sigma, factor):
     """How far mu/sigma falls, at one sigma, where -log p_1 falls by `factor`, between 0 and 1."""
     start = neg_log_p1(mu, sigma)
+    most = 100 * sigma  # the exponent s rises by 100: nearly all tokens are hits
     return optimize.brentq(
-        lambda fall: neg_log_p1(mu - sigma * fall, sigma) / start - factor, 0.0, 1e4, xtol=1e-15
+        lambda fall: neg_log_p1(mu - sigma * fall, sigma) / start - factor, 0.0, most, xtol=1e-15
     )
 
 

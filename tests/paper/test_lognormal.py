@@ -73,6 +73,7 @@ def test_the_papers_formulas_word_for_word(ratio, sigma):
 def test_a_path_falls_as_far_as_calibrated(scale):
     fall = lognormal.calibrated_fall(*PRINTED, LOSS[-1] / LOSS[0])
     mu, sigma = lognormal.parameter_path(S, *PRINTED, fall, scale)
+    assert lognormal.calibrated_fall(-0.4 * 4e4**2, 4e4, 0.5) > 1e4  # almost a power law
     y, x = lognormal.neg_log_p1(mu, sigma), np.log(S) if scale == "log S" else S
     assert y[-1] / y[0] == pytest.approx(LOSS[-1] / LOSS[0], rel=1e-9)
     assert (mu[0], *sigma) == (PRINTED[0], *[PRINTED[1]] * len(S))
