@@ -56,22 +56,25 @@ COUNT = (
     OPEN
     + """
 const n = (s) => document.querySelectorAll(s).length;
-return {
-  math: n(".math"), typeset: n("mjx-container"),
-  math_errors: n("mjx-merror, mjx-container [data-mjx-error]"),
-  images: [...document.images].filter((i) => !i.complete || i.naturalWidth === 0).map((i) => i.src),
-  no_alt: [...document.querySelectorAll("article img, main img")]
-    .filter((i) => !(i.alt || "").trim()).length,
-  headless: n('.bd-sidebar-primary:not([role]), [role="doc-biblioentry"]'),
-  twice: n("a.rbp-csv")
-    - new Set([...document.querySelectorAll("a.rbp-csv")].map((link) => link.download)).size,
-  tables: n("table.rbp-table"), sortable: n("table.rbp-table th button"),
-  wide_tables: [...document.querySelectorAll("article table")]
-    .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1)
-    .map((t) => t.textContent.slice(0, 60)),
-  many_columns: [...document.querySelectorAll("table.rbp-table")]
-    .filter((t) => t.tHead.rows[0].cells.length > 6).map((t) => t.textContent.slice(0, 60)),
-};
+const tables = [...document.querySelectorAll("table.rbp-table")];
+const links = [...document.querySelectorAll("a.rbp-csv")];
+const begun = (table) => table.textContent.slice(0, 60), images = [...document.images];
+return { math: n(".math"), faults: {
+  "formulas not typeset": Math.max(0, n(".math") - n("mjx-container")),
+  "formulas with an error": n("mjx-merror, mjx-container [data-mjx-error]"),
+  "pictures that are not there":
+    images.filter((i) => !i.complete || !i.naturalWidth).map((i) => i.src),
+  "pictures without words":
+    images.filter((i) => i.closest("article, main") && !(i.alt || "").trim()).length,
+  "side bar or reference without a role":
+    n('.bd-sidebar-primary:not([role]), [role="doc-biblioentry"]'),
+  "two downloads of one name": links.length - new Set(links.map((link) => link.download)).size,
+  "tables that do not sort": Math.max(0, tables.length - n("table.rbp-table th button")),
+  "tables wider than their column": [...document.querySelectorAll("article table")]
+    .filter((t) => t.scrollWidth > t.parentElement.clientWidth + 1).map(begun),
+  "tables of more than six columns":
+    tables.filter((t) => t.tHead.rows[0].cells.length > 6).map(begun),
+} };
 """
 )
 
@@ -105,11 +108,14 @@ const heights = boxes.map((box) => box.dataset.done ? 0 : box.offsetHeight);
   const told = Date.now();
   (function wait() {
     if (moved() < boxes.length && Date.now() - told < 3000) return setTimeout(wait, 25);
-    const said = { figures: boxes.length, early, grown: grown.length,
-                   unlabelled: knobs.filter((k) => k && !k.closest("label")).length,
-                   moved: moved() };
+    const faults = { "figures that change their height when drawn": grown.length,
+                     "knobs without a label": knobs.filter((k) => k && !k.closest("label")).length,
+                     "figures that do not move": boxes.length - moved() };
     for (const box of boxes) box.style.width = "330px";  // as where a side bar opens
-    setTimeout(() => done({ ...said, beyond: boxes.filter(over).length }), boxes.length && 400);
+    setTimeout(() => {
+      faults["figures beyond a narrow box"] = boxes.filter(over).length;
+      done({ figures: boxes.length, "drawn later": boxes.length - early, faults });
+    }, boxes.length && 400);
   })();
 })();
 """
@@ -124,13 +130,14 @@ const empty = links.filter((link) => {
   link.dispatchEvent(new MouseEvent("mouseout", { bubbles: true, relatedTarget: document.body }));
   return !shown || document.getElementById("rbp-preview");
 });
-return { previews: links.length, empty: empty.map((link) => link.getAttribute("href")) };
+return { previews: links.length,
+         faults: { "links that show nothing": empty.map((link) => link.getAttribute("href")) } };
 """
 
 TEXTS = """
 const list = document.querySelector(".rbp-texts select");
 const seen = (part) => !part.closest("[hidden]");
-if (!list) return {};
+if (!list) return { texts: 0, faults: {} };
 const shown = [...document.querySelectorAll("[data-of]")];
 const every = [...list.options].slice(1).map((option) => option.textContent);
 const cells = [...document.querySelectorAll("table.rbp-table")].flatMap((table) => {
@@ -154,8 +161,14 @@ const own = every.map((title, i) => {
 });
 list.selectedIndex = 0;
 list.dispatchEvent(new Event("change", { bubbles: true }));
-return { own, "left away": [...cells, ...shown].filter((part) => !seen(part)).length,
-         titles: JSON.parse(document.querySelector("[data-texts]").dataset.texts) };
+const titled = (texts) => texts.map(({ title }) => title);
+return { texts: own.length, faults: {
+  "shows another text than the chosen":
+    titled(own.filter((text) => text.wrong || text.elsewhere)),
+  "texts that show nothing": titled(own.filter((text) => !text.seen && !text.lists)),
+  "parts left away when all texts are chosen":
+    [...cells, ...shown].filter((part) => !seen(part)).length,
+} };
 """
 
 AXE = """
@@ -221,46 +234,24 @@ def visit(driver, url, base):
         Path(unquote(urlsplit(x).path)).stat().st_size for x in set(asked) if x[:4] == "file"
     )
     driver.execute_async_script(EAGER)
-    counts = driver.execute_script(COUNT)
-    wider = {}
+    parts, wider = [driver.execute_script(COUNT)], []
     for width in (WINDOW, PHONE):
         set_width(driver, width)
-        wider[width] = driver.execute_script(WIDER)
+        wider.append(driver.execute_script(WIDER))
     set_width(driver, WINDOW)
-    moved = driver.execute_async_script(MOVE)
-    texts = driver.execute_script(TEXTS)
-    pointed = driver.execute_script(PREVIEW)
+    parts.append(driver.execute_async_script(MOVE))
+    parts += [driver.execute_script(TEXTS), driver.execute_script(PREVIEW)]
     asked += requests(driver)
-    switched = texts.get("own", [])
     faults = {
-        "asks outside": [
-            address for address in asked if not address.startswith((base, "data:", "blob:"))
-        ],
+        "asks outside": [x for x in asked if not x.startswith((base, "data:", "blob:"))],
         "complains": [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"],
-        "pictures that are not there": counts["images"],
-        "pictures without words": counts["no_alt"],
-        "formulas with an error": counts["math_errors"],
-        "formulas not typeset": max(0, counts["math"] - counts["typeset"]),
-        "tables wider than their column": counts["wide_tables"],
-        "tables of more than six columns": counts["many_columns"],
-        "tables that do not sort": max(0, counts["tables"] - counts["sortable"]),
-        "two downloads of one name": counts["twice"],
-        "side bar or reference without a role": counts["headless"],
-        "pixels wider than its window": [pixels for pixels in wider.values() if pixels > 0],
+        "pixels wider than its window": [pixels for pixels in wider if pixels > 0],
         "megabytes before a click": weight / 1e6 if weight > MOST else 0,
-        "figures that change their height when drawn": moved["grown"],
-        "links that show nothing": pointed["empty"],
-        "figures that do not move": moved["figures"] - moved["moved"],
-        "figures beyond a narrow box": moved["beyond"],
-        "knobs without a label": moved["unlabelled"],
-        "shows another text than the chosen": [
-            t["title"] for t in switched if t["wrong"] or t["elsewhere"]
-        ],
-        "texts that show nothing": [t["title"] for t in switched if not t["seen"] + t["lists"]],
-        "parts left away when all texts are chosen": texts.get("left away", 0),
     }
-    amounts = {"math": counts["math"], "figures": moved["figures"], "texts": len(switched)}
-    amounts |= {"previews": pointed["previews"], "drawn later": moved["figures"] - moved["early"]}
+    amounts = {}
+    for part in parts:
+        faults |= part.pop("faults")
+        amounts |= part
     return {"faults": {words: what for words, what in faults.items() if what}, **amounts}
 
 

@@ -31,11 +31,8 @@ UNTOUCHED = (
     nodes.math_block,
     nodes.raw,
     nodes.caption,
-    nodes.image,
-    nodes.comment,
     nodes.citation,
     addnodes.pending_xref,
-    addnodes.toctree,
 )
 
 

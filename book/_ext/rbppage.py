@@ -27,6 +27,7 @@ BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
 LONGEST = 300  # characters of an alternative text that stands as a caption too
 NOTE = """<noscript><p class="rbp-noscript">Scripts are off here: formulas stand as they are written
 in TeX, figures do not move, and tables neither sort nor give their CSV.</p></noscript>"""
+TEXTS = '<div class="rbp-families rbp-texts" data-texts="{}"></div>'
 FORMULA = re.compile(r'(?:\(<|<)span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
 
 
@@ -51,13 +52,16 @@ def build_parts(app, doctree):
     about = read_yaml(listed).get(page_name(env.docname), {}) if listed.is_file() else {}
     path = Path(env.doc2path(env.docname))
     set_thousands(doctree)
-    scope = []
+    scope, texts = [], ()
     if here:
         page[0].insert(0, nodes.Text(f"{here['page'][:2]} · "))  # as other pages name it
     if here and path.suffix == ".ipynb":
         notebook = read(path.read_text(encoding="utf-8"))
         scope = build_results(app, page, notebook, here, about)
-    page[1:1] = [raw(NOTE), *scope, *switch(env, here), *open_page(about, here)]
+        texts = notebook["metadata"].get("rbp", {}).get("texts", ())
+    # the page's script offers those that are shown
+    place = [raw(TEXTS.format(html.escape(json.dumps(texts))))] if len(texts) > 1 else []
+    page[1:1] = [raw(NOTE), *scope, *switch(env, here), *place, *open_page(about)]
 
 
 def build_results(app, page, notebook, here, about):
@@ -79,9 +83,6 @@ def build_results(app, page, notebook, here, about):
     page[first:first] = answer
     footer = made(Path(app.srcdir), notebook, "/".join(here.groups()))
     page += fold("How this page was made", footer, "rbp-footer") if footer else []
-    texts = notebook["metadata"].get("rbp", {}).get("texts", ())
-    if len(texts) > 1:  # the page's script offers those that are shown
-        page += raw(f'<div data-texts="{html.escape(json.dumps(texts))}" hidden></div>')
     return [nodes.container("", *scope, classes=["rbp-scope"])] if scope else []
 
 
@@ -108,14 +109,10 @@ def sentence(*parts):
     return words
 
 
-def proofs_apart(pages):
-    """(proofs, pages of results) of a list in book/pages.yml."""
-    return [p for p in pages if not p[0].isdigit()], [p for p in pages if p[0].isdigit()]
-
-
 def beside(pages):
     """The proofs and the pages of results next to one."""
-    proofs, near = proofs_apart(pages)
+    proofs = [page for page in pages if not page[0].isdigit()]
+    near = [page for page in pages if page[0].isdigit()]
     words = ["What is proved: ", proofs, ". "] if proofs else []
     words += ["To read beside this page: ", near, "."] if near else []
     return sentence(*words)
@@ -142,21 +139,17 @@ def switch(env, here):
     return [raw(f"<nav {label}><span>Family</span><ul>{items}</ul></nav>")]
 
 
-def open_page(about, here):
+def open_page(about):
     """The question in a line; what the reader will know, what it needs, how long it takes."""
     if not about:
         return []
     goals = nodes.bullet_list()
     goals += [nodes.list_item("", nodes.paragraph("", goal)) for goal in about["goals"]]
-    # on results no proof is needed
-    proofs, before = proofs_apart(about["needs"]) if here else ([], about["needs"])
-    needs = ["Needs: ", before or "nothing before it"]
-    needs += ["; for the proofs: ", proofs] if proofs else []
     minutes = about["minutes"]
     time = f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
     question = nodes.paragraph("", about["question"], classes=["rbp-question"])
     after = nodes.paragraph("", "After this page you can")
-    needs = sentence(*needs, f". About {time}.")
+    needs = sentence("Needs: ", about["needs"] or "nothing before it", f". About {time}.")
     return [nodes.container("", question, after, goals, needs, classes=["rbp-opening"])]
 
 

@@ -108,7 +108,7 @@
   // a list of texts at the top of a page that shows several of those in its record: tables keep the rows of the one
   // chosen, what is marked as of other texts alone is put away, and the moving figures go to it
   function texts() {
-    const titles = JSON.parse(document.querySelector("[data-texts]")?.dataset.texts || "[]");
+    const box = document.querySelector("[data-texts]"), titles = JSON.parse(box?.dataset.texts || "[]");
     const tables = [...document.querySelectorAll("table.rbp-table")].map((table) => {
       const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
       const at = heads.indexOf(heads.includes("corpus") ? "corpus" : "text");
@@ -120,15 +120,12 @@
       ?.find(({ name }) => name === "corpus")?.bind?.options || []);
     const found = new Set([...tables.flatMap(({ rows }) => rows.map(([, title]) => title)), ...parts.flatMap(([, of]) => of), ...lists.flat()]);
     const names = titles.filter((title) => found.has(title));
-    if (names.length < 2) return;
+    if (names.length < 2) return box?.remove();
     const label = document.createElement("label"), list = document.createElement("select"), told = document.createElement("span");
     list.append(...["all", ...names].map((name) => new Option(name)));
     told.setAttribute("role", "status");
     label.append("Text ", list);
-    const box = document.createElement("div");
-    box.className = "rbp-families rbp-texts";
     box.append(label, told);
-    (document.querySelector(".rbp-families") || document.querySelector("article h1")).after(box);
     list.addEventListener("change", () => {
       const name = names[list.selectedIndex - 1];
       for (const { table, rows } of tables) {
@@ -291,8 +288,10 @@
 
   function start() {
     named();
-    window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(() =>
-      document.querySelectorAll('mjx-container[display="true"]').forEach(reachable)));
+    window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(() => {
+      document.documentElement.classList.add("rbp-set");
+      document.querySelectorAll('mjx-container[display="true"]').forEach(reachable);
+    }));
     window.addEventListener("load", named); // the theme draws its pictures meanwhile
     document.querySelectorAll("article pre, .rbp-still, .rbp-table-wrap, .pst-scrollable-table-container").forEach(reachable);
     document.querySelectorAll(".rbp-check").forEach(checked);

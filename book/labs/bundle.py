@@ -78,7 +78,7 @@ def sheet(text, solutions):
             return f"## Task: {match[3]}\n{body}"
         return f"**Solution.**\n{body}" if solutions else ""
 
-    text = TASK.sub(part, text)
+    text = re.sub(r"^\{choice\}.*\n", "", TASK.sub(part, text), flags=re.M)
     text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", text)  # they lead to pages of the book
     # the book's own macros
     return text.replace(r"\RBP", r"\mathrm{RBP}").replace(r"\E\log", r"\mathbb{E}\log")
@@ -130,11 +130,10 @@ def contents(path):
     it."""
     lines = ""
     for corpus in ranks.corpora(path):
-        models = ranks.read(path, corpus)
-        first = models[0]
-        counts = len(first.tokens), first.source.max() + 1, first.tokens.sum()
-        cells = [f"`{path.name}`", f"`{corpus}` ({load_corpus(corpus).title})", str(len(models))]
-        cells += [f"{first.S:,} to {models[-1].S:,}", f"{first.V:,}", *(f"{n:,}" for n in counts)]
+        first, *_, last = models = ranks.read(path, corpus)
+        text = f"`{path.name}` | `{corpus}` ({load_corpus(corpus).title})"
+        counts = first.V, len(first.tokens), first.source.max() + 1, first.tokens.sum()
+        cells = [text, str(len(models)), f"{first.S:,} to {last.S:,}", *map("{:,}".format, counts)]
         lines += f"| {' | '.join(cells)} |\n"
     return lines
 
@@ -145,8 +144,7 @@ def write_zip(path, files):
         for name, data in files.items():
             entry = zipfile.ZipInfo(f"labs/{name}")
             entry.external_attr = 0o644 << 16
-            packed = zipfile.ZIP_STORED if name.endswith(".counts") else zipfile.ZIP_DEFLATED
-            z.writestr(entry, data, packed)
+            z.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return path
 
 
@@ -169,12 +167,7 @@ def make_bundle(families, out):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "families",
-        nargs="*",
-        default=FAMILIES,
-        help="measured families (default: two embedded ones)",
-    )
+    parser.add_argument("families", nargs="*", default=FAMILIES, help="that were measured")
     parser.add_argument("-o", "--output", type=Path, default=root() / "dist" / "labs.zip")
     asked = parser.parse_args(argv)
     try:

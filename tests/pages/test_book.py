@@ -156,10 +156,8 @@ def test_a_page_carries_no_index_of_search_no_icons_by_the_thousand_and_no_idle_
         assert heavy == (["searchindex.js"] if name == "search.html" else []), name
         assert any("mathjax" in a for a in page.loads) == ('class="math' in text), name
         moving += 'class="rbp-move"' in text
-    assert (
-        moving > 3
-        and (page.path.parents[len(Path(name).parts) - 1] / "_static/favicon.svg").is_file()
-    )
+        assert re.search('rel="icon"|rel="shortcut icon"', text) or "genindex" in name, name
+    assert moving > 3
 
 
 @pytest.mark.parametrize(
@@ -182,21 +180,10 @@ def test_texts_of_no_figure_of_the_book_meet_or_are_cut(built_html):
 
 def without_network():
     """A prefix that takes the network away, where this user may do that."""
-    for prefix in (["unshare", "-n"], ["unshare", "-r", "-n"]):
-        shell = [
-            *prefix,
-            "sh",
-            "-c",
-            'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"',
-            "_",
-        ]
-        works = (
-            shutil.which("unshare")
-            and not subprocess.run([*shell, "true"], capture_output=True).returncode
-        )
-        if works:
-            return shell
-    return []
+    up = 'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"'
+    prefix = ["unshare", "-r", "-n", "sh", "-c", up, "_"]
+    works = shutil.which("unshare") and not subprocess.run([*prefix, "true"]).returncode
+    return prefix if works else []
 
 
 def opened(prefix, *arguments):
@@ -216,16 +203,8 @@ def test_a_browser_finds_no_fault(built_html, pages):
     chosen = [name for kind, name in kinds.items() if kind not in ("genindex.html", "search.html")]
     visits = opened(without_network(), built_html, *chosen)
     assert {name: visit["faults"] for name, visit in visits.items() if visit["faults"]} == {}
-    for of in (
-        "math",
-        "figures",
-        "texts",
-        "previews",
-        "drawn later",
-    ):  # there was something to look at
+    for of in ("math", "figures", "texts", "previews", "drawn later"):  # something to look at
         assert sum(visit[of] for visit in visits.values()) > 1
-    if (
-        AXE.is_file()
-    ):  # axe-core is no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
+    if AXE.is_file():  # no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
         audits = opened([], "--axe", AXE, built_html, *chosen)
         assert {name: faults for name, faults in audits.items() if faults} == {}

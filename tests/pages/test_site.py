@@ -44,7 +44,7 @@ CLAIM = {
 OPENING = {
     "question": "Is it < 1?",
     "goals": ["fit a line", "read it"],
-    "needs": ["03_y", "power"],
+    "needs": ["03_y"],
     "minutes": 12,
     "beside": ["power", "03_y"],
 }
@@ -230,8 +230,8 @@ def part(text, begin, end):
 def test_a_page_opens_with_its_question_and_what_it_needs(page):
     opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
     assert words(opening) == (
-        "Is it < 1? After this page you can fit a line read it Needs: 03 · The <next> page ; "
-        "for the proofs: The proof . About 12 minutes."
+        "Is it < 1? After this page you can fit a line read it Needs: 03 · The <next> page . "
+        "About 12 minutes."
     )
     assert 'href="03_y.html"' in opening and page.index("</h1>") < page.index("rbp-opening")
 
@@ -259,7 +259,7 @@ def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(pag
     assert (
         "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
     )
-    assert 'data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]" hidden' in page
+    assert 'rbp-texts" data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]"' in page
 
 
 def test_a_page_has_its_number_and_under_its_title_what_it_rests_on(site, page):
