@@ -87,8 +87,9 @@ def test_a_solution_prints_what_it_says_and_what_its_fields_ask_for(label):
 
 
 def said(answer, within, text):
-    """Whether a text has a number that a field takes."""
-    return any(abs(abs(x) - float(answer)) <= float(within) / 2 for x, _ in numbers(text))
+    """Whether a text has a number that a field takes, of either sign."""
+    wanted, slack = abs(float(answer)), float(within) / 2
+    return any(abs(abs(x) - wanted) <= slack for x, _ in numbers(text))
 
 
 @pytest.mark.parametrize("page", sorted(NOTEBOOKS))
