@@ -13,11 +13,12 @@ from pathlib import Path
 import jupytext
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import f_oneway
 
 from paper.curves import rbp_curve
 from paper.laws import fit_law
-from paper.runs import hit_dependence
 from rbplib.losses import run_loss
 from rbplib.table import family_tables
 from tests.ranktables import CORPORA, VOCABULARY, write_family
@@ -99,7 +100,11 @@ def test_the_runs_are_the_librarys(ran, class_room):
     for N, share in lab["counted"].items():
         loss = run_loss(tables, lab["k"], N)
         assert share == pytest.approx(np.exp(-loss.values[-1])) or share == 0
-    assert lab["alike"] == pytest.approx(hit_dependence(tables[-1], lab["k"]).icc)
+    # the intraclass correlation by the ratio of variances of SciPy
+    hits = pd.Series(tables[-1].rank() <= lab["k"]).groupby(tables[-1].document)
+    n, ratio = hits.size(), f_oneway(*(group for _, group in hits)).statistic
+    mean_size = (n.sum() - (n**2).sum() / n.sum()) / (len(n) - 1)
+    assert lab["alike"] == pytest.approx((ratio - 1) / (ratio - 1 + mean_size))
 
 
 def test_the_fits_at_every_k_are_the_librarys(ran, class_room):
