@@ -59,17 +59,6 @@ def test_the_lack_of_fit_is_hotellings_and_with_trainings_the_texts_noise_counts
     assert law.p["trainings"] == pytest.approx(p, rel=1e-9)
 
 
-def test_squares_against_a_covariance_are_those_of_generalised_least_squares():
-    sm = pytest.importorskip("statsmodels.api")
-    rng = np.random.default_rng(4)
-    draws = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))
-    residuals, covariance = rng.normal(size=6), np.cov(draws.T)
-    whitened = sm.GLS(residuals, JACOBIAN, sigma=covariance).fit().wresid
-    assert generalised_squares(JACOBIAN, residuals, covariance) == pytest.approx(
-        whitened @ whitened, rel=1e-7
-    )
-
-
 def test_trainings_are_held_against_an_f_distribution_or_their_own_by_simulation():
     for f, count, df in ((1.5, 3, 6), (4.0, 1, 12), (0.7, 5, 9)):
         assert exceeding(f, count, 0.0, 50, 2.0, df) == pytest.approx(

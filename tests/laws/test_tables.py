@@ -118,10 +118,6 @@ def test_a_bare_table_of_pythia_gives_the_published_pages_numbers(tmp_path, caps
     (record,) = json.loads(capsys.readouterr().out)
     assert record["alpha"] == page.law.alpha and record["r2"] == page.law.r2
     assert record["ci_models"] == list(page.law.ci_models)
-    assert main(["predict", str(tmp_path / "pythia.csv"), "--size", "70B", "--json"]) == 0
-    (record,) = json.loads(capsys.readouterr().out)
-    ahead = rbp.forecast(page.law.loss, 70e9)
-    assert record["loss"] == ahead.loss[0] and record["S"] == 70_000_000_000
 
 
 GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"

@@ -1,9 +1,6 @@
 """Families from another machine: the same rank tables but for tokens; damage is found; counts of
 the grid are read."""
 
-import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -73,23 +70,6 @@ def test_an_imported_table_is_the_exported_one_to_the_bit_without_its_tokens(
     import_family(again, "thirds")
     for second, third in zip(theirs["theirs"]["code"], measured("thirds")["code"], strict=True):
         assert second.record["columns_sha256"] == third.record["columns_sha256"]
-
-
-def test_fits_are_the_same_and_need_no_torch(shared, elsewhere, monkeypatch, capsys):
-    asked = ["--corpus", "code", "--k", "10", "--n-bootstrap", "300", "--json"]
-    code = (
-        "import sys\n"
-        "sys.modules |= dict.fromkeys(('torch', 'transformers', 'datasets'))\n"
-        "from rbplib.cli import main\n"
-        f"sys.exit(main(['fit', '--family', 'theirs', *{asked}]) or main(['families', 'theirs']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    theirs, _, listed = done.stdout.partition("\n}\n")
-    assert listed.count("theirs-") == 0 and "synthetic-2000" in listed
-    monkeypatch.setenv("RBP_ROOT", str(shared[0]))
-    assert main(["fit", "--family", "synthetic", *asked]) == 0
-    assert json.loads(theirs + "}") == json.loads(capsys.readouterr().out) | {"family": "theirs"}
 
 
 def test_an_export_is_the_same_bytes_and_tells_no_folder(shared, tmp_path, monkeypatch):
