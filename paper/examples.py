@@ -4,7 +4,6 @@ Rows are chosen from the rank table alone; only the candidates need the model.
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -63,14 +62,6 @@ def overtaking(small, large, decode):
     return int(np.argmax(rank - large.rank()))
 
 
-@cache
-def loaded(family, model):
-    """A model of a family, a name or the path of its file, read once."""
-    from rbplib.models import load_model
-
-    return load_model(load_family(family).model(model))
-
-
 def examples(family, corpus, table, rows, n=5):
     """Examples of some rows of a rank table of a family on a corpus, with the n best candidates.
 
@@ -78,11 +69,12 @@ def examples(family, corpus, table, rows, n=5):
     """
     import torch
 
-    from rbplib.models import window_length
+    from rbplib.models import load_model, window_length
     from rbplib.texts import load_documents
     from rbplib.windows import encode
 
-    model, length = loaded(family, table.record["model"]), window_length(load_family(family))
+    family = load_family(family)
+    model, length = load_model(family.model(table.record["model"])), window_length(family)
     texts, rank, chosen = load_documents(corpus).texts, table.rank(), []
     for row in rows:
         # the context that the table was measured on

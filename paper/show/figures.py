@@ -62,12 +62,13 @@ def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
     return ax
 
 
-def k_axis(ax, ylabel, vocab_size):
+def k_axis(ax, ylabel, vocab_size=None):
     """k on a logarithmic axis; |V|, where RBP_k is 1 for every model, is marked."""
     ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
-    ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
-    place = ax.get_xaxis_transform()
-    ax.text(vocab_size, 0.96, " $|V|$", transform=place, va="top")
+    if vocab_size:
+        ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
+        place = ax.get_xaxis_transform()
+        ax.text(vocab_size, 0.96, " $|V|$", transform=place, va="top")
     return ax
 
 
@@ -179,16 +180,6 @@ def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
         ax.fill_between(x, *wide, alpha=PALE, **look)
         name_once(ax, SOURCES, linewidth=6, alpha=BAND + PALE)
         name_once(ax, TRAININGS, linewidth=6, alpha=PALE)
-    return ax
-
-
-def draw_published(ax, family, corpus, **style):
-    """Points that others published of a family on this text, where there are any, as open marks."""
-    from paper.published import reference_points
-
-    theirs = reference_points(family, corpus)
-    if len(theirs):
-        draw_points(ax, theirs.S, theirs.loss, label="authors' counts", hollow=True, **style)
     return ax
 
 

@@ -61,11 +61,8 @@ def held_out_table(frame):
     among = np.where(frame["of"] > 1, ", of the largest " + frame["of"].astype(str), "")
     frame = frame.assign(
         corpus=frame["corpus"].map(corpus_title),
-        S=frame["S"].astype(int),
         model=frame["model"] + among,
-        inside=frame["inside"].map({True: "yes", False: "no"}),
-        line_inside=frame["line_inside"].map({True: "yes", False: "no"}),
+        inside=np.where(frame["inside"], "yes", "no"),
     )
-    names = {"model": "held out", "models": "models fitted", "horizon": "decades beyond"}
-    names |= {"low": "interval: low", "high": "interval: high"}
-    return frame.drop(columns=["family", "loss", "of"]).rename(columns=names)
+    names = {"model": "held out", "low": "interval: low", "high": "interval: high"}
+    return frame.rename(columns=names)
