@@ -109,8 +109,8 @@ NOTES = """
 * `python -m training --probe` trains sizes of `nano-pythia` on the grid's largest budget again and
   asks them on the way what they can do: `published/probes/`.
 * `python -m training vocabularies` trains the ladder with vocabularies of 512 to 16,384 tokens on
-  the bytes of the grid's smallest budget, measures it and writes `published/vocabularies.csv`. It
-  has not been run to its end: 512 to 4,096 are kept, with one seed each.
+  the bytes of the grid's smallest budget, measures it and writes `published/vocabularies.csv`:
+  three trainings with 4,096 tokens, one with each other vocabulary.
 * A batch is of windows from all over the text. Read in the text's order, neighbouring windows are
   of one document: the largest `nano-pythia` then ended at a held-out loss of 3.92 in place of 3.74,
   on the text before long documents were cut.
