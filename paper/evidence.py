@@ -304,10 +304,7 @@ def forecast_rows(records, columns=(*FORECAST, *LINE)):
     for line in ("", "line_"):
         if f"{line}share" in rows:
             held = map(covers, rows[f"{line}share"], rows[f"{line}worth"])
-            held = pd.Series(held, rows.index, dtype="Float64")
-            wide, few = f"{line}covers_wide", f"{line}covers_few"
-            told = {f"{line}covers": held, wide: held - 1, few: held.isna().astype("Float64")}
-            rows = rows.assign(**told)
+            rows[f"{line}covers"] = pd.Series(held, rows.index, dtype="Float64")
     return rows
 
 

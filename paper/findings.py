@@ -60,7 +60,7 @@ def show_matrix(whose, judged, download):
         for title in KINDS:
             findings, marks = parts.get(title, []), []
             for finding in findings:
-                told = html.escape(f"{finding.verdict}{finding.but}: {finding.title}")
+                told = html.escape(f"{finding.verdict}: {finding.title}")
                 where = {"page": finding.words.pages[0], "kind": title, "title": told}
                 where["mark"] = MARKS[finding.verdict]
                 marks.append(DOT.format(verdict=finding.verdict, **where))

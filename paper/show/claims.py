@@ -12,7 +12,7 @@ stay in the executed page, where page 13 and `paper.verify` find them.
 import html
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
@@ -40,7 +40,6 @@ class Claim:
     basis: str = "measured"
     rule: str = ""
     proved: str = ""
-    but: dict = field(default_factory=dict)
     changes: str = ""
 
     @property
@@ -143,16 +142,6 @@ class Judged:
         if max(holds, fails) >= 0.8 * whole:
             return AGREES if holds > fails else DIFFERS
         return MIXED if min(holds, fails) > 0.2 * whole else OPEN
-
-    @property
-    def but(self):
-        """What stands beside the verdict: words of columns that are above 0 in some row."""
-        first = ", but " if self.verdict == AGREES else ", "
-        parts = []
-        for name, words in self.words.but.items():
-            if name in self.rows and (self.rows[name] > 0).any():
-                parts.append(first + self.filled(words))
-        return "".join(parts)
 
     @property
     def title(self):
@@ -294,7 +283,7 @@ def line(judged):
     rests.append(f"Basis: {rule}{words.basis}.")
     rests += [f"What would change it: {words.changes}."] if words.changes else []
     rests.append(f"See {', '.join(map(reference, words.pages))}.")
-    mark = f"{MARKS[judged.verdict]} **{judged.verdict}{judged.but}.**"
+    mark = f"{MARKS[judged.verdict]} **{judged.verdict}.**"
     return f"- {mark} {sentence}.\n  - {' '.join(rests)}"
 
 
@@ -340,9 +329,10 @@ def all_judged(here, families):
     here: [Judged].
     """
     judged = {claim.words.name: claim for claim in here}
-    for name in all_claims().keys() - judged.keys():
-        judged[name] = collected(name, all_claims()[name].pages[0], families)
-    return {name: judged[name] for name in all_claims()}
+    for name, words in all_claims().items():
+        # in the order of the book
+        judged[name] = judged.pop(name, None) or collected(name, words.pages[0], families)
+    return judged
 
 
 def finding_frame(judged):
