@@ -379,12 +379,13 @@ def asked_losses(table, families, corpora, ks, protocol, results, partial):
     from rbplib.doors import table_losses
     from rbplib.losses import cross_entropy, measured_tables, rbp_loss, vocabulary
 
-    if (table is None) == (families is None) or (table and (corpora or ks)):
-        raise InputError("give a table of numbers alone, or --family, with --corpus and --k.")
-    if table is not None:
-        return [(loss, ()) for loss in table_losses(table)]
+    if (table is None) == (families is None) or (table and corpora):
+        raise InputError("give a table of numbers, or --family with --corpus; --k with either.")
     losses, faults = [], []
-    for family in dict.fromkeys(families):
+    for loss in table_losses(table) if table else ():
+        if not ks or loss.k in ks:
+            losses.append((loss, ()))
+    for family in dict.fromkeys(families or ()):
         for corpus in dict.fromkeys(corpora or measured_texts(family, protocol, results)):
             try:
                 here = measured_tables(family, corpus, protocol, results, partial)
@@ -400,7 +401,8 @@ def asked_losses(table, families, corpora, ks, protocol, results, partial):
             if not ks:
                 losses.append((cross_entropy(tables, repeats), missing))
     if not losses:
-        raise next(iter(faults), InputError("no text was measured: name one by --corpus."))
+        nothing = "nothing of that was measured: name a text by --corpus, or another k."
+        raise next(iter(faults), InputError(nothing))
     for fault in faults:
         complain(f"left out: {fault}")
     return losses
@@ -499,9 +501,12 @@ def compare_families(a, b, S, corpora, ks, n_bootstrap, form, **options):
         raise two
 
     # the losses of each family
-    pair = []
-    for name in filter(None, (a, b)):
-        which = (None, [name], corpora, ks) if not is_table(name) else (name, None, None, None)
+    names, pair = [name for name in (a, b) if name], []
+    tables = [name for name in names if is_table(name)]
+    for name in names:
+        which = (None, [name], corpora, ks)
+        if name in tables:
+            which = (name, None, corpora if tables == names else None, ks)
         families = {}
         for loss, _ in asked_losses(*which, **options):
             families.setdefault(loss.family, []).append(loss)
@@ -510,9 +515,9 @@ def compare_families(a, b, S, corpora, ks, n_bootstrap, form, **options):
         raise two
 
     # losses of one kind, and of one text where both are of measured ones
-    records, measured = [], not (is_table(a) or is_table(b or a))
+    records = []
     for ours, theirs in product(*pair):
-        same_text = ours.corpus == theirs.corpus or not measured
+        same_text = ours.corpus == theirs.corpus or tables
         if (ours.hits, ours.k) == (theirs.hits, theirs.k) and same_text:
             told = compare(ours, theirs, S, n_bootstrap)
             record = {"a": ours.family, "b": theirs.family, "corpus": ours.corpus, "k": ours.k}
@@ -527,7 +532,7 @@ def compare_families(a, b, S, corpora, ks, n_bootstrap, form, **options):
             records.append(record)
     if not records:
         raise InputError(f"{a} and {b} have no text, k and loss in common to be compared.")
-    if measured and pair[0][0].total != pair[1][0].total:
+    if not tables and pair[0][0].total != pair[1][0].total:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, form)
 

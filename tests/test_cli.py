@@ -243,12 +243,16 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("measure --family {root}/empty.yml --corpus prose", "empty.yml"),
         ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
         ("fit --corpus prose --k 1", "--family"),
-        ("fit --family pair,pair", "name one by --corpus"),
+        ("fit --family pair,pair", "name a text by --corpus"),
         ("fit --family synthetic --corpus prose --csv --json", "--json"),
         ("fit --family synthetic --corpus ,", "','"),
         ("fit --family synthetic --corpus prose --k 1,", "''"),
         ("fit --family synthetic --n-bootstrap 100 --n-bootstrap 200", "--n-bootstrap"),
         ("compare synthetic", "two families"),
+        ("fit synthetic", "--family"),
+        ("fit {root}/runs.csv --k 2", "another k"),
+        ("fit {root}/runs.csv --corpus prose", "--corpus"),
+        ("compare {root}/runs.csv {root}/runs.csv --corpus prose", "--corpus"),
         ("compare synthetic synthetic --corpus prose --k 401", "k = 401"),
         ("compare synthetic pair --corpus prose", "rbp measure --family pair"),
         ("compare synthetic synthetic --corpus prose --size 0", "0"),
@@ -277,6 +281,8 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
 def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     (root / "empty.txt").touch()
     (root / "empty.yml").touch()
+    rows = [f"{S},{S},1,{hits},9,s{hits}" for S in (10, 20, 40) for hits in (2, 3)]
+    (root / "runs.csv").write_text("\n".join(["model,S,k,hits,tokens,source", *rows]))
     (root / "loop.txt").symlink_to("loop.txt")
     (root / "broken.yml").write_text("models: [")
     (root / "long.yml").write_text(f"models: [{'x' * 500}]")
