@@ -121,12 +121,6 @@ def middle(values, how=""):
     return format(values.middle, str(how))
 
 
-def by_case(cases, name):
-    """One number of each case with its corpus: "0.05 (Docs), 0.06 (Code)"."""
-    parts = [f"{in_words(getattr(case, name))} ({title(key)})" for key, case in cases.items()]
-    return ", ".join(parts)
-
-
 def tally(names):
     """How often each name is there: "2 × *too few sizes*"."""
     return ", ".join(f"{count} × *{name}*" for name, count in Counter(names).most_common())
@@ -136,7 +130,7 @@ def finite(values):
     return [value for value in values if np.isfinite(value)]
 
 
-FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle, "each": by_case}
+FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle}
 FILTERS |= {"median": np.median, "finite": finite, "tally": tally, "short": short}
 FILTERS |= {"log10": np.log10, "plain": plain, "title": title}
 

@@ -26,7 +26,7 @@ import pandas as pd
 
 from rbplib.doors import export_family
 from rbplib.families import InputError, argument, load_family, one_each, results_dir, write_text
-from rbplib.measuring import fetch, plan
+from rbplib.measuring import plan
 from rbplib.models import load_tokenizer, model_context, model_folder, sizes_of, window_length
 from rbplib.table import asked, columns_digest, expected, ranks_path, read_table, record_here
 from rbplib.texts import load_documents
@@ -104,19 +104,15 @@ def planned(families, corpora, dtype, speed):
 
 
 def measure(family, model, corpora, options):
-    """Fetch and measure one model in a process of its own; why it failed, or None."""
+    """Measure one model in a process of its own, which fetches it; why it failed, or None."""
     _, (model,), texts = asked(family, [model], corpora)
     records = expected(family, [model], texts, dtype=options.dtype)[model.name]
     if all(record_here(ranks_path(record), record) for record in records):
         return None
     words = [f"--family={argument(family)}", f"--model={model.name}"]
     words += [f"--corpus={argument(corpus)}" for corpus in texts]
-    chosen = {"device": options.device, "dtype": options.dtype}
-    words += [f"--{name}={value}" for name, value in chosen.items() if value]
-    try:
-        fetch(family, corpora, [model.name])
-    except InputError as error:
-        return str(error)
+    words += [f"--device={options.device}"] if options.device else []
+    words += [f"--dtype={options.dtype}"] if options.dtype else []
     command = [sys.executable, "-m", "rbplib", "measure", *words]
     run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if run.returncode:
@@ -210,23 +206,16 @@ def evening(families, corpora, options):
     return faults
 
 
-OPTIONS = {
-    "--family": "names or YAML paths (default: the paper's)",
-    "--corpus": "names or paths (default: the paper's)",
-    "--device": "cpu, cuda, or auto: spread over all GPUs",
-    "--dtype": "in place of what the family files say, float32",
-    "--plan": "look and plan, and measure nothing",
-    "--go-on": "without models that cannot be had",
-    "--delete-weights": "of each model once measured",
-}
-
-
 def main(argv=None):
     about = __doc__.split("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m paper.evening", description=about)
-    kinds = ["append"] * 2 + ["store"] * 2 + ["store_true"] * 3
-    for (name, words), kind in zip(OPTIONS.items(), kinds, strict=True):
-        parser.add_argument(name, action=kind, help=words)
+    for name in ("--family", "--corpus"):
+        parser.add_argument(name, action="append", help="names or paths (default: the paper's)")
+    parser.add_argument("--device", help="cpu, cuda, or auto: spread over all GPUs")
+    parser.add_argument("--dtype", help="in place of what the family files say, float32")
+    parser.add_argument("--plan", action="store_true", help="look and plan, and measure nothing")
+    parser.add_argument("--go-on", action="store_true", help="without models that cannot be had")
+    parser.add_argument("--delete-weights", action="store_true", help="of each model once measured")
     options = parser.parse_args(argv)
     try:
         faults = evening(options.family or FAMILIES, options.corpus or CORPORA, options)
