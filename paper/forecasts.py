@@ -1,6 +1,6 @@
 """Forecasts held against models that were left out: fit the smaller models, predict the largest, compare, and count."""
 
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -9,16 +9,6 @@ from paper.laws import fit
 from paper.show.numbers import share
 from rbplib.forecasting import FAR, Forecast, attempt, one_a_size, widening
 from rbplib.noise import training_quantile
-
-HORIZONS = (0.0, 0.3, 0.6, 1.0, 2.0)  # decades, by which models left out are grouped
-SHOWN = {
-    "left_out": "left out",
-    "share": "inside 95% interval",
-    "line_share": "inside that of the line",
-    "error": "error: median",
-    "worst_error": "worst",
-    "too_low": "forecast too low",
-}
 
 
 def apart(loss, held_out=1):
@@ -144,12 +134,3 @@ def both_inside(rho):
 def count(yes):
     """How many of a column are true, in words."""
     return share(yes.sum(), len(yes))
-
-
-def by_horizon(frame):
-    """Shares and errors of models left out by how far beyond the largest fitted they lie, and of all: data frame."""
-    names = [f"{low:g} to {high:g}" for low, high in pairwise(HORIZONS)]
-    where = pd.cut(frame["horizon"], HORIZONS, labels=names)
-    rows = {name: tried(part)[0] for name, part in frame.groupby(where, observed=True)}
-    rows = pd.DataFrame(rows | {"all": tried(frame)[0]}).T
-    return rows[list(SHOWN)].rename(columns=SHOWN).rename_axis("decades beyond").reset_index()

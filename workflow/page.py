@@ -29,7 +29,6 @@ import nbformat
 import papermill
 
 from paper.book import MAGIC, as_words
-from paper.kept import write_kept
 from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts
 from rbplib.families import (
@@ -269,7 +268,7 @@ def run_notebook(name, family=None, parameters=(), given=()):
     # when and with what it ran: beside the page, as the same run gives the same page
     run = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)}
     log = root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json"
-    write_kept(log, run | circumstances())
+    write_text(log, json.dumps(run | circumstances()))
     return out
 
 

@@ -4,12 +4,11 @@ when."""
 import html
 import json
 import shlex
+from contextlib import suppress
 from functools import lru_cache
 
 import nbformat
 from docutils import nodes
-
-from paper.kept import read_kept
 
 PARAMETERS = {"parameters", "injected-parameters"}
 RUN = ("date", "seconds", "commit", "platform", "versions")  # kept beside the page
@@ -36,7 +35,9 @@ def made(root, notebook, place):
 
     # when and where, if its run is the one on record here
     path = root / "logs" / "runs" / f"{place.replace('/', '-')}.json"
-    run = read_kept(path) or {}
+    run = {}
+    with suppress(OSError, ValueError):
+        run = json.loads(path.read_text(encoding="utf-8"))
     run = run if run.get("page") == record["page"] else {}
     rows = {key.capitalize(): run.get(key) for key in RUN}
 

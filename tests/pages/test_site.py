@@ -21,7 +21,6 @@ from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import rbplib
-from paper.kept import write_kept
 from paper.show import plain, prose
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
 from tests.notebookfiles import KERNEL
@@ -146,7 +145,7 @@ def write_planted(place):
     for family, digest in (("fam", "the digest"), ("other", "of another run")):
         (executed / family).mkdir(parents=True)
         nbformat.write(planted_page(digest), executed / family / "02_x.ipynb")
-        write_kept(place / f"logs/runs/{family}-02_x.json", RUN)
+        (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
     files = {
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/derivations/power.md": "# The proof\n",

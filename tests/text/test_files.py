@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paper.kept import read_kept, write_kept
 from rbplib import texts
 from rbplib.families import Corpus, InputError
 from rbplib.texts import load_documents, pieces
@@ -256,17 +255,3 @@ def test_what_is_no_file_is_one_sentence(tmp_path, name):
         with pytest.raises(InputError) as caught:
             load_documents(corpus)
         assert "\n" not in str(caught.value) and str(tmp_path) in str(caught.value)
-
-
-def test_a_kept_file_is_read_whole_or_not_at_all(tmp_path):
-    path, value = tmp_path / "kept.json", {"token": "\u00e9\n", "p": [0.1, 1e-300, None]}
-    assert read_kept(path) is None
-    write_kept(path, value)
-    assert read_kept(path) == value
-    # any byte changed, any end lost
-    good = path.read_bytes()
-    for i in range(len(good)):
-        path.write_bytes(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :])
-        assert read_kept(path) is None
-        path.write_bytes(good[:i])
-        assert read_kept(path) is None
