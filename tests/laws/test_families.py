@@ -8,17 +8,7 @@ import pytest
 from scipy import stats
 
 from paper.curves import Curve
-from paper.families import (
-    bend_weights,
-    contrasts,
-    mean_over,
-    pooled,
-    slope_weights,
-)
-
-
-def at_top(curve):
-    return [curve.loss(1)]
+from paper.families import bend_weights, contrasts, loss_at, mean_over, pooled, slope_weights
 
 
 def rise(curve):
@@ -65,7 +55,7 @@ def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
         curves = [
             ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"
         ]
-        effect = pooled(contrasts(curves, bend_weights, at_top, n_bootstrap=50))
+        effect = pooled(contrasts(curves, bend_weights, loss_at(1), n_bootstrap=50))
         rejected.append([effect.interval[1] < 0, effect.noise_p < 0.05])
     shares = np.mean(rejected, axis=0)
     assert (shares > 0.9).all() if bend else (shares < 0.14).all()  # 2.5% and 5% expected

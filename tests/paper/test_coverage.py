@@ -6,16 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paper.coverage import (
-    ANY,
-    THESE,
-    TOGETHER,
-    TRUE_LAW,
-    Design,
-    coverage,
-    drawn_exponents,
-    judged,
-)
+from paper.coverage import ANY, THESE, TOGETHER, TRUE_LAW, Design, coverage, drawn_exponents
 from paper.curves import rbp_curve
 from paper.laws import fit
 from rbplib.bootstrap import line
@@ -29,15 +20,13 @@ def measured(sources, documents, models=6, trainings=3, sd=0.015, spread=0.3, se
     S = np.tile(np.geomspace(2e3, 2e3 * 10**2.5, models), trainings)
     source = np.repeat(np.arange(sources), documents)
     shared = rng.normal(0, spread, sources)[source] + rng.normal(0, 0.3, len(source))
-    own = rng.normal(0, 0.03, (sources, len(S)))[source] + rng.normal(
-        0, 0.08, (len(source), len(S))
-    )
+    own = rng.normal(0, 0.03, (sources, len(S)))[source]
+    own += rng.normal(0, 0.08, (len(source), len(S)))
     y = np.log(1.5) - 0.06 * np.log(S / S[0]) + rng.normal(0, sd, len(S))
     totals = rng.integers(110, 331, len(source))
     hits = rng.binomial(totals[:, None], np.exp(-np.exp(y + shared[:, None] + own)))
-    names = tuple(f"t{i}" for i in range(len(S)))
-    every = Loss(hits, totals, S, k=1, family="drawn", models=names, source=source)
-    return replace(every.keep(np.arange(models)), repeats=every if trainings > 1 else None)
+    every = Loss(hits, totals, S, k=1, models=tuple(map(str, range(len(S)))), source=source)
+    return replace(every.keep(np.arange(models)), repeats=every)
 
 
 SOURCES = Design.of(measured(40, 12))
@@ -87,33 +76,14 @@ def test_a_drawn_family_has_the_planted_loss_and_the_texts_scatter():
     assert slopes[0] == pytest.approx(slopes[1], rel=0.2)
 
 
-def test_what_is_counted_is_what_pages_show():
-    loss, y = SOURCES.draw(np.random.default_rng(3))
-    law, found = fit(loss, n_bootstrap=300, seed=5), judged(loss, y, 0.06, 300, 5)
-    widths = {
-        (THESE, "sources"): np.ptp(law.ci_tokens),
-        (THESE, "documents"): np.ptp(law.over_documents.ci_tokens),
-        (ANY, TOGETHER): np.ptp(law.ci_trainings),
-        (ANY, "models"): np.ptp(law.ci_models),
-        (TRUE_LAW, TOGETHER): law.trained_lack_of_fit_p,
-    }
-    assert {of: found[of][1] for of in widths} == pytest.approx(widths)
-    low, high = law.ci_tokens
-    assert found[THESE, "sources"][0] == (low <= -line(y, np.log(loss.S))[0] <= high)
-
-
-def test_a_family_that_is_not_among_its_repeats_is_drawn_so():
+@pytest.mark.parametrize("among", [True, False])
+def test_a_family_is_drawn_with_its_repeats_whether_or_not_it_is_among_them(among):
     loss = measured(30, 2, seed=3)
-    apart = replace(loss, repeats=loss.repeats.keep(np.arange(6, 18)))
-    for case, among in ((loss, True), (apart, False)):
-        drawn, _ = Design.of(case).draw(np.random.default_rng(4))
-        own = (drawn.repeats.sums == drawn.sums[:, :1]).all(axis=0).any()
-        assert own == among and len(drawn.repeats.S) == (18 if among else 12)
-
-
-def test_few_sources_leave_families_without_an_interval():
-    frame = coverage({"ten": Design.of(measured(10, 12))}, families=20, n_resamples=100)
-    assert (frame["without"][frame["noise"].isin(["sources", TOGETHER])] == 1).all()
+    if not among:
+        loss = replace(loss, repeats=loss.repeats.keep(np.arange(6, 18)))
+    drawn, _ = Design.of(loss).draw(np.random.default_rng(4))
+    assert (drawn.repeats.sums == drawn.sums[:, :1]).all(axis=0).any() == among
+    assert len(drawn.repeats.S) == (18 if among else 12)
 
 
 def test_exponents_are_drawn_by_tokens_documents_and_sources():

@@ -70,7 +70,7 @@ def test_an_evening(hub, tmp_path, capsys):
     assert "toy/m1: measured" in said.out and "rbp: toy/bad: model 'a/bad'" in said.err
     tables, missing = family_tables("toy", "lines", partial=True)
     assert missing == ("bad",) and tables[0].record["revision"] == commits["a/m0@main"]
-    assert not list(hub.cache.glob("models--a--m?/blobs/*"))
+    assert not list(hub.cache.glob("models--a--m?/snapshots/*/*.safetensors"))
 
     # the same command goes on with what lacks
     shutil.move(tmp_path / "weights", tmp_path / "bad/model.safetensors")
