@@ -36,6 +36,7 @@ RECORD = {  # of each rank table, beside its model
     "vocab_size": VOCABULARY,
     "definition": "greater+1",
     "lacks": ["token", "ties"],
+    # as the authors committed them
     "imported": {"was": NAME, "exported": "2025-10-20", "file": "ranks of its authors"},
     "withheld": "its authors state no licence",  # so `rbp export` refuses
 }
