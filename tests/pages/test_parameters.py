@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from paper.show.parameters import check_parameters
 from rbplib.families import InputError
 from tests.degenerate import ROOT
 from workflow import book, page
@@ -27,10 +26,6 @@ REFUSED = [
 ]
 
 
-def cell(name):
-    return page.parameters_cell(name)
-
-
 @pytest.fixture(autouse=True)
 def checkout(monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(ROOT))
@@ -44,15 +39,6 @@ def test_a_bad_parameter_is_one_sentence_before_anything_runs(
     with pytest.raises(InputError) as error:
         page.run_notebook(notebook, parameters={name: value})
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
-def test_every_page_takes_its_own_defaults_and_checks_itself(path):
-    names = {}
-    exec(cell(path.stem), names)
-    check_parameters(cell(path.stem), {n: v for n, v in names.items() if n[0] != "_"}, path.stem)
-    text = path.read_text()
-    assert "parameters.check()" in text or "book.start()" in text
 
 
 @pytest.mark.slow
