@@ -12,7 +12,7 @@ stay in the executed page, where page 13 and `paper.verify` find them.
 import html
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 import numpy as np
@@ -177,13 +177,6 @@ class Judged:
         """The claim and the first of what was found."""
         return f"{self.title}: {self.found.partition('; ')[0]}"
 
-    def values(self, column, **where):
-        """What a sentence can say of a column of the cases, of those alone with values like k=1."""
-        rows = self.rows
-        for name, value in where.items():
-            rows = rows[rows[name] == value]
-        return Values(rows[column].dropna().tolist())
-
     def record(self, rows=True):
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
         records = recordable(plain_rows(self.rows)) if rows else []
@@ -242,18 +235,13 @@ def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
 
     A claim about several k takes a line for each; one without any case is passed over.
     """
-    rows = cases([], ["k"]) if rows is None else rows
-    judged, lines, records = judge(name, rows, holds, hidden, enough), [], {}
-    # a part for each k where the claim names one
-    groups = [(None, judged.rows)]
+    judged = judge(name, cases([], ["k"]) if rows is None else rows, holds, hidden, enough)
+    parts = [judged]
     if "{k}" in judged.words.claim:
-        groups = judged.rows.groupby("k")
-    for _, rows in groups:
-        part = Judged(judged.words, rows, enough)
-        if len(part.rows) or part.words.proved:
-            lines.append(line(part))
-            records[part.key] = part.record()
-    say("\n".join(lines), name="answer", numbers=records)
+        parts = [replace(judged, rows=part) for _, part in judged.rows.groupby("k")]
+    parts = [part for part in parts if len(part.rows) or part.words.proved]
+    records = {part.key: part.record() for part in parts}
+    say("\n".join(map(line, parts)), name="answer", numbers=records)
 
 
 def keep(name, rows):
