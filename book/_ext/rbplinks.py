@@ -9,6 +9,7 @@ stand alone.
 import html
 import re
 from functools import lru_cache
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
@@ -148,6 +149,14 @@ def replace_words(tree, pattern, make):
             outer = outer.parent
         if not outer and pattern.search(text):
             text.parent.replace(text, split(str(text), pattern, make))
+
+
+def put_file(app, name, text):
+    """Write a file into the site; its address, as the page that is being read sees it."""
+    path = Path(app.outdir, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return "../" * app.env.docname.count("/") + name
 
 
 def set_raw(node, text):

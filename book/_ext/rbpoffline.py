@@ -10,13 +10,12 @@ import html
 import json
 import re
 from functools import cache
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
 from docutils import nodes
 from rbplinks import set_raw
-from rbprun import MOVING, SPEC
+from rbprun import MOVING, SPEC, picture
 from sphinx.util.fileutil import copy_asset
 from vl_convert import javascript_bundle, vegalite_to_svg
 
@@ -37,19 +36,14 @@ WIDE = 640  # pixels of a still picture
 def add_stills(app, doctree):
     """Fill the place of each moving figure: how it first looks, for readers without scripts, and as
     much room as it will take."""
-    folder, up = Path(app.outdir, "_images"), "../" * app.env.docname.count("/")
     for node in doctree.findall(nodes.raw):
         if MOVING not in node.astext():
             continue
         data = SPEC.search(node.astext())[1]
-        picture = still(data)
-        name = f"still-{sha256(data.encode()).hexdigest()[:16]}.svg"
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.joinpath(name).write_text(picture, encoding="utf-8")
-        alt = TAG.sub("", CAPTION.search(node.astext())[1]).replace('"', "&quot;")
-        image = f'<img class="rbp-figure" src="{up}_images/{name}" alt="{alt}">'
+        svg, words = still(data), TAG.sub("", CAPTION.search(node.astext())[1])
+        image = picture(app, svg, html.unescape(words), "still")
         knobs = "".join(map(knob, json.loads(data).get("params", ())))
-        place = PLACE.format(knobs=knobs, height=HEIGHT.search(picture)[1], still=image + STILL)
+        place = PLACE.format(knobs=knobs, height=HEIGHT.search(svg)[1], still=image + STILL)
         set_raw(node, node.astext().replace(EMPTY, place))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 from docutils import nodes
-from rbplinks import NAMED, PAGE, executed_pages, link, set_raw
+from rbplinks import NAMED, PAGE, executed_pages, link, put_file, set_raw
 from rbpmade import made, read
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprun import MOVING, SPEC
@@ -229,11 +229,8 @@ def source(app, output, here, count):
     words = f"Cell {output['cell']} of <code>{here['page']}.ipynb</code>"
     if data:
         name = f"_downloads/figures/{here['family']}/{here['page']}-{count}.{kind}"
-        path = Path(app.outdir, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(data, encoding="utf-8")
-        up = "../" * app.env.docname.count("/")
-        words += f' · <a href="{html.escape(up + name)}" download>its data</a>'
+        address = html.escape(put_file(app, name, data))
+        words += f' · <a href="{address}" download>its data</a>'
     return [raw(f'<p class="rbp-from">{words}</p>')]
 
 

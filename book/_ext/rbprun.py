@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from rbplinks import find, link
+from rbplinks import find, link, put_file
 from rbpmath import aloud, set_math
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -118,28 +118,26 @@ class RunFigure(SphinxDirective):
         page, words = self.arguments
         number = 0
         for output in outputs(self.env, page):
-            data, about = output["data"], output["metadata"]
+            data, about = output["data"], output["metadata"].get("image/svg+xml", {})
             svg, moving = ("".join(data.get(kind, "")) for kind in ("image/svg+xml", "text/html"))
-            number += bool(svg or MOVING in moving)
-            alt = about.get("image/svg+xml", {}).get("alt", "")
-            if MOVING in moving and words in moving:
-                figure = nodes.raw("", moving, format="html")
-            elif svg and words in alt:
-                figure = self.picture(svg, alt)
-            else:
+            if not svg and MOVING not in moving:
                 continue
-            source = nodes.paragraph("", f"Fig. {page[:2]}.{number}, from the page: ")
-            return [figure, nodes.paragraph("", "", *source, link(page), classes=["rbp-from"])]
+            number += 1
+            words_of = about.get("alt", moving)
+            if words in words_of:
+                figure = picture(self.env.app, svg, words_of) if svg else moving
+                source = nodes.Text(f"Fig. {page[:2]}.{number}, from the page: ")
+                source = nodes.paragraph("", "", source, link(page), classes=["rbp-from"])
+                return [nodes.raw("", figure, format="html"), source]
         words = f"This copy of the book was built without this figure of the page {page}."
         return [nodes.paragraph("", words)]
 
-    def picture(self, svg, alt):
-        """A picture of its own file, which Sphinx copies into the book."""
-        path = Path(self.env.doctreedir, "figures", f"{sha256(svg.encode()).hexdigest()[:16]}.svg")
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(svg, encoding="utf-8")
-        uri = f"/{os.path.relpath(path, self.env.srcdir)}"
-        return nodes.image(uri=uri, alt=aloud(alt), classes=["rbp-figure"])
+
+def picture(app, svg, alt, kind="figure"):
+    """A picture in a file of its own, as HTML."""
+    name = f"_images/{kind}-{sha256(svg.encode()).hexdigest()[:16]}.svg"
+    address, alt = put_file(app, name, svg), html.escape(aloud(alt))
+    return f'<img alt="{alt}" class="rbp-figure" src="{address}">'
 
 
 # ---- the bundle for a class

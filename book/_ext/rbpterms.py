@@ -2,8 +2,8 @@
 hover text.
 
 The links are set when all pages are read, so that they stand on hand-written and on executed pages
-alike, in sentences that a run wrote, and where a word of the glossary stands alone: as a verdict in
-bold, as a status in a cell.
+alike, in sentences that a run wrote, and where a word of the glossary stands alone in a cell, as a
+status or a verdict.
 """
 
 import html
@@ -125,11 +125,7 @@ def link_first_uses(app, doctree, docname):
         about = f'href="{reference["refuri"]}" title="{html.escape(reference["reftitle"])}"'
         return f'{before}<a class="rbp-term" {about}>{word}</a>'
 
-    # verdicts in bold, tables, then sentences
-    for strong in doctree.findall(nodes.strong):
-        word, end = re.fullmatch(r"(.*?)(\.?)", strong.astext(), re.S).groups()
-        if word in ALONE and word in known and word not in seen:
-            strong[:] = [link(word, word), nodes.Text(end)]
+    # tables, then sentences
     for raw in doctree.findall(nodes.raw):
         if '<table class="rbp-table"' in raw.astext():
             set_raw(raw, CELL.sub(in_cell, raw.astext()))
