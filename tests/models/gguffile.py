@@ -30,18 +30,6 @@ def small_llama():
     return model
 
 
-def names_of(layers):
-    """Name of a tensor in transformers: its name in GGUF."""
-    parts = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
-    parts |= {f"self_attn.{a}_proj": f"attn_{'output' if a == 'o' else a}" for a in "qkvo"}
-    parts |= {f"mlp.{a}_proj": f"ffn_{a}" for a in ("gate", "up", "down")}
-    found = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-    found |= {
-        f"model.layers.{i}.{a}": f"blk.{i}.{b}" for i in range(layers) for a, b in parts.items()
-    }
-    return {f"{a}.weight": f"{b}.weight" for a, b in found.items()}
-
-
 def write_gguf(path, model, kind="Q4_1"):
     """Write the model with tests' tokenizer; its tensors are afterwards what the file gives
     back."""
@@ -74,10 +62,10 @@ def write_gguf(path, model, kind="Q4_1"):
     )
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
-    names = names_of(c.num_hidden_layers)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, c.num_hidden_layers)
     with torch.no_grad():
         for name, p in model.named_parameters():
-            values, to = p.numpy(), names[name]
+            values, to = p.numpy(), names.get_name(name, (".weight",))
             in_blocks = any(q in to for q in QUANTISED) and "norm" not in to
             dtype = block if in_blocks else gguf.GGMLQuantizationType.F32
             data = gguf.quants.quantize(values, dtype)
