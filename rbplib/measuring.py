@@ -359,7 +359,8 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     all weights and data sets of the hub, in its cache or not. Bytes are None where they cannot be
     known without the network, and `notes` say what lacks. Time is not told: nothing here knows it.
 
-    Args: as of `measured`. Raises InputError: unknown names. Cost: the configurations, the listing
+    Args: as of `measured`. Raises InputError: unknown names, several tokenizers, a context that a
+    model does not have. Cost: the configurations and tokenizers, the listing
     of each data set, and one reading of text that is here.
     """
     family, models, corpora = asked(family, models, corpora, protocol, results)

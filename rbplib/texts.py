@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -77,7 +77,10 @@ def load_documents(corpus):
     Cost: a sample of the hub is fetched once, and kept under results/corpora/.
     """
     corpus = load_corpus(corpus)
-    documents = hub_sample(corpus) if corpus.source == "hub" else file_sample(corpus)
+    documents = read_sample(corpus) if corpus.source == "hub" else file_sample(corpus)
+    if documents is None:
+        documents = draw_sample(*hub_rows(corpus))
+        write_text(sample_path(corpus), json.dumps(asdict(documents)))
     if corpus.digest not in (None, documents.digest):
         message = f"the text of corpus {corpus.name!r} differs from the one on record"
         warnings.warn(f"{message}: its numbers will differ too.", stacklevel=2)
@@ -171,15 +174,6 @@ def texts_digest(texts):
 # --- a data set of the hub
 
 
-def hub_sample(corpus):
-    """The Documents of a corpus of the hub: those kept in results/corpora/, else drawn and kept."""
-    documents = read_sample(corpus)
-    if documents is None:
-        documents = draw_sample(*hub_rows(corpus))
-        write_text(sample_path(corpus), json.dumps(asdict(documents)))
-    return documents
-
-
 @contextmanager
 def hub_builder(corpus):
     """The builder, as `datasets` calls it, of a corpus of the hub.
@@ -253,12 +247,12 @@ def read_sample(corpus):
     path = sample_path(corpus)
     if not path.is_file():
         return None
-    with suppress(ValueError, KeyError):
+    with telling(f"{path} is damaged, delete it, and it is drawn again"):
         entries = json.loads(path.read_text(encoding="utf-8"))
         texts, units = tuple(entries["texts"]), tuple(entries["units"])
-        if entries["digest"] == texts_digest(texts):
-            return Documents(texts, entries["digest"], entries["source"], units)
-    raise InputError(f"{path} is damaged: delete it, and it is drawn again.")
+        if entries["digest"] != texts_digest(texts):
+            raise ValueError("its digest is another")
+        return Documents(texts, entries["digest"], entries["source"], units)
 
 
 # --- what a table's record says of its text

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -31,6 +30,7 @@ from rbplib.families import (
     write_text,
 )
 from workflow import html
+from workflow.page import ended
 
 FLOW = Path(__file__).resolve().parent
 # Each scheduling asks for another one after this span, beside those that follow the end of a step:
@@ -227,17 +227,12 @@ def main(argv=None):
     options = vars(parser.parse_args(argv))
     on_signals(stop)
     began = time.monotonic()
-    try:
+
+    def made():
         first = make_book(**options)
-        print(f"made in {time.monotonic() - began:.0f} s; first page: {first}")
-    except (InputError, RuntimeError) as error:
-        # a step's own words begin so already
-        print("rbp: " + str(error).removeprefix("rbp: "), file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
-    except KeyboardInterrupt:
-        print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
-        return 130
-    return 0
+        return f"made in {time.monotonic() - began:.0f} s; first page: {first}"
+
+    return ended(made)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paper.show.plain import shown
 from rbplib.families import InputError, digest, load_family, root, write_text
-from workflow.page import DEFAULT_FAMILY, TOGETHER, content, executed_pages, page_record
+from workflow.page import DEFAULT_FAMILY, TOGETHER, content, ended, executed_pages, page_record
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 
@@ -116,15 +116,10 @@ def build_html(files=None):
     return html / "index.html"
 
 
-def main(given):
-    try:
-        files = json.loads(Path(given[0]).read_text(encoding="utf-8"))["made_of"] if given else None
-        print("first page:", build_html(files))
-    except (InputError, RuntimeError) as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
-    return 0
+def main(given=None):
+    files = json.loads(Path(given).read_text(encoding="utf-8"))["made_of"] if given else None
+    return f"first page: {build_html(files)}"
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(ended(lambda: main(*sys.argv[1:])))

@@ -361,6 +361,21 @@ def circumstances():
     }
 
 
+def ended(run):
+    """Exit code of a program that is a function without arguments: what it returns is printed, or
+    why it did not come to its end."""
+    try:
+        print(run())
+        return 0
+    except (InputError, RuntimeError) as error:
+        # a step's own words begin so already
+        print("rbp: " + str(error).removeprefix("rbp: "), file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    except KeyboardInterrupt:
+        print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
+        return 130
+
+
 def main(argv=None):
     """`python -m workflow.page NAME --family F`: one page of the book, as the workflow runs it."""
     parser = argparse.ArgumentParser(prog="python -m workflow.page", description=main.__doc__)
@@ -370,18 +385,11 @@ def main(argv=None):
     parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        given = read_given(options.given)
-        parameters = given.get("parameters", {})
-        if options.corpus:
-            parameters["corpora"] = options.corpus
-        print(run_notebook(options.name, options.family, parameters, given))
-    except (InputError, RuntimeError) as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    given = read_given(options.given)
+    parameters = given.get("parameters", {})
+    if options.corpus:
+        parameters["corpora"] = options.corpus
+    return ended(lambda: run_notebook(options.name, options.family, parameters, given))
 
 
 if __name__ == "__main__":
