@@ -307,6 +307,20 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert shown("all-09_families")[:2] == (["other"], ["other"])
 
 
+def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(built, tmp_path, monkeypatch):
+    place = moved(built, tmp_path, monkeypatch)
+    real = 'real: str = "families/third.yml"  # whose largest model is compared'
+    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", parameters=real)
+    third = (place / "families/other.yml").read_text().replace("other", "third")
+    (place / "families/third.yml").write_text(third)
+    left = place / "book/_executed/all/17_real.ipynb"  # of a run before
+    left.write_text("{}")
+    page.parameter_defaults.cache_clear()
+    assert "all/17_real" not in planned(place) and not left.exists()
+    shutil.copytree(place / "results/ranks/other", place / "results/ranks/third")
+    assert "all/17_real" in planned(place)
+
+
 def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
