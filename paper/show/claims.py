@@ -146,8 +146,8 @@ class Judged:
     @property
     def title(self):
         """The claim, without its k where it was judged at none."""
-        claim = self.words.claim
-        return self.filled(claim if self.ranks else re.sub(WITHOUT_K, "", claim))
+        claim = self.words.claim if self.ranks else re.sub(WITHOUT_K, "", self.words.claim)
+        return self.filled(claim[0].upper() + claim[1:])
 
     @property
     def found(self):
