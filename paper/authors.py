@@ -48,7 +48,7 @@ def git(folder, *arguments):
     run = subprocess.run(["git", "-C", folder, *arguments], **how)
     if run.returncode:
         reason = run.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise InputError(reason[-1])
+        raise InputError(reason[0])
     return run.stdout
 
 
@@ -59,6 +59,9 @@ def fetched(url, commit, blobs):
     """
     if not shutil.which("git"):
         raise InputError("the authors' ranks are fetched with git: install it.")
+    # git runs elsewhere: a copy given by a path from here needs its whole path
+    if os.path.isdir(url):
+        url = os.path.abspath(url)
     files = {}
     with TemporaryDirectory() as folder:
         try:

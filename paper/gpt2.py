@@ -62,6 +62,13 @@ def ratio_parts():
     return {name: float(times * score) for name, score in scores.items()}
 
 
+def article_tokens():
+    """Mean tokens of an article: of runs of N tokens each has N - 1 windows fewer than tokens."""
+    windows = published.gpt2_counts().groupby("N")["windows"].first()
+    articles = (windows[1] - windows[5]) / 4
+    return float(windows[1] / articles)
+
+
 def token_errors(law):
     """The exponent of a plain law in standard errors of independent tokens."""
     n = law.loss.total

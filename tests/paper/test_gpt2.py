@@ -51,3 +51,8 @@ def test_the_slope_against_independent_tokens(k):
     law = rbplib.fit(S=rows.S, hits=rows.hits, totals=317_414)
     slope = binomial_noise(rows.S, rows.hits, 317_414)
     assert gpt2.token_errors(law) == pytest.approx(slope, rel=1e-3)
+
+
+def test_articles_are_as_long_as_their_runs_tell():
+    # published/README.md: windows of N are T - (N - 1) * 1,000, so 1,000 articles
+    assert gpt2.article_tokens() == pytest.approx(317_414 / 1_000)
