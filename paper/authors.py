@@ -1,7 +1,7 @@
 """The authors' own ranks of GPT-2 on Wikipedia, as the family `gpt2-authors`: `make authors`.
 
-Their repository held the rank of every token, deleted it, and keeps it in its history. This fetches that
-commit to where the reader is, and takes its ranks where they give the counts of
+Their repository held the rank of every token, deleted it, and keeps it in its history. This fetches
+that commit to where the reader is, and takes its ranks where they give the counts of
 `published/gpt2_wikipedia_counts.csv`. No licence is stated: nothing of it is committed or exported.
 """
 
@@ -43,7 +43,8 @@ RECORD = {  # of each rank table, beside its model
 
 
 def git(folder, *arguments):
-    """What a git command in a folder prints, bytes. Raises InputError: the reason that git gives."""
+    """What a git command in a folder prints, bytes. Raises InputError:
+    the reason that git gives."""
     how = {"capture_output": True, "env": os.environ | {"GIT_TERMINAL_PROMPT": "0"}}
     run = subprocess.run(["git", "-C", folder, *arguments], **how)
     if run.returncode:
@@ -93,7 +94,8 @@ def read_ranks(model, data):
 
 
 def check_counts(model, document, rank, nats, counts):
-    """Refuse ranks that do not give a model's counts of windows of N tokens that all rank k or better.
+    """Refuse ranks that do not give a model's counts of windows of N tokens
+    that all rank k or better.
 
     The authors counted tokens among the k of highest probability, where a tie at the edge falls
     either way; the rank of a token takes it in. So each count may be off by TIES tokens, which lie

@@ -1,14 +1,15 @@
-"""What a page is written with: fits side by side, and Markdown that the run fills with their numbers.
+"""What a page is written with: fits side by side,
+and Markdown that the run fills with their numbers.
 
     book.start()                     # checks the page's parameters, sets the look, teaches %%words
     tables, curves = book.measure(family, corpora, ks, protocol)
     laws = curves.each(fit_law, k=1) # Cases: {corpus: Law}
     book.show(fig)                   # a figure, described from what is drawn in it
 
-A cell that begins with `%%words` is Markdown with {{ expressions }} and {% if %} of the page's variables
-(Jinja): `{{ laws.alpha }}` is a range, `{{ laws.having("r2") | length }}` a count. Papermill, Jupyter and
-Colab fill it at its place; `as_words` makes it a Markdown cell of the book. Sentences that several
-pages say are macros in notebooks/words.md.
+A cell that begins with `%%words` is Markdown with {{ expressions }} and {% if %} of the page's
+variables (Jinja): `{{ laws.alpha }}` is a range, `{{ laws.having("r2") | length }}` a count.
+Papermill, Jupyter and Colab fill it at its place; `as_words` makes it a Markdown cell of the book.
+Sentences that several pages say are macros in notebooks/words.md.
 """
 
 import html
@@ -31,7 +32,8 @@ CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the
 
 
 class Cases(dict):
-    """Fits, or anything, by corpus: `laws.alpha` is the exponent of each, as sentences show them."""
+    """Fits, or anything, by corpus: `laws.alpha` is the exponent of each,
+    as sentences show them."""
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -189,8 +191,8 @@ def start():
 def measure(family, corpora, ks, protocol, grid=False):
     """({corpus: rank tables}, {corpus: Curve}) of a family as Cases, measured where not there yet.
 
-    ks: ranks to count, or a function that gives them for a size of vocabulary. grid: also some thirty
-    ranks over the whole vocabulary.
+    ks: ranks to count, or a function that gives them for a size of vocabulary. grid: also some
+    thirty ranks over the whole vocabulary.
     """
     from paper.counts import k_grid
     from paper.curves import rbp_curves, with_repeats

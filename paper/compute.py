@@ -1,6 +1,8 @@
-"""Losses against training compute, C = 6 S D: the frontier, and how many tokens a parameter the least loss asks for.
+"""Losses against training compute, C = 6 S D: the frontier,
+and how many tokens a parameter the least loss asks for.
 
-At one C the sum A S^-a + B D^-b is least where a A S^-a = b B D^-b. S leaves embeddings out, and so does C.
+At one C the sum A S^-a + B D^-b is least where a A S^-a = b B D^-b. S leaves embeddings out,
+and so does C.
 """
 
 import numpy as np
@@ -25,7 +27,8 @@ def frontier(C, loss):
 
 
 def frontier_line(C, loss):
-    """(exponent in C, R²) of the line through the frontier on logarithmic axes; NaN with fewer than three on it."""
+    """(exponent in C, R²) of the line through the frontier on logarithmic axes;
+    NaN with fewer than three on it."""
     on = frontier(C, loss)
     if on.sum() < 3:
         return np.nan, np.nan
@@ -34,7 +37,8 @@ def frontier_line(C, loss):
 
 
 def optimum(S, D, loss, C):
-    """log of the tokens a parameter that the sum, fitted to models (n,), asks for at compute C; NaN: not fitted."""
+    """log of the tokens a parameter that the sum, fitted to models (n,), asks for at compute C;
+    NaN: not fitted."""
     if joint.reason(S, D, loss, "additive"):
         return np.nan
     law = joint.fit(S, D, loss).parameters
@@ -43,14 +47,15 @@ def optimum(S, D, loss, C):
 
 
 def asked_ratios(S, D, losses, C):
-    """Tokens a parameter that two losses of the same models ask for at compute C, and how many times the second's.
+    """Tokens a parameter that two losses of the same models ask for at compute C,
+    and how many times the second's.
 
-    The interval is the jackknife's, with one size after the other left out of both fits, as models of one size miss a
-    form together: Student's t on the sizes less one.
+    The interval is the jackknife's, with one size after the other left out of both fits, as models
+    of one size miss a form together: Student's t on the sizes less one.
 
     Args: S, D: float (n,). losses: two of float (n,), nats.
-    Returns: {"first", "second", "times", "around": 95% interval of times, "inside": whether both optima lie within the
-        sizes and tokens of the models}; NaN where a fit cannot be made.
+    Returns: {"first", "second", "times", "around": 95% interval of times, "inside": whether both
+        optima lie within the sizes and tokens of the models}; NaN where a fit cannot be made.
     Cost: about a second.
     """
     S, D = np.asarray(S, float), np.asarray(D, float)

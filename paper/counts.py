@@ -1,9 +1,11 @@
-"""Counts of measured families in one small file, for the grid and for classes: no order of tokens, no text.
+"""Counts of measured families in one small file, for the grid and for classes: no order of tokens,
+no text.
 
-A grid of 53 models is 5 MB of counts and would be some 100 MB of rank tables, so its weights stay away and its
-counts are in the repository. A zip of NumPy arrays, each named by its SHA-256, and of `record.json`; book/data
-describes it. The checksum that a zip has of each part finds damage, a forger can lie anyway. A family whose text may
-be shared goes from one machine to another by `rbp export`.
+A grid of 53 models is 5 MB of counts and would be some 100 MB of rank tables, so its weights stay
+away and its counts are in the repository. A zip of NumPy arrays, each named by its SHA-256, and of
+`record.json`; book/data describes it. The checksum that a zip has of each part finds damage, a
+forger can lie anyway. A family whose text may be shared goes from one machine
+to another by `rbp export`.
 """
 
 import hashlib
@@ -40,10 +42,12 @@ def k_grid(vocab_size, per_decade=8):
 
 
 class Counts(RankTable):
-    """Counts of one model on one corpus, of which losses are made as of the RankTable that they were made of.
+    """Counts of one model on one corpus, of which losses are made as of the
+    RankTable that they were made of.
 
-    `columns` are the arrays of the file: ks, int64 (K,), where hits were counted, rising; cells, int64
-    (K + 1, D), tokens of each document with ranks between neighbouring ks; sums, float64 (1, D), nll.
+    `columns` are the arrays of the file: ks, int64 (K,), where hits were counted, rising; cells,
+    int64 (K + 1, D), tokens of each document with ranks between neighbouring ks; sums,
+    float64 (1, D), nll.
     """
 
     totals = property(lambda self: self.columns["cells"].sum(axis=0))
@@ -96,7 +100,8 @@ def counts_file(family):
 
 
 def family_tables(family, corpus):
-    """(tables of a family on one corpus, smallest model first, names of models without one), or Counts of it.
+    """(tables of a family on one corpus, smallest model first, names of models without one),
+    or Counts of it.
 
     InputError: as of `rbplib.table.family_tables`, or nothing of that corpus was counted.
     """
@@ -163,7 +168,8 @@ def write_counts(family, out, corpora=None, exported="", grid=exported_ks):
         family, corpora: as of `measuring.measured`. out: path of the file. exported: when; today.
         grid: the ks at which hits are counted, as a function of the size of the vocabulary.
     Raises:
-        InputError: a model without a table, a family that may not be shared, or no room for the file.
+        InputError: a model without a table, a family that may not be shared,
+            or no room for the file.
     """
     family, _, corpora = asked(family, None, corpora, "paper")
     ladders = []
@@ -175,7 +181,8 @@ def write_counts(family, out, corpora=None, exported="", grid=exported_ks):
     if withheld := tables[0].record.get("withheld"):
         raise InputError(f"{family.name} is not exported: {withheld}.")
 
-    # count at the same k in every table; arrays under their digests: what tables share is there once
+    # count at the same k in every table; arrays under their digests:
+    # what tables share is there once
     V, members, entries = vocabulary(tables), {}, []
     run_ks = [k for k in RUN_KS if k <= V]
     for role, table in ladders:
@@ -197,7 +204,8 @@ def write_counts(family, out, corpora=None, exported="", grid=exported_ks):
 
 
 def write_families(path, record, tables, extra=None):
-    """Write the files that make a counts file a family beside it, its repeats NAME.repeats: their paths.
+    """Write the files that make a counts file a family beside it, its repeats NAME.repeats:
+    their paths.
 
     record, tables: as `read_counts` gives them. extra: more entries of each file.
     """

@@ -30,9 +30,9 @@ BLOCK = 20  # families that share one set of resamples: few, so that the sets' l
 class Design:
     """What the families of a simulation look like.
 
-    every: Loss of all trainings, C of them, each once; own, again: int arrays, which of them are the
-    family and which its repeats, some of them maybe both. y: float64 (C,), log losses of the planted
-    law. training_sd: of y between trainings of one size.
+    every: Loss of all trainings, C of them, each once; own, again: int arrays, which of them are
+    the family and which its repeats, some of them maybe both. y: float64 (C,), log losses of the
+    planted law. training_sd: of y between trainings of one size.
     """
 
     every: Loss
@@ -62,7 +62,8 @@ class Design:
         return cls(every, own, again, law.alpha, law.y_at(every.S), sd)
 
     def bent(self, bend):
-        """The law with a quadratic in log S, whose sd about the best line is `bend` (models - 2)."""
+        """The law with a quadratic in log S, whose sd about the best line
+        is `bend` (models - 2)."""
         x = np.log(self.every.S / self.every.S[0])
         own = x[self.own]
         bow = x**2 - np.polyval(np.polyfit(own, own**2, 1), x)

@@ -1,8 +1,9 @@
 """Rank tables to curves: what pages count at many k at once, and the losses that they compare.
 
-RBP_k = Pr(R <= k) (paper Eq. 4) is a ratio of sums over documents, so shards and bootstrap resamples add up exactly.
-The paper's appendix calls the entropy of the rank distribution cross-entropy. They are different numbers,
-CE = H(R) - I(R; X) + E KL, and `family_losses` measures both (label eq-ce-identity, book/derivations/entropy).
+RBP_k = Pr(R <= k) (paper Eq. 4) is a ratio of sums over documents, so shards and bootstrap
+resamples add up exactly. The paper's appendix calls the entropy of the rank distribution
+cross-entropy. They are different numbers, CE = H(R) - I(R; X) + E KL, and `family_losses` measures
+both (label eq-ce-identity, book/derivations/entropy).
 """
 
 from dataclasses import dataclass, replace
@@ -31,10 +32,11 @@ SHARED = "totals S source family corpus protocol definition models missing".spli
 class Curve:
     """Counts of one family on one corpus, every model on the same tokens.
 
-    models (M,), S float64 (M,) ascending; ks int64 (K,); hits int64 (D, M, K): tokens of a document with rank <= k;
-    totals int64 (D,): scored tokens; nll float64 (D, M): summed -logprob in nats; source int64 (D,): documents of one
-    number were drawn as one. `missing` names the family's models that had no table. `repeats`: Curve of models trained
-    again with other seeds, see `with_repeats`.
+    models (M,), S float64 (M,) ascending; ks int64 (K,); hits int64 (D, M, K): tokens of a document
+    with rank <= k; totals int64 (D,): scored tokens; nll float64 (D, M): summed -logprob in nats;
+    source int64 (D,): documents of one number were drawn as one. `missing` names the family's
+    models that had no table. `repeats`: Curve of models trained again with other seeds,
+    see `with_repeats`.
     """
 
     family: str
@@ -119,7 +121,8 @@ def rbp_curves(tables, ks):
 
 
 def repeated(family, corpora=None, protocol="paper"):
-    """{corpus: rank tables of the models that tell how trainings of one size differ}; arguments as of `measured`.
+    """{corpus: rank tables of the models that tell how trainings of one size differ};
+    arguments as of `measured`.
 
     Empty where the family's file names no `repeats`.
     """
@@ -131,16 +134,19 @@ def with_repeats(curves, family, corpora=None, protocol="paper"):
     """The same curves with those of the models beside that tell how trainings of one size differ.
 
     Args:
-        curves: {corpus: Curve} of a family on corpora. family, corpora, protocol: as given to `measured`.
+        curves: {corpus: Curve} of a family on corpora. family, corpora, protocol:
+            as given to `measured`.
     Returns:
-        {corpus: Curve}; as it was where the family's file names no `repeats`, or they cannot count those k.
+        {corpus: Curve}; as it was where the family's file names no `repeats`,
+        or they cannot count those k.
     """
     again = repeated(family, corpora, protocol)
     return {name: beside(curve, again.get(name)) for name, curve in curves.items()}
 
 
 def beside(curve, tables):
-    """A curve with the rank tables of its repeats counted; as it was without any, or where they cannot count its k."""
+    """A curve with the rank tables of its repeats counted; as it was without any,
+    or where they cannot count its k."""
     if not tables or curve.ks.max() > int(tables[0].record["vocab_size"]):
         return curve
     return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
@@ -168,8 +174,8 @@ def rank_entropy(ranks):
 def family_losses(tables, repeats=None):
     """{name: Loss} of one family on one corpus, those of NAMES.
 
-    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with p
-    from all tokens: its derivative is exact, so intervals are right to the order that a bootstrap
+    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with
+    p from all tokens: its derivative is exact, so intervals are right to the order that a bootstrap
     gives.
 
     Args:
@@ -191,7 +197,8 @@ def family_losses(tables, repeats=None):
 
 
 def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):
-    """(first loss less the second, its interval): float64 (M,) and (2, M), both over the same resampled sources."""
+    """(first loss less the second, its interval): float64 (M,) and (2, M),
+    both over the same resampled sources."""
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
     ends = np.full((2, len(first.S)), np.nan)
     if drawn[0] is not None:

@@ -75,7 +75,8 @@ def lognormal_ceiling(k, mu, log_sigma):
 
 
 class Candidate(NamedTuple):
-    """A title, the log mass `formula(k, *parameters)`, where each parameter is looked for, starts."""
+    """A title, the log mass `formula(k, *parameters)`, where each parameter is looked for,
+    starts."""
 
     title: str
     formula: Callable
@@ -224,7 +225,8 @@ class Likelihood:
         return -self.share @ log_mass
 
     def slopes(self, params):
-        """Of the log mass at the pivots, by central differences inside the bounds, centred: (P, p)."""
+        """Of the log mass at the pivots, by central differences inside the bounds, centred:
+        (P, p)."""
         columns = []
         for step in 1e-5 * np.diag(np.maximum(1.0, np.abs(params))):
             up = np.minimum(params + step, self.high)

@@ -39,7 +39,8 @@ LINE = 1e9 / 8  # bytes a second of the line that a plan reckons with
 
 
 def look(families):
-    """{"FAMILY/MODEL": sentence} of the models that cannot be measured, by all but their weights."""
+    """{"FAMILY/MODEL": sentence} of the models that cannot be measured,
+    by all but their weights."""
     faults = {}
     for family in families:
         window, first = window_length(family), None

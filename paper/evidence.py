@@ -41,7 +41,8 @@ ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
 
 
 def same_share(k, V):
-    """The k, at least 1, that is as large a share of V tokens as `k` is of the paper's vocabulary."""
+    """The k, at least 1, that is as large a share of V tokens as `k` is of
+    the paper's vocabulary."""
     return max(1, round(k * V / PAPER_V))
 
 
@@ -51,7 +52,8 @@ def far_ks(V):
 
 
 def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
-    """{(family, corpus): Curve}, with the models that tell how trainings differ, where they are known.
+    """{(family, corpus): Curve}, with the models that tell how trainings differ,
+    where they are known.
 
     Args:
         tables: of `measured_families`; families, corpora, protocol: as given to it.
@@ -84,7 +86,8 @@ def trained_kind(family, corpus):
 
 
 def law_rows(laws, noise=False):
-    """A row per Law, with `surely`; noise: also what explains how its models leave the line (cost: a fit)."""
+    """A row per Law, with `surely`; noise: also what explains how its models leave
+    the line (cost: a fit)."""
     columns = [*LAW, *NOISE] if noise else LAW
     rows = [{name: getattr(law, name) for name in columns} for law in laws]
     return surely(cases(rows, columns))
@@ -93,9 +96,10 @@ def law_rows(laws, noise=False):
 def surely(rows):
     """Rows of laws with what claims ask beside their fields.
 
-    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: 1 or -1, the
-    side of 0 of it, or of that over other sizes where there is none; none where 0 is in it. not_rejected: no
-    noise known rejects the line at 5%. noise_enough: whether all noise known is, see `enough`.
+    ci_known: the exponent's interval over other text, and trainings where known. sure_alpha: 1 or
+    -1, the side of 0 of it, or of that over other sizes where there is none; none where 0 is in it.
+    not_rejected: no noise known rejects the line at 5%. noise_enough: whether all noise known is,
+    see `enough`.
     """
     known = known_interval(rows)
     sure = beyond(known.where(finite(known), rows["ci_models"]))
@@ -109,20 +113,22 @@ def surely(rows):
 
 
 def enough(share, not_rejected):
-    """Is a noise enough for how models leave their line? Float64: 1 yes, -1 no, 0 it cannot be told.
+    """Is a noise enough for how models leave their line? Float64: 1 yes, -1 no,
+    0 it cannot be told.
 
-    Yes where it makes as large a mean square as was measured (share at least 1), no where the measured
-    is rejected at 5%. Not to be rejected alone shows nothing: such a test hardly sees.
+    Yes where it makes as large a mean square as was measured (share at least 1), no where the
+    measured is rejected at 5%. Not to be rejected alone shows nothing: such a test hardly sees.
     """
     sides = share.ge(1).astype("Float64").where(share.notna())
     return sides.mask(~not_rejected.fillna(True), -1.0)
 
 
 def settled(rows, low, high):
-    """Where exponents with their intervals lie: 1 between low and high, -1 outside, 0 it cannot be told.
+    """Where exponents with their intervals lie: 1 between low and high, -1 outside,
+    0 it cannot be told.
 
-    It cannot where an interval holds low or high, nor for the ladders of this repository: each saw one
-    small amount of text, and the exponent grows with that.
+    It cannot where an interval holds low or high, nor for the ladders of this repository: each saw
+    one small amount of text, and the exponent grows with that.
     """
     sides = inside(known_interval(rows), low, high)
     return sides.mask(rows["family"].map(embedded).astype(bool), sides * 0)
@@ -175,7 +181,8 @@ def rise_rows(rows):
 
 
 def pair_row(frame, gap=np.nan, **place):
-    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more: the last less the first.
+    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more:
+    the last less the first.
 
     frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
     """
@@ -189,7 +196,8 @@ def pair_row(frame, gap=np.nan, **place):
 
 
 def pair_rows(rows):
-    """Rows of `pair_row` with those of `differences`, and whether the ratio's interval lies above 1."""
+    """Rows of `pair_row` with those of `differences`,
+    and whether the ratio's interval lies above 1."""
     rows = differences(cases(rows, PAIR))
     return rows.assign(above_one=above_one(rows["around"]))
 
@@ -201,12 +209,14 @@ def differences(rows):
 
 
 def above_one(intervals):
-    """Whether each interval of a column of ratios lies above 1, Float64; none where there is none."""
+    """Whether each interval of a column of ratios lies above 1, Float64;
+    none where there is none."""
     return inside(intervals, 1, np.inf).clip(lower=0)
 
 
 def contest_row(contest):
-    """The paper's lognormal in the Contest of laws on one rank table; no lead where it is Zipf's law."""
+    """The paper's lognormal in the Contest of laws on one rank table;
+    no lead where it is Zipf's law."""
     lognormal, behind = contest.fits[PAPER], contest.loss - contest.loss[PAPER]
     around = (contest.drawn["zipf"] - contest.drawn[PAPER]).quantile([0.025, 0.975])
     is_zipf = lognormal.bound.any()  # its curvature is 0
@@ -224,16 +234,18 @@ def contest_row(contest):
 
 
 def contest_rows(rows):
-    """Rows of `contest_row`, with what of the lead over Zipf's law lies beyond the choice of text."""
+    """Rows of `contest_row`, with what of the lead over Zipf's law lies
+    beyond the choice of text."""
     rows = cases(rows, CONTEST)
     return rows.assign(beyond_noise=beyond(rows["interval"]))
 
 
 def ladder_row(frame):
-    """How straight mu/sigma runs along size and its logarithm, over models off the ridge of a lognormal_frame.
+    """How straight mu/sigma runs along size and its logarithm,
+    over models off the ridge of a lognormal_frame.
 
-    p_of_size: against mu/sigma being linear in S, with log S added; p_of_log_size: the other way round.
-    From four sizes, as such a test takes.
+    p_of_size: against mu/sigma being linear in S, with log S added; p_of_log_size: the other way
+    round. From four sizes, as such a test takes.
     """
     fine = frame[np.isfinite(frame["mu/sigma"]) & (frame["status"] == "ok")]
     row = {"ridge": int((frame["status"] == "ridge").sum())}
@@ -254,7 +266,8 @@ def straight(x, other, y):
 
 
 def two_sided(first, second, df):
-    """p of the correlation of two vectors that have their means taken off, on df degrees of freedom."""
+    """p of the correlation of two vectors that have their means taken off,
+    on df degrees of freedom."""
     from scipy.special import betainc
 
     r2 = (first @ second) ** 2 / max((first @ first) * (second @ second), 1e-300)
@@ -262,11 +275,12 @@ def two_sided(first, second, df):
 
 
 def worse_row(first, second):
-    """How many times as far models lie from their line in the second Law as in the first, and its p.
+    """How many times as far models lie from their line in the second Law as in the first,
+    and its p.
 
-    Both laws are of the same models on the same text, so residuals come in pairs: Pitman's and Morgan's
-    test of two variances, by the correlation of sums and differences. surely: the logarithm of the
-    times where noise does not explain it at 5%, else 0.
+    Both laws are of the same models on the same text, so residuals come in pairs: Pitman's and
+    Morgan's test of two variances, by the correlation of sums and differences. surely: the
+    logarithm of the times where noise does not explain it at 5%, else 0.
     """
     row = {"family": first.family, "corpus": first.corpus, "k": second.k}
     before, after = (law.y - law.fitted for law in (first, second))
@@ -293,7 +307,8 @@ def bend_rows(contrasts):
 
 
 def direction(interval, noise_p):
-    """1 or -1, the side of 0 on which an interval lies, of what noise does not explain at 5%; else NaN."""
+    """1 or -1, the side of 0 on which an interval lies, of what noise does not explain at 5%;
+    else NaN."""
     low, high = np.sign(interval)
     return low if noise_p < 0.05 and low * high > 0 else np.nan
 

@@ -49,8 +49,8 @@ def overtaking(small, large, decode):
     """The row of a word that is the large model's first or second choice, but not the small one's.
 
     Of the rows with rank 4 to 9 in the small model's table the one whose log-probability grows most
-    between the two, on the same tokens; without one the row whose rank falls most. decode: token ids
-    to text.
+    between the two, on the same tokens; without one the row whose rank falls most. decode: token
+    ids to text.
     """
     rank, gain = small.rank(), large.logprob - small.logprob
     fits = (rank >= 4) & (rank <= 9) & (small.logprob >= np.log(SEEN))

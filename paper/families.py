@@ -39,7 +39,8 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Effect:
-    """A mean over families, and what noise alone, were the truth 0 in every family, would make of it.
+    """A mean over families, and what noise alone, were the truth 0 in every family,
+    would make of it.
 
     Families may have one seed, one order of the text and one borrowed scatter, so their trainings'
     noise counts as wholly common, the worst case: a mean over families takes nothing off it.
@@ -78,7 +79,8 @@ def contrasts(curves, weights, losses, n_bootstrap=10_000, seed=42):
 
 
 def loss_at(k=None):
-    """What gives of a curve the loss at one k, of the cross-entropy without one, for `contrasts`."""
+    """What gives of a curve the loss at one k, of the cross-entropy without one,
+    for `contrasts`."""
     return lambda curve: [curve.loss(k) if k else curve.cross_entropy_loss()]
 
 

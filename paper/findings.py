@@ -1,7 +1,8 @@
-"""The findings page: each statement by the evidence that judges it, and the guards of what an author says of it.
+"""The findings page: each statement by the evidence that judges it,
+and the guards of what an author says of it.
 
-book/findings.yml lists the statements, each with its claims; the basis of a claim says which kind of
-evidence it rests on.
+book/findings.yml lists the statements, each with its claims; the basis of a claim says which kind
+of evidence it rests on.
 """
 
 import html
@@ -35,7 +36,8 @@ def kind(words):
 
 
 def statements(whose, judged):
-    """(statement, {kind of evidence: [Judged]}) of book/findings.yml, of claims with a case here, or a proof.
+    """(statement, {kind of evidence: [Judged]}) of book/findings.yml, of claims with a case here,
+    or a proof.
 
     Args:
         whose: "paper" or "ours". judged: {name: Judged} of all claims.

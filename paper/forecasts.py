@@ -1,4 +1,5 @@
-"""Forecasts held against models that were left out: fit the smaller models, predict the largest, compare, and count."""
+"""Forecasts held against models that were left out: fit the smaller models, predict the largest,
+compare, and count."""
 
 from itertools import product
 
@@ -43,15 +44,18 @@ def beside(forecast, true):
 
 
 def held_out_forecasts(losses, held_out=(1, 2)):
-    """Forecasts of the largest models of ladders from the rest, beside what was measured on the same text.
+    """Forecasts of the largest models of ladders from the rest,
+    beside what was measured on the same text.
 
     Args:
-        losses: list of Loss; ladders that leave fewer than three sizes with a value are passed over.
+        losses: list of Loss; ladders that leave fewer than three sizes
+            with a value are passed over.
         held_out: how many of the largest are left out, one after the other.
     Returns:
-        data frame, a row per model left out: family, corpus, k, loss (its name), models (fitted), model, of (how many
-        left out), S, horizon (decades beyond the largest fitted), forecast, low, high, measured (losses), error
-        (forecast over measured, less 1), inside, and line_error, line_inside of the line with Student's t alone.
+        data frame, a row per model left out: family, corpus, k, loss (its name), models (fitted),
+        model, of (how many left out), S, horizon (decades beyond the largest fitted), forecast,
+        low, high, measured (losses), error (forecast over measured, less 1), inside, and
+        line_error, line_inside of the line with Student's t alone.
     Cost: about 10 ms a row.
     """
     rows = [pd.DataFrame()]
@@ -119,7 +123,8 @@ def independent(errors, frame):
 
 
 def both_inside(rho):
-    """Correlation of two normal errors being inside their 95% intervals, themselves correlated by rho.
+    """Correlation of two normal errors being inside their 95% intervals,
+    themselves correlated by rho.
 
     P(|X| < z, |Y| < z) = 1 - 4 (T(z, a) + T(z, 1/a)), a = sqrt((1 - rho) / (1 + rho)), T Owen's.
     """

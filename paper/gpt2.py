@@ -43,7 +43,8 @@ def ratio_parts():
         mass = (low - 0.5) ** (1 - a) - (high + 0.5) ** (1 - a)
         return -share @ np.log(mass / 0.5 ** (1 - a))
 
-    # on the authors' support without end: the lognormal is rounded, given X > 1/2 (label eq-rounded)
+    # on the authors' support without end: the lognormal is rounded,
+    # given X > 1/2 (label eq-rounded)
     lower = log_above(low - 0.5)
     upper = log_above(high + 0.5)
     lognormal = share @ (lower + np.log(-np.expm1(upper - lower)) - log_above(0.5))

@@ -1,4 +1,5 @@
-"""Laws as pages ask for them: those of the library, with what tables, figures and claims say of one."""
+"""Laws as pages ask for them: those of the library, with what tables,
+figures and claims say of one."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,7 +80,8 @@ class Law(library.Law):
         return self.intervals["models"]["alpha"]
 
     def sides(self, parameter="alpha"):
-        """{what varies, in words: (low, high)} of one parameter; what trainings add only where it is known."""
+        """{what varies, in words: (low, high)} of one parameter;
+        what trainings add only where it is known."""
         sides = {"other text": self.intervals["text"][parameter]}
         if self.training_df:
             sides["other text and trainings"] = self.intervals["trainings"][parameter]
@@ -107,7 +109,8 @@ class Law(library.Law):
 
     @property
     def training_band(self):
-        """The band with the scatter between trainings added, float64 (2, M); None where one is not known."""
+        """The band with the scatter between trainings added, float64 (2, M);
+        None where one is not known."""
         if self.band is None or not self.training_df:
             return None
         wider = training_quantile(self.training_df, self.level) * self.training_sd
@@ -123,13 +126,15 @@ class Law(library.Law):
 
     @property
     def noise_p(self):
-        """p of the lack of fit against the widest noise that is known: sources, and trainings where they are."""
+        """p of the lack of fit against the widest noise that is known: sources,
+        and trainings where they are."""
         known = self.trained_lack_of_fit_p
         return self.lack_of_fit_p if np.isnan(known) else known
 
     @cached_property
     def over_documents(self):
-        """The same law with documents resampled in place of sources; itself where each document is its own source."""
+        """The same law with documents resampled in place of sources;
+        itself where each document is its own source."""
         if self.loss.n_sources == self.loss.n_documents:
             return self
         how = self.estimator, self.n_bootstrap, self.seed, self.level

@@ -7,10 +7,10 @@ Its natural parameters are
     p_k = k^-s exp(-beta ln^2 k) / Z(lam, beta),
 
 because the term mu^2/(2 sigma^2) then never appears (it cancels in every quantity below). Sums over
-all ranks are exact to rounding: the first ranks are added one by one, the rest is an integral with a
-correction at its edge. Far out along mu = -lam sigma^2 any mu will do: the law is then a power law,
-and only its exponent has a meaning. Derived in book/derivations/lognormal and rank_laws. Functions of
-parameters broadcast over them.
+all ranks are exact to rounding: the first ranks are added one by one, the rest is an integral with
+a correction at its edge. Far out along mu = -lam sigma^2 any mu will do: the law is then a power
+law, and only its exponent has a meaning. Derived in book/derivations/lognormal and rank_laws.
+Functions of parameters broadcast over them.
 """
 
 import numpy as np
@@ -60,8 +60,8 @@ def lattice_sums(lam, beta, orders):
     Label eq-lattice.
 
     Args:
-        lam, beta: floats or arrays that broadcast; beta >= 0, and lam > 0 where beta = 0. Their sums
-            overflow beyond mu = 37 sigma, far from any law of ranks.
+        lam, beta: floats or arrays that broadcast; beta >= 0, and lam > 0 where beta = 0. Their
+            sums overflow beyond mu = 37 sigma, far from any law of ranks.
     Returns:
         float64 (orders, *shape).
     Cost: HEAD exponentials per parameter pair.
@@ -111,8 +111,8 @@ def rank_entropy(lam, beta):
 def local_exponents(lam, beta):
     """Local exponents of -log p_1 and of the rank entropy, lam = lam_0 + g ln S, divided by g.
 
-    (-log p_1's, the entropy's): e_1 = E ln R / log Z and e_H = (s V11 + beta V12) / H with V the covariance of (ln R, ln^2 R);
-    beta is fixed; label eq-exponents.
+    (-log p_1's, the entropy's): e_1 = E ln R / log Z and e_H = (s V11 + beta V12) / H with V the
+    covariance of (ln R, ln^2 R); beta is fixed; label eq-exponents.
     """
     m1, m2, m3 = log_moments(lam, beta, 3)
     fall = (1 + lam) * (m2 - m1**2) + beta * (m3 - m1 * m2)

@@ -1,7 +1,9 @@
-"""RBP as a curve in cross-entropy: how near to one curve the models of a text lie, and what is left.
+"""RBP as a curve in cross-entropy: how near to one curve the models of a text lie,
+and what is left.
 
 With x = log(cross-entropy) and y = log(-log RBP_k), y = f(x) gives dy/dlog S = f'(x) dx/dlog S: the
-slope of the curve is the ratio of the two exponents (notebooks/23_one_curve). Here f is a quadratic.
+slope of the curve is the ratio of the two exponents (notebooks/23_one_curve).
+Here f is a quadratic.
 """
 
 from itertools import product
@@ -129,8 +131,8 @@ def ahead(loss, n_bootstrap=1000, seed=42):
 def ahead_rows(pairs, n_bootstrap=1000, seed=42):
     """A row per pair of Loss (cross-entropy, -log RBP_k) of four sizes or more, all with a value.
 
-    entropy, rbp: how far the forecast of each misses, in ln S; entropy_noise, rbp_noise: the same in
-    units of noise; nearer: rbp less entropy, below 0 where the line of -log RBP_k comes nearer.
+    entropy, rbp: how far the forecast of each misses, in ln S; entropy_noise, rbp_noise: the same
+    in units of noise; nearer: rbp less entropy, below 0 where the line of -log RBP_k comes nearer.
     """
     records = []
     for pair in pairs:
@@ -146,8 +148,8 @@ def ahead_rows(pairs, n_bootstrap=1000, seed=42):
 def lambada_rows(answers):
     """What the curve f of all other families says of each: a row per family, of points x and y.
 
-    off: root mean square error of f in log loss; bias: its mean; passages: root mean square standard
-    error (column y_se) by the choice of passages, as if independent.
+    off: root mean square error of f in log loss; bias: its mean; passages: root mean square
+    standard error (column y_se) by the choice of passages, as if independent.
     """
     records = []
     for family, part, f in others(answers):

@@ -1,4 +1,5 @@
-"""Cross-entropy per byte: a ladder and a model with another tokenizer, on the same bytes of the same documents."""
+"""Cross-entropy per byte: a ladder and a model with another tokenizer,
+on the same bytes of the same documents."""
 
 import numpy as np
 
@@ -17,9 +18,9 @@ def tokenizer_of(family, table):
 def token_ends(tokenizer, texts):
     """[(ids, ends)] of the tokens of each document, int64 (n,): ends in bytes of the text.
 
-    In a byte-level vocabulary each character of a token's name stands for a byte. Where that does not
-    add up to the text (another kind of vocabulary, a special token within the text), all ends are 0:
-    no byte of the document counts.
+    In a byte-level vocabulary each character of a token's name stands for a byte. Where that does
+    not add up to the text (another kind of vocabulary, a special token within the text), all ends
+    are 0: no byte of the document counts.
     """
     vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     length = np.zeros(max(vocabulary.values()) + 1, np.int64)

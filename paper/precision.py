@@ -1,4 +1,5 @@
-"""One family in eight precisions: what rounded weights, or scores too, do to ranks, RBP and the exponent."""
+"""One family in eight precisions: what rounded weights, or scores too, do to ranks,
+RBP and the exponent."""
 
 from dataclasses import replace
 from itertools import islice
@@ -28,10 +29,11 @@ NAMES = dict(zip(DEFINITIONS, ("Eq. 3", "authors' code", "ties at random"), stri
 
 
 def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)):
-    """{condition: list of RankTable, smallest model first} of a family on a corpus's first documents.
+    """{condition: list of RankTable, smallest model first} of a family on
+    a corpus's first documents.
 
-    Measured where missing, one forward pass per condition; kept under results/precision/, apart from
-    other tables, in folders that name the number of documents, so that samples never mix.
+    Measured where missing, one forward pass per condition; kept under results/precision/, apart
+    from other tables, in folders that name the number of documents, so that samples never mix.
     """
     sample = load_documents(corpus)
     tables = {}
@@ -46,7 +48,8 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
 
 
 def tie_frame(tables):
-    """One row per precision and model: how often, in percent, a true token is tied, a rank another."""
+    """One row per precision and model: how often, in percent, a true token is tied,
+    a rank another."""
     rows = []
     for precision, ladder in tables.items():
         for table, exact in zip(ladder, tables[EXACT], strict=True):
@@ -86,7 +89,8 @@ def shift_frame(curves, k=1):
 
 
 def precision_frame(curves, ks, n_bootstrap=10_000, seed=42):
-    """One row per k, precision and definition: exponent, interval over sources, change against the exact one."""
+    """One row per k, precision and definition: exponent, interval over sources,
+    change against the exact one."""
     rows = []
     for k in ks:
         for place, curve in curves.items():

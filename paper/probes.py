@@ -1,4 +1,5 @@
-"""Trainings that were probed on their way: where copying comes in, and what happens to the loss there.
+"""Trainings that were probed on their way: where copying comes in,
+and what happens to the loss there.
 
 `published/probes` holds a file a training; its README says what was probed and how.
 """
@@ -58,21 +59,24 @@ def first_below(tokens, value, level):
 
 
 def onset(probes):
-    """(tokens, (low, high)): where copying passes below DEEP; the ends are those of value ± 1.96 se."""
+    """(tokens, (low, high)): where copying passes below DEEP;
+    the ends are those of value ± 1.96 se."""
     tokens, value, se = series(probes, "copying", STRING)
     low, high = (first_below(tokens, value + WIDTH * error, DEEP) for error in (-se, se))
     return first_below(tokens, value, DEEP), (low, high)
 
 
 def fall(probes, part, start, end):
-    """Share of its loss that a part of the text loses between two numbers of tokens; NaN beyond them."""
+    """Share of its loss that a part of the text loses between two numbers of tokens;
+    NaN beyond them."""
     tokens, value, _ = series(probes, "loss", part)
     before, after = np.interp([start, end], tokens, value, left=np.nan, right=np.nan)
     return float(1 - after / before)
 
 
 def onset_frame(trainings):
-    """A row per training: where copying comes in, and from half of that to twice the fall of both losses."""
+    """A row per training: where copying comes in,
+    and from half of that to twice the fall of both losses."""
     rows = []
     for (size, seed), probes in trainings.items():
         at, around = onset(probes)
@@ -85,9 +89,9 @@ def onset_frame(trainings):
 def onset_slope(onsets):
     """(slope, (low, high), sizes): of ln onset on ln S, with Student's 95% interval over trainings.
 
-    Only sizes at which copying came in in every training take part: of the others the late onsets are
-    not known, and leaving those out would bend the line. NaNs where fewer than two sizes or three
-    trainings remain.
+    Only sizes at which copying came in in every training take part: of the others the late onsets
+    are not known, and leaving those out would bend the line. NaNs where fewer than two sizes or
+    three trainings remain.
     """
     unknown = onsets.loc[onsets["onset"].isna(), "size"]
     rows = onsets[~onsets["size"].isin(unknown)]
@@ -107,9 +111,9 @@ def onset_slope(onsets):
 def parted(tables):
     """{part: RankTables} of models on one text: its tokens that could be copied, and the others.
 
-    A token could be copied where its bigram (the token before it, itself) stood before among the scored tokens of
-    its document: of its window, by the protocol `paper`. Every law can be fitted to either. Tables that lack their
-    tokens have no parts.
+    A token could be copied where its bigram (the token before it, itself) stood before among the
+    scored tokens of its document: of its window, by the protocol `paper`. Every law can be fitted
+    to either. Tables that lack their tokens have no parts.
     """
     first = tables[0]
     if "token" in first.record.get("lacks", ()):
@@ -131,7 +135,8 @@ def only(table, rows):
 
 
 def losses(trainings):
-    """A row per training, probe and loss: -log RBP_k of each part and of the whole text, k = 0 the cross-entropy.
+    """A row per training, probe and loss: -log RBP_k of each part and of the whole text,
+    k = 0 the cross-entropy.
 
     share: of the tokens that are copyable.
     """
@@ -160,12 +165,14 @@ def joined(copyable, other, share, k):
 
 
 def law_of_trainings(S, loss):
-    """A line through ln S and ln loss of trainings (n,), held to how far trainings of one size scatter.
+    """A line through ln S and ln loss of trainings (n,),
+    held to how far trainings of one size scatter.
 
     Returns:
-        {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of trainings of one
-        size; p: of a line, F test of what sizes leave against it. bend: exponent of the last step less the mean of
-        those before, with interval (95%, Student's t over trainings). NaN without a size that was trained again.
+        {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of
+        trainings of one size; p: of a line, F test of what sizes leave against it. bend: exponent
+        of the last step less the mean of those before, with interval (95%, Student's t over
+        trainings). NaN without a size that was trained again.
     """
     x, y = np.log(np.asarray(S, float)), np.log(np.asarray(loss, float))
     slope, level, r2 = line(y, x)
@@ -194,7 +201,8 @@ def law_of_trainings(S, loss):
 
 
 def shape_errors(tokens, loss, start):
-    """{shape: root mean square of what a point misses, in ln loss, once the others are fitted} over ln tokens.
+    """{shape: root mean square of what a point misses, in ln loss,
+    once the others are fitted} over ln tokens.
 
     NaN with fewer than three points on one side of the start.
     """
@@ -219,10 +227,11 @@ def shape_errors(tokens, loss, start):
 
 
 def forecasts(frame):
-    """Parts and the whole of `losses` forecast after TEXTS, each from the rest of trainings and probes.
+    """Parts and the whole of `losses` forecast after TEXTS,
+    each from the rest of trainings and probes.
 
-    A row per loss, way of leaving out (`tokens.held_out_forecasts`) and what was forecast; "apart" is the whole, out
-    of the forecasts of its parts. error: the median of its size.
+    A row per loss, way of leaving out (`tokens.held_out_forecasts`) and what was forecast; "apart"
+    is the whole, out of the forecasts of its parts. error: the median of its size.
     """
     ahead = [pd.DataFrame(columns=[*PLACE, "error"])]
     for k, some in frame[frame["tokens"].isin(TEXTS)].groupby("k"):
@@ -241,9 +250,11 @@ def forecasts(frame):
 
 
 def curves(trainings):
-    """What figures over training show: a row for each training, thing shown and part, with its whole curve.
+    """What figures over training show: a row for each training, thing shown and part,
+    with its whole curve.
 
-    What is shown: copying, the loss, -log RBP_1, and ten first choices in a row as independent hits have them.
+    What is shown: copying, the loss, -log RBP_1,
+    and ten first choices in a row as independent hits have them.
     """
     rows, text = [], losses(trainings)
     for (size, seed), probes in trainings.items():
@@ -265,7 +276,8 @@ def curves(trainings):
 
 
 def draw(ax, rows, what, *parts):
-    """One thing of `curves` against training tokens: a colour a size, a dash a part, a line a training."""
+    """One thing of `curves` against training tokens: a colour a size, a dash a part,
+    a line a training."""
     sizes = sorted({row["size"] for row in rows})
     colors = {S: look["color"] for S, look in zip(sizes, style.series(len(sizes)), strict=True)}
     for row in rows:

@@ -1,7 +1,8 @@
 """Results that others published, from the tables of `published/`, and the laws on them.
 
 The tables go through the door that a user's go through (`rbplib.doors.table_losses`), and
-`rbp fit published/lambada_by_size.csv` takes them as they lie; published/README.md explains columns.
+`rbp fit published/lambada_by_size.csv` takes them as they lie;
+published/README.md explains columns.
 """
 
 import re
@@ -146,7 +147,8 @@ def laws(quantity="-log acc", families=None):
 
 
 def every_loss():
-    """Published ladders by size that forecasts are tried on, the authors' GPT-2 too: list of Loss."""
+    """Published ladders by size that forecasts are tried on, the authors' GPT-2 too:
+    list of Loss."""
     ladders = []
     for quantity in [name for name in QUANTITIES if name != "along training"]:
         for loss, _ in losses(quantity).values():
@@ -157,7 +159,8 @@ def every_loss():
 
 
 def training_laws(family):
-    """{training tokens: PublishedLaw} of the published steps at which all models have passages right."""
+    """{training tokens: PublishedLaw} of the published steps at which all
+    models have passages right."""
     along = {}
     for name, fitted in (laws("along training") | laws(families=[family])).items():
         if name.partition(", step")[0] == family and not fitted.law.left_out:

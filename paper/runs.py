@@ -29,7 +29,8 @@ def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
 def lagged(table, k):
     """Pairs of tokens of a run of a rank table at lag 1, 2, ..., int64 (4, L).
 
-    All, with a hit at the later, at the earlier, at both. The lags end at half the median run, at most LONGEST.
+    All, with a hit at the later, at the earlier, at both. The lags end at half the median run,
+    at most LONGEST.
     Cost: one pass over the table a lag.
     """
     _, length, number = table.scored
@@ -44,7 +45,8 @@ def lagged(table, k):
 
 
 def rise_width(alpha, low=0.1, high=0.9):
-    """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from low to high: the same for every N.
+    """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from low to high:
+    the same for every N.
 
     Infinite where alpha is not above 0. Label eq-rise-width.
 
@@ -146,7 +148,8 @@ def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
 
 
 def log_run_markov(p, N, rho):
-    """log p_N for stationary two-state Markov hits with lag-1 autocorrelation rho (label eq-markov).
+    """log p_N for stationary two-state Markov hits with lag-1
+    autocorrelation rho (label eq-markov).
 
     P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
     """
@@ -170,7 +173,8 @@ def log_run_both(p, N, icc, rho):
 
     As p + rho (1 - p) = rho + (1 - rho) p, each of the N - 1 later hits repeats the one before it
     with probability rho and is drawn anew otherwise: a binomial mixture of `log_run_beta` over how
-    many are drawn, exact for any icc. Scalars p, N, icc, rho in [0, 1]; icc = 0 gives the Markov form.
+    many are drawn, exact for any icc. Scalars p, N, icc, rho in [0, 1];
+    icc = 0 gives the Markov form.
     """
     if icc == 0:
         return log_run_markov(p, N, rho)

@@ -1,7 +1,8 @@
 """The noise of log(-log RBP_k), measured and by formula: what R^2 would a true power law show?
 
-The sources are resampled; what they make of y = log(-log RBP_k) is laid on an exact power law, which is fitted again
-(theory: SE about 1/sqrt(m)). And the weights by which an exponent is a sum of y.
+The sources are resampled; what they make of y = log(-log RBP_k) is laid on an exact power law,
+which is fitted again (theory: SE about 1/sqrt(m)).
+And the weights by which an exponent is a sum of y.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from rbplib.bootstrap import line
 class NoiseFloor:
     """One k of one curve.
 
-    misses: int64 (M,). r2: measured. sd: float64 (M,), of y over resampled sources. r2_band: 5%, 50% and 95% of R^2
-    under an exact law with this noise; worse: the share of those below the measured one. NaN where some model has no
-    miss, whose logarithm does not exist.
+    misses: int64 (M,). r2: measured. sd: float64 (M,), of y over resampled sources. r2_band: 5%,
+    50% and 95% of R^2 under an exact law with this noise; worse: the share of those below the
+    measured one. NaN where some model has no miss, whose logarithm does not exist.
     """
 
     k: int
@@ -53,13 +54,15 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
 
 
 def slope_weights(S):
-    """Weights whose sum with y is the exponent, float64 (M,): least squares on log S, the sign turned."""
+    """Weights whose sum with y is the exponent, float64 (M,): least squares on log S,
+    the sign turned."""
     x = np.log(S) - np.log(S).mean()
     return -x / (x @ x)
 
 
 def step_weights(S):
-    """Weights whose products with y are the exponents between neighbouring sizes, float64 (sizes - 1, M).
+    """Weights whose products with y are the exponents between neighbouring sizes,
+    float64 (sizes - 1, M).
 
     Models of one size count by their mean.
     """
@@ -69,23 +72,27 @@ def step_weights(S):
 
 
 def y_se(q, n):
-    """Standard error of y = log(-log RBP_k) at miss rate q = 1 - RBP_k from n independent tokens (label eq-se)."""
+    """Standard error of y = log(-log RBP_k) at miss rate q = 1 - RBP_k from n
+    independent tokens (label eq-se)."""
     q = np.asarray(q, float)
     return np.sqrt(q / (n * (1 - q))) / -np.log1p(-q)
 
 
 def size_spread(S):
-    """S_xx, the sum of squared deviations of ln S: the leverage a ladder of model sizes gives to a slope."""
+    """S_xx, the sum of squared deviations of ln S:
+    the leverage a ladder of model sizes gives to a slope."""
     x = np.log(np.asarray(S, float))
     return float(((x - x.mean()) ** 2).sum())
 
 
 def misses_needed(S, half_width, quantile=1.96):
-    """Effective misses per model for an interval of alpha of the given half-width (label eq-floor)."""
+    """Effective misses per model for an interval of alpha of the given
+    half-width (label eq-floor)."""
     return (quantile / half_width) ** 2 / size_spread(S)
 
 
 def expected_r2(alpha, S, m_eff):
-    """R^2 to expect from a perfectly valid law when sampling noise is the only scatter (label eq-r2)."""
+    """R^2 to expect from a perfectly valid law when sampling noise is the
+    only scatter (label eq-r2)."""
     signal = alpha**2 * size_spread(S)
     return signal / (signal + (len(S) - 2) / np.asarray(m_eff, float))

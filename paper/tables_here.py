@@ -1,4 +1,5 @@
-"""Rank tables of several families at once, as pages over all of them read them; what a page rests on."""
+"""Rank tables of several families at once, as pages over all of them read them;
+what a page rests on."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ from rbplib.measuring import measured
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
-    """{(family name, corpus name): rank tables, smallest model first}; empty families: the embedded ones.
+    """{(family name, corpus name): rank tables, smallest model first}; empty families:
+    the embedded ones.
 
     Raises InputError: two families of one name, or texts that differ under one name.
     """
@@ -24,13 +26,14 @@ def measured_families(families=(), corpora=(), protocol="paper"):
             other, text = first.setdefault(corpus, (family.name, digest))
             if text != digest:
                 raise InputError(
-                    f"{corpus} of {family.name} is another text than that of {other}: show them apart."
+                    f"{corpus} of {family.name} is another text than {other}'s: show them apart."
                 )
     return tables
 
 
 def counted_curves(families, ks):
-    """{(family, corpus): Curve} of families that are here as counts, on all that they were counted on, with repeats.
+    """{(family, corpus): Curve} of families that are here as counts,
+    on all that they were counted on, with repeats.
 
     ks: the ranks to count, as a function of the size of a vocabulary.
     """

@@ -290,7 +290,8 @@ def whole(loss):
 
 
 def held_out_forecasts(loss, **about):
-    """The ends of a grid left out, and forecast from the rest by `rbplib.forecasting.joint_forecast`.
+    """The ends of a grid left out, and forecast from the rest by
+    `rbplib.forecasting.joint_forecast`.
 
     Left out are the largest size, the largest two, the models on the most text; and all these at
     once, of which those are forecast that lie beyond in both.

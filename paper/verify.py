@@ -1,8 +1,8 @@
 """The book's own numbers, and those of a run beside them: `rbp verify`, and page 22.
 
 book/reference.csv has a row a number: verdicts of every page, one number of each case behind them,
-digests of rank tables, what it was all made with, and the suite's golden numbers. Everything in it is
-text: numbers as Python writes them, to the last digit.
+digests of rank tables, what it was all made with, and the suite's golden numbers. Everything in it
+is text: numbers as Python writes them, to the last digit.
 """
 
 import argparse
@@ -64,8 +64,8 @@ def page_rows(path, embedded):
 
 
 def key_number(case):
-    """[(number, value, low, high)] of what stands for a case: of NUMBERS the first with an interval,
-    or the first; [] without any."""
+    """[(number, value, low, high)] of what stands for a case: of NUMBERS the first with an
+    interval, or the first; [] without any."""
     rows = []
     for around, numbers in NUMBERS.items():
         ends = case.get(around) or (None, None)
@@ -105,7 +105,8 @@ def run_frame():
 
 
 def read_reference(path=None):
-    """The rows of a file, by default the book's own. Raises InputError: there is none, or it is damaged."""
+    """The rows of a file, by default the book's own. Raises InputError: there is none,
+    or it is damaged."""
     path = Path(path or held(*FILE))
     if not path.is_file():
         raise InputError(f"there is no {path}: `rbp verify --write` makes one of a run.")
@@ -120,8 +121,8 @@ def read_reference(path=None):
 def compared(book, run):
     """Both side by side: data frame with page, number, book, here and outcome.
 
-    Of the book, the pages that were run here with the same parameters and beside the same models; its
-    golden numbers are no page's.
+    Of the book, the pages that were run here with the same parameters and beside the same models;
+    its golden numbers are no page's.
     """
     both = book.merge(run, on=["case", "number"], how="outer", suffixes=("", " here"))
     both["page"] = both["page"].fillna(both["page here"])
@@ -148,7 +149,8 @@ def failures(rows):
 
 
 def main(arguments=None):
-    """`rbp verify`: exit code 1 where a number is not reproduced, 2 where nothing can be compared."""
+    """`rbp verify`: exit code 1 where a number is not reproduced,
+    2 where nothing can be compared."""
     about = "Compare this run's numbers with the book's."
     parser = argparse.ArgumentParser(prog="rbp verify", description=about)
     parser.add_argument("path", nargs="?", help="another run's numbers (default: the book's own)")

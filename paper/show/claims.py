@@ -1,12 +1,14 @@
-"""Ours against the paper: a page judges each claim by a line of its own, in words of book/claims.yml.
+"""Ours against the paper: a page judges each claim by a line of its own,
+in words of book/claims.yml.
 
     laws = law_rows(fitted)
     claim("top1_line", laws, (laws.r2 >= 0.975) & (laws.sure_alpha > 0))
 
-A row is a case: one fit, or one family on one corpus. A claim `agrees` where it holds in at least four
-fifths of the cases, `differs` where it fails in as many, and is `mixed` where it does each in more than a
-fifth. It cannot be told from fewer than `enough`, or where cases within noise leave it open. A row decides nothing where a number that its rule asks for does not exist. The rows
-stay in the executed page, where page 13 and `paper.verify` find them.
+A row is a case: one fit, or one family on one corpus. A claim `agrees` where it holds in at least
+four fifths of the cases, `differs` where it fails in as many, and is `mixed` where it does each in
+more than a fifth. It cannot be told from fewer than `enough`, or where cases within noise leave it
+open. A row decides nothing where a number that its rule asks for does not exist. The rows stay in
+the executed page, where page 13 and `paper.verify` find them.
 """
 
 import html
@@ -56,7 +58,8 @@ def all_claims():
 
 
 def cases(records, columns=None):
-    """Rows for `claim` of a list of {column: value}: a number that is none neither passes nor fails.
+    """Rows for `claim` of a list of {column: value}:
+    a number that is none neither passes nor fails.
 
     columns: those to take, needed where there may be no record.
     """
@@ -76,7 +79,8 @@ def beyond(intervals):
 
 
 def inside(intervals, low, high):
-    """Where each interval of a column lies, Float64: 1 between low and high, -1 outside, 0 across an end."""
+    """Where each interval of a column lies, Float64: 1 between low and high, -1 outside,
+    0 across an end."""
     first, last = lows_and_highs(intervals)
     sides = 1.0 * ((first > low) & (last < high)) - ((first > high) | (last < low))
     return pd.Series(sides, intervals.index, dtype="Float64").where(finite(intervals))
@@ -88,7 +92,8 @@ def finite(intervals):
 
 
 def known_interval(rows):
-    """Column of the intervals over other text and trainings, over other text where that is unknown."""
+    """Column of the intervals over other text and trainings,
+    over other text where that is unknown."""
     return rows["ci_trainings"].where(finite(rows["ci_trainings"]), rows["ci_tokens"])
 
 
@@ -104,8 +109,8 @@ def known_noise(rows):
 class Judged:
     """A claim on its cases.
 
-    rows: of `cases`, with `holds` (boolean, NA: decides nothing) and `hidden` (within noise: decides
-    nothing, but counts among all).
+    rows: of `cases`, with `holds` (boolean, NA: decides nothing) and `hidden` (within noise:
+    decides nothing, but counts among all).
     """
 
     words: Claim
@@ -189,7 +194,8 @@ class Judged:
 
 
 class Words(dict):
-    """What sentences are filled from: Values of a column, {r2}, with intervals, {alpha with ci_known}."""
+    """What sentences are filled from: Values of a column, {r2}, with intervals,
+    {alpha with ci_known}."""
 
     def __init__(self, rows, **words):
         super().__init__(words)
@@ -206,7 +212,8 @@ def plain_rows(rows):
 
 
 def recordable(x):
-    """Rows, numbers, truths, intervals and words as JSON holds them; None for a number that is none."""
+    """Rows, numbers, truths, intervals and words as JSON holds them;
+    None for a number that is none."""
     if isinstance(x, dict):
         return {name: recordable(value) for name, value in x.items()}
     if isinstance(x, list | tuple | np.ndarray):
@@ -220,9 +227,10 @@ def judge(name, rows, holds=None, hidden=False, enough=CASES):
     """A claim judged, and not shown.
 
     Args:
-        name: in book/claims.yml. rows: of `cases`. holds: the rule, boolean per row, NA where a number
-        of it does not exist; None where a proof decides, or nothing can. hidden: boolean per row,
-        where noise may be all of it: such a row neither holds nor fails, but counts among all.
+        name: in book/claims.yml. rows: of `cases`. holds: the rule, boolean per row, NA where a
+        number of it does not exist; None where a proof decides, or nothing can. hidden:
+        boolean per row, where noise may be all of it: such a row neither holds nor fails, but
+        counts among all.
     """
     holds = pd.Series(pd.NA if holds is None else holds, rows.index, dtype="boolean")
     hidden = pd.Series(hidden, rows.index, dtype="boolean").fillna(False)
@@ -231,7 +239,8 @@ def judge(name, rows, holds=None, hidden=False, enough=CASES):
 
 
 def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
-    """`judge` a claim and show what the paper says, what was found here, and in how many cases it holds.
+    """`judge` a claim and show what the paper says, what was found here,
+    and in how many cases it holds.
 
     A claim about several k takes a line for each; one without any case is passed over.
     """
@@ -255,7 +264,8 @@ def keep_numbers(numbers):
 
 
 def line(judged):
-    """One claim in a page's answer: a sentence, and below it what it rests on, which the book folds.
+    """One claim in a page's answer: a sentence, and below it what it rests on,
+    which the book folds.
 
     Of what was found stands in sight what comes before the first semicolon.
     """

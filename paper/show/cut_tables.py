@@ -1,4 +1,5 @@
-"""Published grids of sizes and tokens: cuts along size, families of both kinds of text, and tasks."""
+"""Published grids of sizes and tokens: cuts along size, families of both kinds of text,
+and tasks."""
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,11 @@ PAIR = ["tasks", "slope", "around", "scatter"]
 
 
 def open_lm(losses, tasks):
-    """Rows of `published.open_lm` of validation losses and tasks, a model once for each: name, of (which), corpus, ...
+    """Rows of `published.open_lm` of validation losses and tasks, a model once for each: name,
+    of (which), corpus, ...
 
-    Training texts go by the names that pages use; what stands in `loss` is nats, or -log of a share.
+    Training texts go by the names that pages use; what stands in `loss` is nats,
+    or -log of a share.
     """
     columns = {name: f"loss_{name}" for name in losses} | {name: f"acc_{name}" for name in tasks}
     parts = {of: published.open_lm(column) for of, column in columns.items()}
@@ -36,7 +39,8 @@ def points(rows):
 def bend(S, loss):
     """The exponent along size and its fall over a decade, from a quadratic in log S.
 
-    models, alpha, fall, se of fall (by the scatter around the quadratic). S, loss: float (n,), n > 3.
+    models, alpha, fall, se of fall (by the scatter around the quadratic). S, loss: float (n,),
+    n > 3.
     """
     x = np.log10(np.asarray(S, float))
     y = np.log10(np.asarray(loss, float))
@@ -50,7 +54,8 @@ def bend(S, loss):
 
 
 def cuts(parts, laws):
-    """Every cut of four sizes or more: loss, corpus, tokens (its kind), at, `bend`, and the fall that each form gives.
+    """Every cut of four sizes or more: loss, corpus, tokens (its kind), at, `bend`,
+    and the fall that each form gives.
 
     parts: {(loss, corpus): rows of `open_lm`}. laws: {(loss, corpus): {form: JointLaw}}.
     """
@@ -74,7 +79,8 @@ def cuts(parts, laws):
 
 
 def gaps(cuts):
-    """The mean fall at one number of tokens less that at one multiple, by loss and text: measured, and of each form."""
+    """The mean fall at one number of tokens less that at one multiple, by loss and text: measured,
+    and of each form."""
     columns = ["fall", *SHOWN]
     each = cuts.groupby(["loss", "corpus", "tokens"])[columns].mean().unstack("tokens")
     each = each.reindex(columns=pd.MultiIndex.from_product([columns, AXES]))
@@ -85,10 +91,12 @@ def gaps(cuts):
 
 
 def families_by_size(cuts, task="lambada_openai"):
-    """The fall of families on LAMBADA whose models saw one amount of text, or more the larger they are.
+    """The fall of families on LAMBADA whose models saw one amount of text,
+    or more the larger they are.
 
-    family, tokens, the columns of `bend`, around (two standard errors), and beyond: the fall where 0 is not in that,
-    else 0. Of open_lm means over its cuts, the standard error too, as cuts share models.
+    family, tokens, the columns of `bend`, around (two standard errors), and beyond: the fall where
+    0 is not in that, else 0. Of open_lm means over its cuts, the standard error too,
+    as cuts share models.
     """
     rows = []
     for family, law in published.laws().items():
@@ -114,7 +122,8 @@ def families_by_size(cuts, task="lambada_openai"):
 
 
 def task_rows(pairs):
-    """Rows of PAIR for claims, of pairs {(task, other task): frame with their losses as first, second}: the slope of one log loss on another, the ratio of the two spreads, with its 95%
+    """Rows of PAIR for claims, of pairs {(task, other task): frame with their losses as first,
+    second}: the slope of one log loss on another, the ratio of the two spreads, with its 95%
     interval, and the scatter of the second around that line.
     """
     rows = []

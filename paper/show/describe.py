@@ -39,7 +39,8 @@ def seen_axes(figure):
 
 
 def line_values(drawn):
-    """Of each named line or set of points its values; of the first without a name where none has."""
+    """Of each named line or set of points its values;
+    of the first without a name where none has."""
     named, unnamed = [], []
     for part, name, points in drawn:
         if part == "points" or (part == "line" and len(points) > 2):
@@ -73,7 +74,8 @@ def row_values(ax, drawn):
 
 
 def drawn_data(figure):
-    """What is drawn in a figure as CSV, a row a point: panel, what it is part of, its name, x, y."""
+    """What is drawn in a figure as CSV, a row a point: panel, what it is part of, its name, x,
+    y."""
     rows = []
     for i, ax in enumerate(seen_axes(figure), 1):
         for part, name, points in parts(ax):

@@ -143,7 +143,8 @@ def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
 
 
 def draw_line(ax, law, times=1, **style):
-    """A fitted law, `times` so high, a little beyond both ends of its sizes, where it was fitted."""
+    """A fitted law, `times` so high, a little beyond both ends of its sizes,
+    where it was fitted."""
     if np.isfinite(law.alpha):
         sizes = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
         ax.plot(sizes, times * np.exp(law.y_at(sizes)), **style)
@@ -268,7 +269,8 @@ def draw_fit_ratio(ax, histogram, fits):
 
 
 def draw_candidates(ax, example):
-    """Fig. 1 of the paper for one of `examples.examples`: candidates as bars, the true one apart."""
+    """Fig. 1 of the paper for one of `examples.examples`: candidates as bars,
+    the true one apart."""
     rows = row_axis(ax, [plain(ascii(text)) for text, _ in example.candidates])
     for row, (text, probability) in zip(rows, example.candidates, strict=True):
         look = {"color": ACCENT, "hatch": "//"} if text == example.target else {"color": GREY}

@@ -50,7 +50,8 @@ def step_frame(curves, k=None, n_bootstrap=10_000, seed=42):
 
 
 def form_frame(laws):
-    """Errors of the largest model's loss, of each PublishedLaw, predicted without it, and without two.
+    """Errors of the largest model's loss, of each PublishedLaw, predicted without it,
+    and without two.
 
     By a line, from three models or more, and with a floor, from four; NaN for fewer.
     """

@@ -13,7 +13,8 @@ from rbplib.noise import half_width, own_seeds
 
 
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):
-    """One row per loss of NAMES that is here: exponent with its intervals, R², and -log RBP_1 against it.
+    """One row per loss of NAMES that is here: exponent with its intervals, R²,
+    and -log RBP_1 against it.
 
     The difference is its exponent less that of -log RBP_1, on the same resamples and trainings; the
     ratio is that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other
@@ -40,7 +41,8 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
 
 
 def with_trainings(first, second, gap, interval):
-    """The 95% interval of `exponent_difference` with the scatter between trainings of both losses."""
+    """The 95% interval of `exponent_difference` with the scatter between
+    trainings of both losses."""
     if not np.isfinite(gap) or first.repeats is None or second.repeats is None:
         return NONE
     sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S)

@@ -153,7 +153,8 @@ def emergence(laws):
 
 
 def while_training(rows):
-    """What probed trainings can do, up to a number of training tokens: the size and what is shown to choose.
+    """What probed trainings can do, up to a number of training tokens:
+    the size and what is shown to choose.
 
     rows: of `probes.curves`. The dotted lines are where copying came in, one a training.
     """

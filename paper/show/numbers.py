@@ -41,7 +41,8 @@ def short(x):
 
 
 def raised(text):
-    """Text, an expression of Vega, in which a number such as 8e-4 stands as pages set it: 8 × 10⁻⁴."""
+    """Text, an expression of Vega, in which a number such as 8e-4 stands as pages set it:
+    8 × 10⁻⁴."""
     power = f"replace(split({text}, 'e')[1], /[+]/, '')"
     for sign in "0123456789-−":
         power = f"replace({power}, /{sign}/g, '{sign.replace('−', '-').translate(RAISED)}')"
@@ -67,7 +68,8 @@ def p_value(p):
 
 
 class Shown(float):
-    """A number that a sentence shows in so many digits, {x} or {x:2}, in percent, {x:%}, or as p."""
+    """A number that a sentence shows in so many digits, {x} or {x:2}, in percent, {x:%},
+    or as p."""
 
     def __format__(self, how):
         if math.isnan(self):

@@ -1,4 +1,5 @@
-"""What a page is asked for, checked before anything runs: by the runner, and by each page itself."""
+"""What a page is asked for, checked before anything runs: by the runner,
+and by each page itself."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""Words of people and titles of corpora as text that is safe on a page; apart from what knows of laws."""
+"""Words of people and titles of corpora as text that is safe on a page;
+apart from what knows of laws."""
 
 import html
 import unicodedata
@@ -9,8 +10,8 @@ from rbplib.families import InputError, default_corpora, known, load_corpus, loa
 
 
 def plain(text):
-    """Any text as inline text that means nothing in Markdown or HTML: character references but for letters and digits,
-    and for control and direction characters their code points."""
+    """Any text as inline text that means nothing in Markdown or HTML: character references but for
+    letters and digits, and for control and direction characters their code points."""
     return "".join(ch if ch.isascii() and ch.isalnum() else _reference(ch) for ch in str(text))
 
 
@@ -32,7 +33,8 @@ def corpus_title(name):
 
 
 def texts(parameters):
-    """Titles of the corpora that a page may show, for its switch between them: those asked for, or of its families."""
+    """Titles of the corpora that a page may show, for its switch between them: those asked for,
+    or of its families."""
     names = [parameters["family"]] if "family" in parameters else parameters.get("families")
     families = [] if names else [f for f in known("family") if f.embedded]
     for name in names or []:

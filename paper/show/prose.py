@@ -1,8 +1,8 @@
 """Sentences and tables on a page that carry a run's own numbers, and text made harmless.
 
 Everything here returns or displays Markdown or HTML. Text that people gave (of a corpus or
-tokenizer, titles, notes, names of files) is no markup: it goes through `token` or `plain.shown`, and
-tables and figures turn its references back.
+tokenizer, titles, notes, names of files) is no markup: it goes through `token` or `plain.shown`,
+and tables and figures turn its references back.
 """
 
 import html
@@ -44,7 +44,8 @@ def say(markdown, name=None, numbers=None):
 
 
 def imported_words(*families):
-    """Where the numbers of those families come from that were not measured here; empty where all were."""
+    """Where the numbers of those families come from that were not measured here;
+    empty where all were."""
     words = []
     for family in map(load_family, families):
         # a table of each model that has one, on whatever text
@@ -57,9 +58,9 @@ def imported_words(*families):
         if about:
             about = {key: plain(str(value)) for key, value in about.items()}
             words.append(
-                f"**Imported.** {plain(family.name)} was measured elsewhere, as {about['was']}, and "
-                f"exported on {about['exported']}. Its ranks are here (from {about['file']}); its "
-                "models and its text are not."
+                f"**Imported.** {plain(family.name)} was measured elsewhere, as {about['was']}, "
+                f"and exported on {about['exported']}. Its ranks are here (from {about['file']}); "
+                "its models and its text are not."
             )
         words += filter(None, map(engine_words, ranked))
     return " ".join(words)
@@ -83,14 +84,15 @@ def engine_words(table):
     most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
     low, high = np.mean(most <= 1), np.mean(table.rank() == 1)
     return (
-        f"{words}. They count what scored strictly above, plus one: ties are not known. The paper's "
-        f"RBP₁ on {plain(str(record['corpus']))} is between {low:.4f} and {high:.4f}; pages show the "
-        "upper end."
+        f"{words}. They count what scored strictly above, plus one: ties are not known. The "
+        f"paper's RBP₁ on {plain(str(record['corpus']))} is between {low:.4f} and {high:.4f}; "
+        "pages show the upper end."
     )
 
 
 def within(ks, tables):
-    """Those of `ks` that the vocabulary of {corpus: rank tables} holds; the page says which are left out.
+    """Those of `ks` that the vocabulary of {corpus: rank tables} holds;
+    the page says which are left out.
 
     Raises InputError: none is left.
     """
@@ -120,8 +122,8 @@ def table_html(
 
     download: a file name for the whole frame as CSV, with all digits; else one of the caption.
     digits: significant digits shown. safe: {column: safe HTML in its place, as `token(...)`, per
-    row}. columns: those to show, by default MOST that differ from row to row. fold: show the caption
-    until it is clicked. keep: bool per row, the rows to show; all are in the CSV.
+    row}. columns: those to show, by default MOST that differ from row to row. fold: show the
+    caption until it is clicked. keep: bool per row, the rows to show; all are in the CSV.
     """
     frame = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
     shown = joined(frame.assign(**dict(safe)))
@@ -165,7 +167,8 @@ def file_name(caption):
 
 
 def joined(frame):
-    """A frame with its intervals in one column, {of what: (low, high)} a row, and its status first."""
+    """A frame with its intervals in one column, {of what: (low, high)} a row,
+    and its status first."""
     lows = [name for name in map(str, frame) if re.fullmatch("(.*: )?low", name)]
     if lows:
         names = [name[:-3].rstrip(": ") for name in lows]

@@ -7,7 +7,8 @@ from paper.lognormal import pivot_exponent
 
 
 def fit_frame(fits):
-    """One row per fitted distribution, in the order given: nats per token above the best, misfit, parameters."""
+    """One row per fitted distribution, in the order given: nats per token above the best, misfit,
+    parameters."""
     best = min(fit.nll for fit in fits)
     rows = []
     for fit in fits:
@@ -18,7 +19,8 @@ def fit_frame(fits):
 
 
 def lognormal_frame(tables):
-    """One row per model: the rounded lognormal in both parametrisations, and what of it the data fix."""
+    """One row per model: the rounded lognormal in both parametrisations,
+    and what of it the data fix."""
     rows = []
     for table in tables:
         fit = fit_rank_law(table_histogram(table), "lognormal_rounded")

@@ -1,4 +1,5 @@
-"""One look for the whole book: a colour and a marker per family, a shade and a marker per model or k.
+"""One look for the whole book: a colour and a marker per family,
+a shade and a marker per model or k.
 
 Colours stay apart for colour-blind readers and are three times as dark as white; markers and line
 styles repeat the distinction for readers in grey. Figures are SVG on a white plate, so that they
@@ -51,16 +52,17 @@ FAMILIES = {
 }
 SPARE = tuple(COLOURS)[::-1]  # of families not known here
 
-# Corpora have hues of their own, and ways to fit, kinds of interval and the like have inks: a colour
-# means one thing in the whole book. What is pointed out, such as the true token, has the accent.
+# Corpora have hues of their own, and ways to fit, kinds of interval and the like have inks: a
+# colour means one thing in the whole book. What is pointed out, such as the true token,
+# has the accent.
 TEXTS = ("#4B3F9E", "#7F7A14", "#1F7A7A", "#CC5577", "#8C5A2B", "#5A7FA8", "#3E5B2A")
 CORPORA = ("docs", "code", "doctests", "licences", "descriptions", "wikipedia", "c4", "hotpotqa")
 INKS = ("#2B2F36", "#9C7A3C", "#767B85", "#5C4A32", "#7C8AA5", "#A5562F")
 ACCENT = "#D7601E"
 GREY = "#888888"
 EMPTY = "nothing to show"
-# Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what is
-# said twice.
+# Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what
+# is said twice.
 SPARED = {
     r'^ +|<!--.*-->\n| id="[A-Za-z.\d]+_\d+"| \n(?:([MLQC]) )?': r"\1",
     r'(?<=[ "MLQC])(\d+\.\d\d)\d+|(?<=translate\()(-?\d+\.\d\d)\d+': r"\1\2",
@@ -100,7 +102,8 @@ def use():
 
 
 def family_style(name):
-    """Colour and marker of a family: {"color", "marker"}; one not known here has one by its name."""
+    """Colour and marker of a family: {"color", "marker"};
+    one not known here has one by its name."""
     base, number = name.removeprefix("nano-").removesuffix("-deduped"), zlib.crc32(name.encode())
     spare = SPARE[number % len(SPARE)], MARKERS[7 + number % 5]
     colour, marker = FAMILIES.get(base, spare)
@@ -153,7 +156,8 @@ def svg_of(figure):
 
 
 def drawn(text):
-    """Text from `plain` as matplotlib draws it: each dollar, the name RBP_1, the comma of $2,445$."""
+    """Text from `plain` as matplotlib draws it: each dollar, the name RBP_1,
+    the comma of $2,445$."""
     text = html.unescape(text.replace("&#36;", r"\$"))
     text = text if "$" in text else re.sub(r"\bRBP_(\d+)", r"RBP$_{\1}$", text)
     comma = r"(?<=\d),(?=\d{3}(?!\d))"
@@ -161,7 +165,8 @@ def drawn(text):
 
 
 def name_empty(ax):
-    """Say so on an axis on which nothing could be drawn; give a logarithmic one ends it can have."""
+    """Say so on an axis on which nothing could be drawn;
+    give a logarithmic one ends it can have."""
     points = [np.full((1, 2), np.nan), *(points for _, _, points in parts(ax))]
     if ax.axison and not np.isfinite(np.vstack(points)).all(axis=1).any():
         ax.set_gid(EMPTY)
