@@ -1,5 +1,5 @@
-"""Installed without a checkout: what the wheel holds; its numbers, ranks and command work from an
-empty folder."""
+"""What is given away: a source distribution is the whole checkout; a wheel has numbers, ranks and a
+command that work from an empty folder."""
 
 import os
 import re
@@ -25,6 +25,18 @@ assert (greater.item(), ties.item()) == (0, 2)
 print(rbp.__file__, rbp.load_family("pythia").models[0].id)
 print(*(getattr(rbp, name).__name__ for name in rbp.__all__[:-1]))
 """
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a checkout says what is tracked")
+def test_a_source_distribution_is_the_whole_checkout(tmp_path):
+    listing = [sys.executable, "setup.py", "-q", "egg_info", "-e", str(tmp_path)]
+    subprocess.run(listing, cwd=ROOT, check=True, capture_output=True)
+    sources = (tmp_path / "rbplib.egg-info/SOURCES.txt").read_text().splitlines()
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    missing = set(tracked.stdout.splitlines()) - {os.path.normpath(name) for name in sources}
+    assert not missing, f"MANIFEST.in takes no {sorted(missing)}"
 
 
 @pytest.mark.slow
