@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 
 from paper.laws import EXPLAINED
 
@@ -88,7 +89,7 @@ class Values:
     """
 
     def __init__(self, values, around=()):
-        single = [x for x in values if np.ndim(x) == 0]
+        single = [x for x in values if np.ndim(x) == 0 and x is not pd.NA]
         # numbers
         numbers = [x for x in single if not isinstance(x, str) and np.isfinite(x)]
         ends = np.quantile(np.array(numbers or [np.nan], float), [0, 0.5, 1])

@@ -14,6 +14,7 @@ from matplotlib import pyplot as plt
 from paper import book, tables_here
 from paper.laws import fit
 from paper.show import describe, figures, style
+from paper.show.numbers import Values
 from tests.planted import exact, straight
 
 SIZES = np.array([1e3, 1e4, 1e5])
@@ -103,3 +104,10 @@ def test_a_figure_begun_in_one_cell_is_shown_only_when_it_is_done():
     plt.switch_backend("svg")  # as a kernel's inline backend, one of its own
     book.start()
     assert plt.get_backend() == "agg"
+
+
+def test_numbers_that_no_case_knows_are_left_out():
+    kept = pd.Series([0.5, pd.NA, 1.5], dtype="Float64")  # as claims keep their rows
+    values = Values(kept)
+    assert (values.low, values.high, values.found) == (0.5, 1.5, 2)
+    assert Values(kept[1:2]).found == 0
