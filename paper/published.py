@@ -52,14 +52,14 @@ def open_lm(quantity, least=0.02):
     """One quantity of the open_lm models by name: data frame corpus, S, D, multiple, loss.
 
     multiple: of 20 tokens a parameter. quantity: a column of the table, loss... (nats per token)
-    or acc_... (-log of a share, nats). Shares below `least` and of 1 are left out. InputError:
+    or acc_... (-log of a share, nats). Shares of 0, below `least` and of 1 are left out. InputError:
     another quantity.
     """
     rows = read("openlm_scaling").set_index("model")
     columns = [name for name in rows if name.startswith(("loss", "acc_"))]
     values = rows[check_choice(quantity, columns, "quantity of open_lm")]
     if quantity.startswith("acc_"):
-        values = minus_log(values.where(values.between(least, 1, inclusive="left")))
+        values = minus_log(values.where((values > 0) & (values >= least) & (values < 1)))
     names = {"family": "corpus", "tokens_per_20_params": "multiple"}
     rows = rows.rename(columns=names)[["corpus", "S", "D", "multiple"]]
     return rows.assign(loss=values).dropna()

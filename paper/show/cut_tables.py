@@ -16,15 +16,15 @@ SHOWN = {"additive": "--", "kaplan": "-"}  # forms that may explain a fall, and 
 PAIR = ["tasks", "slope", "around", "scatter"]
 
 
-def open_lm(losses, tasks):
+def open_lm(losses, tasks, **cut):
     """Rows of `published.open_lm` of validation losses and tasks, a model once for each: name,
     of (which), corpus, ...
 
-    Training texts go by the names that pages use; what stands in `loss` is nats,
-    or -log of a share.
+    cut: of `published.open_lm`. Training texts go by the names that pages use; what stands in
+    `loss` is nats, or -log of a share.
     """
     columns = {name: f"loss_{name}" for name in losses} | {name: f"acc_{name}" for name in tasks}
-    parts = {of: published.open_lm(column) for of, column in columns.items()}
+    parts = {of: published.open_lm(column, **cut) for of, column in columns.items()}
     return pd.concat(parts, names=["of", "name"]).reset_index().replace({"corpus": TEXTS})
 
 

@@ -102,9 +102,14 @@ def test_open_lm_sizes_leave_out_both_embeddings():
     rows = published.read("openlm_scaling")
     total = rows["D"] / rows["tokens_per_20_params"] / 20
     assert np.allclose(rows["S"] + 2 * 50_432 * rows["width"], total, rtol=2e-3)
-    part = published.open_lm("acc_coqa", least=0.1)
-    by_name = rows.set_index("model")["acc_coqa"]
-    assert set(part.index) == set(by_name.index[by_name >= 0.1])
+
+
+@pytest.mark.parametrize("least", [0.1, 0])
+def test_open_lm_leaves_out_shares_below_a_bound_and_no_other_that_has_a_loss(least):
+    part = published.open_lm("acc_lambada_openai", least)
+    by_name = published.read("openlm_scaling").set_index("model")["acc_lambada_openai"]
+    assert (by_name == 0).any() and by_name.between(0, 0.02, inclusive="neither").any()
+    assert set(part.index) == set(by_name.index[(by_name >= least) & (by_name > 0)])
     assert np.allclose(np.exp(-part["loss"]), by_name[part.index])
 
 
