@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rbplib import law as library
-from rbplib.noise import training_quantile
+from rbplib.noise import own_seeds, trained_together, training_quantile
 
 NONE = (np.nan, np.nan)
 NOISES = ("documents", "sources", "trainings")
@@ -106,6 +106,20 @@ class Law(library.Law):
     @property
     def training_df(self):
         return self.loss.training_noise()[1]
+
+    @property
+    def pooled_sd(self):
+        """As residual_sd of a line, with the mean of all trainings of a size in the place of the model.
+
+        On these means the lack of fit is tested against trainings; NaN where it is on the models alone.
+        """
+        part = self.loss.keep(np.array(self.used, int))
+        pooled = self.training_df and np.isfinite(own_seeds(part, self.training_df))
+        if not pooled or np.isnan(self.residual_sd):
+            return np.nan
+        x, (means, _) = np.log(part.S), trained_together(part)
+        away = means - np.polyval(np.polyfit(x, means, 1), x)
+        return float(np.sqrt(away @ away / (len(x) - 2)))
 
     @property
     def training_band(self):

@@ -82,14 +82,17 @@ def own_trainings(bend, seed=0, source_sd=0.0):
     return replace(many.keep(np.arange(0, 18, 3)), repeats=many)
 
 
-def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error():
-    loss = own_trainings(bend=0.004)
-    law, again = rbp.fit(loss, n_bootstrap=200), loss.repeats
+def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss):
+    own = own_trainings(bend=0.004)
+    law, again = fit_law(own, n_bootstrap=200), own.repeats
     x = np.log(again.S)
     line = np.polyval(np.polyfit(x, again.y, 1), x)
     means = again.y.reshape(6, 3).mean(axis=1).repeat(3)
     pure, lack = ((again.y - means) ** 2).sum() / 12, ((means - line) ** 2).sum() / 4
     assert law.p["trainings"] == pytest.approx(stats.f.sf(lack / pure, 4, 12), rel=1e-6)
+    # what pages say of it; of trainings among which the models are not, nothing is pooled
+    assert law.pooled_sd == pytest.approx(np.sqrt(lack / 3), rel=1e-9)
+    assert np.isnan(fit_law(loss, n_bootstrap=0).pooled_sd)
 
 
 @pytest.mark.parametrize(("bend", "least", "most"), [(0.0, 0.0, 0.1), (0.012, 0.9, 1.0)])
