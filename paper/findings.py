@@ -13,12 +13,13 @@ from paper.show.claims import AGREES, DIFFERS
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 
-AUTHORS, PUBLISHED, EXACT = "authors' counts", "published models", "proofs and exact sums"
+AUTHORS, FIGURES = "authors' counts", "their printed figures"
+PUBLISHED, EXACT = "published models", "proofs and exact sums"
 LADDERS, GRID = "our ladders", "our grid"
-KINDS = (AUTHORS, PUBLISHED, LADDERS, GRID, EXACT)
+KINDS = (AUTHORS, FIGURES, PUBLISHED, LADDERS, GRID, EXACT)
 BASIS = {  # of a claim: its kind of evidence
     "authors' counts": AUTHORS,
-    "inference from figures": AUTHORS,
+    "inference from figures": FIGURES,
     "published results": PUBLISHED,
     "proved": EXACT,
     "exact sums": EXACT,
@@ -31,7 +32,7 @@ DOT = (
 
 def kind(words):
     """Which of KINDS a Claim rests on."""
-    on_grid = words.pages[0].startswith("19")
+    on_grid = words.pages[0].startswith(("19", "24"))
     return BASIS.get(words.basis, GRID if on_grid else LADDERS)
 
 
@@ -69,7 +70,9 @@ def show_matrix(whose, judged, download):
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
             dots[title].append("".join(marks))
         rows.append(row)
-    frame = pd.DataFrame(rows)
+    # kinds without a dot take no room
+    dots = {title: marks for title, marks in dots.items() if any(marks)}
+    frame = pd.DataFrame(rows)[["statement", *dots]]
     table(frame, safe=dots, columns=list(frame), download=download)
     return frame
 

@@ -273,7 +273,7 @@ def line(judged):
     sentence = judged.sentence
     # in how many cases it holds; one case alone needs no count
     if words.rule and judged.enough > 1:
-        few = ", too few to decide" if judged.verdict == OPEN else ""
+        few = f" and fails in {judged.fails}, too few to decide" if judged.verdict == OPEN else ""
         sentence += f"; holds in {judged.count}{few}"
     rests = ["Our question." if words.paper == OURS else f"The paper: {words.paper}."]
     rests += [f"Further: {more}."] if more else []
