@@ -14,6 +14,7 @@ from paper import evidence, findings
 from paper.forecasts import independent
 from paper.laws import EXPLAINED, NOT_TESTED, fit_laws
 from paper.show import claims
+from paper.show.numbers import Values
 from rbplib.families import read_yaml, root
 from tests.planted import planted_curve
 
@@ -225,7 +226,8 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     claims.keep("more", rows)
     (text, records), _ = outputs
     first, rests, second, _ = text.splitlines()
-    assert "At k = 10, -log RBP" in first and "holds in 1 of 2, too few to decide" in first
+    assert "At k = 10, -log RBP" in first
+    assert "holds in 1 of 2 and fails in 1 of 2, too few to decide" in first
     assert "rule: R² at least 0.97, the exponent with its 95% interval above 0;" in rests
     assert "At k = 50, -log RBP" in second
     assert set(records) == {"claim moderate_line at k = 10", "claim moderate_line at k = 50"}
@@ -244,6 +246,12 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     # of a claim without a case the words are a sentence too
     assert frame.claim[1] == "-log RBP falls along a straight line"
     assert frame.found[1] == "not measured here"
+
+
+def test_words_leave_out_what_a_column_lacks():
+    rows = claims.cases([{"a": 1.0, "around": (0, 2)}, {"around": (1, 3)}])
+    values = Values(rows.a, rows.around)
+    assert (values.told, values.middle) == ("1 of 2", 1.0)
 
 
 def test_a_claim_without_a_case_is_passed_over(shown):

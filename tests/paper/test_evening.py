@@ -49,7 +49,7 @@ def run(*options):
 
 
 def has_weights(hub, folder):
-    """Does the hub's cache hold a blob as large as the weights in a model's folder, linked to or not?"""
+    """Does the hub's cache hold a blob as large as a folder's weights, linked to or not?"""
     blobs = hub.cache.glob(f"models--a--{folder.name}/blobs/*")
     return (folder / "model.safetensors").stat().st_size in {blob.stat().st_size for blob in blobs}
 
