@@ -109,9 +109,9 @@ class Law(library.Law):
 
     @property
     def pooled_sd(self):
-        """As residual_sd of a line, with the mean of all trainings of a size in the place of the model.
+        """As residual_sd of a line, on the mean of all trainings of a size in place of the model.
 
-        On these means the lack of fit is tested against trainings; NaN where it is on the models alone.
+        Against trainings the lack of fit is tested on these means; NaN where on the models alone.
         """
         part = self.loss.keep(np.array(self.used, int))
         pooled = self.training_df and np.isfinite(own_seeds(part, self.training_df))

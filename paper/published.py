@@ -52,8 +52,8 @@ def open_lm(quantity, least=0.02):
     """One quantity of the open_lm models by name: data frame corpus, S, D, multiple, loss.
 
     multiple: of 20 tokens a parameter. quantity: a column of the table, loss... (nats per token)
-    or acc_... (-log of a share, nats). Shares of 0, below `least` and of 1 are left out. InputError:
-    another quantity.
+    or acc_... (-log of a share, nats). Shares of 0, below `least` and of 1 are left out.
+    InputError: another quantity.
     """
     rows = read("openlm_scaling").set_index("model")
     columns = [name for name in rows if name.startswith(("loss", "acc_"))]

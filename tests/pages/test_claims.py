@@ -14,7 +14,6 @@ from paper import evidence, findings
 from paper.forecasts import independent
 from paper.laws import EXPLAINED, NOT_TESTED, fit_laws
 from paper.show import claims
-from paper.show.numbers import Values
 from rbplib.families import read_yaml, root
 from tests.planted import planted_curve
 
@@ -246,12 +245,6 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     # of a claim without a case the words are a sentence too
     assert frame.claim[1] == "-log RBP falls along a straight line"
     assert frame.found[1] == "not measured here"
-
-
-def test_words_leave_out_what_a_column_lacks():
-    rows = claims.cases([{"a": 1.0, "around": (0, 2)}, {"around": (1, 3)}])
-    values = Values(rows.a, rows.around)
-    assert (values.told, values.middle) == ("1 of 2", 1.0)
 
 
 def test_a_claim_without_a_case_is_passed_over(shown):
