@@ -55,8 +55,10 @@ def resampled_sums(values, n_resamples, seed):
     Cost: n_resamples * U random integers, once for all values on as many sources, and a product.
     """
     values = np.asarray(values)
-    whole = np.issubdtype(values.dtype, np.integer)
-    exact = whole and len(values) * int(np.abs(values).max(initial=0)) < EXACT_FLOAT32
+    exact = False
+    if np.issubdtype(values.dtype, np.integer):
+        most = int(np.abs(values).max(initial=0))
+        exact = len(values) * most < EXACT_FLOAT32
     columns = values.astype(np.float32 if exact else float, order="C")
     counted = kept_counts if len(values) * n_resamples <= KEPT else resampled_counts
     blocks = counted(len(values), n_resamples, seed)
@@ -79,9 +81,11 @@ def percentile_interval(samples, level=0.95):
     """
     known = np.isfinite(samples)
     enough = known.mean(axis=0) >= 1 - MAX_UNDEFINED
-    samples = np.where(enough, np.where(known, samples, np.nan), 0.0)
+    samples = np.where(known, samples, np.nan)
+    samples = np.where(enough, samples, 0.0)
     shares = [(1 - level) / 2, (1 + level) / 2]
-    return np.where(enough, np.nanquantile(samples, shares, axis=0), np.nan)
+    ends = np.nanquantile(samples, shares, axis=0)
+    return np.where(enough, ends, np.nan)
 
 
 def line(y, x):
@@ -96,7 +100,8 @@ def line(y, x):
     spread = centred @ centred
     slope = y @ (centred / spread)
     mean = y @ np.full(len(x), 1 / len(x))
-    scatter = np.einsum("...m,...m->...", y, y) - len(x) * mean**2
+    squares = np.einsum("...m,...m->...", y, y)
+    scatter = squares - len(x) * mean**2
     flat = ~(scatter > 1e-14 * (1 + mean**2))
     explained = slope**2 * spread / np.where(flat, 1, scatter)
     r2 = np.where(flat, np.nan, np.minimum(explained, 1.0))

@@ -66,37 +66,48 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     if (a.hits, a.k) != (b.hits, b.k):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
     check_resamples(n_bootstrap)
-    a, b = (part.keep(np.flatnonzero(np.isfinite(part.y))) for part in (a, b))
+    a, b = a.defined(), b.defined()
     check_models(a)
     check_models(b)
     S = float(a.S.max() if S is None else S)
     if not 0 < S < np.inf:
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
 
-    # the ratio, and those of resamples: one seed draws the same sources for both
-    ratio, paired = log_ratio(a.y, b.y, a, b, S), same_sources(a, b)
-    draws = a.resampled(n_bootstrap, seed), b.resampled(n_bootstrap, seed + (not paired))
+    # the log of the ratio, and those of resamples: one seed draws the same sources for both
+    log_times = log_ratio(a.y, b.y, a, b, S)
+    paired = same_sources(a, b)
+    drawn_a = a.resampled(n_bootstrap, seed)
+    drawn_b = b.resampled(n_bootstrap, seed if paired else seed + 1)
     text = np.full(2, np.nan)
-    if None not in draws:
-        text = percentile_interval(log_ratio(draws[0].y, draws[1].y, a, b, S), level)
+    if drawn_a is not None and drawn_b is not None:
+        drawn = log_ratio(drawn_a.y, drawn_b.y, a, b, S)
+        text = percentile_interval(drawn, level)
 
     # on the scale of sizes
     with np.errstate(over="ignore"):
-        as_good = S * np.exp(ratio)
+        ratio = np.exp(log_times)
+        as_good = S * ratio
         half = half_width_of_models(a, b, S, as_good, level)
-        ends = {"text": text, "models": ratio + np.array([-half, half])}
-        intervals = {of: tuple(np.exp(pair).tolist()) for of, pair in ends.items()}
-        outside = np.log10([as_good / b.S.max(), b.S.min() / as_good]).max()
-    beyond = float(np.maximum(outside, 0.0))
-    return Comparison(a, b, S, float(as_good), float(np.exp(ratio)), intervals, paired, beyond)
+        models = log_times + np.array([-half, half])
+        intervals = {
+            "text": tuple(np.exp(text).tolist()),
+            "models": tuple(np.exp(models).tolist()),
+        }
+        above = np.log10(as_good / b.S.max())
+        below = np.log10(b.S.min() / as_good)
+    beyond = float(np.maximum(np.maximum(above, below), 0.0))
+    return Comparison(a, b, S, float(as_good), float(ratio), intervals, paired, beyond)
 
 
 def same_sources(a, b):
     """Whether both losses are of the same sources, in one order."""
     if a.labels or b.labels:
         return a.labels == b.labels and len(a.labels) > 1
-    alike = a.corpus == b.corpus and a.se is None and b.se is None and len(a.totals) > 1
-    return alike and all(map(np.array_equal, (a.units, a.used), (b.units, b.used)))
+    if a.corpus != b.corpus or len(a.totals) < 2:
+        return False
+    if a.se is not None or b.se is not None:
+        return False
+    return np.array_equal(a.units, b.units) and np.array_equal(a.used, b.used)
 
 
 def log_ratio(y_a, y_b, a, b, S):
@@ -107,7 +118,9 @@ def log_ratio(y_a, y_b, a, b, S):
     slope_a, intercept_a, _ = line(y_a, np.log(a.S))
     slope_b, intercept_b, _ = line(y_b, np.log(b.S))
     slope_b = np.where(slope_b < 0, slope_b, np.nan)
-    return (slope_a * np.log(S) + intercept_a - intercept_b) / slope_b - np.log(S)
+    x = np.log(S)
+    y = slope_a * x + intercept_a
+    return (y - intercept_b) / slope_b - x
 
 
 def half_width_of_models(a, b, S, as_good, level):
@@ -117,12 +130,12 @@ def half_width_of_models(a, b, S, as_good, level):
     turns heights into sizes. Student's t has the degrees of freedom of the shorter ladder. NaN
     where that slope is not told from 0: then no size, or every size, may do.
     """
-    variance, spare = 0.0, []
-    for loss, size in ((a, S), (b, as_good)):
-        law = fit(loss, n_bootstrap=0, level=level)
-        variance += law.residual_sd**2 * (widening(law, size) ** 2 - 1)
-        spare.append(law.spare)
-    low, _ = law.intervals["models"]["alpha"]
+    laws = [fit(loss, n_bootstrap=0, level=level) for loss in (a, b)]
+    low, _ = laws[1].intervals["models"]["alpha"]
     if not low > 0:
         return np.nan
-    return training_quantile(min(spare), level) * np.sqrt(variance.item()) / law.alpha
+    variance = 0.0
+    for law, size in zip(laws, (S, as_good), strict=True):
+        variance += law.residual_sd**2 * (widening(law, size) ** 2 - 1)
+    times = training_quantile(min(law.spare for law in laws), level)
+    return times * np.sqrt(variance.item()) / laws[1].alpha

@@ -50,7 +50,8 @@ class Binomial(Line):
         z = x - x.mean()
         # Start at a straight line through shares moved off 0 and 1.
         inside = np.clip(missed, 1e-7, 1 - 1e-7)
-        slope, level, _ = line(np.log(-np.log1p(-inside)), z)
+        rate = -np.log1p(-inside)
+        slope, level, _ = line(np.log(rate), z)
         for _ in range(STEPS):
             # How far the shares are from the present line, and how much each tells.
             eta = level[..., None] + slope[..., None] * z
@@ -58,11 +59,14 @@ class Binomial(Line):
             hazard = np.exp(eta)
             weight = hazard**2 / np.expm1(hazard)
             weight /= weight.sum(axis=-1, keepdims=True)
-            away = (missed + np.expm1(-hazard)) * np.exp(hazard - eta)
+            surplus = missed + np.expm1(-hazard)
+            away = surplus * np.exp(hazard - eta)
             # A weighted line through that is the step, which is kept short.
-            middle, height = weight @ z, (weight * away).sum(axis=-1)
+            weighted = weight * away
+            middle = weight @ z
+            height = weighted.sum(axis=-1)
             spread = weight @ z**2 - middle**2
-            turn = ((weight * away) @ z - middle * height) / spread
+            turn = (weighted @ z - middle * height) / spread
             rise = np.clip(height - turn * middle, -2, 2)
             turn = np.clip(turn, -1, 1)
             slope = slope + turn
@@ -70,7 +74,8 @@ class Binomial(Line):
             moved = np.maximum(np.abs(turn), np.abs(rise))
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
-        params = np.stack([-slope, level - slope * x.mean()], axis=-1)
+        log_c = level - slope * x.mean()
+        params = np.stack([-slope, log_c], axis=-1)
         params[~(moved < 1e-6)] = np.nan
         return params
 
@@ -94,25 +99,30 @@ class Floor(Line):
         inverse = 1 / np.where(known, loss, np.nan)
         # Some rows at a time, since each is held once for every exponent of the grid.
         rows = inverse.reshape(-1, len(x))
-        blocks = np.array_split(rows, 1 + rows.size * len(EXPONENTS) // BLOCK)
-        params = [self.search(block, x) for block in blocks]
-        return np.concatenate(params).reshape(*inverse.shape[:-1], 3)
+        n_blocks = 1 + rows.size * len(EXPONENTS) // BLOCK
+        blocks = np.array_split(rows, n_blocks)
+        params = np.concatenate([self.search(block, x) for block in blocks])
+        return params.reshape(*inverse.shape[:-1], 3)
 
     def search(self, u, x):
         """Parameters (B, 3) of inverse losses (B, M)."""
-        z, each = x - x.mean(), np.arange(len(u))
+        z = x - x.mean()
+        each = np.arange(len(u))
         width = np.log(EXPONENTS[1] / EXPONENTS[0])
         grid = np.broadcast_to(EXPONENTS, (len(u), len(EXPONENTS)))
         for _ in range(1 + ZOOMS):
             floor, scale, misfit = self.floor_and_scale(u, grid, z)
             # Take the best of the grid for each row.
-            best = np.argmin(np.where(np.isnan(misfit), np.inf, misfit), axis=1)
-            alpha, floor, scale = (part[each, best] for part in (grid, floor, scale))
+            misfit = np.where(np.isnan(misfit), np.inf, misfit)
+            best = each, np.argmin(misfit, axis=1)
+            alpha = grid[best]
             # Zoom: a finer grid about it.
-            grid = alpha[:, None] * np.exp(np.linspace(-width, width, 17))
+            times = np.exp(np.linspace(-width, width, 17))
+            grid = alpha[:, None] * times
             grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
             width = width / 8
-        params = np.column_stack([alpha, np.log(scale) + alpha * x.mean(), floor])
+        log_c = np.log(scale[best]) + alpha * x.mean()
+        params = np.column_stack([alpha, log_c, floor[best]])
         params[np.isnan(u).any(axis=1)] = np.nan
         return params
 
@@ -131,12 +141,13 @@ class Floor(Line):
         # Two linear equations. A floor lies at 0 or above, C above 0.
         with np.errstate(divide="ignore", invalid="ignore"):
             floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)
-        floor = np.where(np.isfinite(floor), np.maximum(floor, 0.0), 0.0)
+        floor = np.where(np.isfinite(floor) & (floor > 0), floor, 0.0)
         scale = np.maximum((one_v - floor * u_v) / v_v, 1e-300)
         # The sum of squares, multiplied out.
         linear = floor * one_u + scale * one_v
         both = 2 * floor * scale * u_v
-        misfit = len(z) - 2 * linear + floor**2 * u_u + both + scale**2 * v_v
+        misfit = len(z) - 2 * linear
+        misfit = misfit + floor**2 * u_u + both + scale**2 * v_v
         return floor, scale, misfit
 
     def curve(self, params, x, centre=None):
@@ -163,7 +174,8 @@ class Quadratic(Line):
         return params @ self.jacobian(None, x, centre).T
 
     def jacobian(self, params, x, centre):
-        return np.column_stack([-x, np.ones_like(x), (x - centre) ** 2])
+        bow = (x - centre) ** 2
+        return np.column_stack([-x, np.ones_like(x), bow])
 
 
 ESTIMATORS = {

@@ -57,7 +57,10 @@ class Forecast:
         it: float64 (H,)."""
         part = next(iter(self.laws.values()))
         sizes = np.log10(self.S / part.S.max())
-        return sizes if self.D is None else np.maximum(sizes, np.log10(self.D / part.D.max()))
+        if self.D is None:
+            return sizes
+        tokens = np.log10(self.D / part.D.max())
+        return np.maximum(sizes, tokens)
 
     def told(self, i, times=0):
         """(value, [low, high]) at size i: of the loss in nats, or of exp(times loss), a share."""
@@ -91,12 +94,15 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     Cost: three fits, and a line through each resample.
     """
     check_resamples(n_bootstrap)
-    S, part = np.atleast_1d(np.asarray(S, float)), one_a_size(loss)
+    S = np.atleast_1d(np.asarray(S, float))
+    part = one_a_size(loss)
     if not (S > 0).all():
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
-    forms = FORMS if len(part.S) else {}
-    laws = {name: fit(part, estimator, n_bootstrap=0) for name, estimator in forms.items()}
-    laws = {name: law for name, law in laws.items() if np.isfinite(law.residual_sd)}
+    laws = {}
+    for name, estimator in FORMS.items() if len(part.S) else ():
+        law = fit(part, estimator, n_bootstrap=0)
+        if np.isfinite(law.residual_sd):
+            laws[name] = law
     if "line" not in laws:
         few = f"{len(part.S)} of {len(loss.S)} models have one"
         raise InputError(
@@ -106,16 +112,22 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     # What other trainings, and other text, would make of it.
     variance, _, df = part.training_variance
     least = np.sqrt(variance) if df else 0.0
-    sources, drawn = 0.0, part.resampled(n_bootstrap, seed)
+    sources = 0.0
+    drawn = part.resampled(n_bootstrap, seed)
     if drawn is not None:
         line = ESTIMATORS["least_squares"]
         params = line.solve(drawn.loss, np.log(part.S))
-        sources = np.nanstd(line.curve(params, np.log(S)), axis=0)
+        forecasts = line.curve(params, np.log(S))
+        sources = np.nanstd(forecasts, axis=0)
     # Scatter about each form, or about the line where that is narrower.
     centre, scatter, spare = [], [], []
     for law in laws.values():
-        noises = [(max(x.residual_sd, least), x.spare) for x in (law, laws["line"])]
-        sd, df = min(noises, key=lambda noise: noise[0] * training_quantile(noise[1], level))
+        noises = []
+        for about in (law, laws["line"]):
+            sd = max(about.residual_sd, least)
+            half = sd * training_quantile(about.spare, level)
+            noises.append((half, sd, about.spare))
+        _, sd, df = min(noises, key=lambda noise: noise[0])
         centre.append(law.y_at(S))
         scatter.append(np.hypot(sd * widening(law, S), sources))
         spare.append([df])
@@ -141,14 +153,20 @@ def joint_forecast(loss, S, D, level=0.95):
         InputError: no D, fewer than three sizes or amounts, or both grow together.
     Cost: 27 searches, 0.1 s.
     """
-    of, part = f"{loss.family} on {loss.corpus}", loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+    of = f"{loss.family} on {loss.corpus}"
+    part = loss.defined()
     if part.D is None:
         mend = "give a table of numbers with a column 'D' of them"
         raise InputError(f"{of} tells no tokens of training: {mend}.")
     S, D = np.broadcast_arrays(np.atleast_1d(np.asarray(S, float)), D)
-    points, which = np.unique(np.log([part.S, part.D]), axis=1, return_inverse=True)
-    y, centre = np.bincount(which, part.y) / np.bincount(which), points.mean(1, keepdims=True)
-    groups = min(1 + np.sum(np.diff(np.sort(side)) > APART) for side in points)
+    # Trainings at one point are one, of their mean.
+    logs = np.log([part.S, part.D])
+    points, which = np.unique(logs, axis=1, return_inverse=True)
+    y = np.bincount(which, part.y) / np.bincount(which)
+    centre = points.mean(axis=1, keepdims=True)
+    # Can the two terms be told apart?
+    steps = np.diff(np.sort(points, axis=1), axis=1)
+    groups = 1 + np.sum(steps > APART, axis=1).min()
     if groups < 3 or len(y) < 5 or abs(np.corrcoef(points)[0, 1]) > ALIGNED:
         need = "five models of three sizes on three amounts of text that do not grow together"
         raise InputError(f"{of} has no forecast in tokens: give {need}.")
@@ -159,7 +177,8 @@ def joint_forecast(loss, S, D, level=0.95):
     def terms(theta, x):
         """Logs of both terms (2, H) at x (2, H), the logs of sizes and tokens."""
         levels, exponents = theta.reshape(2, 2, 1)
-        return levels - np.exp(np.clip(exponents, -40, 5)) * (x - centre)
+        exponents = np.exp(np.clip(exponents, -40, 5))
+        return levels - exponents * (x - centre)
 
     def miss(theta):
         return np.logaddexp(*terms(theta, points)) - y
@@ -172,17 +191,21 @@ def joint_forecast(loss, S, D, level=0.95):
     # the best of searches from several exponents, with several shares of the first term
     ends = []
     for share, *exponents in product((0.9, 0.5, 0.1), STARTS, STARTS):
-        start = [*(y.mean() + np.log([share, 1 - share])), *np.log(exponents)]
-        ends.append(leastsq(miss, start, ftol=1e-12, xtol=1e-10, maxfev=8000)[0])
+        levels = y.mean() + np.log([share, 1 - share])
+        start = np.concatenate([levels, np.log(exponents)])
+        theta, _ = leastsq(miss, start, ftol=1e-12, xtol=1e-10, maxfev=8000)
+        ends.append(theta)
     best = min(ends, key=lambda theta: np.sum(miss(theta) ** 2))
 
     # scatter of a new model about the sum
     x = np.log([S, D])
     total = np.logaddexp(*terms(best, x))
     ahead = np.linalg.pinv(slopes(points), rcond=1e-4) @ slopes(x)
-    half = np.sqrt(np.sum(miss(best) ** 2) / (len(y) - 4) * (1 + np.sum(ahead**2, axis=0)))
-    half *= training_quantile(max(1, groups - 2), level)
-    return Forecast({"sum": part}, S, total, np.stack([total - half, total + half]), D)
+    variance = np.sum(miss(best) ** 2) / (len(y) - 4)
+    sd = np.sqrt(variance * (1 + np.sum(ahead**2, axis=0)))
+    half = sd * training_quantile(max(1, groups - 2), level)
+    interval = np.stack([total - half, total + half])
+    return Forecast({"sum": part}, S, total, interval, D)
 
 
 def attempt(loss, S, **drawn):
@@ -198,7 +221,7 @@ def one_a_size(loss):
 
     Several trainings of a size are no several sizes; they become the repeats.
     """
-    loss = loss.keep(np.flatnonzero(np.isfinite(loss.y)))
+    loss = loss.defined()
     sizes, first, which, times = np.unique(loss.S, True, True, True)  # places, inverse, counts
     if len(sizes) == len(loss.S):
         return loss
@@ -213,7 +236,8 @@ def widening(law, S):
     params = np.array(list(law.parameters.values()))
     x = np.log(law.S)
     jacobian = kind.jacobian(params, x, x.mean())
-    ahead = kind.jacobian(params, np.log(np.atleast_1d(S)), x.mean())
+    new = np.log(np.atleast_1d(S))
+    ahead = kind.jacobian(params, new, x.mean())
     inverse = np.linalg.pinv(jacobian.T @ jacobian)
     return np.sqrt(1 + np.einsum("hp,pq,hq->h", ahead, inverse, ahead))
 

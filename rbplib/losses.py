@@ -140,6 +140,10 @@ class Loss:
             parts[name] = None if values is None else values[models]
         return replace(self, **parts)
 
+    def defined(self):
+        """The same loss for the models that have one, finite and above 0: a line needs its log."""
+        return self.keep(np.flatnonzero(np.isfinite(self.y)))
+
     def along_tokens(self):
         """The same loss with tokens of training in place of sizes; None without three amounts."""
         if self.D is None or len(np.unique(self.D)) < 3:
