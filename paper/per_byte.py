@@ -22,14 +22,20 @@ def token_ends(tokenizer, texts):
     not add up to the text (another kind of vocabulary, a special token within the text), all ends
     are 0: no byte of the document counts.
     """
-    vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
+    # bytes of each token of the vocabulary
+    vocabulary = tokenizer.get_vocab()
+    special = set(tokenizer.all_special_ids)
     length = np.zeros(max(vocabulary.values()) + 1, np.int64)
     for name, number in vocabulary.items():
         length[number] = 0 if number in special else len(name)
+
+    # where tokens end, if they add up
+    documents, _ = encode(tokenizer, texts)
     tokens = []
-    for ids, text in zip(encode(tokenizer, texts)[0], texts, strict=True):
+    for ids, text in zip(documents, texts, strict=True):
         ends = length[ids].cumsum()
-        if not len(ends) or ends[-1] != len(text.encode("utf-8", "surrogatepass")):
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if not len(ends) or ends[-1] != size:
             ends = 0 * ends
         tokens.append((ids, ends))
     return tokens
@@ -50,13 +56,17 @@ def byte_loss(tables, other, texts, tokenizers):
     sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
 
     # first and end, in bytes, of each row's token; of each document the ends that were read
-    places, read = [], np.zeros((2, D), int)
+    places = []
+    read = np.zeros((2, D), int)
     for table in models:
         side = int(table is other)
-        ids, ends = (np.concatenate(column) for column in zip(*sides[side], strict=True))
-        starts = np.cumsum([0, *(len(ids) for ids, _ in sides[side])])
+        documents = [ids for ids, _ in sides[side]]
+        ids = np.concatenate(documents)
+        ends = np.concatenate([ends for _, ends in sides[side]])
+        starts = np.cumsum([0, *map(len, documents)])
         at = starts[np.minimum(table.document, D)] + table.position
-        if table.documents != D or (at >= len(ids)).any() or (ids[at] != table.token).any():
+        fits = table.documents == D and (at < len(ids)).all()
+        if not fits or (ids[at] != table.token).any():
             why = f"{table.path} is of other text, or of another tokenizer"
             raise InputError(f"{why}: run `rbp measure` again.")
         places.append((ends[at - 1], ends[at]))
@@ -64,18 +74,25 @@ def byte_loss(tables, other, texts, tokenizers):
 
     # of each document the bytes from the first to the last place where tokens of both end
     span = np.zeros((D, 2), int)
-    for d, ((_, ours), (_, theirs)) in enumerate(zip(*sides, strict=True)):
-        shared = np.intersect1d(ours[: read[0, d]], theirs[: read[1, d]])
-        span[d] = shared[[0, -1]] if len(shared) else 0
-    known = measured_on(models) | {"totals": span[:, 1] - span[:, 0], "hits": False}
-    if known["S"][-1] <= known["S"][:-1].max() or not known["totals"].any():
+    for d in range(D):
+        ours, theirs = (side[d][1][:last] for side, last in zip(sides, read[:, d], strict=True))
+        shared = np.intersect1d(ours, theirs)
+        if len(shared):
+            span[d] = shared[0], shared[-1]
+
+    # refuse what cannot be compared
+    totals = span[:, 1] - span[:, 0]
+    known = measured_on(models) | {"totals": totals, "hits": False}
+    *ladder, largest = known["S"]
+    if largest <= max(ladder) or not totals.any():
         why = f"{known['models'][-1]} is no larger than the ladder, or has no byte in common"
         raise InputError(f"{why}: give another.")
 
     # bits of the tokens within
-    bits = []
+    columns = []
     for table, (first, end) in zip(models, places, strict=True):
         low, high = span[table.document].T
         inside = (first >= low) & (end <= high) & (end > first)
-        bits.append(np.bincount(table.document, -table.logprob / np.log(2) * inside, D))
-    return Loss(sums=np.transpose(bits), name="bits per byte", **known)
+        bits = -table.logprob / np.log(2) * inside
+        columns.append(np.bincount(table.document, bits, D))
+    return Loss(sums=np.transpose(columns), name="bits per byte", **known)
