@@ -89,7 +89,9 @@ def law_rows(laws, noise=False):
     """A row per Law, with `surely`; noise: also what explains how its models leave
     the line (cost: a fit)."""
     columns = [*LAW, *NOISE] if noise else LAW
-    rows = [{name: getattr(law, name) for name in columns} for law in laws]
+    rows = []
+    for law in laws:
+        rows.append({name: getattr(law, name) for name in columns})
     return surely(cases(rows, columns))
 
 

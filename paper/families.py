@@ -127,12 +127,18 @@ def pooled(contrasts):
     for part in contrasts:
         groups.setdefault(part.family, []).append(part)
     groups = list(groups.values())
-    effect = mean_over([np.mean([c.value for c in group]) for group in groups])
+    values = []
+    for group in groups:
+        values.append(np.mean([c.value for c in group]))
+    effect = mean_over(values)
     if not groups or any(c.drawn is None for c in contrasts):
         return effect
 
     # noise of the sources
-    drawn = np.mean([np.mean([c.drawn for c in group], axis=0) for group in groups], axis=0)
+    draws = []
+    for group in groups:
+        draws.append(np.mean([c.drawn for c in group], axis=0))
+    drawn = np.mean(draws, axis=0)
     sources = noise = float(np.nanstd(drawn, ddof=1))
     free, trainings = min(c.n_sources for c in contrasts) - 1, np.nan
 

@@ -81,7 +81,9 @@ def apart(judged):
     """[(statement, {kind of evidence: its verdicts})] where one kind agrees and another differs."""
     rows = []
     for statement, parts in statements("paper", judged):
-        verdicts = {title: {of.verdict for of in findings} for title, findings in parts.items()}
+        verdicts = {}
+        for title, findings in parts.items():
+            verdicts[title] = {of.verdict for of in findings}
         if {AGREES} in verdicts.values() and {DIFFERS} in verdicts.values():
             rows.append((statement, verdicts))
     return rows

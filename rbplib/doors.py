@@ -316,7 +316,8 @@ def keep_family(name, entry, tables):
 
     # all that is there of it by now
     paths = (results_dir() / "ranks" / name).glob("*/*.parquet")
-    records = [table.record for table in by_size(read_table(path) for path in sorted(paths))]
+    kept = by_size(map(read_table, sorted(paths)))
+    records = [table.record for table in kept]
     entry |= {"imported": True, "corpora": sorted({record["corpus"] for record in records})}
     entry["models"] = list({record["model"]: model_entry(record) for record in records}.values())
     write_text(own, yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))

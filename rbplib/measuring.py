@@ -235,10 +235,11 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
 
 def joined(rows):
     """One table's columns of those of its parts, in order."""
-    return {
-        name: np.concatenate([np.empty(0, COLUMNS[name]), *(part[name] for part in rows)])
-        for name in COLUMNS
-    }
+    columns = {}
+    for name, dtype in COLUMNS.items():
+        parts = [part[name] for part in rows]
+        columns[name] = np.concatenate([np.empty(0, dtype), *parts])
+    return columns
 
 
 def groups(windows):

@@ -393,8 +393,12 @@ def expected(
     # of an imported family only the name counts
     if family.imported:
         asked = {"family": family.name, "protocol": protocol}
-        named = [asked | {"corpus": corpus.name} for corpus in corpora]
-        return {model.name: [text | {"model": model.name} for text in named] for model in models}
+        names = [corpus.name for corpus in corpora]
+        records = {}
+        for model in models:
+            asked["model"] = model.name
+            records[model.name] = [asked | {"corpus": name} for name in names]
+        return records
     # what all tables share, and what each text adds
     shared = {"protocol": protocol, "window": window_length(family), "engine": ENGINE}
     shared |= {"head_dtype": head_dtype, "family": family.name}

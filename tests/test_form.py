@@ -72,6 +72,17 @@ def test_a_folder_stays_within_its_tokens(folder):
     assert count <= BUDGETS[folder], f"{folder} has {count} tokens: what leaves for what came?"
 
 
+def test_no_comprehension_stands_inside_another():
+    kinds = ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
+    nested = []
+    for path in [*python_files("rbplib"), *python_files("paper")]:
+        for outer in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            inner = [node for node in ast.walk(outer) if isinstance(node, kinds)]
+            if isinstance(outer, kinds) and len(inner) > 1:
+                nested.append(f"{path.relative_to(ROOT)}:{outer.lineno}")
+    assert not nested
+
+
 @pytest.mark.parametrize("floor", FLOORS)
 def test_imports_point_one_way(floor):
     above = {"paper", "workflow", "corpora", "training"} - set(FLOORS[: FLOORS.index(floor) + 1])

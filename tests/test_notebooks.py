@@ -31,6 +31,13 @@ def test_every_notebook_has_its_pair():
     assert NOTEBOOKS and names == {p.stem for p in NOTEBOOKS}
 
 
+def test_every_page_says_how_it_opens():
+    openings = yaml.safe_load((ROOT / "book/pages.yml").read_text(encoding="utf-8"))
+    assert not {path.stem for path in NOTEBOOKS} - set(openings)
+    for opening in openings.values():
+        assert {"question", "goals", "needs", "minutes"} <= set(opening)
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 class TestSource:
     def test_both_halves_say_the_same(self, path):

@@ -202,8 +202,11 @@ class Words(dict):
         self.rows = rows
 
     def __missing__(self, name):
-        columns = [name for name in name.split(" with ") if name]
-        return Values(*([row[column] for row in plain_rows(self.rows)] for column in columns))
+        rows = plain_rows(self.rows)
+        columns = []
+        for column in filter(None, name.split(" with ")):
+            columns.append([row[column] for row in rows])
+        return Values(*columns)
 
 
 def plain_rows(rows):
