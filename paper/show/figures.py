@@ -43,13 +43,15 @@ def show(figure, alt, fold=None, of=None):
 
 def panels(n, height=2.6, columns=2):
     """(figure, n axes) side by side in columns with common scales."""
-    rows, columns = max(1, -(-n // columns)), max(1, min(n, columns))
-    fig, axes = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    shown = max(n, 1)
+    rows = -(-shown // columns)
+    shape = rows, min(shown, columns)
+    fig, axes = plt.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     fig.set_size_inches(WIDTH, 0.3 + height * rows)
     for i, ax in enumerate(axes.flat):
-        ax.set_visible(i < max(n, 1))
+        ax.set_visible(i < shown)
         ax.xaxis.set_tick_params(labelbottom=True)
-    return fig, axes.flat[: max(n, 1)]
+    return fig, axes.flat[:shown]
 
 
 def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
@@ -104,8 +106,11 @@ def label_ends(ax):
     handles, names = ax.get_legend_handles_labels()
     if not 1 < len(names) < 7 or max(map(len, names)) > 24:
         return False
+
+    # the last point of each, in points from the bottom
     ax.get_ylim()  # brings the scales up to date
     lines = [line for line in ax.get_lines() if line.get_transform() == ax.transData]
+    dots = 72 / ax.figure.dpi
     ends = []
     for handle, name in zip(handles, names, strict=True):
         line = handle[0] if hasattr(handle, "has_xerr") else handle
@@ -114,19 +119,21 @@ def label_ends(ax):
         if not points:
             return False
         x, y = max(points, key=lambda point: point[0])
-        height = ax.transData.transform((x, y))[1] * 72 / ax.figure.dpi
+        _, height = ax.transData.transform((x, y)) * dots
         ends.append((height, y, x, name, line.get_color()))
+
     # as far apart as lines of text are, and no further from their lines
     ends.sort(key=lambda end: end[0])
-    heights, steps = np.array([end[0] for end in ends]), 12 * np.arange(len(ends))
+    heights, y, x, names, colors = zip(*ends, strict=True)
+    steps = 12 * np.arange(len(ends))
     shifts = np.maximum.accumulate(heights - steps) + steps - heights
     shifts -= shifts.mean()
     if np.abs(shifts).max() > 15:
         return False
-    right = max(end[2] for end in ends)
-    for (_, y, _, name, color), shift in zip(ends, shifts, strict=True):
-        look = {"va": "center", "color": darker(color), "fontsize": 9}
-        ax.annotate(name, (right, y), (20, shift), textcoords="offset points", **look)
+    look = {"va": "center", "fontsize": 9, "textcoords": "offset points"}
+    for i, name in enumerate(names):
+        end, offset = (max(x), y[i]), (20, shifts[i])
+        ax.annotate(name, end, offset, color=darker(colors[i]), **look)
     return True
 
 
@@ -146,8 +153,10 @@ def draw_line(ax, law, times=1, **style):
     """A fitted law, `times` so high, a little beyond both ends of its sizes,
     where it was fitted."""
     if np.isfinite(law.alpha):
-        sizes = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
-        ax.plot(sizes, times * np.exp(law.y_at(sizes)), **style)
+        low, high = law.S.min() / 1.25, law.S.max() * 1.25
+        sizes = np.geomspace(low, high, 100)
+        loss = np.exp(law.y_at(sizes))
+        ax.plot(sizes, times * loss, **style)
     return ax
 
 
@@ -158,22 +167,29 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     sources, and behind them pale bars over sources and trainings, each where it is known.
     shift: of the points, decades right.
     """
-    x, color = law.S * 10**shift, style.get("color", "C0")
     tell(ax, "fits", law)
+    x = law.S * 10**shift
+    look = {"color": style.get("color", "C0")}
     if ends is None and law.training_band is not None:
-        ax.vlines(x, *np.exp(law.training_band), color=color, alpha=FAINT, linewidth=5)
+        low, high = np.exp(law.training_band)
+        wide = {"linewidth": 5, "alpha": FAINT}
+        ax.vlines(x, low, high, **look, **wide)
         name_once(ax, SOURCES, linewidth=1.1)
-        name_once(ax, TRAININGS, linewidth=5, alpha=FAINT)
+        name_once(ax, TRAININGS, **wide)
     if ends is None:
         ends = (None, None) if law.band is None else np.exp(law.band)
     draw_points(ax, x, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
+
     # the line has no marks
-    return law_axes(draw_line(ax, law, color=color, linestyle=style.get("linestyle", "-")))
+    look["linestyle"] = style.get("linestyle", "-")
+    draw_line(ax, law, **look)
+    return law_axes(ax)
 
 
 def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
     """A curve with its interval as a band; wide: (low, high) of a second, paler one."""
-    (line,) = ax.plot(x, y, label=label, markevery=max(1, len(x) // 8), **style)
+    every = max(1, len(x) // 8)
+    (line,) = ax.plot(x, y, label=label, markevery=every, **style)
     look = {"color": line.get_color(), "linewidth": 0}
     if lo is not None:
         ax.fill_between(x, lo, hi, alpha=BAND, **look)
@@ -186,11 +202,13 @@ def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
 
 def draw_intervals(ax, labels, values, intervals, names):
     """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
-    rows, n = row_axis(ax, labels), len(names)
+    rows = row_axis(ax, labels)
+    last = len(names) - 1
     for i, (ends, name) in enumerate(zip(intervals, names, strict=True)):
-        height = rows - 0.16 * (i - (n - 1) / 2)
-        width = 3.4 - 2.2 * i / max(1, n - 1)  # not told by colour alone
-        ax.hlines(height, *np.transpose(ends), label=name, color=f"C{i}", linewidth=width)
+        height = rows - 0.16 * (i - last / 2)
+        width = 3.4 - 2.2 * i / max(1, last)  # not told by colour alone
+        low, high = np.transpose(ends)
+        ax.hlines(height, low, high, label=name, color=f"C{i}", linewidth=width)
     ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
     return ax
 
@@ -199,18 +217,25 @@ def draw_three(ax, labels, laws, parameter="alpha"):
     """`draw_intervals` of one parameter of laws: other text; and trainings; other sizes."""
     tell(ax, "intervals" if parameter == "alpha" else parameter, *laws)
     sides = [law.sides(parameter) for law in laws]
-    names, unknown = list(max(sides, key=len)), (np.nan, np.nan)
+    names = list(max(sides, key=len))
+    unknown = np.nan, np.nan
     ends = []
     for name in names:
         ends.append([side.get(name, unknown) for side in sides])
-    return draw_intervals(ax, labels, [law.parameters[parameter] for law in laws], ends, names)
+    values = [law.parameters[parameter] for law in laws]
+    return draw_intervals(ax, labels, values, ends, names)
 
 
 def draw_runs(ax, law, single, N, **style):
     """N hits in a row: points, their law, and N times the law at N = 1, dashed between marks."""
     draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
-    times = np.exp(N * np.exp(single.y[-1:]) - np.exp(law.y[-1:]))
-    tell(ax, "runs", {"N": N, "times": float(times[0]) if len(times) else np.nan})
+    # how many times as often the largest has such a run as N independent hits give
+    times = np.nan
+    if len(law.y) and len(single.y):
+        apart = N * np.exp(single.y[-1])
+        together = np.exp(law.y[-1])
+        times = float(np.exp(apart - together))
+    tell(ax, "runs", {"N": N, "times": times})
     dashed = {"linestyle": "--", "linewidth": 1, "markersize": 4, "mfc": "white"}
     return draw_line(ax, single, times=N, **style, **dashed, markevery=[0, -1])
 
@@ -224,9 +249,11 @@ def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
     present = [name for name in kinds if name in set(frame[kind])]
     for i, name in enumerate(present):
         part = frame[frame[kind] == name].set_index("design").reindex(designs)
-        tell(ax, "rates", *(abs(part[rate].dropna() - nominal) <= within))
+        away = abs(part[rate].dropna() - nominal)
+        tell(ax, "rates", *(away <= within))
+        height = rows + 0.15 * (1.5 - i)
         errors = 2 * part["simulation error"]
-        ax.errorbar(part[rate], rows + 0.15 * (1.5 - i), xerr=errors, label=name, **mark(i))
+        ax.errorbar(part[rate], height, xerr=errors, label=name, **mark(i))
     return ax
 
 
@@ -240,11 +267,13 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
         histogram: RankHistogram. fits: RankDistributions.
     """
     low, high, share = histogram.wide()
-    density = np.where(share > 0, share / (high - low + 1), np.nan)
+    share = np.where(share > 0, share, np.nan)
+    density = share / (high - low + 1)
     look = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
     ax.plot(np.sqrt(low * high), density, label=label, **look)
     for fit, line in zip(fits, LINES, strict=False):
-        ax.plot(np.arange(1, len(fit.pmf) + 1), fit.pmf, label=fit.title, linestyle=line)
+        ranks = np.arange(1, len(fit.pmf) + 1)
+        ax.plot(ranks, fit.pmf, label=fit.title, linestyle=line)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token")
     ax.set_ylabel("share of tokens per rank")
     ax.set_ylim(bottom=np.nanmin(density) / 10)
@@ -255,12 +284,13 @@ def draw_fit_ratio(ax, histogram, fits):
     """Fitted over observed share in log bins: what a logarithmic histogram hides."""
     low, high, share = histogram.wide()
     share = np.where(share > 0, share, np.nan)
+    middle = np.sqrt(low * high)
     for fit, line in zip(fits, LINES, strict=False):
         below = np.concatenate([[0.0], fit.pmf.cumsum()])
         ratio = (below[high] - below[low - 1]) / share
         times = np.exp(np.nanmax(np.abs(np.log(ratio))))
         tell(ax, "ratios", {"fit": fit.title, "times": times})
-        ax.plot(np.sqrt(low * high), ratio, label=fit.title, linestyle=line)
+        ax.plot(middle, ratio, label=fit.title, linestyle=line)
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
@@ -271,7 +301,8 @@ def draw_fit_ratio(ax, histogram, fits):
 def draw_candidates(ax, example):
     """Fig. 1 of the paper for one of `examples.examples`: candidates as bars,
     the true one apart."""
-    rows = row_axis(ax, [plain(ascii(text)) for text, _ in example.candidates])
+    names = [plain(ascii(text)) for text, _ in example.candidates]
+    rows = row_axis(ax, names)
     for row, (text, probability) in zip(rows, example.candidates, strict=True):
         look = {"color": ACCENT, "hatch": "//"} if text == example.target else {"color": GREY}
         ax.barh(row, probability, **look)
