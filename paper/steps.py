@@ -37,7 +37,8 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
         loss: Loss of at least three models.
         alpha: exponent of the exact law; the maximum-likelihood one when not given.
     """
-    law, drawn = fit(loss, n_bootstrap=n_bootstrap, seed=seed), loss.resampled(n_bootstrap, seed)
+    law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
+    drawn = loss.resampled(n_bootstrap, seed)
     if alpha is None:
         alpha = fit(loss, "binomial", n_bootstrap=0).alpha
     if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
@@ -48,8 +49,9 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
     x = np.log(loss.S)
     exact = law.y.mean() - alpha * (x - x.mean())
-    r2 = line(exact + y - law.y, x)[2]
-    band, worse = np.quantile(r2, [0.05, 0.5, 0.95]), float((r2 < law.r2).mean())
+    _, _, r2 = line(exact + y - law.y, x)
+    band = np.quantile(r2, [0.05, 0.5, 0.95])
+    worse = float((r2 < law.r2).mean())
     return NoiseFloor(loss.k, loss.misses, law.r2, y.std(axis=0), band, worse)
 
 
@@ -67,7 +69,8 @@ def step_weights(S):
     Models of one size count by their mean.
     """
     x, which = np.unique(np.log(S), return_inverse=True)
-    means = (which == np.arange(len(x))[:, None]) / np.bincount(which)[:, None]
+    member = which == np.arange(len(x))[:, None]
+    means = member / np.bincount(which)[:, None]
     return -np.diff(means, axis=0) / np.diff(x)[:, None]
 
 

@@ -52,17 +52,21 @@ class Form:
         centre.
         """
         s, d = np.broadcast_arrays(centre[0] - np.log(S), centre[1] - np.log(D))
-        columns = {"a": s, "b": d}
-        return np.stack([columns.get(name, np.ones(s.shape)) for name in self.parameters], axis=-1)
+        slopes = {"a": s, "b": d}
+        level = np.ones(s.shape)
+        columns = [slopes.get(name, level) for name in self.parameters]
+        return np.stack(columns, axis=-1)
 
     def log_terms(self, values, design):
         """log of each term, (..., T), from parameters (P,), coefficients as logs."""
-        member = np.repeat(np.eye(len(self.terms)), [len(term) for term in self.terms], axis=0)
+        lengths = list(map(len, self.terms))
+        member = np.repeat(np.eye(len(lengths)), lengths, axis=0)
         return (design * values) @ member
 
     def log_loss(self, values, design):
         g = values[self.parameters.index(self.joined)] if self.joined else 1.0
-        return g * np.logaddexp.reduce(self.log_terms(values, design) / g, axis=-1)
+        terms = self.log_terms(values, design) / g
+        return g * np.logaddexp.reduce(terms, axis=-1)
 
 
 FORMS = {
@@ -87,15 +91,18 @@ class JointLaw:
     @property
     def parameters(self):
         """{name: value} as they stand in the form: a term at S = D = 1 is its coefficient."""
-        values = dict(zip(self.form.parameters, map(float, self.values), strict=True))
-        origin = self.form.log_terms(self.values, self.form.design(1.0, 1.0, self.centre))
-        for term, level in zip(self.form.terms, np.clip(origin, -700, 700), strict=True):
+        form = self.form
+        values = dict(zip(form.parameters, self.values.tolist(), strict=True))
+        origin = form.design(1.0, 1.0, self.centre)
+        levels = np.clip(form.log_terms(self.values, origin), -700, 700)
+        for term, level in zip(form.terms, levels, strict=True):
             values[term[0]] = float(np.exp(level))
         return values
 
     def predict(self, S, D):
         """Loss at sizes and tokens, float64 of their common shape."""
-        return np.exp(self.form.log_loss(self.values, self.form.design(S, D, self.centre)))
+        design = self.form.design(S, D, self.centre)
+        return np.exp(self.form.log_loss(self.values, design))
 
 
 def fit(S, D, loss, form="additive"):
@@ -109,15 +116,18 @@ def fit(S, D, loss, form="additive"):
     if why := reason(S, D, loss, form):
         title = FORMS[form].title
         raise InputError(f"Of the forms of a joint law, {title} cannot be fitted: {why}.")
-    form, y = FORMS[form], np.log(loss)
+    form = FORMS[form]
+    y = np.log(loss)
     centre = np.log(S).mean(), np.log(D).mean()
     design = form.design(S, D, centre)
     if len(form.terms) == 1:
-        return JointLaw(form, centre, np.linalg.lstsq(design, y, rcond=None)[0])
+        best, *_ = np.linalg.lstsq(design, y, rcond=None)
+        return JointLaw(form, centre, best)
 
     # exponents are searched by their logs, so none of the terms rises
     def values(theta):
-        return np.where(form.exponents, np.exp(np.clip(theta, -40, 5)), theta)
+        powers = np.exp(np.clip(theta, -40, 5))
+        return np.where(form.exponents, powers, theta)
 
     def miss(theta):
         return form.log_loss(values(theta), design) - y
@@ -142,10 +152,12 @@ def _starts(form, y):
     middling loss.
     """
     exponents, others = form.exponents, len(form.terms) - 1
-    for *powers, share in product(*[np.log(STARTS)] * exponents.sum(), SHARES):
+    powers = [np.log(STARTS)] * exponents.sum()
+    for *start, share in product(*powers, SHARES):
+        shares = [(1 - share) / others] * others + [share]
         theta = np.empty(len(exponents))
-        theta[exponents] = powers
-        theta[~exponents] = y.mean() + np.log([(1 - share) / others] * others + [share])
+        theta[exponents] = start
+        theta[~exponents] = y.mean() + np.log(shares)
         yield theta
 
 
@@ -159,7 +171,8 @@ def reason(S, D, loss, form):
         return f"it has {P} parameters and needs more points than that, not {len(S)}"
     least = 2 if len(form.terms) == 1 else 3
     for exponent, name, values in (("a", "sizes", S), ("b", "numbers of tokens", D)):
-        different = 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))
+        steps = np.diff(np.sort(np.log(values)))
+        different = 1 + int(np.sum(steps > APART))
         if exponent in form.parameters and different < least:
             return f"it needs at least {least} different {name}, not {different}"
     if "b" in form.parameters and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
@@ -176,9 +189,11 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
     S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
     sizes, losses = [], []
     for size in np.unique(S):
-        order = np.argsort(D[S == size])
-        budgets, values = D[S == size][order], loss[S == size][order]
-        below, above = budgets[budgets <= tokens], budgets[budgets >= tokens]
+        models = np.flatnonzero(S == size)
+        models = models[np.argsort(D[models])]
+        budgets, values = D[models], loss[models]
+        below = budgets[budgets <= tokens]
+        above = budgets[budgets >= tokens]
         if len(below) and len(above) and above[0] < apart * below[-1]:
             y = np.interp(np.log(tokens), np.log(budgets), np.log(values))
             sizes.append(size)
@@ -232,13 +247,21 @@ def compared(errors):
     verdict (best; behind: low above 0; tie; cannot be told).
     """
     each = errors.dropna(axis=1, how="all").dropna(axis=0)
+    n = len(each)
+    # best first
     rmse = np.sqrt((each**2).mean())
-    n, rmse = len(each), rmse.iloc[np.argsort(rmse.round(6), kind="stable")]
-    behind = each[rmse.index].sub(each[rmse.index[0]], axis=0) if len(rmse) else each
-    half = behind.std() * (stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan)
+    order = np.argsort(rmse.round(6), kind="stable")
+    rmse = rmse.iloc[order]
+    # how far behind the best
+    behind = each
+    if len(rmse):
+        behind = each[rmse.index].sub(each[rmse.index[0]], axis=0)
+    times = stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan
+    half = behind.std() * times
     columns = {"groups": n, "rmse": rmse, "spread": each.std(), "behind": behind.mean()}
     frame = pd.DataFrame(columns, rmse.index)
-    frame["low"], frame["high"] = frame["behind"] - half, frame["behind"] + half
+    frame["low"] = frame["behind"] - half
+    frame["high"] = frame["behind"] + half
     verdicts = np.select([frame["low"] > 0, frame["low"] <= 0], ["behind", "tie"], "cannot be told")
     verdicts[:1] = "best"
     return frame.assign(verdict=verdicts).rename_axis("form").reset_index()
@@ -301,7 +324,9 @@ def held_out_forecasts(loss, **about):
         empty where the rest carries no forecast.
     """
     S, D, parts = loss.S, loss.D, [pd.DataFrame()]
-    largest, large, long = S == S.max(), S >= np.unique(S)[-2:][0], D == D.max()
+    two_largest = np.unique(S)[-2:]
+    largest, large = S == S.max(), S >= two_largest[0]
+    long = D == D.max()
     ends = {
         "the largest size": (largest, largest),
         "the largest two sizes": (large, large),
@@ -312,7 +337,8 @@ def held_out_forecasts(loss, **about):
         if out.all() or not wanted.any() or not np.isfinite(loss.y).all():
             continue
         try:
-            ahead = joint_forecast(loss.keep(np.flatnonzero(~out)), S[wanted], D[wanted])
+            rest = loss.keep(np.flatnonzero(~out))
+            ahead = joint_forecast(rest, S[wanted], D[wanted])
         except InputError:
             continue
         columns = {"left": left, "S": S[wanted], "D": D[wanted]}

@@ -93,7 +93,8 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states")
     with torch.no_grad():
-        states, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        states = hidden.reshape(-1, hidden.shape[-1])
+        wanted = targets.reshape(-1)
         # of fewer candidates a target's score ahead of its block often comes out otherwise
         blocks = states.device.type == "cpu" and isinstance(head, Head)
         if blocks and len(head.weight) >= 2 * BLOCK:
@@ -208,7 +209,8 @@ def _by_blocks(states, head, targets, dtype):
     """
     _check_ids(targets, len(head.weight))
     # runs of about equal length: many rows, since each tile reads its block of the weight anew
-    threads, most = torch.get_num_threads(), max(1024, min(2048, 4 * states.shape[1]))
+    threads = torch.get_num_threads()
+    most = max(1024, min(2048, 4 * states.shape[1]))
     runs = math.ceil(len(states) / most / threads) * threads
     count = math.ceil(len(states) / runs / GRAIN) * GRAIN
     parts = states.split(count), repeat(head), targets.split(count), repeat(dtype)
@@ -220,6 +222,8 @@ def _by_blocks(states, head, targets, dtype):
         torch.set_num_threads(threads)  # a new thread takes what was set last, in whichever
     greater, ties, total = torch.cat(list(sums), 1)
     ranks = Ranks(greater.long(), ties.long(), -total.log().float())
+
+    # again, whole, what was not sure
     doubtful = (~total.isfinite()).nonzero()[:, 0]
     if len(doubtful):
         again = _by_whole_rows(states[doubtful], head, targets[doubtful], dtype)
