@@ -52,7 +52,7 @@ def statements(whose, judged):
 
 
 def show_matrix(whose, judged, download):
-    """Show the statements by kinds of evidence as a table; returns it plain, a data frame.
+    """Show the statements by kinds of evidence as a table.
 
     A cell holds the verdict of each claim: on the page a mark, which is a link to the page that
     judges the claim, and has its words where a pointer rests. download: file name of its CSV.
@@ -74,18 +74,18 @@ def show_matrix(whose, judged, download):
     dots = {title: marks for title, marks in dots.items() if any(marks)}
     frame = pd.DataFrame(rows)[["statement", *dots]]
     table(frame, safe=dots, columns=list(frame), download=download)
-    return frame
 
 
 def apart(judged):
-    """[(statement, {kind of evidence: its verdicts})] where one kind agrees and another differs."""
+    """[(statement, "agrees by one kind of evidence; differs by another")] where kinds disagree."""
     rows = []
     for statement, parts in statements("paper", judged):
         verdicts = {}
         for title, findings in parts.items():
             verdicts[title] = {of.verdict for of in findings}
         if {AGREES} in verdicts.values() and {DIFFERS} in verdicts.values():
-            rows.append((statement, verdicts))
+            words = [f"{', '.join(sorted(of))} by {title}" for title, of in verdicts.items()]
+            rows.append((statement, "; ".join(words)))
     return rows
 
 

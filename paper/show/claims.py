@@ -152,7 +152,9 @@ class Judged:
     def title(self):
         """The claim, without its k where it was judged at none."""
         claim = self.words.claim if self.ranks else re.sub(WITHOUT_K, "", self.words.claim)
-        return self.filled(claim[0].upper() + claim[1:])
+        # a Greek letter is a quantity, whose capital would be another
+        begin = claim[0].upper() if claim[0].isascii() else claim[0]
+        return self.filled(begin + claim[1:])
 
     @property
     def found(self):

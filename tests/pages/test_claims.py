@@ -56,6 +56,11 @@ def test_verdicts(holds, hidden, enough, verdict, count, fails):
     assert (judged.verdict, judged.count, judged.fails) == (verdict, count, fails)
 
 
+def test_a_claim_begins_with_a_capital_but_no_quantity_changes():
+    titles = [claims.judge(name, NOTHING).title for name in ("linear_ratio", "top1_exponent")]
+    assert titles == ["μ/σ moves linearly with S", "The exponent is below 0.1"]
+
+
 def test_a_derivation_decides_without_a_case():
     assert claims.judge("sharper_rise", NOTHING).verdict == "differs"
 
@@ -264,9 +269,12 @@ def planted_findings():
 
 
 def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
-    judged, marks = planted_findings(), {}
-    monkeypatch.setattr(findings, "table", lambda frame, safe, **_: marks.update(safe))
-    frame = findings.show_matrix("paper", judged, "x.csv").set_index("statement")
+    judged, tables = planted_findings(), []
+    monkeypatch.setattr(findings, "table", lambda frame, safe, **_: tables.append((frame, safe)))
+    # a frame that a cell ends in would be printed a second time
+    assert findings.show_matrix("paper", judged, "x.csv") is None
+    ((frame, marks),) = tables
+    frame = frame.set_index("statement")
     line, bound = frame.iloc[[0, 2]].to_dict("records")
     assert bound["our ladders"] == "agrees" and bound["authors' counts"] == "–"
     assert line["authors' counts"] == "differs" and line["our ladders"] == "–"
@@ -278,7 +286,7 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     names = {"top1_line": [YES] * 4, "gpt2_refit": [NO] * 4}
     split = {name: claims.judge(name, rows, holds) for name, holds in names.items()}
     ((statement, parts),) = findings.apart(split)
-    assert parts == {"our ladders": {"agrees"}, "authors' counts": {"differs"}}
+    assert parts == "agrees by our ladders; differs by authors' counts"
     assert statement == frame.index[0] and not findings.apart(judged)
 
 
