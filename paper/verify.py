@@ -5,7 +5,6 @@ digests of rank tables, what it was all made with, and the suite's golden number
 is text: numbers as Python writes them, to the last digit.
 """
 
-import argparse
 import json
 import platform
 import sys
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from paper.show.claims import page_records
+from rbplib.cli import Parser
 from rbplib.families import InputError, default_corpora, held, known, load_family, root
 from rbplib.table import columns_digest, family_tables
 
@@ -154,7 +154,7 @@ def main(arguments=None):
     """`rbp verify`: exit code 1 where a number is not reproduced,
     2 where nothing can be compared."""
     about = "Compare this run's numbers with the book's."
-    parser = argparse.ArgumentParser(prog="rbp verify", description=about)
+    parser = Parser(prog="rbp verify", description=about)
     parser.add_argument("path", nargs="?", help="another run's numbers (default: the book's own)")
     parser.add_argument("--write", action="store_true", help="keep this run's as the book's own")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")

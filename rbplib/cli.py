@@ -381,10 +381,12 @@ def asked_losses(table, families, corpora, ks, protocol, results, partial):
 
     if (table is None) == (families is None) or (table and corpora):
         raise InputError("give a table of numbers, or --family with --corpus; --k with either.")
+    # what a table of numbers has
     losses, faults = [], []
     for loss in table_losses(table) if table else ():
         if not ks or loss.k in ks:
             losses.append((loss, ()))
+    # what was measured: each text at each k, or in cross-entropy
     for family in dict.fromkeys(families or ()):
         for corpus in dict.fromkeys(corpora or measured_texts(family, protocol, results)):
             try:
@@ -400,6 +402,7 @@ def asked_losses(table, families, corpora, ks, protocol, results, partial):
                 losses.append((rbp_loss(tables, k, repeats=repeats), missing))
             if not ks:
                 losses.append((cross_entropy(tables, repeats), missing))
+    # nothing, or not all
     if not losses:
         nothing = "nothing of that was measured: name a text by --corpus, or another k."
         raise next(iter(faults), InputError(nothing))

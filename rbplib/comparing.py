@@ -65,7 +65,7 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     """
     if (a.hits, a.k) != (b.hits, b.k):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
-    check_resamples(n_bootstrap)
+    check_resamples(n_bootstrap, level)
     a, b = a.defined(), b.defined()
     check_models(a)
     check_models(b)

@@ -223,8 +223,10 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
     family, _, corpora = asked(family, None, corpora, protocol)
     if Path(out).exists() and not zipfile.is_zipfile(out):
         raise InputError(f"{out} is there, and no export: give another name.")
+    # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}
     about |= {"format": "rbp ranks", "version": 1, "exported": date.today().isoformat()}
+    # its tables, laid out as in the file
     with TemporaryDirectory() as folder:
         write_text(Path(folder, "family.json"), json.dumps(about))
         for corpus in corpora:
@@ -233,6 +235,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
                 for table in ladder:
                     path = Path(folder, role, table.record["model"], f"{corpus.name}.parquet")
                     write_table(path, *shared(table, ordered))
+        # one file of them all
         with atomic_path(out) as temporary, zipfile.ZipFile(temporary, "w") as file:
             for path in sorted(filter(Path.is_file, Path(folder).rglob("*"))):
                 name = path.relative_to(folder).as_posix()
@@ -272,6 +275,7 @@ def import_family(path, name=None):
     NAME.repeats. Raises InputError: the file is damaged, or the name is in use.
     """
     with TemporaryDirectory() as folder:
+        # read all of the file before anything is kept
         try:
             with zipfile.ZipFile(path) as file:
                 file.extractall(folder)
@@ -286,12 +290,14 @@ def import_family(path, name=None):
             message = f"{path} is damaged, or no export of a family: get it again"
             mend = "or, for ranks of windows, name their family by --family"
             raise InputError(f"{message}, {mend}.") from None
+        # the record of each table says where it came from
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
         roles = {"repeats": [], "family": []}
         for place, table in sorted(tables.items()):
             role = place.parts[-3]
             record = table.record | {"imported": origin}
             roles[role].append((table.columns, record))
+        # keep the repeats first: the family's file names them
         name, entry = name or about["name"], {key: about[key] for key in ("title", "note")}
         if roles["repeats"]:
             again = keep_family(f"{name}.repeats", entry, roles["repeats"])
@@ -524,6 +530,7 @@ def answered(answer, names, path):
 
     names: those that the server may give the model.
     """
+    # is it of this model?
     answer = answer if isinstance(answer, dict) else vars(answer)
     if answer.get("model") not in names:
         message = f"{path} holds ranks of {answer['model']!r} under another model's name"

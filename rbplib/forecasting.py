@@ -93,7 +93,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
             1 to 99 resamples.
     Cost: three fits, and a line through each resample.
     """
-    check_resamples(n_bootstrap)
+    check_resamples(n_bootstrap, level)
     S = np.atleast_1d(np.asarray(S, float))
     part = one_a_size(loss)
     if not (S > 0).all():

@@ -76,6 +76,7 @@ class Law:
             import matplotlib.pyplot as plt
         except ModuleNotFoundError:
             raise InputError("a drawing needs matplotlib: pip install matplotlib.") from None
+        # losses with their bands, and the line
         ax = ax or plt.gca()
         ax.loglog(self.S, np.exp(self.y), "o")
         if self.band is not None:
@@ -163,8 +164,8 @@ def fit(
     Returns:
         Law; `status` and `notes` say how far to trust it. Fewer than three sizes are a status.
     Raises:
-        InputError: an unknown estimator, a model twice, too few resamples, numbers that do not fit
-            together.
+        InputError: an unknown estimator, a model twice, too few resamples, a level that is no
+            share, numbers that do not fit together.
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
@@ -172,10 +173,12 @@ def fit(
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")
+    elif isinstance(loss, Loss) and S is not None:
+        raise InputError("a Loss has sizes of its own: give it without S.")
     elif not isinstance(loss, Loss):
         loss = plain_loss(S, hits, totals, loss)
     check_models(loss, 1)
-    check_resamples(n_bootstrap)
+    check_resamples(n_bootstrap, level)
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.
     used = np.flatnonzero(np.isfinite(loss.y) | (estimator == "binomial"))
     part = loss.keep(used)
@@ -226,12 +229,14 @@ def fit(
 
 def doubts(loss, estimator, params, enough):
     """Reasons for doubt, gravest first."""
+    # what the reasons are told by
     settled = np.isfinite(params).all()
     misses = loss.misses if loss.hits else np.array([FEW])
     hits = loss.total - misses if loss.hits else misses
     at_bound = False  # a floor at zero, or an exponent at an end of the search
     if estimator == "irreducible" and settled:
         at_bound = params[2] <= 0 or not EXPONENTS[0] < params[0] < EXPONENTS[-1]
+    # gravest first
     reasons = {
         "equal losses": loss.equal,
         "too few models": not enough and not loss.equal,

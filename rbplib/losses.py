@@ -208,8 +208,11 @@ def check_models(loss, sizes=3):
             raise InputError(f"the model {name!r} is there twice on {loss.corpus}: name it once.")
 
 
-def check_resamples(number):
-    """InputError for so few resamples that they have no ends of an interval, but for 0."""
+def check_resamples(number, level=0.95):
+    """InputError for so few resamples that they have no ends of an interval, but for 0; or for a
+    level that is no share."""
+    if not 0 < level < 1:
+        raise InputError(f"the level of intervals cannot be {level}: give a share, such as 0.95.")
     if number and not MIN_RESAMPLES <= number <= 1_000_000:
         raise InputError(f"resamples cannot be {number}: give {MIN_RESAMPLES} to 1000000, or 0.")
 
@@ -219,6 +222,7 @@ def plain_loss(S, hits, totals, loss):
 
     Raises InputError: they are no numbers, or do not fit together.
     """
+    # hits out of totals, or nats
     counted = hits is not None
     if counted == (loss is not None) or counted != (totals is not None):
         raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
@@ -228,6 +232,7 @@ def plain_loss(S, hits, totals, loss):
         totals = np.atleast_1d(np.array(totals if counted else 1, float))
     except (TypeError, ValueError):
         raise InputError("S, hits, totals and loss are numbers, or lists of them.") from None
+    # refuse what does not fit together
     if sums.shape != totals.shape + S.shape:
         raise InputError(
             f"{S.shape} sizes, {sums.shape} values and {totals.shape} totals do not fit together: "
@@ -237,6 +242,7 @@ def plain_loss(S, hits, totals, loss):
         raise InputError("a value is below 0, above its total, or no number: give counts, or nats.")
     if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
         raise InputError("give two sizes or more above 0, in non-embedding parameters.")
+    # smallest model first
     order = np.argsort(S, kind="stable")
     about = {"family": "a family", "corpus": "a text", "hits": counted}
     about["name"] = "-log hits" if counted else "loss"

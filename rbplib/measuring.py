@@ -408,12 +408,14 @@ def plan_text(corpus, length, protocol, notes):
     Tokens are told by its text where that is here, else by its file, else they are all that fit a
     window.
     """
+    # how many tokens are read
     sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
     row = {"corpus": corpus.name, "tokens": corpus.documents * length, "download_bytes": 0}
     if sample:
         row["tokens"] = round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
     elif corpus.tokens and protocol == "paper":
         row["tokens"] = corpus.tokens
+    # how many bytes have to come
     if sample is None and corpus.source == "hub":
         hub, answers = the_hub()
         if answers:

@@ -218,11 +218,13 @@ def bounded(response, read, **options):
     """The bytes of an answer that fit the disk, as many as it announced or ANSWER."""
     from huggingface_hub import constants
 
+    # is there room for what was announced?
     place = next(p for p in Path(constants.HF_HUB_CACHE).absolute().parents if p.exists())
     size, free = int(response.headers.get("content-length", 0)), shutil.disk_usage(place).free
     path, most = response.url.path, max(size, ANSWER)
     if size > free:
         raise InputError(f"{path} has {size:,} bytes, and {place} has {free:,} left: free space.")
+    # no more than that is taken
     for data in read(**options):
         most -= len(data)
         if most < 0:
@@ -290,10 +292,12 @@ def load_weights(place, model_id, dtype, device):
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
+    # what is read, and nothing said of it on the way
     config = read_config(place, model_id)
     folder, options = for_transformers(place)
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
+    # the weights; each parameter must have come from the files
     message = f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"
     with telling(message):
         net, report = AutoModelForCausalLM.from_pretrained(
@@ -489,12 +493,14 @@ def count_sizes(model):
     """
     from torch import nn
 
+    # tables of embeddings, which S leaves out
     head, tables = model.get_output_embeddings(), [model.get_input_embeddings()]
     if head is not None:
         tables.append(head)
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) and not re.search(r"(^|\.)\d", name):
             tables.append(module)
+    # every other parameter, each once
     left_out = {id(p) for module in tables for p in module.parameters(recurse=False)}
     vocab = model.config.get_text_config().vocab_size if head is None else len(head.weight)
     return {
@@ -583,6 +589,7 @@ def model_context(model):
     """
     if model.context:
         return model.context
+    # its configuration, where it can be had
     try:
         place, _ = model_folder(model, weights=False)
         if place.is_file():
@@ -591,6 +598,7 @@ def model_context(model):
             fields = read_json(place / "config.json")
     except InputError:
         return None
+    # the first length that it names
     fields = {**(fields.get("text_config") or {}), **fields}
     lengths = [fields[name] for name in CONTEXT if isinstance(fields.get(name), int)]
     return next((length for length in lengths if length > 1), None)

@@ -487,6 +487,7 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False)
     if tables and (partial or not names):
         return tables, names
 
+    # which are missing, and how to make them
     message = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
     if family.imported:
         raise InputError(f"{message}: it is imported, without models and text to measure.")

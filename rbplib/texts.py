@@ -184,10 +184,12 @@ def hub_builder(corpus):
 
     from rbplib.models import the_hub
 
+    # what is asked for, for the library and in words
     options = {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split_of(corpus): corpus.data_files.split()}}
     request = [corpus.config, f"split {split_of(corpus)!r}", corpus.data_files, corpus.revision]
+    # its builder, or why there is none
     hub, answers = the_hub()
     message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
     message += f" could not be had from {hub}"
@@ -296,12 +298,13 @@ def file_sample(corpus):
     path = find_path(corpus)
     if corpus.kind and not path.is_file():
         make_text(corpus)
+    # rows of each file; files of one text are one source
     paths, rows, first, alike = text_files(path), [], {}, []
     for file in paths:
         new = file_rows(file)
         if len(paths) > 1 and text_kind(file)[0] in PROSE:
             name = file.relative_to(path).as_posix()
-            source = first.setdefault(str(new), name)  # files of one text are one source
+            source = first.setdefault(str(new), name)
             if source != name:
                 alike.append(name)
             new = [row | {PIECE_OF: source} for row in new]

@@ -347,8 +347,9 @@ def test_a_warning_is_a_sentence_without_a_path_of_source(root):
     )
 
 
-def test_programs_of_the_checkout_take_the_rest_of_the_line(root):
-    command = [sys.executable, "-m", "rbplib", "book", "--family", "nope"]
+@pytest.mark.parametrize("words", ["book --family nope", "book --nope", "verify --nope"])
+def test_programs_of_the_checkout_take_the_rest_of_the_line(root, words):
+    command = [sys.executable, "-m", "rbplib", *words.split()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (
         done.returncode == 2

@@ -1,7 +1,6 @@
 """`rbp book`: the whole workflow in one call, Snakemake in this process with a bar over its
 steps."""
 
-import argparse
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from shutil import rmtree
 
 from tqdm import tqdm
 
-from rbplib.cli import names
+from rbplib.cli import Parser, names
 from rbplib.families import (
     InputError,
     argument,
@@ -206,7 +205,7 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
+    parser = Parser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     several = {"action": "extend", "type": names, "default": []}
     told = {
         "--family": "names or YAML paths, beside the embedded families",

@@ -114,8 +114,12 @@ def test_a_model_without_a_miss_is_left_out_but_by_maximum_likelihood(loss):
     assert len(rbp.fit(replace(loss, sums=sums), "binomial", n_bootstrap=0).used) == 7
 
 
-def test_a_model_twice_and_an_unknown_estimator_are_told(loss):
+def test_what_cannot_be_fitted_is_told(loss):
     with pytest.raises(rbp.InputError, match="twice"):
         rbp.fit(loss.keep([0, 1, 2, 2]))
     with pytest.raises(rbp.InputError, match="least_squares"):
         rbp.fit(loss, "least_square")
+    with pytest.raises(rbp.InputError, match="level .* 95"):
+        rbp.fit(loss, level=95)
+    with pytest.raises(rbp.InputError, match="sizes of its own"):
+        rbp.fit(loss, S=[1, 2])
