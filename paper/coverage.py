@@ -148,10 +148,12 @@ def judged(loss, y, alpha, n_resamples, seed):
     """
     law = fit(loss, n_bootstrap=n_resamples, seed=seed)
     documents = law.over_documents
+    # the exponent of these models on endless text
     these = np.nan
     if np.isfinite(law.alpha):
         slope, _, _ = line(y[list(law.used)], np.log(law.S))
         these = -slope
+    # what is asked of each noise, and its answer
     intervals = [
         (THESE, "sources", law.ci_tokens, these),
         (THESE, "documents", documents.ci_tokens, these),

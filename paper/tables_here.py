@@ -18,6 +18,7 @@ def measured_families(families=(), corpora=(), protocol="paper"):
     Raises InputError: two families of one name, or texts that differ under one name.
     """
     families = one_each(map(load_family, families), "families")
+    # one text under one name
     tables, first = {}, {}
     for family in families or [family for family in known("family") if family.embedded]:
         for corpus, found in measured(family, corpora, protocol).items():

@@ -169,6 +169,7 @@ def reason(S, D, loss, form):
         return "not every point has a loss that is a positive number"
     if len(S) <= P:
         return f"it has {P} parameters and needs more points than that, not {len(S)}"
+    # do sizes and tokens vary, and apart from each other?
     least = 2 if len(form.terms) == 1 else 3
     for exponent, name, values in (("a", "sizes", S), ("b", "numbers of tokens", D)):
         steps = np.diff(np.sort(np.log(values)))
@@ -189,9 +190,11 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
     S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
     sizes, losses = [], []
     for size in np.unique(S):
+        # budgets of this size, the least first
         models = np.flatnonzero(S == size)
         models = models[np.argsort(D[models])]
         budgets, values = D[models], loss[models]
+        # its loss, between the two nearest
         below = budgets[budgets <= tokens]
         above = budgets[budgets >= tokens]
         if len(below) and len(above) and above[0] < apart * below[-1]:
@@ -324,6 +327,7 @@ def held_out_forecasts(loss, **about):
         empty where the rest carries no forecast.
     """
     S, D, parts = loss.S, loss.D, [pd.DataFrame()]
+    # what is left out of the fit, and what is forecast then
     two_largest = np.unique(S)[-2:]
     largest, large = S == S.max(), S >= two_largest[0]
     long = D == D.max()

@@ -169,6 +169,7 @@ def main(arguments=None):
         pd.concat([run, book[book["page"] == GOLDEN]]).to_csv(path, index=False)
         print(f"{path}: {len(run):,} numbers of {run['page'].nunique()} pages")
         return 0
+    # what does not agree, one by one for programs or in lines
     rows = compared(book, run)
     bad = failures(rows)
     if asked.json:
@@ -176,6 +177,7 @@ def main(arguments=None):
         return int(len(bad) > 0)
     for row in bad.itertuples():
         print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
+    # how many do
     counts = rows["outcome"].value_counts()
     print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
     others = {*run["page"]} & {*book["page"]} - {*rows["page"]}

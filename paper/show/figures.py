@@ -242,10 +242,12 @@ def draw_runs(ax, law, single, N, **style):
 
 def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
     """Rates of `coverage`: a row per design, a mark per kind, two standard errors, and a band."""
+    # a row a design, and the band of rates that are near enough
     designs = list(dict.fromkeys(frame["design"]))
     rows = row_axis(ax, designs)
     ax.axvspan(nominal - within, nominal + within, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
+    # marks beside each other
     present = [name for name in kinds if name in set(frame[kind])]
     for i, name in enumerate(present):
         part = frame[frame[kind] == name].set_index("design").reindex(designs)
@@ -266,11 +268,13 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
     Args:
         histogram: RankHistogram. fits: RankDistributions.
     """
+    # what was measured, a mark a bin
     low, high, share = histogram.wide()
     share = np.where(share > 0, share, np.nan)
     density = share / (high - low + 1)
     look = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
     ax.plot(np.sqrt(low * high), density, label=label, **look)
+    # what was fitted, a line each
     for fit, line in zip(fits, LINES, strict=False):
         ranks = np.arange(1, len(fit.pmf) + 1)
         ax.plot(ranks, fit.pmf, label=fit.title, linestyle=line)
@@ -282,6 +286,7 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
 
 def draw_fit_ratio(ax, histogram, fits):
     """Fitted over observed share in log bins: what a logarithmic histogram hides."""
+    # shares of bins, empty ones left out
     low, high, share = histogram.wide()
     share = np.where(share > 0, share, np.nan)
     middle = np.sqrt(low * high)
@@ -291,6 +296,7 @@ def draw_fit_ratio(ax, histogram, fits):
         times = np.exp(np.nanmax(np.abs(np.log(ratio))))
         tell(ax, "ratios", {"fit": fit.title, "times": times})
         ax.plot(middle, ratio, label=fit.title, linestyle=line)
+    # 1 is a perfect fit
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
     ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
