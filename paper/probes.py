@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy.special import fdtrc, stdtrit
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.special import fdtrc, log_ndtr, stdtrit
 
 from paper.show import style
 from paper.show.numbers import number
@@ -24,12 +25,13 @@ STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
 COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
 TEN = "ten in a row, if independent"
 WIDTH = 1.959963984540054  # standard errors of a 95% interval
-COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times"]
+COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times", "before", "end"]
 PARTS = ("copyable", "other")  # of a text
 LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
 PLACE = ["k", "left", "part"]
+STEEP = np.log(2)  # length of the steep piece, in ln tokens
 LAWS = ["k", "part", "alpha", "r2", "worst", "scatter", "p", "bend", "interval"]
-FITTED = ["line", "step", "bent", "fall"]
+FITTED = ["line", "step", "bent", "fall", "steep"]
 TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forecasts use
 
 
@@ -58,12 +60,12 @@ def first_below(tokens, value, level):
     return float(tokens[i - 1] + share * (tokens[i] - tokens[i - 1]))
 
 
-def onset(probes):
-    """(tokens, (low, high)): where copying passes below DEEP;
+def onset(probes, string=STRING, deep=DEEP):
+    """(tokens, (low, high)): where copying of a kind of string passes below so many nats;
     the ends are those of value ± 1.96 se."""
-    tokens, value, se = series(probes, "copying", STRING)
-    low, high = (first_below(tokens, value + WIDTH * error, DEEP) for error in (-se, se))
-    return first_below(tokens, value, DEEP), (low, high)
+    tokens, value, se = series(probes, "copying", string)
+    low, high = (first_below(tokens, value + WIDTH * error, deep) for error in (-se, se))
+    return first_below(tokens, value, deep), (low, high)
 
 
 def fall(probes, part, start, end):
@@ -76,36 +78,50 @@ def fall(probes, part, start, end):
 
 def onset_frame(trainings):
     """A row per training: where copying comes in,
-    and from half of that to twice the fall of both losses."""
+    and from half of that to twice the fall of both losses.
+
+    times: copyable over other; before: the same ratio over as wide a stretch just before, from an
+    eighth to half. end: tokens of the last probe.
+    """
     rows = []
     for (size, seed), probes in trainings.items():
         at, around = onset(probes)
         copyable, other = (fall(probes, part, at / 2, 2 * at) for part in PARTS)
-        times = copyable / other if other else np.inf
-        rows.append((size, seed, at, *around, copyable, other, times))
+        earlier, less = (fall(probes, part, at / 8, at / 2) for part in PARTS)
+        times, before = copyable / other if other else np.inf, earlier / less if less else np.inf
+        row = size, seed, at, *around, copyable, other, times, before
+        rows.append((*row, probes["tokens"].max()))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def onset_slope(onsets):
-    """(slope, (low, high), sizes): of ln onset on ln S, with Student's 95% interval over trainings.
+    """(slope, (low, high)): of ln onset on ln S, by maximum likelihood with normal scatter.
 
-    Only sizes at which copying came in in every training take part: of the others the late onsets
-    are not known, and leaving those out would bend the line. NaNs where fewer than two sizes or
-    three trainings remain.
+    Of a training that did not come to copy the onset lies beyond its last probe (a censored
+    regression). The 95% interval is the likelihood's, at the height that is Student's where no
+    onset is censored. NaNs where fewer than two sizes, or three onsets, are known.
     """
-    unknown = onsets.loc[onsets["onset"].isna(), "size"]
-    rows = onsets[~onsets["size"].isin(unknown)]
-    sizes = sorted(set(rows["size"]))
-    spare = len(rows) - 2
-    if len(sizes) < 2 or spare < 1:
-        return np.nan, (np.nan, np.nan), sizes
-    x, y = np.log(rows[["size", "onset"]].to_numpy(float)).T
-    slope, level, _ = line(y, x)
-    # what trainings scatter around the line
-    off = y - level - slope * x
-    error = np.sqrt(np.mean(off**2) / spare / x.var())
-    half = float(stdtrit(spare, 0.975) * error)
-    return float(slope), (slope - half, slope + half), sizes
+    known = onsets["onset"].notna()
+    x = np.log(onsets["size"].to_numpy(float))
+    y = np.log(onsets["onset"].fillna(onsets["end"]).to_numpy(float))
+    spare = len(y) - 2
+    if known.sum() < 3 or len(set(x[known])) < 2:
+        return np.nan, (np.nan, np.nan)
+
+    def depth(slope):
+        """-ln likelihood, with the best level and scatter."""
+        off = y - slope * x
+
+        def lost(place):
+            away = (off - place[0]) / np.exp(place[1])
+            return np.where(known, away**2 / 2 + place[1], -log_ndtr(-away)).sum()
+
+        return minimize(lost, (off.mean(), np.log(off.std()))).fun
+
+    best = minimize_scalar(depth, bracket=(-1, 1))
+    height = best.fun + len(y) / 2 * np.log1p(stdtrit(spare, 0.975) ** 2 / spare)
+    low, high = (brentq(lambda at: depth(at) - height, best.x, best.x + far) for far in (-9, 9))
+    return best.x, (low, high)
 
 
 def parted(tables):
@@ -164,15 +180,15 @@ def joined(copyable, other, share, k):
     return np.where(k == 0, mean, -np.log(hits))
 
 
-def law_of_trainings(S, loss):
+def law_of_trainings(S, loss, first=1):
     """A line through ln S and ln loss of trainings (n,),
     held to how far trainings of one size scatter.
 
     Returns:
         {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of
         trainings of one size; p: of a line, F test of what sizes leave against it. bend: exponent
-        of the last step less the mean of those before, with interval (95%, Student's t over
-        trainings). NaN without a size that was trained again.
+        of the last step less the mean of those before that begin at size `first` or later, with
+        interval (95%, Student's t over trainings). NaN without a size that was trained again.
     """
     x, y = np.log(np.asarray(S, float)), np.log(np.asarray(loss, float))
     slope, level, r2 = line(y, x)
@@ -186,7 +202,8 @@ def law_of_trainings(S, loss):
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
     # the bend is a weighted sum of the logs
     steps = step_weights(np.exp(x))
-    weights = steps[-1] - steps[:-1].mean(axis=0)
+    before = steps[:-1][sizes[:-2] > np.log(0.999 * first)]
+    weights = steps[-1] - before.mean(axis=0)
     bend = weights @ y
     half = stdtrit(spare, 0.975) * scatter * np.sqrt(weights @ weights)
     return {
@@ -204,7 +221,8 @@ def shape_errors(tokens, loss, start):
     """{shape: root mean square of what a point misses, in ln loss,
     once the others are fitted} over ln tokens.
 
-    NaN with fewer than three points on one side of the start.
+    steep: three pieces without a jump, the middle one from the start over 2 ** 0.5 to the start
+    times that. NaN with fewer than three points on one side of the start.
     """
     x = np.log(np.asarray(tokens, float) / start)
     y = np.log(np.asarray(loss, float))
@@ -215,6 +233,7 @@ def shape_errors(tokens, loss, start):
         "step": [one, after],
         "bent": [one, x, x * after],
         "fall": [one, x, after, x * after],
+        "steep": [one, x, np.maximum(x + STEEP / 2, 0), np.maximum(x - STEEP / 2, 0)],
     }
     errors = dict.fromkeys(designs, np.nan)
     if min(after.sum(), len(x) - after.sum()) < 3:
