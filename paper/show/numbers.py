@@ -25,7 +25,7 @@ def number(x, digits=3):
         return f"{int(x):,}".replace("-", "−")
     if 1e-4 <= abs(x) < 1e6:
         places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
-        return f"{x:,.{places}f}".replace("-", "−")
+        return f"{float(x):,.{places}f}".replace("-", "−")
     if abs(x) < ZERO:
         return "0"
     mantissa, power = f"{x:.{digits - 1}e}".split("e")

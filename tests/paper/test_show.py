@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from paper import book, tables_here
 from paper.laws import fit
 from paper.show import describe, figures, style
-from paper.show.numbers import Values
+from paper.show.numbers import Values, number
 from tests.planted import exact, straight
 
 SIZES = np.array([1e3, 1e4, 1e5])
@@ -111,3 +111,4 @@ def test_numbers_that_no_case_knows_are_left_out():
     values = Values(kept)
     assert (values.low, values.high, values.found) == (0.5, 1.5, 2)
     assert Values(kept[1:2]).found == 0
+    assert number(values.high, 2) == "1.5"  # an end of theirs, in so many digits
