@@ -113,11 +113,13 @@ def onset_slope(onsets):
         off = y - slope * x
 
         def lost(place):
+            # known onsets by their density, the others by the share that comes later
             away = (off - place[0]) / np.exp(place[1])
             return np.where(known, away**2 / 2 + place[1], -log_ndtr(-away)).sum()
 
         return minimize(lost, (off.mean(), np.log(off.std()))).fun
 
+    # the slope, and where the likelihood has fallen as far as Student's interval lets it
     best = minimize_scalar(depth, bracket=(-1, 1))
     height = best.fun + len(y) / 2 * np.log1p(stdtrit(spare, 0.975) ** 2 / spare)
     low, high = (brentq(lambda at: depth(at) - height, best.x, best.x + far) for far in (-9, 9))
