@@ -180,7 +180,7 @@ def tell_figures(app, pairs, here):
     """Give each figure the page's number and its own, 02.1, what to see, its own alternative text,
     and where it comes from.
 
-    What to see is what was shown with it for that, or the alternative text unless that is long.
+    What to see is what was shown with it for that, or the alternative text unless that is long: then the words of its fold.
     MyST-NB gives one alternative text to all figures of a cell. A figure that wants to be in a fold
     goes there with its words. What is of some texts alone is marked so.
     """
@@ -204,7 +204,7 @@ def tell_figures(app, pairs, here):
             alt = about["image/svg+xml"]["alt"]
             image["alt"] = aloud(alt)
             if whole == 1:
-                brief = alt if len(alt) <= LONGEST else ""
+                brief = alt if len(alt) <= LONGEST else about.get("fold", "")
                 image.parent += nodes.paragraph("", "", *pieces(brief))
             caption = next(inside[-1].findall(nodes.paragraph))
             caption["classes"].append("rbp-caption")

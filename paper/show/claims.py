@@ -278,8 +278,13 @@ def line(judged):
     sentence = judged.sentence
     # in how many cases it holds; one case alone needs no count
     if words.rule and judged.enough > 1:
-        few = f" and fails in {judged.fails}, too few to decide" if judged.verdict == OPEN else ""
-        sentence += f"; holds in {judged.count}{few}"
+        holds, fails, whole = judged.counts
+        count = judged.count
+        if whole and judged.verdict == OPEN:
+            why = "the rest undecided" if holds + fails < whole else "too few to decide"
+            both = f" and fails in {fails}" if fails else ""
+            count = f"{holds}{both} of {whole}, {why}"
+        sentence += f"; holds in {count}"
     rests = ["Our question." if words.paper == OURS else f"The paper: {words.paper}."]
     rests += [f"Further: {more}."] if more else []
     rule = f"rule: {words.rule}; " if words.rule else ""

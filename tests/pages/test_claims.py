@@ -56,6 +56,24 @@ def test_verdicts(holds, hidden, enough, verdict, count, fails):
     assert (judged.verdict, judged.count, judged.fails) == (verdict, count, fails)
 
 
+@pytest.mark.parametrize(
+    ("holds", "fails", "hidden", "words"),
+    [
+        (2, 0, 0, "holds in 2 of 2, too few to decide"),
+        (43, 5, 27, "holds in 43 and fails in 5 of 75, the rest undecided"),
+        (0, 0, 5, "holds in 0 of 5, the rest undecided"),
+        (2, 2, 3, "holds in 2 of 7"),
+    ],
+)
+def test_an_open_verdict_says_whether_cases_are_few_or_hidden(holds, fails, hidden, words):
+    row = {"k": 1, "r2": 1.0, "alpha": 0.1, "ci_known": (0, 1), "noise": "other sizes"}
+    rows = claims.cases([row] * (holds + fails + hidden))
+    outcome = [YES] * holds + [NO] * fails + [YES] * hidden
+    within = [False] * (holds + fails) + [True] * hidden
+    judged = claims.judge("moderate_line", rows, outcome, within)
+    assert f"; {words}.\n" in claims.line(judged)
+
+
 def test_a_claim_begins_with_a_capital_but_no_quantity_changes():
     titles = [claims.judge(name, NOTHING).title for name in ("linear_ratio", "top1_exponent")]
     assert titles == ["μ/σ moves linearly with S", "The exponent is below 0.1"]
@@ -231,7 +249,7 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     (text, records), _ = outputs
     first, rests, second, _ = text.splitlines()
     assert "At k = 10, -log RBP" in first
-    assert "holds in 1 of 2 and fails in 1 of 2, too few to decide" in first
+    assert "holds in 1 and fails in 1 of 2, too few to decide" in first
     assert "rule: R² at least 0.97, the exponent with its 95% interval above 0;" in rests
     assert "At k = 50, -log RBP" in second
     assert set(records) == {"claim moderate_line at k = 10", "claim moderate_line at k = 50"}

@@ -105,6 +105,7 @@ def planted_page(digest):
         figure("One.", data="x,y\n1,2\n"),
         figure("Another at -62.1.", fold="More & <more>", of=["A, <b>"]),
         markdown("It *rises*.", see=True),
+        figure("A long one. " * 30, fold="The same on B"),
     ]
     task = ":::{admonition} Exercise\nFind.\n:::\n\n"
     task += ":::{admonition} Solution\n:class: dropdown\nHere.\n:::\n\n"
@@ -253,7 +254,7 @@ def test_hidden_code_is_folded_at_its_place_and_shown_code_stays(page):
 
 def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(page):
     captions = [words(text.split("</p>")[0]) for text in page.split('<p class="rbp-caption">')[1:]]
-    assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises ."]
+    assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises .", "Fig. 02.3. The same on B"]
     fold = part(page, '<div data-of="[&quot;A, &lt;b&gt;&quot;]">', "</details>")
     assert (
         "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
