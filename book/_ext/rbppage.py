@@ -180,8 +180,8 @@ def tell_figures(app, pairs, here):
     """Give each figure the page's number and its own, 02.1, what to see, its own alternative text,
     and where it comes from.
 
-    What to see is what was shown with it for that, or the alternative text unless that is long: then the words of its fold.
-    MyST-NB gives one alternative text to all figures of a cell. A figure that wants to be in a fold
+    What to see is what was shown with it for that, or the alternative text unless that is long:
+    then the words of its fold. MyST-NB gives one alternative text to all figures of a cell. A figure that wants to be in a fold
     goes there with its words. What is of some texts alone is marked so.
     """
     count = 0
