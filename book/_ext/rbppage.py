@@ -181,8 +181,9 @@ def tell_figures(app, pairs, here):
     and where it comes from.
 
     What to see is what was shown with it for that, or the alternative text unless that is long:
-    then the words of its fold. MyST-NB gives one alternative text to all figures of a cell. A figure that wants to be in a fold
-    goes there with its words. What is of some texts alone is marked so.
+    then the words of its fold. MyST-NB gives one alternative text to all figures of a cell. A
+    figure that wants to be in a fold goes there with its words. What is of some texts alone is
+    marked so.
     """
     count = 0
     for (output, bundle), (after, words) in zip(pairs, [*pairs[1:], ({}, None)], strict=True):
