@@ -186,8 +186,6 @@ def start():
     if shell is not None:
         magic = lambda line, cell: say(line, cell, shell.user_ns)  # noqa: E731
         shell.register_magic_function(magic, "cell", "words")
-        # what a cell happens to end in is not printed: a page shows what it asks to
-        shell.ast_node_interactivity = "none"
 
 
 def measure(family, corpora, ks, protocol, grid=False):

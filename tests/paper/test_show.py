@@ -8,10 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from matplotlib import colors
 from matplotlib import pyplot as plt
-from traitlets.config import Config
 
 from paper import book, tables_here
 from paper.laws import fit
@@ -114,11 +112,3 @@ def test_numbers_that_no_case_knows_are_left_out():
     assert (values.low, values.high, values.found) == (0.5, 1.5, 2)
     assert Values(kept[1:2]).found == 0
     assert number(values.high, 2) == "1.5"  # an end of theirs, in so many digits
-
-
-def test_what_a_cell_happens_to_end_in_is_not_printed(monkeypatch):
-    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
-    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
-    assert shell.run_cell("6 * 7").result == 42
-    book.start()
-    assert shell.run_cell("6 * 7").result is None
