@@ -658,7 +658,7 @@ def main(argv=None):
     except PermissionError as error:
         message, code = f"{error.filename} cannot be read or written: change its permissions.", 2
     except ModuleNotFoundError as error:
-        message, code = f"this needs {error.name}: run `make env`, or install rbplib whole.", 2
+        message, code = f"this needs {error.name}: pip install {error.name}.", 2
     except KeyboardInterrupt:
         message, code = "stopped; run the same command again to go on from here.", 130
     except BrokenPipeError:  # the reader went away, as `| head` does

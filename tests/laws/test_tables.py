@@ -1,6 +1,7 @@
 """Tables of numbers: the laws of arrays, of numpy, of the published page; bad ones are told."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -172,3 +173,17 @@ def test_a_law_prints_three_lines_and_draws_itself(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(rbp.InputError, match="matplotlib"):
         law.plot()
+
+
+def test_ranks_without_torch_are_refused_in_a_sentence():
+    script = """
+import sys
+sys.modules["torch"] = None
+import rbplib
+try:
+    rbplib.token_ranks
+except rbplib.InputError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "rbplib.token_ranks needs torch: pip install torch.\n", done.stderr
