@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = ("rbplib", "paper", "workflow")  # each imports itself and those before it
 PENDING = set()  # imports against the arrows that are still to go; nothing may be added
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
-    "rbplib": 37_400,
-    "paper": 64_050,
-    "workflow": 5_750,
-    "corpora": 2_300,
-    "book": 11_050,
-    "training": 12_950,
-    "benchmarks": 7_400,
-    "tests": 114_200,
+    "rbplib": 36_390,
+    "paper": 50_370,
+    "workflow": 5_480,
+    "corpora": 2_140,
+    "book": 9_850,
+    "training": 12_920,
+    "benchmarks": 7_390,
+    "tests": 108_700,
 }
 SILENT = {
     tokenize.COMMENT,
