@@ -22,7 +22,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 9_850,
     "training": 12_920,
     "benchmarks": 7_390,
-    "tests": 108_700,
+    "tests": 108_800,
 }
 SILENT = {
     tokenize.COMMENT,

@@ -143,3 +143,11 @@ def test_what_a_class_downloads_is_all_that_it_needs_and_no_more(class_room):
     with zipfile.ZipFile(class_room[0].parents[1] / "labs.zip") as z:
         assert not [name for name in z.namelist() if "teacher" in name]
         assert {entry.date_time[0] for entry in z.infolist()} == {1980}  # the same bytes on any day
+
+
+def test_a_family_that_was_not_measured_is_one_sentence(tmp_path, bundle, capsys, monkeypatch):
+    place = write_family(tmp_path, documents=5)
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    monkeypatch.setenv("RBP_RESULTS", str(place / "nothing"))
+    assert bundle.main(["synthetic", "-o", str(tmp_path / "x.zip")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "x.zip").exists()
