@@ -45,7 +45,7 @@ class Once(argparse.Action):
 
     def __call__(self, parser, namespace, values, option_string=None):
         if getattr(namespace, self.dest) is not self.default:
-            raise argparse.ArgumentError(self, "one value is taken, and there is one: give it once")
+            raise argparse.ArgumentError(self, "given twice, or with its alternative: give one")
         setattr(namespace, self.dest, self.const if values == [] else values)
 
 
