@@ -2,12 +2,16 @@
 
 import gc
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests import degenerate
+
+for name in ("RBP_ROOT", "RBP_RESULTS"):  # a user's own have no part in tests
+    os.environ.pop(name, None)
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -48,3 +52,23 @@ def small_book(tmp_path_factory):
     with degenerate.root_of_its_own(tmp_path_factory.mktemp("book"), degenerate.WHOLE) as place:
         degenerate.write_book(place)
     return place
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory):
+    """{kind: (Corpus, its documents)}: the text that is here, or drawn now from the packages, once
+    for all processes."""
+    from corpora.make import KINDS
+    from rbplib.families import load_corpus, one_at_a_time
+    from rbplib.texts import load_documents
+
+    place, here = tmp_path_factory.getbasetemp(), degenerate.ROOT / "results/text"
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "embedded"
+    with one_at_a_time(place), pytest.MonkeyPatch.context() as patch:
+        if not place.exists():
+            (place / "families").mkdir(parents=True)
+            (place / "corpora").symlink_to(degenerate.ROOT / "corpora")
+            if here.is_dir():
+                shutil.copytree(here, place / "results/text")
+        patch.setenv("RBP_ROOT", str(place))
+        return {kind: (load_corpus(kind), load_documents(kind)) for kind in KINDS}

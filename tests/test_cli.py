@@ -26,7 +26,6 @@ def root(tmp_path, monkeypatch):
     """A root with the measured family `synthetic`, and the family `pair` of which nothing is
     measured."""
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    monkeypatch.delenv("RBP_RESULTS", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write_family(tmp_path)
     (tmp_path / "families/pair.yml").write_text("context: 64\nmodels: [owner/a, owner/b]\n")
@@ -310,7 +309,6 @@ def test_an_export_writes_over_no_file_but_an_export(root, capsys):
 
 def test_an_exponent_that_may_be_0_is_not_ok(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    monkeypatch.delenv("RBP_RESULTS", raising=False)
     write_family(tmp_path, sizes=(2000, 9000, 40_000))
     for path in tmp_path.glob("results/ranks/synthetic/*/prose.parquet"):
         table = read_table(path)

@@ -124,16 +124,21 @@ def make(tmp_path):
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 @pytest.mark.parametrize(
-    ("goal", "said"),
-    [("book", "--family a';touch --family ran;'b --family *"), ("labs", "a';touch ran;'b *")],
+    ("words", "said"),
+    [
+        (["book", "FAMILIES=a';touch ran;'b *"], "--family a';touch --family ran;'b --family *"),
+        (["labs", "FAMILIES=a';touch ran;'b *"], "a';touch ran;'b *"),
+        (["page", "PAGE=02", "FAMILY=a b", "CORPUS=my text"], "02 --family a b --corpus my text"),
+        (["page", "PAGE=02"], "workflow.page 02"),
+    ],
 )
-def test_families_named_to_make_are_never_commands(make, tmp_path, goal, said):
+def test_names_given_to_make_are_handed_on_and_never_commands(make, tmp_path, words, said):
     venv = tmp_path / "checkout" / ".venv"
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
     (venv / "bin" / "python").chmod(0o755)
     (venv / ".ready").touch()
-    done = make(goal, "FAMILIES=a';touch ran;'b *")
+    done = make(*words)
     assert done.returncode == 0 and done.stdout.endswith(f" {said}\n"), done.stdout + done.stderr
 
 

@@ -134,6 +134,8 @@ def test_students_get_no_solution_and_teachers_all_with_what_their_code_prints(
     assert printed == ran[page.stem]["printed"]
     public = student + str(pairs[0])
     assert "Solution" not in public and not re.search(r"'text': '\w", public)
+    for marked in re.findall(r"\{choice\}`.*?(\*[^*]+\*).*`", text):
+        assert marked not in public
 
 
 def test_what_a_class_downloads_is_all_that_it_needs_and_no_more(class_room):

@@ -30,7 +30,6 @@ def write_page(root, name="f/02_top1_law", verdict="agrees", parameters=None, ta
 def place(tmp_path, monkeypatch):
     """A root with rank tables, two pages, and the numbers of both as the book's."""
     monkeypatch.setenv("RBP_ROOT", str(write_family(tmp_path)))
-    monkeypatch.delenv("RBP_RESULTS", raising=False)
     for name in ("f/02_top1_law", "all/09_families"):
         write_page(tmp_path, name)
     golden = pd.DataFrame([(verify.GOLDEN, "a", "b", "1.5", 1.0, 2.0)], columns=verify.COLUMNS)

@@ -31,7 +31,6 @@ def shared(tmp_path_factory):
         file.write("repeats: again\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(root))
-        patch.delenv("RBP_RESULTS", raising=False)
         about = {"units": [f"/home/me/package{(7 * i) % 25}" for i in range(60)]}
         for path in root.glob("results/ranks/*/*/*.parquet"):
             table = read_table(path)

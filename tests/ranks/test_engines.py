@@ -93,7 +93,6 @@ def place(tmp_path_factory, engine):
     (root / "corpora/lines.yml").write_text("path: lines.jsonl\ngroup: '{who}'\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(root))
-        patch.delenv("RBP_RESULTS", raising=False)
         words = f"windows --family nano --corpus lines -o {root}/windows.jsonl"
         assert main(words.split()) == 0
         ask(root, engine)

@@ -29,7 +29,6 @@ def built(tmp_path_factory):
 def root(built, tmp_path, monkeypatch):
     shutil.copytree(built, tmp_path / "root")
     monkeypatch.setenv("RBP_ROOT", str(tmp_path / "root"))
-    monkeypatch.delenv("RBP_RESULTS", raising=False)
     return tmp_path / "root"
 
 
@@ -194,7 +193,9 @@ def test_precisions_are_not_mixed_unless_all_are_asked_for(root, asked_for):
         family_file((asked_for, f"{{id: {asked_for}, dtype: bfloat16}}"))(root)
     measure(["m0"])
     measure(["m1"], dtype=None if asked_for else "bfloat16")
-    with pytest.raises(InputError, match="several precisions, m0 in float32 and m1 in bfloat16"):
+    mend = "measure --family toy --corpus lines --replace --dtype float32`"
+    several = f"several precisions, m0 in float32 and m1 in bfloat16: .* by `rbp {mend}"
+    with pytest.raises(InputError, match=several):
         family_tables("toy", "lines", partial=True)
 
 

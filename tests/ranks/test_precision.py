@@ -89,14 +89,6 @@ def test_ties_and_changed_ranks_are_counted():
     assert row["ranks changed (%)"] == 25  # row 0 (1 to 2); row 2 is 3 either way
 
 
-@pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "Q4_0"])
-def test_a_row_that_no_block_divides_ends_in_a_shorter_one(kind):
-    whole = torch.randn(5, 40, generator=torch.Generator().manual_seed(0))
-    parts = [rounded(part, kind) for part in (whole[:, :32], whole[:, 32:])]
-    assert torch.equal(rounded(whole, kind), torch.cat(parts, 1))
-    assert (parts[1] - whole[:, 32:]).abs().max() < 0.3
-
-
 def test_rounding_turns_gpt2s_weights_and_leaves_norms_positions_and_biases(root):
     net = save_model(root / "again", "gpt2", scale=2, seed=2)
     before = {name: p.clone() for name, p in net.named_parameters()}

@@ -73,23 +73,12 @@ def test_examples_keep_their_indentation_and_passages_all_text():
     )
 
 
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    """{kind: (Corpus, its documents)}, drawn now from the packages."""
-    place = tmp_path_factory.mktemp("drawn")
-    (place / "families").mkdir()
-    (place / "corpora").symlink_to(ROOT / "corpora")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RBP_ROOT", str(place))
-        return {kind: (load_corpus(kind), load_documents(kind)) for kind in make.KINDS}
-
-
 kinds = pytest.mark.parametrize("kind", make.KINDS)
 
 
 @kinds
-def test_the_text_is_the_one_on_record(kind, drawn):
-    corpus, documents = drawn[kind]
+def test_the_text_is_the_one_on_record(kind, embedded):
+    corpus, documents = embedded[kind]
     texts = documents.texts
     assert texts_digest(texts) == corpus.digest
     assert len(texts) == len(set(texts)) == corpus.documents
@@ -97,13 +86,13 @@ def test_the_text_is_the_one_on_record(kind, drawn):
 
 
 @kinds
-def test_no_source_gives_more_than_a_few_percent(kind, drawn):
+def test_no_source_gives_more_than_a_few_percent(kind, embedded):
     """Counted in the tokens that are scored: of each document the first 256 less the first one."""
     tokenizer, tokens = (
         Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")),
         Counter(),
     )
-    documents = drawn[kind][1]
+    documents = embedded[kind][1]
     for source, text in zip(documents.units, documents.texts, strict=True):
         tokens[source] += min(len(tokenizer.encode(text).ids), 256) - 1
     assert max(tokens.values()) <= 0.04 * tokens.total()
@@ -116,10 +105,10 @@ def test_no_source_gives_more_than_a_few_percent(kind, drawn):
 
 
 @kinds
-def test_no_two_documents_of_a_corpus_repeat_each_other(kind, drawn):
+def test_no_two_documents_of_a_corpus_repeat_each_other(kind, embedded):
     """Counted over runs of words as they stand, not over their hashes."""
     where, shared, sizes = defaultdict(list), Counter(), []
-    for number, text in enumerate(drawn[kind][1].texts):
+    for number, text in enumerate(embedded[kind][1].texts):
         words = re.findall(r"\w+", text.lower())
         runs = {tuple(words[i : i + 8]) for i in range(max(len(words) - 7, 1))}
         sizes.append(len(runs))
@@ -174,7 +163,7 @@ def test_text_that_is_not_here_is_made_once(root):
 
 
 def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch):
-    monkeypatch.setitem(make.EVALUATION, "no-such-package", "1")
+    monkeypatch.setattr(make, "EVALUATION", {"no-such-package": "1"})
     with pytest.raises(InputError, match="no-such-package"):
         make.evaluation_documents("docs", 10, 1)
     path = root / "corpora/few.yml"
@@ -189,13 +178,13 @@ def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch)
 
 def test_every_embedded_model_reads_text_as_it_was_trained():
     """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the
-    loader must not."""
+    loader must not, for any architecture."""
     from rbplib.families import known
     from rbplib.models import load_tokenizer
 
     text = 'def f(x1234):\n    return x  # don\'t\n\n\n\tif "a":  pass\n'
     trained = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")).encode(text).ids
-    models = [model for family in known("family") if family.embedded for model in family.models]
+    models = [family.models[0] for family in known("family") if family.embedded]
     assert models
     for model in models:
         assert load_tokenizer(model.local, model.id)(text)["input_ids"] == trained, model.id

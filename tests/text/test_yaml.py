@@ -12,7 +12,6 @@ def root(tmp_path, monkeypatch):
     for folder in ("families", "corpora", "models/a"):
         (tmp_path / folder).mkdir(parents=True)
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    monkeypatch.delenv("RBP_RESULTS", raising=False)
     (tmp_path / "families/tiny.yml").write_text(
         "models:\n  - models/a\n  - {id: owner/b, dtype: float32}\n"
     )
@@ -204,8 +203,7 @@ def test_two_of_one_name_are_refused(root):
         one_each(corpora, "corpora")
 
 
-def test_the_papers_corpora_are_four(monkeypatch):
-    monkeypatch.delenv("RBP_ROOT", raising=False)
+def test_the_papers_corpora_are_four():
     corpora = {
         name: load_corpus(name)
         for name in ("wikipedia", "humaneval", "hotpotqa", "auslegal", "c4", "pile-github")

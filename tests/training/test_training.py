@@ -143,9 +143,9 @@ def test_smallest_size_gives_the_committed_curve(monkeypatch, first):
     np.testing.assert_allclose(record["curve"], committed["curve"][:3], atol=0.05)
 
 
-def test_no_training_document_is_near_an_evaluation_document(first):
+def test_no_training_document_is_near_an_evaluation_document(first, embedded):
     """Documents of the first tokens; and a tenth of all training text where it has been built."""
-    overlaps = data.Overlaps(data.evaluation_pool())
+    overlaps = data.Overlaps([text for _, of in embedded.values() for text in of.texts])
     tokens, tokenizer = first["training"], data.load_tokenizer()
     documents = np.split(tokens, np.flatnonzero(tokens == 0) + 1)[:-1]
     assert len(documents) > 1000
