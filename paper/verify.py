@@ -9,7 +9,7 @@ import json
 import platform
 import sys
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +100,9 @@ def run_frame():
     # what numbers are made with here
     system = f"{platform.system()} {platform.machine()}"
     made = {"system": system, "Python": platform.python_version()}
-    made |= {name: version(name) for name in ("numpy", "scipy", "torch")}
+    for name in ("numpy", "scipy", "torch"):
+        with suppress(PackageNotFoundError):  # numbers are compared without torch, too
+            made[name] = version(name)
     rows += [(MADE, MADE, name, value, "", "") for name, value in made.items()]
     frame = pd.DataFrame([*rows, *table_rows(embedded)], columns=COLUMNS)
     return frame.drop_duplicates(["case", "number"])  # one case stands on several pages
@@ -174,7 +176,7 @@ def main(arguments=None):
     bad = failures(rows)
     if asked.json:
         print(rows.to_json(orient="records", indent=1))
-        return int(len(bad) > 0)
+        return int(not bad.empty)
     for row in bad.itertuples():
         print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
     # how many do
@@ -183,7 +185,7 @@ def main(arguments=None):
     others = {*run["page"]} & {*book["page"]} - {*rows["page"]}
     if others:
         print(f"not compared, of other parameters or models: {', '.join(sorted(others))}")
-    return int(len(bad) > 0)
+    return int(not bad.empty)
 
 
 if __name__ == "__main__":

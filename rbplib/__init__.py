@@ -34,14 +34,7 @@ __all__ = [*_WHERE, "__version__"]
 def __getattr__(name):
     if name not in _WHERE:
         raise AttributeError(f"module 'rbplib' has no attribute {name!r}")
-    try:
-        value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
-    except ModuleNotFoundError as error:
-        from rbplib.families import InputError
-
-        message = f"rbplib.{name} needs {error.name}: pip install {error.name}."
-        raise InputError(message) from None
-    globals()[name] = value
+    globals()[name] = value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
     return value
 
 

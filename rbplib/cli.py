@@ -12,7 +12,7 @@ import signal
 import sys
 import warnings
 from datetime import datetime
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import rbplib
@@ -152,12 +152,18 @@ FITTING = (
     RESULTS,
 )
 WHOSE = (
-    option("table", nargs="?", help="a table of numbers (CSV, TSV, Parquet, JSON lines); or:"),
+    option(
+        "sources",
+        action="extend",
+        nargs="*",
+        metavar="TABLE",
+        help="tables of numbers (CSV, TSV, text, Parquet, JSON lines), or families",
+    ),
     option(
         "--family",
         action="extend",
         type=names,
-        dest="families",
+        dest="sources",
         help="names in families/ or YAML paths: several with commas, or again",
     ),
 )
@@ -329,12 +335,11 @@ def measure(**options):
     from rbplib.measuring import measured
 
     for corpus, tables in measured(**options).items():
-        count = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
-        print(f"{corpus}: {count} of {len(tables[0]):,} tokens each")
+        print(f"{corpus}: tokens {len(tables[0]):,}, models {len(tables)}")
     words = ["rbp", "fit", "--family", options["family"]]
     words += [f"--corpus={corpus}" for corpus in options["corpora"] or ()]
-    for name, usual in (("protocol", "paper"), ("results", None)):
-        if options[name] != usual:
+    for name in ("protocol", "results"):
+        if options[name] not in ("paper", None):
             words += [f"--{name}", str(options[name])]
     print("next:", shlex.join(words))
 
@@ -343,65 +348,67 @@ def measure(**options):
 
 
 def is_table(name):
-    """Whether a name is that of a table of numbers."""
-    return Path(name).suffix in (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+    """Whether a name is that of a table of numbers, and not a family's."""
+    return Path(name).suffix in (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson")
 
 
 def measured_texts(family, protocol, results):
     """Names of the texts that some model of a family was measured on, its default ones first; those
     alone where it was measured on none."""
     family = load_family(family)
+    tables = tables_of(family, results)
+    names = {table["corpus"] for table in tables if table["protocol"] == protocol}
     corpora = default_corpora(family)
-    folder = Path(results or results_dir(), "ranks", family.name)
-    ending = ".parquet" if protocol == "paper" else f".{protocol}.parquet"
-    names = {path.name.removesuffix(ending) for path in folder.glob(f"*/[!.]*{ending}")}
-    names = {name for name in names if not name.endswith(".full")}
     here = [name for name in corpora if name in names]
-    return [*here, *sorted(names - {*corpora})] or corpora
+    return [*here, *sorted(names.difference(corpora))] or corpora
 
 
 def tell_ties(tables):
-    """Say on standard error where the ranks of a family's models leave ties out."""
-    rules = {table.record.get("definition", "greater+ties") for table in tables}
-    if "greater+1" in rules:
-        which = "all models" if len(rules) == 1 else "some models, not of all,"
-        family = tables[0].record["family"]
-        message = f"ranks of {which} of {family} are one more than the candidates above (greater+1)"
+    """Say on standard error of which models of a family the ranks leave ties out."""
+    records = [table.record for table in tables]
+    bounds = [record for record in records if record.get("definition") == "greater+1"]
+    if bounds:
+        models = ", ".join("{family}/{model}".format(**record) for record in bounds)
+        message = f"ranks of {models} are one more than the candidates above (greater+1)"
         complain(f"{message}: their ties are not known, so hits are upper bounds, the best case.")
 
 
-def asked_losses(table, families, corpora, ks, protocol, results, partial):
-    """[(Loss, models without a table)] of what a command names: of each text at each k, and in
-    cross-entropy where no k is named.
+def asked_losses(sources, corpora, **options):
+    """For each table of numbers or family that a command names, its `source_losses`."""
+    if not sources or (corpora and all(map(is_table, sources))):
+        raise InputError("give a table of numbers, or --family with --corpus; --k with either.")
+    return [source_losses(source, corpora, **options) for source in sources]
+
+
+def source_losses(source, corpora, ks, protocol, results, partial):
+    """[(Loss, models without a table)] of each text at each k, and in cross-entropy where no k is
+    named.
 
     A text that is not named, and not measured whole, is told and left out.
     """
     from rbplib.doors import table_losses
     from rbplib.losses import cross_entropy, measured_tables, rbp_loss, vocabulary
 
-    if (table is None) == (families is None) or (table and corpora):
-        raise InputError("give a table of numbers, or --family with --corpus; --k with either.")
-    # what a table of numbers has
-    losses, faults = [], []
-    for loss in table_losses(table) if table else ():
-        if not ks or loss.k in ks:
-            losses.append((loss, ()))
-    # what was measured: each text at each k, or in cross-entropy
-    for family in dict.fromkeys(families or ()):
-        for corpus in dict.fromkeys(corpora or measured_texts(family, protocol, results)):
-            try:
-                here = measured_tables(family, corpus, protocol, results, partial)
-            except InputError as error:
-                faults.append(error)
-                if corpora:
-                    raise
-                continue
-            tables, repeats, missing = here
-            tell_ties(tables)
-            for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
-                losses.append((rbp_loss(tables, k, repeats=repeats), missing))
-            if not ks:
-                losses.append((cross_entropy(tables, repeats), missing))
+    losses, texts, faults = [], [], []
+    if is_table(source):
+        losses = [(loss, ()) for loss in table_losses(source) if not ks or loss.k in ks]
+    else:
+        texts = dict.fromkeys(corpora or measured_texts(source, protocol, results))
+    # of a family: what was measured
+    for corpus in texts:
+        try:
+            here = measured_tables(source, corpus, protocol, results, partial)
+        except InputError as error:
+            if corpora:
+                raise
+            faults.append(error)
+            continue
+        tables, repeats, missing = here
+        tell_ties(tables)
+        for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
+            losses.append((rbp_loss(tables, k, repeats=repeats), missing))
+        if not ks:
+            losses.append((cross_entropy(tables, repeats), missing))
     # nothing, or not all
     if not losses:
         nothing = "nothing of that was measured: name a text by --corpus, or another k."
@@ -418,7 +425,7 @@ def fit(n_bootstrap, form, **options):
     from rbplib.losses import check_models
 
     records = []
-    for loss, missing in asked_losses(**options):
+    for loss, missing in chain(*asked_losses(**options)):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
@@ -443,7 +450,7 @@ def fit(n_bootstrap, form, **options):
         status = "not told from 0" if unsure else law.status
         record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
         records.append(record)
-    alone = len(records) == 1 and not options["table"]
+    alone = len(records) == 1 and not is_table(options["sources"][0])
     tell(records[0] if alone else records, form, LAWS)
 
 
@@ -467,7 +474,7 @@ def predict(size, tokens, n_bootstrap, form, **options):
     from rbplib.forecasting import FAR, forecast, joint_forecast
 
     records = []
-    for loss, missing in asked_losses(**options):
+    for loss, missing in chain(*asked_losses(**options)):
         if tokens:
             ahead = joint_forecast(loss, size, tokens)
         else:
@@ -490,60 +497,53 @@ def predict(size, tokens, n_bootstrap, form, **options):
 @command(
     "compare",
     "nano-pythia nano-gpt2 --corpus docs",
-    option("a", metavar="A", help="a family, or a table of numbers, as of `rbp fit`"),
-    option("b", metavar="B", nargs="?", help="another; without it A is a table of two families"),
+    *WHOSE,
     option("--size", type=size, dest="S", help="of A (default: its largest): 13e9, 13B"),
     *FITTING,
 )
-def compare_families(a, b, S, corpora, ks, n_bootstrap, form, **options):
-    """Tell how many times the parameters, and tokens where known, B needs to be as good as A."""
+def compare_families(S, n_bootstrap, form, **options):
+    """Tell how many times the parameters, and tokens where known, the second of two families needs
+    to be as good as the first; a table may hold both."""
     from rbplib.comparing import compare
 
-    two = InputError("two families are compared: give two, or a table that holds just two.")
-    if not (b or is_table(a)):
-        raise two
-
     # the losses of each family
-    names, pair = [name for name in (a, b) if name], []
-    tables = [name for name in names if is_table(name)]
-    for name in names:
-        which = (None, [name], corpora, ks)
-        if name in tables:
-            which = (name, None, corpora if tables == names else None, ks)
+    pair = []
+    for losses in asked_losses(**options):
         families = {}
-        for loss, _ in asked_losses(*which, **options):
+        for loss, _ in losses:
             families.setdefault(loss.family, []).append(loss)
         pair += families.values()
     if len(pair) != 2:
-        raise two
+        raise InputError("two families are compared: give two, or a table that holds just two.")
 
     # losses of one kind, and of one text where both are of measured ones
-    records = []
-    for ours, theirs in product(*pair):
-        same_text = ours.corpus == theirs.corpus or tables
-        if (ours.hits, ours.k) == (theirs.hits, theirs.k) and same_text:
-            told = compare(ours, theirs, S, n_bootstrap)
-            record = {"a": ours.family, "b": theirs.family, "corpus": ours.corpus, "k": ours.k}
-            record |= {"S": round(told.S), **ratio_columns(told)}
-            record |= {"as_good": jsonable(told.as_good), "beyond": jsonable(told.beyond)}
-            record |= {"paired": told.paired}
-            # the same along the tokens of training, where they grow
-            along = [loss.along_tokens() for loss in (ours, theirs)]
-            if None not in along:
-                told = compare(*along, None, n_bootstrap)
-                record |= {"D": round(told.S), **ratio_columns(told, "tokens_")}
-            records.append(record)
+    records, tables = [], any(map(is_table, options["sources"]))
+    for a, b in product(*pair):
+        if (a.hits, a.k) != (b.hits, b.k) or not (tables or a.corpus == b.corpus):
+            continue
+        comparison = compare(a, b, S, n_bootstrap)
+        record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
+        record |= {"S": round(comparison.S), **ratio_columns(comparison)}
+        for name in ("as_good", "beyond"):
+            record[name] = jsonable(getattr(comparison, name))
+        record["paired"] = comparison.paired
+        # the same along the tokens of training, where they grow
+        along = [loss.along_tokens() for loss in (a, b)]
+        if None not in along:
+            comparison = compare(*along, None, n_bootstrap)
+            record |= {"D": round(comparison.S), **ratio_columns(comparison, "tokens_")}
+        records.append(record)
     if not records:
-        raise InputError(f"{a} and {b} have no text, k and loss in common to be compared.")
+        raise InputError("the two have no text, k and loss in common to be compared.")
     if not tables and pair[0][0].total != pair[1][0].total:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, form)
 
 
-def ratio_columns(told, of=""):
+def ratio_columns(comparison, of=""):
     """The ratio of a Comparison with its intervals, as columns."""
-    ends = {f"ci_{of}{noise}": jsonable(pair) for noise, pair in told.intervals.items()}
-    return {f"{of}ratio": jsonable(told.ratio), **ends}
+    ends = {f"ci_{of}{noise}": jsonable(pair) for noise, pair in comparison.intervals.items()}
+    return {f"{of}ratio": jsonable(comparison.ratio), **ends}
 
 
 # --- Doors
@@ -616,10 +616,9 @@ def run_program(name, arguments):
     if not (place / "workflow").is_dir():
         message = f"`rbp {name}` needs a checkout of the repository"
         raise InputError(f"{message}: run it there, or set RBP_ROOT.")
-    paths = [str(place), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])
     # the program takes the place of this one, with its signals and its exit code
-    os.execve(sys.executable, [sys.executable, "-m", PROGRAMS[name], *arguments], environment)
+    os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[name], *arguments])
 
 
 @command("book", "--family nano-pythia")

@@ -76,11 +76,47 @@ def table_losses(table):
         InputError: the file cannot be read; no family has three sizes; a column or row is missing,
             a row is there twice, or a value is none that it can be.
     """
-    import pandas as pd
-
     rows, name = table, "the table"
     if not hasattr(table, "columns"):
-        rows, name = read_rows(Path(table)), Path(table).name
+        rows, name = read_rows(table), Path(table).name
+    losses, notices = row_losses(rows, name)
+    # once it is known to be good
+    for notice in notices:
+        complain(notice)
+    return losses
+
+
+def plain_losses(S, hits, totals, loss):
+    """[Loss] of plain numbers; see `law.fit`, which takes them.
+
+    Raises InputError: they do not fit together, or are none of a table of numbers.
+    """
+    import pandas as pd
+
+    # hits out of totals, or nats
+    counted = hits is not None
+    if counted == (loss is not None) or counted != (totals is not None):
+        raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
+    values = np.atleast_2d(np.array(hits if counted else loss, object))
+    totals = np.atleast_1d(totals if counted else 1)
+    if values.shape != totals.shape + np.shape(S):
+        raise InputError(
+            f"{np.shape(S)} sizes, {values.shape} values and {totals.shape} totals do not fit "
+            "together: give one value a model."
+        )
+    # a row of each document and model
+    documents, models = values.shape
+    frame = pd.DataFrame(values, columns=[f"model {i + 1}" for i in range(models)])
+    frame = frame.assign(source=[f"{i:09}" for i in range(documents)], tokens=totals)
+    rows = frame.melt(["source", "tokens"], None, "model", "hits" if counted else "loss")
+    losses, _ = row_losses(rows.assign(S=np.repeat(np.array(S), documents)), "plain numbers")
+    return losses
+
+
+def row_losses(rows, name):
+    """([Loss], sentences about what was not used) of the rows of a table; see `table_losses`."""
+    import pandas as pd
+
     # what was measured, and what it is out of
     quantities = [column for column in QUANTITIES if column in rows]
     if len(quantities) != 1 or rows.empty:
@@ -155,17 +191,16 @@ def table_losses(table):
             losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
     if not losses:
         raise InputError(f"{few[0]}: a fit needs three.")
-    # once it is known to be good
-    if few:
-        complain(f"{', '.join(few)}: left out, as a fit needs three.")
-    if "D" in rows and frame["D"].nunique() > 1:
-        message = f"models of {name} saw several amounts of text (D), and a law in size mixes them"
-        complain(f"{message}: `rbp predict --tokens` takes both.")
-    if len(others):
-        complain(f"columns of {name} that are not used: {', '.join(map(str, others))}.")
-    if not (sourced or errors):
-        complain(f"{name} has no sources or errors: its intervals are of other sizes alone.")
-    return losses
+    notices = {
+        f"{', '.join(few)}: left out, as a fit needs three.": few,
+        f"models of {name} saw several amounts of text (D): a law in size mixes them, and "
+        "`rbp predict --tokens` does not.": frame["D"].nunique() > 1,
+        f"columns of {name} that are not used: {', '.join(map(str, others))}.": len(others),
+        f"{name} has no sources or errors: its intervals are of other sizes alone.": not (
+            sourced or errors
+        ),
+    }
+    return losses, [notice for notice, holds in notices.items() if holds]
 
 
 def read_rows(path):
@@ -173,6 +208,7 @@ def read_rows(path):
     import pandas as pd
 
     try:
+        path = Path(path)
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         if path.suffix in (".jsonl", ".ndjson"):
@@ -184,7 +220,7 @@ def read_rows(path):
         how = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
         rows = pd.read_csv(path, sep=between, skipinitialspace=True, **how)
         return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} cannot be read as a table ({first_line(error)}): check the path; a family is "
             "named by --family."

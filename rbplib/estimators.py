@@ -13,6 +13,7 @@ from rbplib.losses import logarithm
 EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; its ends are bounds
 ZOOMS = 5  # times that the search narrows around its best exponent
 STEPS = 30  # of Fisher scoring, at most
+TINY = 1e-12  # weight that each share has at least in a step
 
 
 class Line:
@@ -47,37 +48,25 @@ class Binomial(Line):
 
     def solve(self, loss, x):
         missed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
-        z = x - x.mean()
+        jacobian = self.jacobian(None, x)
         # Start at a straight line through shares moved off 0 and 1.
         inside = np.clip(missed, 1e-7, 1 - 1e-7)
-        rate = -np.log1p(-inside)
-        slope, level, _ = line(np.log(rate), z)
+        params = super().solve(-np.log1p(-inside), x)
         for _ in range(STEPS):
             # How far the shares are from the present line, and how much each tells.
-            eta = level[..., None] + slope[..., None] * z
-            eta = np.clip(eta, -40, 3.5)
+            eta = np.clip(self.curve(params, x), -40, 3.5)
             hazard = np.exp(eta)
             weight = hazard**2 / np.expm1(hazard)
-            weight /= weight.sum(axis=-1, keepdims=True)
             surplus = missed + np.expm1(-hazard)
             away = surplus * np.exp(hazard - eta)
             # A weighted line through that is the step, which is kept short.
-            weighted = weight * away
-            middle = weight @ z
-            height = weighted.sum(axis=-1)
-            spread = weight @ z**2 - middle**2
-            turn = (weighted @ z - middle * height) / spread
-            rise = np.clip(height - turn * middle, -2, 2)
-            turn = np.clip(turn, -1, 1)
-            slope = slope + turn
-            level = level + rise
-            moved = np.maximum(np.abs(turn), np.abs(rise))
+            gram = np.einsum("...m,mp,mq->...pq", weight + TINY, jacobian, jacobian)
+            step = np.linalg.solve(gram, ((weight * away) @ jacobian)[..., None])[..., 0]
+            moved = np.abs(step @ jacobian.T).max(axis=-1, keepdims=True)
+            params = params + step / np.maximum(moved / 2, 1)
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
-        log_c = level - slope * x.mean()
-        params = np.stack([-slope, log_c], axis=-1)
-        params[~(moved < 1e-6)] = np.nan
-        return params
+        return np.where(moved < 1e-6, params, np.nan)
 
     def weights(self, params, x):
         """Fisher information of each share about its log rate."""

@@ -8,16 +8,15 @@ errors and no documents, "text" is those errors.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from rbplib import noise
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval
-from rbplib.doors import table_losses
+from rbplib.doors import plain_losses, table_losses
 from rbplib.estimators import ESTIMATORS, EXPONENTS
 from rbplib.families import InputError, check_choice
-from rbplib.losses import Loss, check_models, check_resamples, plain_loss
+from rbplib.losses import Loss, check_models, check_resamples
 
 SIDES = np.array([[-1.0], [1.0]])  # of an interval
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
@@ -68,14 +67,9 @@ class Law:
         )
 
     def plot(self, ax=None):
-        """Draw the losses, bands of other text and the line on logarithmic axes; return the axis.
+        """Draw losses, bands of other text and the line on logarithmic axes; return the axis."""
+        import matplotlib.pyplot as plt
 
-        Raises InputError: matplotlib is not installed.
-        """
-        try:
-            import matplotlib.pyplot as plt
-        except ModuleNotFoundError:
-            raise InputError("a drawing needs matplotlib: pip install matplotlib.") from None
         # losses with their bands, and the line
         ax = ax or plt.gca()
         ax.loglog(self.S, np.exp(self.y), "o")
@@ -158,25 +152,26 @@ def fit(
         n_bootstrap: resamples of the sources, 100 or more; 0 for none.
         seed: int; one seed, one set of them.
         level: of the intervals.
-        S: sizes of plain numbers, float (M,), two or more. hits: (M,) out of totals, a number;
+        S: sizes of plain numbers, float (M,), three or more. hits: (M,) out of totals, a number;
             or (D, M) of each document, with totals (D,). Without documents there is no interval
             of other text.
     Returns:
-        Law; `status` and `notes` say how far to trust it. Fewer than three sizes are a status.
+        Law; `status` and `notes` say how far to trust it. Fewer than three sizes of a Loss are a
+        status.
     Raises:
         InputError: an unknown estimator, a model twice, too few resamples, a level that is no
             share, numbers that do not fit together.
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
-    if S is None and (isinstance(loss, str | Path) or hasattr(loss, "columns")):
-        loss, *others = table_losses(loss)
-        if others:
-            raise InputError("this table has several laws: fit each of table_losses(table).")
-    elif isinstance(loss, Loss) and S is not None:
+    if isinstance(loss, Loss) and S is not None:
         raise InputError("a Loss has sizes of its own: give it without S.")
-    elif not isinstance(loss, Loss):
-        loss = plain_loss(S, hits, totals, loss)
+    if not isinstance(loss, Loss):
+        numbers = hits is not None or S is not None
+        losses = plain_losses(S, hits, totals, loss) if numbers else table_losses(loss)
+        if len(losses) > 1:
+            raise InputError("this table has several laws: fit each of table_losses(table).")
+        (loss,) = losses
     check_models(loss, 1)
     check_resamples(n_bootstrap, level)
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.

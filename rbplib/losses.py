@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
-from rbplib.families import InputError, as_number, load_family
+from rbplib.families import InputError, load_family
 from rbplib.table import asked, by_size, family_tables, labelled, tables_here
 
 
@@ -159,8 +159,7 @@ class Loss:
         `least` sources, and no errors. seed: int."""
         if n_resamples > 0 and self.se is not None:
             shape = n_resamples, len(self.S)
-            drawn = np.random.default_rng(seed).normal(self.values, self.se, shape)
-            return Values(drawn)
+            return Values(np.random.default_rng(seed).normal(self.values, self.se, shape))
         if n_resamples < 1 or self.n_sources < least:
             return None
         sums, totals = self.by_source
@@ -217,39 +216,6 @@ def check_resamples(number, level=0.95):
         raise InputError(f"resamples cannot be {number}: give {MIN_RESAMPLES} to 1000000, or 0.")
 
 
-def plain_loss(S, hits, totals, loss):
-    """Loss of plain numbers, smallest model first; see `law.fit`, which takes them.
-
-    Raises InputError: they are no numbers, or do not fit together.
-    """
-    # hits out of totals, or nats
-    counted = hits is not None
-    if counted == (loss is not None) or counted != (totals is not None):
-        raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
-    try:
-        S = np.array([as_number(size) for size in S])
-        sums = np.atleast_2d(np.array(hits if counted else loss, float))
-        totals = np.atleast_1d(np.array(totals if counted else 1, float))
-    except (TypeError, ValueError):
-        raise InputError("S, hits, totals and loss are numbers, or lists of them.") from None
-    # refuse what does not fit together
-    if sums.shape != totals.shape + S.shape:
-        raise InputError(
-            f"{S.shape} sizes, {sums.shape} values and {totals.shape} totals do not fit together: "
-            "give one value a model."
-        )
-    if not ((sums >= 0) & (sums <= (totals[:, None] if counted else np.finfo(float).max))).all():
-        raise InputError("a value is below 0, above its total, or no number: give counts, or nats.")
-    if len(np.unique(S)) < 2 or not ((S > 0) & (S < np.inf)).all():
-        raise InputError("give two sizes or more above 0, in non-embedding parameters.")
-    # smallest model first
-    order = np.argsort(S, kind="stable")
-    about = {"family": "a family", "corpus": "a text", "hits": counted}
-    about["name"] = "-log hits" if counted else "loss"
-    about["models"] = tuple(f"model {i + 1}" for i in order)
-    return Loss(sums[:, order], totals, S[order], **about)
-
-
 def measured_tables(family, corpus, protocol="paper", results=None, partial=False):
     """(tables, those of the repeats that the family names, models without one).
 
@@ -271,11 +237,11 @@ def measured_on(tables):
     record = tables[0].record
     return {
         "totals": tables[0].totals.astype(np.int64),
-        "family": str(record.get("family")),
-        "corpus": str(record.get("corpus")),
-        "protocol": str(record.get("protocol", "paper")),
-        "models": tuple(str(t.record.get("model")) for t in tables),
-        "S": np.array([float(t.record["nonembedding_params"]) for t in tables]),
+        "family": record["family"],
+        "corpus": record["corpus"],
+        "protocol": record.get("protocol", "paper"),
+        "models": tuple(table.record["model"] for table in tables),
+        "S": np.array([float(table.record["nonembedding_params"]) for table in tables]),
         "source": tables[0].source,
     }
 

@@ -45,6 +45,9 @@ const rbpTable = (function () {
         if (!(x >= least && x < Infinity)) throw Error(`Row ${i + 1} has ${name} "${row[name]}": give a number from ${least} up.`);
         return x;
       };
+      const k = row.k ? value("k", 1) : 1;
+      if (k % 1 || (what === "hits" && value(what, 0) % 1))
+        throw Error(`The model ${row.model} is at a k, or of hits, that are no whole number.`);
       const S = value("S", 1), of = total ? value(total, 1) : 1;
       const scale = what === "hits" ? 1 : what === "loss_bits" ? of * Math.LN2 : of, sum = value(what, 0) * scale;
       if (share && sum > of) throw Error(`Row ${i + 1} has ${what} above ${total}: give a share of at most 1.`);

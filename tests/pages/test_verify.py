@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from importlib.metadata import PackageNotFoundError
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -43,6 +45,11 @@ def outcomes():
     """{number: outcome} of the run beside the book, but for tables and versions."""
     rows = verify.compared(verify.read_reference(), verify.run_frame())
     return rows[~rows["page"].isin([verify.TABLES, verify.MADE])].set_index("number")["outcome"]
+
+
+def test_numbers_are_compared_without_torch(place, monkeypatch):
+    monkeypatch.setattr(verify, "version", Mock(side_effect=PackageNotFoundError))
+    assert verify.main([]) == 0
 
 
 def test_a_file_holds_verdicts_one_number_a_case_tables_and_what_it_was_made_with(place):

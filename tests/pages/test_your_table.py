@@ -116,6 +116,8 @@ def test_several_laws_are_chosen_from(page):
         ("model,S,loss\na,1M,1\nb,2M,2", "three sizes"),
         ("model,hits,tokens\na,1,9", "no column S"),
         ("model,S,hits,tokens\na,1M,10,9\nb,2M,2,9\nc,3M,3,9", "above tokens"),
+        ("model,S,hits,tokens\na,1M,1.5,9\nb,2M,2,9\nc,3M,3,9", "no whole number"),
+        ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", "model b is at a k"),
         ("model,S,loss\na,1M,1\na,1M,2\nc,3M,3", "twice"),
         ("model,S,loss\na,1M,1\nb,2M,1\nc,3M,1", "differ"),
         ("model,S,loss\n<img src=x onerror=alert(1)>,1M,one\n", 'loss "one"'),
