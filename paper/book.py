@@ -289,8 +289,7 @@ def show(figure, of=(), fold=None):
     named = any(ax.get_legend() for ax in axes) or (len(axes) == 1 and figures.label_ends(axes[0]))
     if handles and not named:
         columns = max(1, min(3, 100 // (6 + max(map(len, handles)))))
-        place = {"loc": "outside lower center", "ncols": columns}
-        figure.legend(handles.values(), handles, **place)
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
     figures.show(figure, describe(figure), fold, of=of)
 
 

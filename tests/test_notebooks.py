@@ -73,8 +73,7 @@ class TestSource:
         if not any("book.start()" in cell.source for cell in cells):
             pytest.skip("not written in the new form yet")
         for cell in cells:
-            imports = cell.source.startswith(("import ", "from "))
-            assert len(cell.source.splitlines()) <= 12 or imports, cell.source
+            assert len(cell.source.splitlines()) <= 12, cell.source
             assert max(map(len, cell.source.splitlines())) <= 76, cell.source
             assert not re.search(r"\bsay\(", cell.source), cell.source
 

@@ -18,20 +18,6 @@ def show_as_written(app, what, name, thing, options, lines):
     lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines)]
 
 
-def highlight_once(app):
-    """Highlight each piece of code once: the pages of all families show the same."""
-    highlighter = app.builder.highlighter
-    highlight, known = highlighter.highlight_block, {}
-
-    def highlighted(source, lang, *args, **how):
-        key = source, lang, repr(args), repr(how)
-        if key not in known:
-            known[key] = highlight(source, lang, *args, **how)
-        return known[key]
-
-    highlighter.highlight_block = highlighted
-
-
 def make_contents_once(app):
     """Give templates `kept(make)`, which makes the contents beside a page once: for itself if they
     lead to it, else for all pages of its folder, as those of families are."""
@@ -63,6 +49,5 @@ def setup(app):
     # a title with a formula stands in the contents of pages without one
     app.set_html_assets_policy("always")
     app.connect("autodoc-process-docstring", show_as_written)
-    app.connect("builder-inited", highlight_once)
     app.connect("builder-inited", share_translators)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -43,7 +43,6 @@ def made(root, notebook, place):
 
     # of what
     rows |= {"Notebook, SHA-256": record.get("source"), "Made of, SHA-256": record.get("made_of")}
-    rows |= {"Page, SHA-256": record.get("page")}
     tables = (f"{label} {digest[:DIGITS]}" for label, digest in record.get("tables", {}).items())
     rows["Rank tables, SHA-256 of their columns"] = ", ".join(tables) or "none"
     words = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v)

@@ -20,7 +20,8 @@ from rbpmade import made, read
 from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
 from rbprun import MOVING, SPEC
 
-SURE = "How sure, and what would change it"  # the heading above what stands beside a page
+# headings above what is proved, and what to read beside a page
+SURE = "How sure, and what would change it", "How the answers are judged"
 ANSWER = ("answer", "measured", "kept")  # what the box of an answer takes
 LINES = 2  # of an answer that stand open at the top of a page
 BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
@@ -73,9 +74,10 @@ def build_results(app, page, notebook, here, about):
     scope = lift(outputs, "scope")
     answer = answer_box(lift(outputs, *ANSWER))
     for section in page.findall(nodes.section):
-        if section[0].astext() == SURE:
+        if section[0].astext() in SURE:
             section += beside(about.get("beside", ()))
     number_exercises(page, number)
+    gather_code(page)
 
     # the answer stands above the first cell or section
     body = (i for i, n in enumerate(page) if is_cell(n) or isinstance(n, nodes.section))
@@ -154,6 +156,18 @@ def open_page(about):
 
 
 # ---- what cells show
+
+
+def gather_code(page):
+    """Fold the code of a cell that shows nothing with that of the cell after it: no two bars of
+    code stand in a row. A cell without either goes."""
+    for cell in reversed(list(page.findall(is_cell))):
+        following = cell.next_node(descend=False, siblings=True)
+        alike = following and cell.get("hide_mode", 0) == following.get("hide_mode")
+        if alike and len(cell) == 1:
+            following[0][:0] = cell.pop(0).children
+        if not cell.children:
+            cell.parent.remove(cell)
 
 
 def is_cell(node):

@@ -174,8 +174,8 @@ class LabsBundle(SphinxDirective):
         if bundle.returncode:
             raise RuntimeError(f"the bundle for a class could not be made: {bundle.stderr}")
         address = f"{'../' * self.env.docname.count('/')}{LABS}/{name}"
-        size = Path(app.outdir, LABS, name).stat().st_size / 1e6
-        anchor = f'<a href="{address}" download>{html.escape(words)}</a> ({size:.1f} MB)'
+        size = Path(app.outdir, LABS, name).stat().st_size / 1e3
+        anchor = f'<a href="{address}" download>{html.escape(words)}</a> ({size:,.0f} kB)'
         return [nodes.raw("", f"<p>{anchor}</p>", format="html")]
 
 

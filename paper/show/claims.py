@@ -25,7 +25,6 @@ from paper.show.prose import MARKS, say
 from rbplib.families import held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
-OURS = "not studied (our question)"
 WITHOUT_K = r"^At k = {k}, | at k = {k}"
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
 
@@ -38,7 +37,7 @@ class Claim:
     claim: str
     found: str
     pages: list
-    paper: str = OURS
+    paper: str = "not studied (our question)"
     basis: str = "measured"
     rule: str = ""
     proved: str = ""
@@ -285,14 +284,17 @@ def line(judged):
             both = f" and fails in {fails}" if fails else ""
             count = f"{holds}{both} of {whole}, {why}"
         sentence += f"; holds in {count}"
-    rests = ["Our question." if words.paper == OURS else f"The paper: {words.paper}."]
-    rests += [f"Further: {more}."] if more else []
-    rule = f"rule: {words.rule}; " if words.rule else ""
-    rests.append(f"Basis: {rule}{words.basis}.")
-    rests += [f"What would change it: {words.changes}."] if words.changes else []
-    rests.append(f"See {', '.join(map(reference, words.pages))}.")
-    mark = f"{MARKS[judged.verdict]} **{judged.verdict}.**"
-    return f"- {mark} {sentence}.\n  - {' '.join(rests)}"
+    # what it rests on, and where else to read
+    about = {
+        "The paper": words.paper,
+        "Further": more,
+        "Rule": words.rule,
+        "Basis": words.basis,
+        "What would change it": words.changes,
+        "See": ", ".join(map(reference, words.pages[1:])),  # it is judged on the first
+    }
+    rests = " ".join(f"{name}: {text}." for name, text in about.items() if text)
+    return f"- {MARKS[judged.verdict]} **{judged.verdict}.** {sentence}.\n  - {rests}"
 
 
 def reference(page):

@@ -250,7 +250,7 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     first, rests, second, _ = text.splitlines()
     assert "At k = 10, -log RBP" in first
     assert "holds in 1 and fails in 1 of 2, too few to decide" in first
-    assert "rule: R² at least 0.97, the exponent with its 95% interval above 0;" in rests
+    assert "Rule: R² at least 0.97, the exponent with its 95% interval above 0." in rests
     assert "At k = 50, -log RBP" in second
     assert set(records) == {"claim moderate_line at k = 10", "claim moderate_line at k = 50"}
     # from the executed pages of two families, to the bit

@@ -150,7 +150,7 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     (table,) = rbplib.measure("nano", "lines")  # found, and so not measured
     assert table.record["made_by"] == {"engine": "vllm", "version": "0.11.0", "revision": "main"}
     compare_with_measured(table, fresh / "measured")
-    assert "told by vllm 0&#46;11&#46;0" in imported_words("nano")
+    assert "reported by vllm 0&#46;11&#46;0" in imported_words("nano")
     with pytest.raises(InputError, match="without their ties"):
         table.rank("random")
     # it goes to others as any table, and what they have says who ranked
@@ -158,7 +158,7 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     assert main(["export", "--family", "nano", "--corpus", "lines", "-o", str(out)]) == 0
     assert main(["import", str(out), "--as", "theirs"]) == 0
     (theirs,) = rbplib.measure("theirs", "lines")
-    assert np.array_equal(theirs.rank(), table.rank()) and "told by vllm" in imported_words(
+    assert np.array_equal(theirs.rank(), table.rank()) and "reported by vllm" in imported_words(
         "theirs"
     )
     # where a family asks for no precision it takes what the engine has
@@ -222,7 +222,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     (table,) = rbplib.measure("nano-vllm", "lines")
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
     assert f"between {sure:.4f} and {np.mean(table.rank() == 1):.4f}" in words
-    assert "told by vllm 0&#46;11&#46;0" in words and "head was in bfloat16" in words
+    assert "reported by vllm 0&#46;11&#46;0" in words and "head was in bfloat16" in words
     assert "page 11 shows what half precision moves" in words
     with pytest.raises(InputError, match="without models and text"):
         rbplib.measure("nano-vllm", "lines", replace=True)
