@@ -301,5 +301,5 @@ def set_title(figure):
     kind, facts = shown.popitem()  # the last is what the figure is for
     words = fill(f"{{{{ words.shows_{kind}(of) }}}}", {"of": Cases.of(facts), "facts": facts})
     title = f"{before}: {words}" if before else words
-    look = {"x": 0.01, "ha": "left", "fontsize": 10.5, "fontweight": "bold"}
-    figure.suptitle("\n".join(textwrap.wrap(title, WIDE)), **look)
+    title = "\n".join(textwrap.wrap(title, WIDE))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
