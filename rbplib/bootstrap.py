@@ -15,7 +15,6 @@ MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few dra
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
 BLOCK = 500_000  # counts made at once: few enough to stay near the cache, enough for a product
 KEPT = 1 << 24  # counts kept for the next loss on the same sources: 64 MB
-EXACT_FLOAT32 = 2**24  # integers up to here are exact in float32
 
 
 def resampled_counts(n_sources, n_resamples, seed):
@@ -46,23 +45,16 @@ def kept_counts(n_sources, n_resamples, seed):
 def resampled_sums(values, n_resamples, seed):
     """Sums of the values of sources over resamples.
 
-    Whole numbers go through float32 where no sum can pass 2^24: exact, and twice as fast.
-
     Args:
         values: (U, P), integers or floats. seed: int; one seed, one set of resamples.
     Returns:
         float64 (n_resamples, P).
     Cost: n_resamples * U random integers, once for all values on as many sources, and a product.
     """
-    values = np.asarray(values)
-    exact = False
-    if np.issubdtype(values.dtype, np.integer):
-        most = int(np.abs(values).max(initial=0))
-        exact = len(values) * most < EXACT_FLOAT32
-    columns = values.astype(np.float32 if exact else float, order="C")
-    counted = kept_counts if len(values) * n_resamples <= KEPT else resampled_counts
-    blocks = counted(len(values), n_resamples, seed)
-    return np.concatenate([counts @ columns for counts in blocks]).astype(float)
+    columns = np.asarray(values, float)
+    counted = kept_counts if len(columns) * n_resamples <= KEPT else resampled_counts
+    blocks = counted(len(columns), n_resamples, seed)
+    return np.concatenate([counts @ columns for counts in blocks])
 
 
 def sum_by_source(values, source=None):

@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import warnings
-from datetime import datetime
+from datetime import date
 from itertools import chain, product
 from pathlib import Path
 
@@ -174,12 +174,8 @@ def command(name, example, *options):
 
     def register(run):
         # a parser with its help, then its options
-        about = {
-            "help": run.__doc__,
-            "description": run.__doc__,
-            "epilog": f"example: rbp {name} {example}",
-        }
-        parser = COMMANDS.add_parser(name, **about)
+        about, example_line = run.__doc__, f"example: rbp {name} {example}"
+        parser = COMMANDS.add_parser(name, help=about, description=about, epilog=example_line)
         parser.set_defaults(run=run)
         for names, how in options:
             parser.add_argument(*names, **how)
@@ -272,8 +268,8 @@ def tables_of(family, results):
     for path in sorted(Path(results or results_dir(), "ranks", family.name).glob("*/*.parquet")):
         if record := record_here(path, {"family": family.name}):
             about = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")
-            made = datetime.fromtimestamp(path.stat().st_mtime).date().isoformat()
-            tables.append({name: record.get(name) for name in about} | {"file_of": made})
+            made = date.fromtimestamp(path.stat().st_mtime)
+            tables.append({name: record.get(name) for name in about} | {"file_of": str(made)})
     return tables
 
 
@@ -389,7 +385,7 @@ def source_losses(source, corpora, ks, protocol, results, partial):
     from rbplib.doors import table_losses
     from rbplib.losses import cross_entropy, measured_tables, rbp_loss, vocabulary
 
-    losses, texts, faults = [], [], []
+    losses, faults, texts = [], [], ()
     if is_table(source):
         losses = [(loss, ()) for loss in table_losses(source) if not ks or loss.k in ks]
     else:

@@ -27,12 +27,11 @@ from rbplib.families import (
     complain,
     first_line,
     load_family,
-    nearest,
     results_dir,
     write_text,
     yaml_files,
 )
-from rbplib.losses import Loss, measured_tables
+from rbplib.losses import Loss, check_models, measured_tables
 from rbplib.table import (
     asked,
     by_size,
@@ -71,52 +70,15 @@ def table_losses(table):
             told, and left alone.
     Returns:
         list of Loss, smallest model first.
-        Families of fewer than three sizes are told, and left out.
     Raises:
-        InputError: the file cannot be read; no family has three sizes; a column or row is missing,
-            a row is there twice, or a value is none that it can be.
+        InputError: the file cannot be read; a family has fewer than three sizes; a column or row is
+            missing, a row is there twice, or a value is none that it can be.
     """
+    import pandas as pd
+
     rows, name = table, "the table"
     if not hasattr(table, "columns"):
         rows, name = read_rows(table), Path(table).name
-    losses, notices = row_losses(rows, name)
-    # once it is known to be good
-    for notice in notices:
-        complain(notice)
-    return losses
-
-
-def plain_losses(S, hits, totals, loss):
-    """[Loss] of plain numbers; see `law.fit`, which takes them.
-
-    Raises InputError: they do not fit together, or are none of a table of numbers.
-    """
-    import pandas as pd
-
-    # hits out of totals, or nats
-    counted = hits is not None
-    if counted == (loss is not None) or counted != (totals is not None):
-        raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
-    values = np.atleast_2d(np.array(hits if counted else loss, object))
-    totals = np.atleast_1d(totals if counted else 1)
-    if values.shape != totals.shape + np.shape(S):
-        raise InputError(
-            f"{np.shape(S)} sizes, {values.shape} values and {totals.shape} totals do not fit "
-            "together: give one value a model."
-        )
-    # a row of each document and model
-    documents, models = values.shape
-    frame = pd.DataFrame(values, columns=[f"model {i + 1}" for i in range(models)])
-    frame = frame.assign(source=[f"{i:09}" for i in range(documents)], tokens=totals)
-    rows = frame.melt(["source", "tokens"], None, "model", "hits" if counted else "loss")
-    losses, _ = row_losses(rows.assign(S=np.repeat(np.array(S), documents)), "plain numbers")
-    return losses
-
-
-def row_losses(rows, name):
-    """([Loss], sentences about what was not used) of the rows of a table; see `table_losses`."""
-    import pandas as pd
-
     # what was measured, and what it is out of
     quantities = [column for column in QUANTITIES if column in rows]
     if len(quantities) != 1 or rows.empty:
@@ -157,7 +119,7 @@ def row_losses(rows, name):
             model = frame["model"][broken].iloc[0]
             raise InputError(f"in {name} {model!r} is {rule}.")
 
-    losses, few = [], []
+    losses = []
     for family, part in frame.groupby("family", sort=False):
         # a column of each training, smallest first; a row of each k and source
         values = [quantity, total, "loss_se"]
@@ -168,9 +130,6 @@ def row_losses(rows, name):
             need = f"one S, and a row at every k and source, of the same {total or 'text'}"
             raise InputError(f"each model of {family} in {name} needs {need}.")
         sizes, trained, models = zip(*of_all.columns, strict=True)
-        if len(set(sizes)) < 3:
-            few.append(f"{family} has {len(set(sizes))} model size(s) on {name}")
-            continue
         if len(set(models)) < len(models):
             models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
         for k, rows_of_k in wide.groupby(level="k"):
@@ -188,19 +147,43 @@ def row_losses(rows, name):
                 labels=tuple(rows_of_k.index.get_level_values("source")) if sourced else None,
                 se=rows_of_k["loss_se"].to_numpy()[0] if errors else None,
             )
+            check_models(loss)
             losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
-    if not losses:
-        raise InputError(f"{few[0]}: a fit needs three.")
-    notices = {
-        f"{', '.join(few)}: left out, as a fit needs three.": few,
-        f"models of {name} saw several amounts of text (D): a law in size mixes them, and "
-        "`rbp predict --tokens` does not.": frame["D"].nunique() > 1,
-        f"columns of {name} that are not used: {', '.join(map(str, others))}.": len(others),
-        f"{name} has no sources or errors: its intervals are of other sizes alone.": not (
-            sourced or errors
-        ),
-    }
-    return losses, [notice for notice, holds in notices.items() if holds]
+    # once it is known to be good
+    if frame["D"].nunique() > 1:
+        message = f"models of {name} saw several amounts of text (D): a law in size mixes them"
+        complain(f"{message}, and `rbp predict --tokens` does not.")
+    if len(others):
+        complain(f"columns of {name} that are not used: {', '.join(map(str, others))}.")
+    if not (sourced or errors):
+        complain(f"{name} has no sources or errors: its intervals are of other sizes alone.")
+    return losses
+
+
+def number_rows(S, hits, totals, loss):
+    """Plain numbers as a table with a row of each document and model; see `law.fit`.
+
+    Raises InputError: they do not fit together.
+    """
+    import pandas as pd
+
+    # hits out of totals, or nats
+    counted = hits is not None
+    if counted == (loss is not None) or counted != (totals is not None):
+        raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
+    values = np.atleast_2d(np.array(hits if counted else loss, object))
+    totals = np.atleast_1d(totals if counted else 1)
+    if values.shape != totals.shape + np.shape(S):
+        raise InputError(
+            f"{np.shape(S)} sizes, {values.shape} values and {totals.shape} totals do not fit "
+            "together: give one value a model."
+        )
+    # sources are taken in the order of their names
+    documents, models = values.shape
+    frame = pd.DataFrame(values, columns=[f"model {i + 1}" for i in range(models)])
+    frame = frame.assign(source=[f"{i:09}" for i in range(documents)], tokens=totals)
+    rows = frame.melt(["source", "tokens"], None, "model", "hits" if counted else "loss")
+    return rows.assign(S=np.repeat(np.array(S), documents))
 
 
 def read_rows(path):
@@ -330,14 +313,11 @@ def import_family(path, name=None):
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
         roles = {"repeats": [], "family": []}
         for place, table in sorted(tables.items()):
-            role = place.parts[-3]
-            record = table.record | {"imported": origin}
-            roles[role].append((table.columns, record))
+            roles[place.parts[-3]].append((table.columns, table.record | {"imported": origin}))
         # keep the repeats first: the family's file names them
         name, entry = name or about["name"], {key: about[key] for key in ("title", "note")}
         if roles["repeats"]:
-            again = keep_family(f"{name}.repeats", entry, roles["repeats"])
-            entry["repeats"] = again.stem
+            entry["repeats"] = keep_family(f"{name}.repeats", entry, roles["repeats"]).stem
         return keep_family(name, entry, roles["family"])
 
 
@@ -462,14 +442,11 @@ def import_answers(path, family, name=None):
         raise InputError(f"the first line of {path} does not tell {missing[0]!r}: add it.")
     check_choice(header["ties"], TIE_RULES, "tie rule")
     family, protocol = load_family(family), header.get("protocol", "paper")
-    known = {key: model for model in family.models for key in (model.id, model.name)}
-    model = known.get(header["model"])
-    family.need_models()
-    source = model and model_folder(model, weights=False)[1]
-    if not model or header["revision"] not in (model.revision or "main", source["revision"]):
-        of = f"{header['model']} at revision {header['revision']}, no model of {family.name}"
-        mend = f"rank {model.revision or 'main'}." if model else nearest(header["model"], known)
-        raise InputError(f"{path} holds ranks of {of}: {mend}")
+    model = family.model(header["model"])
+    asked_for, (_, source) = model.revision or "main", model_folder(model, weights=False)
+    if header["revision"] not in (asked_for, source["revision"]):
+        of = f"{model.name} at revision {header['revision']}"
+        raise InputError(f"{path} holds ranks of {of}: rank {asked_for}.")
     corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
     ours = {"family": family.name, "text": documents.digest, "tokenizer": tokenizer}
     if different := [key for key, value in ours.items() if header.get(key, value) != value]:
@@ -503,42 +480,41 @@ def import_answers(path, family, name=None):
 
 def engine_columns(path, lines, names, windows, record):
     """Columns of the rank table that lines of answers make, each set to its window by the ids."""
+    # an answer may not tell the first id
     places = {}
     for number, window in enumerate(windows.windows):
-        places.setdefault(tuple(window.ids[1:].tolist()), []).append(number)
+        first, *ids = window.ids.tolist()
+        for begin in (first, None):
+            places.setdefault((begin, *ids), []).append(number)
 
     parts = {}
     for line in lines:
-        for first, ids, rank, logprob in answered(line, names, path):
+        for ids, rank, logprob in answered(line, names, path):
             # which window it is of, that was not told yet
-            numbers = places.get(tuple(ids))
-            if numbers == []:
-                raise InputError(f"{path} holds a window twice, ids {ids[:4]} ...: remove one.")
-            begins = [n for n in numbers or () if first in (None, windows.windows[n].ids[0])]
-            if not begins:
-                message = f"{path} holds ids {ids[:4]} ..., no window of {record['corpus']}"
-                raise InputError(f"{message}: have the windows of `rbp windows` read, in whole.")
-            numbers.remove(number := begins[0])
-            window = windows.windows[number]
+            numbers = places.get(ids, ())
+            number = next((number for number in numbers if number not in parts), None)
+            if number is None:
+                fault = "a window twice" if numbers else f"no window of {record['corpus']}"
+                message = f"{path} holds {fault}, ids {ids[1:5]} ..."
+                raise InputError(f"{message}: have the windows of `rbp windows` read, each once.")
             # what is told of its scored tokens
+            window = windows.windows[number]
             rows = scored_rows(window, windows.special)
-            rank, logprob = rank[rows - 1], logprob[rows - 1]
-            V = record["vocab_size"]
-            whole = (rank >= 1) & (rank <= V) & (rank % 1 == 0)
-            # as many candidates are as likely at least, and all of them together at most 1
-            likely = logprob <= ROUNDING - np.log(np.maximum(rank, 1))
-            if not (whole & np.isfinite(logprob) & likely).all():
-                raise InputError(
-                    f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more "
-                    f"than its rank allows, in window {number}: measure it again."
-                )
             place = np.full_like(rows, window.document), window.start + rows
-            parts[number] = *place, window.ids[rows].astype(int), rank, logprob
+            parts[number] = *place, window.ids[rows].astype(int), rank[rows], logprob[rows]
     if missing := len(windows.windows) - len(parts):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
     columns = map(np.concatenate, zip(*(parts[number] for number in sorted(parts)), strict=True))
     document, position, token, rank, logprob = columns
+    # as many candidates are as likely at least, and all of them together at most 1
+    V = record["vocab_size"]
+    likely = np.isfinite(logprob) & (logprob <= ROUNDING - np.log(np.maximum(rank, 1)))
+    if not (likely & (rank >= 1) & (rank <= V) & (rank % 1 == 0)).all():
+        raise InputError(
+            f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more than its "
+            "rank allows: measure it again."
+        )
     rows = {"document": document, "position": position, "token": token}
     return told_ranks(rows, rank, logprob, record)
 
@@ -558,7 +534,7 @@ def read_lines(path):
 
 
 def answered(answer, names, path):
-    """(first id or None, the other ids, their ranks, their logprobs) of each window of an answer.
+    """(ids, ranks, logprobs) of each window of an answer; the first id may be None.
 
     That is {"ids", "rank", "logprob"}, lists of one length that begin with an id, None and None; or
     what vLLM gives when asked with `prompt_logprobs` 0: the answer of its server, or a result of
@@ -574,17 +550,17 @@ def answered(answer, names, path):
     try:
         for choice in answer.get("choices", [answer]):
             if "prompt_logprobs" in choice:
-                ids, rank, logprob = (choice.get("prompt_token_ids") or [None])[:1], [None], [None]
+                (first, *_) = choice.get("prompt_token_ids") or [None]
+                tokens = [(first, None, None)]
                 for entry in choice["prompt_logprobs"][1:]:
-                    ((token, told),) = entry.items()
-                    told = told if isinstance(told, dict) else vars(told)
-                    ids, rank = [*ids, int(token)], [*rank, told["rank"]]
-                    logprob.append(told["logprob"])
+                    ((token, about),) = entry.items()
+                    about = about if isinstance(about, dict) else vars(about)
+                    tokens.append((int(token), about["rank"], about["logprob"]))
             else:
-                ids, rank, logprob = (choice[key] for key in ("ids", "rank", "logprob"))
-            if not len(ids) == len(rank) == len(logprob) > 1:
-                raise ValueError("of several lengths")
-            yield ids[0], [*map(int, ids[1:])], *np.array([rank[1:], logprob[1:]], float)
+                tokens = zip(*(choice[key] for key in ("ids", "rank", "logprob")), strict=True)
+            ids, rank, logprob = zip(*tokens, strict=True)
+            ids = (ids[0], *map(int, ids[1:]))
+            yield ids, np.array(rank, float), np.array(logprob, float)
     except (LookupError, TypeError, ValueError, AttributeError):
         message = f"{path} holds an answer that is cut short, or gives other tokens too"
         mend = "have its window read again, with prompt_logprobs 0"

@@ -84,9 +84,9 @@ class Family:
             raise InputError(f"{self.name} is imported, without models and text to measure.")
 
     def model(self, name):
-        """The Model of that name."""
+        """The Model of that name, or id."""
         self.need_models()
-        known = {model.name: model for model in self.models}
+        known = {key: model for model in self.models for key in (model.id, model.name)}
         if name not in known:
             raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")
         return known[name]

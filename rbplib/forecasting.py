@@ -127,13 +127,12 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
             sd = max(about.residual_sd, least)
             half = sd * training_quantile(about.spare, level)
             noises.append((half, sd, about.spare))
-        _, sd, df = min(noises, key=lambda noise: noise[0])
+        _, sd, df = min(noises)
         centre.append(law.y_at(S))
         scatter.append(np.hypot(sd * widening(law, S), sources))
         spare.append([df])
     shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
-    forms = np.array(centre), np.array(scatter), np.array(spare)
-    low, y, high = mixture_quantiles(*forms, shares)
+    low, y, high = mixture_quantiles(np.array(centre), np.array(scatter), np.array(spare), shares)
     return Forecast(laws, S, y, np.stack([low, high]))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rbplib import noise
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval
-from rbplib.doors import plain_losses, table_losses
+from rbplib.doors import number_rows, table_losses
 from rbplib.estimators import ESTIMATORS, EXPONENTS
 from rbplib.families import InputError, check_choice
 from rbplib.losses import Loss, check_models, check_resamples
@@ -167,11 +167,10 @@ def fit(
     if isinstance(loss, Loss) and S is not None:
         raise InputError("a Loss has sizes of its own: give it without S.")
     if not isinstance(loss, Loss):
-        numbers = hits is not None or S is not None
-        losses = plain_losses(S, hits, totals, loss) if numbers else table_losses(loss)
-        if len(losses) > 1:
+        plain = hits is not None or S is not None
+        loss, *others = table_losses(number_rows(S, hits, totals, loss) if plain else loss)
+        if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")
-        (loss,) = losses
     check_models(loss, 1)
     check_resamples(n_bootstrap, level)
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.
@@ -197,10 +196,9 @@ def fit(
     residual_sd, models = noise.student_interval(kind, part, params, residuals, level)
     trainings = noise.training_interval(kind, part, params, drawn_params, level)
     variance, by_sources, by_trainings = noise.lack_of_fit(kind, part, params, residuals, drawn_y)
-    ends = {"text": text}
-    ends |= {"trainings": params + SIDES * trainings, "models": params + SIDES * models}
+    trainings, models = params + SIDES * trainings, params + SIDES * models
     intervals = {}
-    for of, pairs in ends.items():
+    for of, pairs in {"text": text, "trainings": trainings, "models": models}.items():
         intervals[of] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
     notes = doubts(loss, estimator, params, enough)
     if drawn is not None and np.isnan(drawn_params[:, 0]).any() and np.isnan(text[:, 0]).any():

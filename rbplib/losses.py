@@ -12,7 +12,7 @@ import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
 from rbplib.families import InputError, load_family
-from rbplib.table import asked, by_size, family_tables, labelled, tables_here
+from rbplib.table import asked, by_size, family_tables, tables_here
 
 
 def minus_log(share):
@@ -222,13 +222,12 @@ def measured_tables(family, corpus, protocol="paper", results=None, partial=Fals
     Arguments and InputError as of `table.family_tables`.
     """
     tables, missing = family_tables(family, corpus, protocol, results, partial)
-    repeats, family = (), load_family(family)
-    if family.repeats:
-        # the text as the family knows it; the repeats may lack it
-        again, text = load_family(family.repeats), labelled(family, corpus, results) or corpus
-        if not again.imported or getattr(text, "name", text) in again.corpora:
-            ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results)
-            (repeats,) = ladders.values()
+    # the text as the family knows it; the repeats may lack it
+    family, _, (text,) = asked(family, None, [corpus], protocol, results)
+    repeats, again = (), family.repeats and load_family(family.repeats)
+    if again and (not again.imported or text.name in again.corpora):
+        ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results)
+        (repeats,) = ladders.values()
     return tables, repeats, tuple(missing)
 
 

@@ -102,10 +102,6 @@ def test_every_family_and_k_is_a_law_and_seeds_are_trainings(tmp_path, capsys):
     assert records[0]["alpha"] == law.alpha and [r["n_models"] for r in records] == [10, 10, 5]
     with pytest.raises(rbp.InputError, match="several laws"):
         rbp.fit(pd.concat(parts))
-    # a family of two sizes is told, and the others have their laws
-    few = pd.concat([parts[0], parts[-1][parts[-1]["S"] > 1e8]])
-    assert [loss.family for loss in rbp.table_losses(few)] == ["a"]
-    assert "b has 2 model size(s)" in capsys.readouterr().err
 
 
 def test_a_bare_table_of_pythia_gives_the_published_pages_numbers(tmp_path, capsys):
