@@ -33,6 +33,7 @@ class Head:
     multiplier: float = 1.0
     divisor: float = 1.0
     cap: float | None = None
+    dtype: torch.dtype | None = None  # of `product`
 
     def after(self, scores):
         """The model's own operations on the product, in place."""
@@ -47,6 +48,24 @@ class Head:
     def __call__(self, hidden):
         """Scores (..., V) of hidden states (..., d) of the weight's dtype."""
         return self.after(F.linear(hidden, self.weight, self.bias))
+
+    def product(self, states, columns=slice(None), out=None):
+        """Scores (n, b) of states (n, d) for some candidates, multiplied in `dtype`.
+
+        A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere by
+        widening what is taken of it. out: scratch (n, b) of that dtype, on a processor.
+        """
+        dtype, weight = self.dtype, self.weight[columns]
+        bias = None if self.bias is None else self.bias[columns].to(dtype)
+        if weight.is_cuda and states.dtype == weight.dtype != dtype == torch.float32:
+            scores = torch.mm(states, weight.T, out_dtype=dtype)
+            if bias is not None:
+                scores.add_(bias)
+            return self.after(scores)
+        states, weight = states.to(dtype), weight.to(dtype)
+        if bias is None:
+            return self.after(torch.mm(states, weight.T, out=out))
+        return self.after(torch.addmm(bias, states, weight.T, out=out))
 
 
 class _HeadReached(Exception):

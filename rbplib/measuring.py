@@ -12,7 +12,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +25,13 @@ from rbplib.families import (
     complain,
     one_at_a_time,
     root,
+    telling,
 )
 from rbplib.models import (
     check_tokenizers,
     check_window,
     model_folder,
     sizes_of,
-    the_hub,
     window_length,
 )
 from rbplib.table import (
@@ -171,7 +170,7 @@ def measure_model(
     progress=True,
     batch_tokens=None,
 ):
-    """Measure tables of one model in one load; the next text is tokenised while this is measured.
+    """Measure tables of one model in one load; texts are tokenised while others are measured.
 
     Args:
         device, dtype: of `load_model`. progress: whether to show bars.
@@ -192,21 +191,13 @@ def measure_model(
     many = 1 << 16 if loaded.device.type == "cuda" else 4096
     batch_tokens = batch_tokens or max(length, many)
     with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(windows_of, tasks[0])
-        for task, following in zip_longest(tasks, tasks[1:]):
-            windows = ahead.result()
-            if following:
-                ahead = pool.submit(windows_of, following)
+        for task, windows in zip(tasks, pool.map(windows_of, tasks), strict=True):
             measure_table(loaded, task, windows, progress, batch_tokens)
 
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
     record = provenance(loaded, task, windows)
-    if not any(len(scored_rows(window, windows.special)) for window in windows.windows):
-        message = f"no token of {task.corpus.name!r} is scored"
-        raise InputError(f"{message}: its documents are empty or too short.")
-
     # go on from the rows that a killed run left, and cut batches as it did
     part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0
     if begun := record_here(part, record):
@@ -229,7 +220,11 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
                 write_table(part, joined(rows), record | progress_made)
                 saved = time.monotonic()
             bar.update(sum(len(window.ids) for window in group))
-    write_table(task.path, joined(rows), record | {"batch_tokens": batch_tokens})
+    columns = joined(rows)
+    if not len(columns["token"]):
+        message = f"no token of {task.corpus.name!r} is scored"
+        raise InputError(f"{message}: its documents are empty or too short.")
+    write_table(task.path, columns, record | {"batch_tokens": batch_tokens})
     part.unlink(missing_ok=True)
 
 
@@ -281,31 +276,29 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
         windows: list of Window. special: ids that are not scored.
         batch_tokens: tokens of one forward pass. head_dtype: name of that of the head's product.
     Raises:
-        InputError: memory runs out with a single window; the model has too few positions, or
-            another's tokenizer.
+        InputError: memory runs out with a single window; the model has too few positions, another's
+            tokenizer, or scores that hold a NaN.
     """
     import torch
 
     # batch by batch, each as large as memory allows
     queue, rows = list(batches(windows, batch_tokens)), []
-    while queue:
-        batch = queue.pop(0)
-        try:
-            rows.append(batch_ranks(loaded, batch, special, getattr(torch, head_dtype)))
-            continue
-        except (IndexError, ValueError) as error:
-            message = f"a window of {len(batch[0].ids)} tokens cannot be ranked ({error})"
-            mend = "give the model its own tokenizer, or a smaller 'context:' in the family file"
-            raise InputError(f"{message}: {mend}.") from None
-        except torch.OutOfMemoryError:
-            if len(batch) == 1:
-                message = f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}"
-                mend = "use a larger device, a smaller dtype or a smaller model"
-                raise InputError(f"{message}: {mend}.") from None
-        # here, where the error no longer holds the frames that hold the batch
-        torch.cuda.empty_cache()
-        half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)
-        queue[:0] = [batch[:half], batch[half:]]
+    mend = "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
+    with telling(f"a window of {len(queue[0][0].ids)} tokens cannot be ranked, {mend}"):
+        while queue:
+            batch = queue.pop(0)
+            try:
+                rows.append(batch_ranks(loaded, batch, special, getattr(torch, head_dtype)))
+                continue
+            except torch.OutOfMemoryError:
+                if len(batch) == 1:
+                    message = f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}"
+                    mend = "use a larger device, a smaller dtype or a smaller model"
+                    raise InputError(f"{message}: {mend}.") from None
+            # here, where the error no longer holds the frames that hold the batch
+            torch.cuda.empty_cache()
+            half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)
+            queue[:0] = [batch[:half], batch[half:]]
     columns = joined(rows)
     order = np.lexsort((columns["position"], columns["document"]))
     return {name: values[order] for name, values in columns.items()}, batch_tokens
@@ -417,25 +410,20 @@ def plan_text(corpus, length, protocol, notes):
         row["tokens"] = corpus.tokens
     # how many bytes have to come
     if sample is None and corpus.source == "hub":
-        hub, answers = the_hub()
-        if answers:
-            row["download_bytes"] = or_note(lambda: hub_bytes(corpus), notes)
-        else:
-            row["download_bytes"] = None
-            notes.append(f"bytes of texts cannot be known of {hub}.")
+        row["download_bytes"] = or_note(lambda: hub_bytes(corpus), notes)
     return row
 
 
 def plan_model(model, notes, dtype=None):
     """S, and bytes of the weights in memory and to download; None where its size is unknown."""
-    row = {"model": model.name, "nonembedding_params": None}
-    row |= {"weights_bytes": None, "download_bytes": None}
+    S = weights = download = None
     if sizes := or_note(lambda: sizes_of(model), notes):
-        total = sizes.get("total_params", sizes["nonembedding_params"])
-        row["nonembedding_params"] = sizes["nonembedding_params"]
-        row["weights_bytes"] = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
-        row["download_bytes"] = 0 if model.local else total * BYTES["bfloat16"]
-    return row
+        S = sizes["nonembedding_params"]
+        total = sizes.get("total_params", S)
+        weights = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
+        download = 0 if model.local else total * BYTES["bfloat16"]
+    row = {"model": model.name, "nonembedding_params": S}
+    return row | {"weights_bytes": weights, "download_bytes": download}
 
 
 def or_note(known, notes):

@@ -135,11 +135,10 @@ def model_folder(model, weights=True):
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
     message = f"model {model.id!r} at revision {model.revision or 'main'!r}"
     with telling(f"{message} could not be had from {hub}"):
-        what = {"repo_id": model.id, "local_files_only": not answers}
-        what["revision"] = pinned(model)
-        folder = Path(snapshot_download(**what, allow_patterns=files))
+        what = {"revision": pinned(model), "local_files_only": not answers}
+        folder = Path(snapshot_download(model.id, allow_patterns=files, **what))
         if weights and not any(folder.glob("*.safetensors")):
-            snapshot_download(**what, allow_patterns=pickled)
+            snapshot_download(model.id, allow_patterns=pickled, **what)
     return folder, {"model_id": model.id, "revision": folder.name}
 
 
@@ -149,11 +148,12 @@ def pinned(model):
     The file that RBP_LOCK names keeps these, {"id@revision": commit}, so that a `main` that moves
     meanwhile moves nothing; without it the revision is what the family's file says.
     """
-    if not os.environ.get("RBP_LOCK"):
+    lock = os.environ.get("RBP_LOCK")
+    if not lock:
         return model.revision
     from huggingface_hub import HfApi
 
-    path, key = Path(os.environ["RBP_LOCK"]), f"{model.id}@{model.revision or 'main'}"
+    path, key = Path(lock), f"{model.id}@{model.revision or 'main'}"
     with one_at_a_time(path):
         commits = read_json(path) if path.is_file() else {}
         if key not in commits:
@@ -166,33 +166,31 @@ def the_hub():
     """(where the hub is, in words; whether it answers). Its client is guarded from then on."""
     from huggingface_hub import constants
 
-    silence = guarded(constants.ENDPOINT)
-    return f"the hub, {constants.ENDPOINT}{silence}", not silence
+    return guarded(constants.ENDPOINT)
 
 
 @cache
 def guarded(endpoint):
     """Have huggingface_hub's client look at answers by `check_answer` before they are used.
 
-    Returns "" where there is any answer from an address, else words on it: the library would try
-    again for minutes, for each file.
+    Returns as `the_hub`: of an address without an answer the library would ask again for minutes,
+    for each file.
     """
     from huggingface_hub import set_client_factory
     from huggingface_hub.utils._http import default_client_factory
 
     def client():
-        guarded = default_client_factory()
-        hooks = guarded.event_hooks
-        guarded.event_hooks = hooks | {"response": [*hooks["response"], check_answer]}
-        return guarded
+        client = default_client_factory()
+        client.event_hooks["response"].append(check_answer)
+        return client
 
     set_client_factory(client)
     try:
         with default_client_factory() as unguarded:
             unguarded.head(endpoint, timeout=PATIENCE)
     except Exception as error:  # of the client's library, whichever that is
-        return f", which does not answer ({first_line(error)})"
-    return ""
+        return f"the hub, {endpoint}, which does not answer ({first_line(error)})", False
+    return f"the hub, {endpoint}", True
 
 
 def check_answer(response):
@@ -201,6 +199,7 @@ def check_answer(response):
 
     huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache.
     """
+    # what it names files by
     names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
     if response.request.method != "HEAD":
         names = []
@@ -210,8 +209,7 @@ def check_answer(response):
             names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', name):
-            message = f"{response.url.host} names a file {name!r}, which is not hexadecimal"
-            raise InputError(f"{message}: use another mirror of the hub.")
+            raise InputError(f"the hub names a file {name!r}, not hexadecimal: use another mirror.")
 
 
 def bounded(response, read, **options):
@@ -228,8 +226,7 @@ def bounded(response, read, **options):
     for data in read(**options):
         most -= len(data)
         if most < 0:
-            message = f"{response.url.host} sends more of {path} than it announced"
-            raise InputError(f"{message}: use another mirror of the hub.")
+            raise InputError(f"the hub sends more of {path} than it announced: use another mirror.")
         yield data
 
 
@@ -380,8 +377,8 @@ def check_causal(net, model_id):
         w0 w1 ... w6 x7      meet equal products: the scores of the first seven are then equal,
                              nearly everywhere bit for bit
 
-    Raises InputError also where the model cannot be run on token ids alone, draws what it attends
-    to, or its scores hold a NaN. Cost: one forward pass over (2, 8) ids.
+    Raises InputError also where the model cannot be run on token ids alone, or draws what it
+    attends to. Cost: one forward pass over (2, 8) ids.
     """
     import torch
 
@@ -394,17 +391,12 @@ def check_causal(net, model_id):
     rows = torch.stack([ids[:-1], torch.cat([ids[:-2], ids[-1:]])])  # (2, 8)
     with telling(f"model {model_id!r} cannot be run on tokens alone"), torch.inference_mode():
         scores = net(rows, use_cache=False).logits.float()  # (2, 8, V)
-    if scores.isnan().any():
-        mend = "use --dtype float32, or an unbroken copy"
-        raise InputError(f"the scores of {model_id!r} hold a NaN in {net.dtype}: {mend}.")
     # how far the scores before the last token moved, beside how far they spread
     moved = (scores[0, :-1] - scores[1, :-1]).nan_to_num(0.0).abs().max().item()
     spread = scores[0].nan_to_num(neginf=0.0, posinf=0.0).std(-1).mean().item()
     if moved > max(MOVE, torch.finfo(net.dtype).eps) * spread:
-        raise InputError(
-            f"model {model_id!r} ({type(net).__name__}) sees the future, so its ranks predict "
-            "nothing: use a causal language model."
-        )
+        message = f"model {model_id!r} ({type(net).__name__}) sees the future"
+        raise InputError(f"{message}: its ranks predict nothing, use a causal language model.")
 
 
 # --- What a model is known by
@@ -419,16 +411,16 @@ def folder_digest(place):
     place = Path(place)
     if place.is_file():
         return file_digest(place)
-    names = ("config.json", *TOKENIZER_FILES)
-    endings, files = (".safetensors", ".bin", ".index.json"), {}
+    files = {}
     for path in filter(Path.is_file, place.iterdir()):
-        if path.name in names or path.name.endswith(endings):
+        weights = path.name.endswith((".safetensors", ".bin", ".index.json"))
+        if weights or path.name in ("config.json", *TOKENIZER_FILES):
             files[path.name] = path
     # a tokenizer that lies beside the folder
     beside = tokenizer_place(place) or place
-    for name in TOKENIZER_FILES:
-        if beside != place and (beside / name).is_file():
-            files[f"tokenizer/{name}"] = beside / name
+    for path in (beside / name for name in TOKENIZER_FILES):
+        if beside != place and path.is_file():
+            files[f"tokenizer/{path.name}"] = path
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
         total.update(f"{name}\0{file_digest(path)}\n".encode())
@@ -437,12 +429,11 @@ def folder_digest(place):
 
 def file_digest(path):
     """SHA-256 of a file's bytes."""
-    state = path.stat()
-    return _file_digest(path, state.st_size, state.st_mtime_ns)
+    return _file_digest(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(1024)
-def _file_digest(path, size, changed):
+def _file_digest(path, changed):
     with telling(f"{path} cannot be read"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -561,12 +552,10 @@ def family_sizes(family):
     "family", "model" and "id"; of an imported family, whose models are not here, S alone."""
     family, rows = load_family(family), []
     for model in family.models:
-        row = {"family": family.name, "model": model.name, "id": model.id}
-        if family.imported:
-            row["nonembedding_params"] = model.nonembedding_params
-        else:
-            row |= sizes_of(model)
-        rows.append(row)
+        sizes = {"nonembedding_params": model.nonembedding_params}
+        if not family.imported:
+            sizes = sizes_of(model)
+        rows.append({"family": family.name, "model": model.name, "id": model.id} | sizes)
     return rows
 
 
@@ -574,11 +563,10 @@ def known_config(model):
     """What families/configs/*.json hold of a model, enough for its size; or None."""
     if model.local or model.revision not in (None, "main"):
         return None
-    for path in sorted((root() / "families" / "configs").glob("*.json")):
-        configs = read_json(path)
-        if model.id in configs:
-            return configs[model.id]
-    return None
+    configs = {}
+    for path in (root() / "families" / "configs").glob("*.json"):
+        configs |= read_json(path)
+    return configs.get(model.id)
 
 
 def model_context(model):

@@ -9,6 +9,7 @@ its cache. What is found of a row does not depend on the rows beside it.
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import repeat
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ def token_ranks(logits, targets):
         rows = logits.reshape(-1, logits.shape[-1])
         most = TILE // rows.shape[1] if rows.device.type == "cpu" else DEVICE_ROWS
         count = max(1, min(most, len(rows)))
-        ranks = _by_rows(rows, lambda some: some, targets.reshape(-1), count)
+        ranks = _by_rows(rows, nn.Identity(), targets.reshape(-1), count)
     return _shaped(ranks, targets)
 
 
@@ -92,15 +93,17 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
     elif type(head) is nn.Linear:  # a subclass may store its weight in a form of its own
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states")
+    states, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+    on_processor, scores_of = states.device.type == "cpu", head
+    if isinstance(head, Head):
+        head = replace(head, dtype=dtype or head.weight.dtype)
+        scores_of = head.product
     with torch.no_grad():
-        states = hidden.reshape(-1, hidden.shape[-1])
-        wanted = targets.reshape(-1)
         # of fewer candidates a target's score ahead of its block often comes out otherwise
-        blocks = states.device.type == "cpu" and isinstance(head, Head)
-        if blocks and len(head.weight) >= 2 * BLOCK:
-            ranks = _by_blocks(states, head, wanted, dtype or head.weight.dtype)
+        if on_processor and isinstance(head, Head) and len(head.weight) >= 2 * BLOCK:
+            ranks = _by_blocks(states, head, wanted)
         else:
-            ranks = _by_whole_rows(states, head, wanted, dtype)
+            ranks = _by_rows(states, scores_of, wanted, GRAIN if on_processor else DEVICE_ROWS)
     return _shaped(ranks, targets)
 
 
@@ -144,21 +147,23 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
     )
     with torch.inference_mode():
         head = head_of(model, ids)
+        scored = scored.to(ids.device).bool()
         # the whole batch at once, or a sequence at a time where logits are held
-        columns = ids, targets, scored.to(ids.device).bool(), *ranks
-        parts = [column.split(1 if head is None else len(ids)) for column in columns]
-        for some, wanted, mask, *blank in zip(*parts, strict=True):
+        at_once = 1 if head is None else len(ids)
+        for first in range(0, len(ids), at_once):
+            some = slice(first, first + at_once)
+            mask = scored[some]
             if not mask.any():
                 continue
             if head is None:
-                states = model(some, use_cache=False).logits
+                states = model(ids[some], use_cache=False).logits
             else:
-                states = final_hidden(model, some)
+                states = final_hidden(model, ids[some])
             states = states[:, :-1][mask.to(states.device)]
-            wanted = wanted[mask].to(states.device)
+            wanted = targets[some][mask].to(states.device)
             counted = head_ranks(states, head or nn.Identity(), wanted, dtype=dtype)
-            for column, values in zip(blank, counted, strict=True):
-                column[mask] = values.to(column.device)
+            for column, values in zip(ranks, counted, strict=True):
+                column[some][mask] = values.to(column.device)
     return Ranks(*(column.to(input_ids.device) for column in ranks))
 
 
@@ -200,7 +205,7 @@ def _count(scores, targets):
     return Ranks(greater.long(), ties.long(), logprob[:, 0].float())
 
 
-def _by_blocks(states, head, targets, dtype):
+def _by_blocks(states, head, targets):
     """Ranks of targets (n,) on a processor, a block of the vocabulary at a time.
 
     Each thread takes rows of its own, so that none waits at every tile for one whose core is busy
@@ -213,7 +218,7 @@ def _by_blocks(states, head, targets, dtype):
     most = max(1024, min(2048, 4 * states.shape[1]))
     runs = math.ceil(len(states) / most / threads) * threads
     count = math.ceil(len(states) / runs / GRAIN) * GRAIN
-    parts = states.split(count), repeat(head), targets.split(count), repeat(dtype)
+    parts = states.split(count), repeat(head), targets.split(count)
     if threads == 1:
         sums = map(_block_sums, *parts)
     else:
@@ -226,14 +231,14 @@ def _by_blocks(states, head, targets, dtype):
     # again, whole, what was not sure
     doubtful = (~total.isfinite()).nonzero()[:, 0]
     if len(doubtful):
-        again = _by_whole_rows(states[doubtful], head, targets[doubtful], dtype)
+        again = _by_rows(states[doubtful], head.product, targets[doubtful], GRAIN)
         for column, values in zip(ranks, again, strict=True):
             column[doubtful] = values
     return ranks
 
 
 @torch.no_grad()  # which is a thread's own
-def _block_sums(states, head, targets, dtype):
+def _block_sums(states, head, targets):
     """Of each target the candidates above it, those equal to it, and the sum of
     exp(score - own score): float64 (3, n).
 
@@ -244,13 +249,13 @@ def _block_sums(states, head, targets, dtype):
     scratch: (2, n * (BLOCK + GRAIN)) or more, for a tile and its flags.
     """
     size, n = len(head.weight), len(states)
-    rows = F.pad(states.to(dtype), (0, 0, 0, -n % GRAIN))
-    scratch = torch.empty(2, len(rows) * (BLOCK + GRAIN), dtype=_compared(dtype))
+    rows = F.pad(states.to(head.dtype), (0, 0, 0, -n % GRAIN))
+    scratch = torch.empty(2, len(rows) * (BLOCK + GRAIN), dtype=_compared(head.dtype))
     # the targets' own scores (n, 1): the diagonals of small square products
     wanted = F.pad(targets, (0, -n % GRAIN))
     diagonals = []
     for some, ids in zip(rows.split(GRAIN), wanted.split(GRAIN), strict=True):
-        diagonals.append(_product(some, head, dtype, ids).diagonal())
+        diagonals.append(head.product(some, ids).diagonal())
     own = torch.cat(diagonals)[:n, None].to(scratch)
     seen = torch.empty_like(own)
     # blocks of candidates, the last of which is not narrow, and which targets are in each
@@ -264,7 +269,8 @@ def _block_sums(states, head, targets, dtype):
         # a tile of scores, and as many flags
         width = end - start
         space, flags = scratch[:, : len(rows) * width].view(2, len(rows), width)
-        tile = _product(rows, head, dtype, slice(start, end), space)[:n]
+        out = space if space.dtype == head.dtype else None
+        tile = head.product(rows, slice(start, end), out)[:n].to(space)
         seen[those, 0] = tile[those, targets[those] - start]
         flags = flags[:n]
         torch.sum(torch.gt(tile, own, out=flags), 1, out=above)
@@ -279,38 +285,6 @@ def _block_sums(states, head, targets, dtype):
 def _compared(dtype):
     """The dtype that scores of a dtype are compared in."""
     return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-def _by_whole_rows(states, head, targets, dtype):
-    """Ranks of targets (n,) among the scores that any head makes of states (n, d)."""
-    count = GRAIN if states.device.type == "cpu" else DEVICE_ROWS
-    if not isinstance(head, Head):
-        return _by_rows(states, head, targets, count)
-    dtype = dtype or head.weight.dtype
-    return _by_rows(states, lambda rows: _product(rows, head, dtype), targets, count)
-
-
-def _product(states, head, dtype, columns=slice(None), out=None):
-    """Scores (n, b) of states (n, d) against some candidates, multiplied in dtype.
-
-    A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere by widening
-    what is taken of it. out: scratch (n, b), used where it is of that dtype.
-    """
-    weight = head.weight[columns]
-    bias = None if head.bias is None else head.bias[columns].to(dtype)
-    if weight.is_cuda and states.dtype == weight.dtype != dtype == torch.float32:
-        scores = torch.mm(states, weight.T, out_dtype=dtype)
-        if bias is not None:
-            scores.add_(bias)
-        return head.after(scores)
-    states, weight = states.to(dtype), weight.to(dtype)
-    target = None if out is None or out.dtype != dtype else out
-    if bias is None:
-        scores = torch.mm(states, weight.T, out=target)
-    else:
-        scores = torch.addmm(bias, states, weight.T, out=target)
-    scores = head.after(scores)
-    return scores if out is None else scores.to(out)
 
 
 def _tensor(values):

@@ -353,7 +353,8 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
     corpora = corpora or default_corpora(family)
     if family.imported:  # text is a label
         names = [getattr(corpus, "name", corpus) for corpus in corpora]
-        corpora = [Corpus(check_choice(name, family.corpora, "corpus")) for name in names]
+        names = [check_choice(name, family.corpora, "corpus") for name in names]
+        corpora = [Corpus(name, source="table") for name in names]
     corpora = [load_corpus(labelled(family, corpus, results) or corpus) for corpus in corpora]
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
@@ -390,18 +391,10 @@ def expected(
             product.
     Cost: one reading of the text, and hashing of local models.
     """
-    # of an imported family only the name counts
-    if family.imported:
-        asked = {"family": family.name, "protocol": protocol}
-        names = [corpus.name for corpus in corpora]
-        records = {}
-        for model in models:
-            asked["model"] = model.name
-            records[model.name] = [asked | {"corpus": name} for name in names]
-        return records
-    # what all tables share, and what each text adds
-    shared = {"protocol": protocol, "window": window_length(family), "engine": ENGINE}
-    shared |= {"head_dtype": head_dtype, "family": family.name}
+    # what all tables share, and what each text adds; of an imported family only names count
+    shared = {"family": family.name, "protocol": protocol}
+    if not family.imported:
+        shared |= {"window": window_length(family), "engine": ENGINE, "head_dtype": head_dtype}
     texts = []
     for corpus, sample in zip(corpora, samples or [None] * len(corpora), strict=True):
         texts.append({"corpus": corpus.name, **text_known(corpus, sample)})
@@ -410,9 +403,9 @@ def expected(
     records = {}
     for model in models:
         entries = shared | {"model": model.name}
-        if model.local:
+        if model.local and not family.imported:
             entries["model_digest"] = folder_digest(model.local)
-        else:
+        elif not family.imported:
             entries |= {"model_id": model.id, "requested_revision": model.revision}
         precision = check_choice(dtype or model.dtype, DTYPES, "dtype")
         if precision != "auto":

@@ -102,25 +102,25 @@ def draw_sample(rows, corpus, source):
         order = np.random.default_rng(corpus.seed).permutation(len(numbers)).tolist()
     drawn = [rows[numbers[i]] for i in order[: corpus.documents]]
 
-    # what they say, and where each is from
+    # what they say
     texts = [render(corpus.template, row, corpus) for row in drawn]
     if not any(map(str.strip, texts)):
         message = f"corpus {corpus.name!r} holds no text"
         raise InputError(f"{message}: check its source, split, filter and template.")
-    units = [row.get(PIECE_OF) for row in drawn]
-    if corpus.group:
-        units = [render(corpus.group, row, corpus) for row in drawn]
 
-    # equal ones that do not say it are from one
-    first = {}
-    places = [first.setdefault(text.strip() or i, i) for i, text in enumerate(texts)]
-    equal = sum(place != i for i, place in enumerate(places) if not units[i])
+    # where each is from: equal ones that do not say so are from one place
+    units, first, equal = [], {}, 0
+    for i, row in enumerate(drawn):
+        named = corpus.group and render(corpus.group, row, corpus)
+        place = unit = named or row.get(PIECE_OF, f"row {i}")
+        if not named:
+            unit = first.setdefault(texts[i].strip() or i, place)
+        units.append(unit)
+        equal += unit != place
     if equal:
         message = f"corpus {corpus.name!r} holds {equal} documents that are equal to others"
         complain(f"{message}: equal documents count as one source.")
-    if any(units) or equal:
-        units = [unit or f"row {place}" for unit, place in zip(units, places, strict=True)]
-    else:
+    if units == [f"row {i}" for i in range(len(units))]:
         units = []
     try:
         return Documents(tuple(texts), texts_digest(texts), source, tuple(units))
@@ -185,10 +185,10 @@ def hub_builder(corpus):
     from rbplib.models import the_hub
 
     # what is asked for, for the library and in words
-    options = {"name": corpus.config}
+    split, options = split_of(corpus), {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
-        options = {"data_files": {split_of(corpus): corpus.data_files.split()}}
-    request = [corpus.config, f"split {split_of(corpus)!r}", corpus.data_files, corpus.revision]
+        options = {"data_files": {split: corpus.data_files.split()}}
+    request = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
     # its builder, or why there is none
     hub, answers = the_hub()
     message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
@@ -298,20 +298,13 @@ def file_sample(corpus):
     path = find_path(corpus)
     if corpus.kind and not path.is_file():
         make_text(corpus)
-    # rows of each file; files of one text are one source
-    paths, rows, first, alike = text_files(path), [], {}, []
+    # rows of each file; of several each is a source of its pieces
+    rows, paths = [], text_files(path)
     for file in paths:
-        new = file_rows(file)
+        source = {}
         if len(paths) > 1 and text_kind(file)[0] in PROSE:
-            name = file.relative_to(path).as_posix()
-            source = first.setdefault(str(new), name)
-            if source != name:
-                alike.append(name)
-            new = [row | {PIECE_OF: source} for row in new]
-        rows += new
-    if alike:
-        message = f"{path.name} holds {len(alike)} files of text that others hold, as {alike[0]}"
-        complain(f"{message}: what is equal counts as one source.")
+            source = {PIECE_OF: file.relative_to(path).as_posix()}
+        rows += [row | source for row in file_rows(file)]
     return draw_sample(rows, corpus, {"file": path.name})
 
 

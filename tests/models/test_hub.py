@@ -155,7 +155,7 @@ def test_a_hub_that_does_not_answer_is_one_sentence_within_seconds(
     (tmp_path / "far.yml").write_text("models: [{id: owner/a, nonembedding_params: 9}]\n")
     code = cli.main(["plan", "--family", f"{tmp_path}/far.yml", "--corpus", f"{tmp_path}/text.yml"])
     (line,) = capsys.readouterr().err.splitlines()
-    assert code == 0 and "bytes of texts cannot be known of the hub, http://127.0.0.1:9" in line
+    assert code == 0 and "owner/text" in line and "the hub, http://127.0.0.1:9, which" in line
     (tmp_path / "far.yml").write_text("models: [owner/a]\n")
     assert cli.main(["plan", "--family", f"{tmp_path}/far.yml", "--corpus", f"{tmp_path}"]) == 2
     assert time.monotonic() - began < 30

@@ -159,7 +159,7 @@ def test_files_of_one_text_are_one_source(tmp_path, capsys):
     documents = load_documents(Corpus("mine", path=str(tmp_path), shuffle=False))
     assert documents.units == ("a.txt", "a.txt", "c.txt", "a.txt")
     told = capsys.readouterr().err
-    assert "2 files of text that others hold, as b.md" in told and told.count("\n") == 1
+    assert "2 documents that are equal to others" in told and told.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["rows.tsv", "rows.jsonl", "rows.parquet"])
