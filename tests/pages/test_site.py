@@ -120,6 +120,7 @@ def planted_page(digest):
         hidden("import first", markdown("Four models.", rbp="scope")),
         new_markdown_cell("## Results"),
         new_code_cell("shown_code()", metadata={"tags": ["show-input"]}),
+        hidden("unseen()"),
         hidden("second()", markdown("A sentence."), *figures),
         new_markdown_cell("## The answer stands here"),
         hidden("judge()", answer),
@@ -249,6 +250,7 @@ def test_the_answer_is_lifted_to_the_top_two_lines_open_and_each_folds_its_rule(
 def test_hidden_code_is_folded_at_its_place_and_shown_code_stays(page):
     folds = [words(text.split("</details>")[0]) for text in page.split("above-input")[1:]]
     assert any("import first" in code for code in folds)
+    assert any("unseen" in code and "second" in code for code in folds)  # one bar for both
     assert not any("shown_code" in code for code in folds) and "shown_code" in page
 
 
