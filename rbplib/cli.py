@@ -567,8 +567,10 @@ def export(out, ordered, **options):
     export_family(out=out, ordered=ordered, **options)
     print(f"{out}: {out.stat().st_size:,} bytes, without tokens.")
     if ordered:
-        print("Who has a model can read its text back from ranks in order; --unordered leaves that")
-        print("out. Either way who has model and text can tell that it was measured.")
+        print(
+            "Who has a model can read its text back from ranks in order; --unordered leaves that\n"
+            "out. Either way who has model and text can tell that it was measured."
+        )
 
 
 @command(
@@ -630,17 +632,12 @@ def verify():
 # --- The command
 
 
-def interrupt(*_):
-    """End as Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
 def main(argv=None):
     # a call to end, as Ctrl-C
     arguments = sys.argv[1:] if argv is None else list(argv)
     for name in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(name) != signal.SIG_IGN:  # as nohup asks
-            signal.signal(name, interrupt)
+            signal.signal(name, signal.default_int_handler)
     warnings.showwarning = lambda message, *_: complain(str(message))
     # the command, or in one sentence why not
     try:

@@ -15,24 +15,22 @@ from rbplib.bootstrap import line, percentile_interval
 from rbplib.families import InputError
 from rbplib.forecasting import widening
 from rbplib.law import fit
-from rbplib.losses import Loss, check_models, check_resamples
+from rbplib.losses import check_models, check_resamples
 from rbplib.noise import training_quantile
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Family b against family a at a size of a; NaN marks what could not be computed.
+    """One family against another at a size of that; NaN marks what could not be computed.
 
     Attributes:
-        S: non-embedding parameters of a. as_good: those of b by its line.
+        S: non-embedding parameters of the other. as_good: those of the one by its line.
         ratio: as_good over S.
         intervals: {"text" | "models": (low, high)} of the ratio.
         paired: whether both families were scored on the same sources, and drawn together.
-        beyond: decades of as_good outside the sizes of b; 0 inside them.
+        beyond: decades of as_good outside the sizes measured; 0 inside them.
     """
 
-    a: Loss
-    b: Loss
     S: float
     as_good: float
     ratio: float
@@ -67,8 +65,8 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
     check_resamples(n_bootstrap, level)
     a, b = a.defined(), b.defined()
-    check_models(a)
-    check_models(b)
+    for loss in (a, b):
+        check_models(loss)
     S = float(a.S.max() if S is None else S)
     if not 0 < S < np.inf:
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
@@ -76,12 +74,10 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     # the log of the ratio, and those of resamples: one seed draws the same sources for both
     log_times = log_ratio(a.y, b.y, a, b, S)
     paired = same_sources(a, b)
-    drawn_a = a.resampled(n_bootstrap, seed)
-    drawn_b = b.resampled(n_bootstrap, seed if paired else seed + 1)
+    drawn = a.resampled(n_bootstrap, seed), b.resampled(n_bootstrap, seed + (not paired))
     text = np.full(2, np.nan)
-    if drawn_a is not None and drawn_b is not None:
-        drawn = log_ratio(drawn_a.y, drawn_b.y, a, b, S)
-        text = percentile_interval(drawn, level)
+    if None not in drawn:
+        text = percentile_interval(log_ratio(drawn[0].y, drawn[1].y, a, b, S), level)
 
     # on the scale of sizes
     with np.errstate(over="ignore"):
@@ -89,14 +85,12 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
         as_good = S * ratio
         half = half_width_of_models(a, b, S, as_good, level)
         models = log_times + np.array([-half, half])
-        intervals = {
-            "text": tuple(np.exp(text).tolist()),
-            "models": tuple(np.exp(models).tolist()),
-        }
+        text, models = np.exp([text, models]).tolist()
         above = np.log10(as_good / b.S.max())
         below = np.log10(b.S.min() / as_good)
-    beyond = float(np.maximum(np.maximum(above, below), 0.0))
-    return Comparison(a, b, S, float(as_good), float(ratio), intervals, paired, beyond)
+    intervals = {"text": tuple(text), "models": tuple(models)}
+    beyond = float(np.max([above, below, 0.0]))
+    return Comparison(S, float(as_good), float(ratio), intervals, paired, beyond)
 
 
 def same_sources(a, b):

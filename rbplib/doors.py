@@ -160,30 +160,17 @@ def table_losses(table):
     return losses
 
 
-def number_rows(S, hits, totals, loss):
-    """Plain numbers as a table with a row of each document and model; see `law.fit`.
-
-    Raises InputError: they do not fit together.
-    """
+def number_rows(**columns):
+    """Plain numbers as a table of models on one text; see `law.fit`. Raises InputError: they are
+    not as many."""
     import pandas as pd
 
-    # hits out of totals, or nats
-    counted = hits is not None
-    if counted == (loss is not None) or counted != (totals is not None):
-        raise InputError("plain numbers are S with hits and totals, or S with loss: give one pair.")
-    values = np.atleast_2d(np.array(hits if counted else loss, object))
-    totals = np.atleast_1d(totals if counted else 1)
-    if values.shape != totals.shape + np.shape(S):
-        raise InputError(
-            f"{np.shape(S)} sizes, {values.shape} values and {totals.shape} totals do not fit "
-            "together: give one value a model."
-        )
-    # sources are taken in the order of their names
-    documents, models = values.shape
-    frame = pd.DataFrame(values, columns=[f"model {i + 1}" for i in range(models)])
-    frame = frame.assign(source=[f"{i:09}" for i in range(documents)], tokens=totals)
-    rows = frame.melt(["source", "tokens"], None, "model", "hits" if counted else "loss")
-    return rows.assign(S=np.repeat(np.array(S), documents))
+    try:
+        rows = pd.DataFrame({name: of for name, of in columns.items() if of is not None})
+    except ValueError as error:
+        message = f"S, hits and loss do not fit together ({first_line(error)})"
+        raise InputError(f"{message}: give one number a model.") from None
+    return rows.assign(model=[f"model {i + 1}" for i in range(len(rows))], source="all")
 
 
 def read_rows(path):
@@ -244,7 +231,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         raise InputError(f"{out} is there, and no export: give another name.")
     # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}
-    about |= {"format": "rbp ranks", "version": 1, "exported": date.today().isoformat()}
+    about |= {"format": "rbp ranks", "exported": date.today().isoformat()}
     # its tables, laid out as in the file
     with TemporaryDirectory() as folder:
         write_text(Path(folder, "family.json"), json.dumps(about))
@@ -303,12 +290,10 @@ def import_family(path, name=None):
             tables = {place: read_table(place) for place in Path(folder).glob("*/*/*.parquet")}
             if not tables or about["format"] != "rbp ranks":
                 raise ValueError("another format")
-        except FileNotFoundError:
-            raise InputError(f"there is no file {path}: check the path.") from None
-        except DAMAGE:
-            message = f"{path} is damaged, or no export of a family: get it again"
-            mend = "or, for ranks of windows, name their family by --family"
-            raise InputError(f"{message}, {mend}.") from None
+        except DAMAGE as error:
+            message = f"{path} is damaged, or no export of a family ({first_line(error)})"
+            mend = "get it again, or, for ranks of windows, name their family by --family"
+            raise InputError(f"{message}: {mend}.") from None
         # the record of each table says where it came from
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
         roles = {"repeats": [], "family": []}
@@ -332,8 +317,14 @@ def told_ranks(rows, rank, logprob, record):
 
 
 def keep_family(name, entry, tables):
-    """Keep (columns, record) of rank tables as a family of this name: path of its file."""
-    own = own_file(name)
+    """Keep (columns, record) of rank tables as a family of this name: path of its file.
+
+    Raises InputError: the name is another family's.
+    """
+    own = (results_dir() / "imported" / f"{check_name(name, 'family name')}.yml").resolve()
+    if yaml_files("family").get(name, own) != own:
+        message = f"the name {name!r} is in use for another family"
+        raise InputError(f"{message}: choose one, as in --as {name}-2.")
     keep_tables([(columns, record | {"family": name}) for columns, record in tables])
 
     # all that is there of it by now
@@ -343,15 +334,6 @@ def keep_family(name, entry, tables):
     entry |= {"imported": True, "corpora": sorted({record["corpus"] for record in records})}
     entry["models"] = list({record["model"]: model_entry(record) for record in records}.values())
     write_text(own, yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))
-    return own
-
-
-def own_file(name):
-    """The path of an imported family's file; InputError where the name is another family's."""
-    own = (results_dir() / "imported" / f"{check_name(name, 'family name')}.yml").resolve()
-    if yaml_files("family").get(name, own) != own:
-        message = f"the name {name!r} is in use for another family"
-        raise InputError(f"{message}: choose one, as in --as {name}-2.")
     return own
 
 

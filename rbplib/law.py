@@ -27,7 +27,8 @@ class Law:
     """A fitted law. NaN marks what could not be computed; `notes` says why, gravest first.
 
     Attributes:
-        used: models of the loss that the fit used, by index.
+        used: models of the loss that the fit used, by index. S: float64 (M,), their sizes.
+        models: their names.
         parameters: {name: value}, the first two alpha and log_c.
         intervals: {"text" | "trainings" | "models": {name: (low, high)}} at `level`.
         y, fitted: float64 (M,), log losses of the models used, and of the law.
@@ -41,6 +42,8 @@ class Law:
     estimator: str
     level: float
     used: tuple[int, ...]
+    S: np.ndarray
+    models: tuple[str, ...]
     parameters: dict
     intervals: dict
     y: np.ndarray
@@ -96,14 +99,6 @@ class Law:
         return self.notes[0] if self.notes else "ok"
 
     @property
-    def S(self):
-        return self.loss.S[list(self.used)]
-
-    @property
-    def models(self):
-        return tuple(self.loss.models[i] for i in self.used)
-
-    @property
     def spare(self):
         """Models more than parameters."""
         return len(self.used) - len(self.parameters)
@@ -152,9 +147,8 @@ def fit(
         n_bootstrap: resamples of the sources, 100 or more; 0 for none.
         seed: int; one seed, one set of them.
         level: of the intervals.
-        S: sizes of plain numbers, float (M,), three or more. hits: (M,) out of totals, a number;
-            or (D, M) of each document, with totals (D,). Without documents there is no interval
-            of other text.
+        S: sizes of plain numbers, float (M,), three or more. hits: (M,) out of totals, a number.
+            Without documents there is no interval of other text: those go into a Loss.
     Returns:
         Law; `status` and `notes` say how far to trust it. Fewer than three sizes of a Loss are a
         status.
@@ -167,8 +161,9 @@ def fit(
     if isinstance(loss, Loss) and S is not None:
         raise InputError("a Loss has sizes of its own: give it without S.")
     if not isinstance(loss, Loss):
-        plain = hits is not None or S is not None
-        loss, *others = table_losses(number_rows(S, hits, totals, loss) if plain else loss)
+        if S is not None:
+            loss = number_rows(S=S, hits=hits, loss=loss, tokens=1 if totals is None else totals)
+        loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")
     check_models(loss, 1)
@@ -208,6 +203,8 @@ def fit(
         estimator=estimator,
         level=level,
         used=tuple(used.tolist()),
+        S=part.S,
+        models=part.models,
         parameters=dict(zip(names, params.tolist(), strict=True)),
         intervals=intervals,
         y=y,

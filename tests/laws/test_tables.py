@@ -37,7 +37,7 @@ def rows_of(hits, tokens):
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl", None])
 def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     hits, tokens = planted()
-    law, table = rbp.fit(S=S, hits=hits, totals=tokens), rows_of(hits, tokens)
+    law, table = rbp.fit(rbp.Loss(hits, tokens, S)), rows_of(hits, tokens)
     path = tmp_path / f"runs.{ending}"
     write = {
         "csv": lambda: table.to_csv(path, index=False),
@@ -154,7 +154,7 @@ def test_a_bad_table_is_one_sentence(tmp_path, capsys, text, word):
 
 def test_a_law_prints_three_lines_and_draws_itself():
     hits, tokens = planted()
-    law = rbp.fit(S=S, hits=hits, totals=tokens)
+    law = rbp.fit(rows_of(hits, tokens))
     first, second, third = str(law).splitlines()
     low, high = law.intervals["models"]["alpha"]
     assert f"{law.alpha:.4g}" in first and f"{low:.4g} to {high:.4g}" in first

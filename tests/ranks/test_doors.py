@@ -110,7 +110,7 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
         path.write_bytes(data)
         with pytest.raises(InputError, match="damaged"):
             import_family(path, "damaged")
-    with pytest.raises(InputError, match="no file"):
+    with pytest.raises(InputError, match="No such file"):
         import_family(tmp_path / "none")
     assert list(tmp_path.iterdir()) == [path]
 
