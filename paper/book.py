@@ -178,8 +178,10 @@ def start():
 
     from paper.show import parameters, style
 
-    # a figure is shown by `show`, not half drawn at the end of its first cell
-    plt.switch_backend("agg")
+    # a figure is shown by `show`, not half drawn at the end of its first cell; a backend
+    # that came later would turn that on again
+    plt.switch_backend(plt.get_backend())
+    plt.ioff()
     parameters.check()
     style.use()
     shell = get_ipython()

@@ -162,9 +162,9 @@ def judged(loss, y, alpha, n_resamples, seed):
         (ANY, "models", law.ci_models, alpha),
     ]
     tests = {
-        "documents": documents.lack_of_fit_p,
-        "sources": law.lack_of_fit_p,
-        TOGETHER: law.trained_lack_of_fit_p,
+        "documents": documents.p["sources"],
+        "sources": law.p["sources"],
+        TOGETHER: law.p["trainings"],
     }
     answers = {}
     for question, noise, (low, high), truth in intervals:

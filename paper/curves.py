@@ -25,7 +25,7 @@ from rbplib.measuring import measured
 from rbplib.table import asked, by_size, tables_here
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
-SHARED = "totals S source family corpus protocol definition models missing".split()  # with a Loss
+SHARED = "totals S source family corpus protocol definition models".split()  # with a Loss
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,8 @@ class Curve:
 
     models (M,), S float64 (M,) ascending; ks int64 (K,); hits int64 (D, M, K): tokens of a document
     with rank <= k; totals int64 (D,): scored tokens; nll float64 (D, M): summed -logprob in nats;
-    source int64 (D,): documents of one number were drawn as one. `missing` names the family's
-    models that had no table. `repeats`: Curve of models trained again with other seeds,
-    see `with_repeats`.
+    source int64 (D,): documents of one number were drawn as one. `repeats`: Curve of models trained
+    again with other seeds, see `with_repeats`.
     """
 
     family: str
@@ -51,7 +50,6 @@ class Curve:
     nll: np.ndarray
     source: np.ndarray | None = None
     definition: str = "greater+ties"
-    missing: tuple[str, ...] = ()
     repeats: "Curve | None" = None
 
     @property
@@ -90,7 +88,7 @@ class Curve:
         return Loss(**own, **shared)
 
 
-def rbp_curve(tables, ks, definition="greater+ties", missing=()):
+def rbp_curve(tables, ks, definition="greater+ties"):
     """Curve of one family on one corpus from its rank tables.
 
     Args:
@@ -110,7 +108,6 @@ def rbp_curve(tables, ks, definition="greater+ties", missing=()):
         hits=np.stack([t.hits(ks, definition) for t in tables], axis=1).astype(np.int64),
         nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,
-        missing=tuple(missing),
         **measured_on(tables),
     )
 

@@ -63,11 +63,6 @@ class Law(library.Law):
         return tuple(np.delete(self.loss.models, list(self.used)))
 
     @property
-    def left_out(self):
-        """Models `without` a value, or not measured at all."""
-        return (*self.without, *self.loss.missing)
-
-    @property
     def ci_tokens(self):
         return self.intervals["text"]["alpha"]
 
@@ -131,19 +126,11 @@ class Law(library.Law):
         return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.band - self.y, wider)
 
     @property
-    def lack_of_fit_p(self):
-        return self.p["sources"]
-
-    @property
-    def trained_lack_of_fit_p(self):
-        return self.p["trainings"]
-
-    @property
     def noise_p(self):
         """p of the lack of fit against the widest noise that is known: sources,
         and trainings where they are."""
-        known = self.trained_lack_of_fit_p
-        return self.lack_of_fit_p if np.isnan(known) else known
+        known = self.p["trainings"]
+        return self.p["sources"] if np.isnan(known) else known
 
     @cached_property
     def over_documents(self):

@@ -163,7 +163,7 @@ def training_laws(family):
     models have passages right."""
     along = {}
     for name, fitted in (laws("along training") | laws(families=[family])).items():
-        if name.partition(", step")[0] == family and not fitted.law.left_out:
+        if name.partition(", step")[0] == family and not fitted.law.without:
             along[fitted.rows["training_tokens"].iloc[0]] = fitted
     return dict(sorted(along.items()))
 

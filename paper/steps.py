@@ -86,16 +86,3 @@ def size_spread(S):
     the leverage a ladder of model sizes gives to a slope."""
     x = np.log(np.asarray(S, float))
     return float(((x - x.mean()) ** 2).sum())
-
-
-def misses_needed(S, half_width, quantile=1.96):
-    """Effective misses per model for an interval of alpha of the given
-    half-width (label eq-floor)."""
-    return (quantile / half_width) ** 2 / size_spread(S)
-
-
-def expected_r2(alpha, S, m_eff):
-    """R^2 to expect from a perfectly valid law when sampling noise is the
-    only scatter (label eq-r2)."""
-    signal = alpha**2 * size_spread(S)
-    return signal / (signal + (len(S) - 2) / np.asarray(m_eff, float))

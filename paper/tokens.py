@@ -12,7 +12,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from scipy.optimize import leastsq
-from scipy.special import stdtrit
 
 from paper.counts import family_tables
 from paper.forecasts import beside
@@ -236,38 +235,6 @@ def held_out(S, D, loss, left, forms=FORMS):
             missed = np.log(loss[out] / law.predict(S[out], D[out]))
             errors.loc[row, form] = np.sqrt(np.mean(missed**2))
     return errors
-
-
-def compared(errors):
-    """Forms by `held_out` errors, best first, over the groups that all could predict, but for forms
-    that none could.
-
-    Errors that are equal to six decimals are a tie, of which the form named first (the simpler one)
-    is the best.
-    Data frame: form, groups, rmse (root of the mean square over groups), spread (sd of the groups'
-    own), behind (mean over groups of its error less the best form's), low, high (95% interval of
-    that, Student's t over paired groups, a guide as they share most of the fit; NaN below three),
-    verdict (best; behind: low above 0; tie; cannot be told).
-    """
-    each = errors.dropna(axis=1, how="all").dropna(axis=0)
-    n = len(each)
-    # best first
-    rmse = np.sqrt((each**2).mean())
-    order = np.argsort(rmse.round(6), kind="stable")
-    rmse = rmse.iloc[order]
-    # how far behind the best
-    behind = each
-    if len(rmse):
-        behind = each[rmse.index].sub(each[rmse.index[0]], axis=0)
-    times = stdtrit(n - 1, 0.975) / np.sqrt(n) if n > 2 else np.nan
-    half = behind.std() * times
-    columns = {"groups": n, "rmse": rmse, "spread": each.std(), "behind": behind.mean()}
-    frame = pd.DataFrame(columns, rmse.index)
-    frame["low"] = frame["behind"] - half
-    frame["high"] = frame["behind"] + half
-    verdicts = np.select([frame["low"] > 0, frame["low"] <= 0], ["behind", "tie"], "cannot be told")
-    verdicts[:1] = "best"
-    return frame.assign(verdict=verdicts).rename_axis("form").reset_index()
 
 
 # --- grids of measured families

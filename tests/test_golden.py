@@ -77,8 +77,8 @@ def numbers():
             # how well it fits
             rows[case, "r2"] = (law.r2,)
             rows[case, "residual sd"] = (law.residual_sd,)
-            rows[case, "p, text"] = (law.lack_of_fit_p,)
-            rows[case, "p, trainings"] = (law.trained_lack_of_fit_p,)
+            rows[case, "p, text"] = (law.p["sources"],)
+            rows[case, "p, trainings"] = (law.p["trainings"],)
             rows[case, "worst residual"] = (law.worst_residual,)
             if law.band is not None:
                 rows[case, "y of the largest"] = (law.y[-1], *law.band[:, -1])

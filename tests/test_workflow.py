@@ -316,7 +316,7 @@ def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(built, tmp_pa
     left = place / "book/_executed/all/17_real.ipynb"  # of a run before
     left.write_text("{}")
     page.parameter_defaults.cache_clear()
-    assert "all/17_real" not in planned(place) and not left.exists()
+    assert "all/17_real" not in planned(place) and left.exists()  # a plan removes nothing
     shutil.copytree(place / "results/ranks/other", place / "results/ranks/third")
     assert "all/17_real" in planned(place)
 
@@ -341,9 +341,17 @@ def test_a_book_of_what_there_is_where_a_page_fails(built, tmp_path, monkeypatch
     place = moved(built, tmp_path, monkeypatch)
     write_notebook(place / "notebooks/03_bad.ipynb", "1 / 0", parameters=PER_FAMILY)
     (place / "_build/html/index.html").unlink()
+    # of a run before, where a model of others was here
+    real = 'real: str = "families/other.yml"  # whose largest model is compared'
+    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", parameters=real)
+    shutil.rmtree(place / "results/ranks/other")
+    left = place / "book/_executed/all/17_real.ipynb"
+    left.write_text("{}")
     page.content.cache_clear()
+    page.parameter_defaults.cache_clear()
     with pytest.raises(RuntimeError, match="03_bad.*ZeroDivisionError"):
         book.make_book(["demo"], show=False, corpora=["notes"], keep_going=True, jobs=1)
+    assert not left.exists()
     assert not page.page_path("03_bad", "demo").exists()
     assert (place / "_build/html/index.html").is_file()
 

@@ -98,8 +98,8 @@ def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss)
 @pytest.mark.parametrize(("bend", "least", "most"), [(0.0, 0.0, 0.1), (0.012, 0.9, 1.0)])
 def test_a_bend_is_seen_by_all_trainings_together_and_a_line_is_let_pass(bend, least, most):
     laws = [fit_law(own_trainings(bend, seed, 0.05), n_bootstrap=100) for seed in range(60)]
-    assert least <= np.mean([law.trained_lack_of_fit_p < 0.05 for law in laws]) <= most
+    assert least <= np.mean([law.p["trainings"] < 0.05 for law in laws]) <= most
     # what the widest noise rejects, no narrower one explains
     for law in laws:
-        rejected = law.trained_lack_of_fit_p < 0.05
+        rejected = law.p["trainings"] < 0.05
         assert (law.explained_by == "none of these") == rejected

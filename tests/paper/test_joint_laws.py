@@ -83,14 +83,6 @@ def test_a_contest_tells_the_planted_form_beyond_the_spread():
     assert table["each size"]["the product"] < 2 < table["each size"]["size alone"]
 
 
-def test_the_comparison_is_that_of_paired_differences():
-    rng = np.random.default_rng(0)
-    errors = np.abs(rng.normal(1, 0.1, (6, 2))) + [[0.0, 0.3]]
-    frame = tokens.compared(pd.DataFrame(errors, columns=["good", "bad"])).set_index("form")
-    apart = sm.stats.DescrStatsW(errors[:, 1] - errors[:, 0]).tconfint_mean()
-    assert frame.loc["bad", ["low", "high"]].tolist() == pytest.approx(apart)
-
-
 def test_losses_at_one_number_of_tokens_are_read_off_between_budgets():
     loss = planted("product")  # straight in logs: reading off between budgets is exact
     order = np.random.default_rng(0).permutation(len(S))

@@ -2,6 +2,9 @@
 as a file; and what a page rests on."""
 
 import io
+import os
+import subprocess
+import sys
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -100,10 +103,23 @@ def test_a_page_says_what_it_rests_on(tables, line):
     assert words.endswith("The paper's models." if paper else "Not the paper's models.")
 
 
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+shell = InteractiveShell.instance()
+shell.run_cell("from matplotlib import pyplot as plt\\nfrom paper import book\\nbook.start()")
+for cell in ("figure, ax = plt.subplots()", "book.show(figure)", "plt.subplots()", "plt.show()"):
+    with capture_output() as seen:
+        shell.run_cell(f"{cell};")
+    print(len(seen.outputs))
+"""
+
+
 def test_a_figure_begun_in_one_cell_is_shown_only_when_it_is_done():
-    plt.switch_backend("svg")  # as a kernel's inline backend, one of its own
-    book.start()
-    assert plt.get_backend() == "agg"
+    inline = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # a kernel's
+    run = subprocess.run([sys.executable, "-c", CELLS], env=inline, capture_output=True, text=True)
+    assert run.stdout.split() == ["0", "1", "0", "1"], run.stderr
 
 
 def test_numbers_that_no_case_knows_are_left_out():
