@@ -38,6 +38,17 @@ def k_grid(vocab_size, per_decade=8):
     return sorted(marks.union(grid.round().astype(int).tolist()))
 
 
+def same_share(k, V):
+    """The k, at least 1, that is as large a share of V tokens as `k` is of
+    the paper's vocabulary."""
+    return max(1, round(k * V / PAPER_V))
+
+
+def far_ks(V):
+    """The paper's large k as the same shares of another vocabulary."""
+    return sorted({same_share(k, V) for k in PAPER_FAR})
+
+
 # --- reading
 
 
@@ -155,8 +166,7 @@ def packed(array):
 
 def exported_ks(V):
     """The ranks at which hits are counted for pages, in a vocabulary of V tokens."""
-    far = [max(1, round(k * V / PAPER_V)) for k in PAPER_FAR]  # as the same shares of V
-    return sorted(k for k in {*range(1, 21), *KS, *k_grid(V), *far} if k <= V)
+    return sorted(k for k in {*range(1, 21), *KS, *k_grid(V), *far_ks(V)} if k <= V)
 
 
 def write_counts(family, out, corpora=None, exported="", grid=exported_ks):

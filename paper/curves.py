@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paper.counts import counts_file, family_tables
 from rbplib.bootstrap import percentile_interval
 from rbplib.families import InputError, load_family
 from rbplib.losses import (
@@ -22,7 +21,7 @@ from rbplib.losses import (
     vocabulary,
 )
 from rbplib.measuring import measured
-from rbplib.table import asked, by_size, tables_here
+from rbplib.table import asked, by_size
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 SHARED = "totals S source family corpus protocol definition models".split()  # with a Loss
@@ -147,17 +146,6 @@ def beside(curve, tables):
     if not tables or curve.ks.max() > int(tables[0].record["vocab_size"]):
         return curve
     return replace(curve, repeats=rbp_curve(tables, curve.ks, curve.definition))
-
-
-def own_repeats(curve, family, corpus):
-    """A curve with the repeats that its family's file names, where they are here."""
-    repeats = load_family(family).repeats
-    if not repeats:
-        return curve
-    if counts_file(load_family(repeats)):
-        return beside(curve, family_tables(repeats, corpus)[0])
-    (tables,) = tables_here(*asked(repeats, None, [corpus]))[0].values()
-    return beside(curve, tables)
 
 
 def rank_entropy(ranks):

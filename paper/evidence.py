@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from paper.curves import rbp_curve, with_repeats
+from paper.counts import far_ks
+from paper.curves import beside, rbp_curve, repeated
 from paper.distributions import PAPER
 from paper.families import exponent_difference, pooled
 from paper.laws import EXPLAINED
@@ -12,7 +13,6 @@ from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
 from rbplib.losses import vocabulary
 
-PAPER_V, PAPER_FAR = 50_257, (20_000, 30_000)  # the paper's vocabulary and its large k
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
@@ -40,17 +40,6 @@ WORSE = "family corpus k times p surely".split()
 ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
 
 
-def same_share(k, V):
-    """The k, at least 1, that is as large a share of V tokens as `k` is of
-    the paper's vocabulary."""
-    return max(1, round(k * V / PAPER_V))
-
-
-def far_ks(V):
-    """The paper's large k as the same shares of another vocabulary."""
-    return sorted({same_share(k, V) for k in PAPER_FAR})
-
-
 def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
     """{(family, corpus): Curve}, with the models that tell how trainings differ,
     where they are known.
@@ -59,15 +48,13 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
         tables: of `measured_families`; families, corpora, protocol: as given to it.
         ks: the ranks to count, as a function of the size of a vocabulary.
     """
-    # one family after the other, as its files and its repeats are read once
-    places, curves = {load_family(family).name: family for family in families}, {}
-    for family in dict.fromkeys(family for family, _ in tables):
-        part = {}
-        for (whose, corpus), ranks in tables.items():
-            if whose == family:
-                part[corpus] = rbp_curve(ranks, ks(vocabulary(ranks)))
-        part = with_repeats(part, places.get(family, family), corpora, protocol)
-        curves |= {(family, corpus): curve for corpus, curve in part.items()}
+    places = {load_family(family).name: family for family in families}
+    again, curves = {}, {}
+    for (family, corpus), ranks in tables.items():
+        if family not in again:
+            again[family] = repeated(places.get(family, family), corpora, protocol)
+        curve = rbp_curve(ranks, ks(vocabulary(ranks)))
+        curves[family, corpus] = beside(curve, again[family].get(corpus))
     return curves
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from paper.counts import family_tables
-from paper.curves import own_repeats, rbp_curve
+from paper.curves import beside, rbp_curve
 from rbplib.families import InputError, known, load_family, one_each
 from rbplib.losses import vocabulary
 from rbplib.measuring import measured
@@ -42,8 +42,9 @@ def counted_curves(families, ks):
     for family in map(load_family, families):
         for corpus in family.corpora:
             tables, _ = family_tables(family, corpus)
+            again, _ = family_tables(family.repeats, corpus) if family.repeats else ((), ())
             curve = rbp_curve(tables, ks(vocabulary(tables)))
-            curves[family.name, corpus] = own_repeats(curve, family, corpus)
+            curves[family.name, corpus] = beside(curve, again)
     return curves
 
 

@@ -118,14 +118,6 @@ def dots(curves):
     return chart("dots", rows, last=max(len(row["ks"]) for row in rows) - 1)
 
 
-def log_gamma(x):
-    """log Gamma(x) less log(2 pi) / 2 by Stirling's series, in Vega's words; x > 0."""
-    z = f"({x} + 7)"
-    steps = " * ".join(f"({x} + {i})" for i in range(7))
-    series = f"({z} - 0.5) * log({z}) - {z} + 1 / (12 * {z}) - 1 / (360 * pow({z}, 3))"
-    return f"({series} - log({steps}))"
-
-
 def emergence(laws):
     """N hits in a row beyond the sizes measured: N, the exponent, a correlation, 10% to 90%.
 
@@ -144,12 +136,8 @@ def emergence(laws):
             row = {"corpus": title(corpus), "k": int(k), "N": int(N), "alpha": single.alpha}
             row |= {"S": law.S.tolist(), "p": np.exp(-np.exp(law.y)).tolist()}
             rows.append(row | {"x": x, "y": y})
-    # log of B(a + N, b) / B(a, b), the chance of N hits in a row of a beta distribution
-    a, c = "datum.one * (1 - icc) / icc", "(1 - icc) / icc"
-    beta = f"{log_gamma(f'({a} + N)')} - {log_gamma(f'({a})')} + {log_gamma(f'({c})')}"
-    beta += f" - {log_gamma(f'({c} + N)')}"
     power = raised("'1e' + datum.value")
-    return chart("emergence", rows, far=f"{min(far, 200):.6g}", beta=beta, raised_power=power)
+    return chart("emergence", rows, far=f"{min(far, 200):.6g}", raised_power=power)
 
 
 def while_training(rows):

@@ -13,7 +13,7 @@ import vl_convert
 from scipy.special import log_softmax
 
 from paper.laws import fit
-from paper.runs import rise_width
+from paper.runs import log_run_beta
 from paper.show import moving
 from tests.pagerunner import caught
 from tests.planted import planted_curve
@@ -107,12 +107,15 @@ def test_emergence_is_the_law_of_runs(curve):
         loss = replace(curve.loss(1), sums=sums, totals=np.full(300, 10**6))
         laws[1, N] = fit(loss, n_bootstrap=0)
     spec = spec_of(moving.emergence({"one": laws}))
-    for times, N in ((1, 1), (1, 10), (2, 10)):
-        alpha, decades = numbers(
-            r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", texts(spec, N=N, times=times)
-        )
+    for times, N, icc in ((1, 1, 0), (2, 10, 0), (1, 10, 0.2)):
+        text = texts(spec, N=N, times=times, icc=icc)
+        alpha, decades = numbers(r"α = ([\d.]+) · 10% to 90%: ([\d.]+) decades", text)
         assert alpha == pytest.approx(times * 0.3, rel=5e-3)
-        assert decades == pytest.approx(rise_width(times * 0.3) / np.log(10), abs=0.03)
+        lift = np.linspace(-8, 5, 10_000)
+        hit = np.exp(-np.exp(lift))
+        p = log_run_beta(hit, N, icc) if icc else N * np.log(hit)
+        rise = np.ptp(lift[(p > np.log(0.1)) & (p < np.log(0.9))]) / alpha / np.log(10)
+        assert decades == pytest.approx(rise, abs=0.05)
 
 
 @pytest.mark.parametrize("T", [0.2, 1, 3])
