@@ -80,20 +80,17 @@ def read_counts(path):
 
     Raises InputError: no such file, or it is damaged.
     """
-    tables, arrays = {}, {}
+    tables = {}
     try:
-        # the arrays, each under its digest; whole numbers are int64 again
-        with zipfile.ZipFile(path) as file:
-            for name in file.namelist():
-                if name.endswith(".npy"):
-                    array = np.load(io.BytesIO(file.read(name)), allow_pickle=False)
-                    arrays[name] = array if array.dtype.kind == "f" else array.astype(np.int64)
-            record = json.loads(file.read("record.json"))
-        # those of each table
-        for entry in record["tables"]:
-            columns = {name: arrays[f"{digest}.npy"] for name, digest in entry["arrays"].items()}
-            place = entry["role"], entry["record"]["corpus"]
-            tables.setdefault(place, []).append(Counts(columns, entry["record"]))
+        with np.load(path) as file:
+            record = json.loads(file["record.json"])
+            for entry in record["tables"]:
+                # its arrays, each under its digest
+                arrays = {name: file[digest] for name, digest in entry["arrays"].items()}
+                for name in ("ks", "cells"):  # kept in small types
+                    arrays[name] = arrays[name].astype(np.int64)
+                place = entry["role"], entry["record"]["corpus"]
+                tables.setdefault(place, []).append(Counts(arrays, entry["record"]))
         if record | FORMAT != record:
             raise ValueError("another format")
     except FileNotFoundError:
