@@ -21,7 +21,6 @@ TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded famili
 # columns of rows, which a frame without any row has too
 LAW = "family corpus k alpha r2 ci_tokens ci_trainings ci_models scored_tokens status".split()
 NOISE = "explained_by noise_p worst_residual misses residual_sd noise_sd training_sd".split()
-RUN = "family corpus k N alpha r2 ratio".split()
 GAP = "k N successes places measured independent dependent gap times interval".split()
 GAPS = "corpus k N successes places measured independent dependent gap".split()
 GAPS += ["gap: low", "gap: high"]  # columns of their table
@@ -129,22 +128,6 @@ def embedded(family):
         return load_family(family).embedded
     except InputError:  # known by the path of a file alone
         return False
-
-
-def run_rows(laws):
-    """Rows of the laws of N > 1 hits in a row, from {(k, N): Law} of `runs.run_laws`.
-
-    ratio: exponent over that of N = 1. No number where counts are too few.
-    """
-    sound = {place: law.alpha for place, law in laws.items() if law.status in SOUND}
-    rows = []
-    for (k, N), law in laws.items():
-        row = {"family": law.family, "corpus": law.corpus, "k": k, "N": N}
-        if (k, N) in sound:
-            row |= {"r2": law.r2, "alpha": law.alpha}
-            row["ratio"] = law.alpha / sound.get((k, 1), np.nan)
-        rows += [row] if N > 1 else []
-    return cases(rows, RUN)
 
 
 def gap_rows(gaps, **place):

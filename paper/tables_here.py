@@ -1,9 +1,6 @@
 """Rank tables of several families at once, as pages over all of them read them;
 what a page rests on."""
 
-import numpy as np
-import pandas as pd
-
 from paper.counts import family_tables
 from paper.curves import beside, rbp_curve
 from rbplib.families import InputError, known, load_family, one_each
@@ -83,22 +80,3 @@ def models_of(family):
         return load_family(family).models
     except InputError:
         return ()
-
-
-def models_behind(tables, families=()):
-    """A row for each model of `measured_families`: its size, its embeddings, its training.
-
-    families: those that were given to it.
-    """
-    given = {load_family(family).name: family for family in families}
-    rows = {}
-    for (name, _), ranks in tables.items():
-        seen = {model.name: model.tokens for model in models_of(given.get(name, name))}
-        for record in (table.record for table in ranks):
-            S, model = record["nonembedding_params"], record["model"]
-            row = {"family": name, "model": model, "id": record.get("model_id"), "S": S}
-            row |= {"vocabulary": record["vocab_size"], "window": record["window"]}
-            row["embeddings (%)"] = 100 * (1 - S / (record.get("total_params") or np.nan))
-            row["tokens seen"] = seen.get(model) or np.nan
-            rows[name, model] = row | {"tokens per parameter": row["tokens seen"] / S}
-    return pd.DataFrame(rows.values())

@@ -3,17 +3,14 @@ and tasks."""
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from paper import published
 from paper import tokens as joint
-from paper.show.claims import cases
 
 TEXTS = {"c4_original": "C4", "rpj": "RedPajama", "rw_original": "RefinedWeb"}  # of training
 MULTIPLE, TOKENS = "one multiple", "one number"  # kinds of cuts
 AXES = {MULTIPLE: "multiple of 20 tokens a parameter", TOKENS: "training tokens $D$"}
 SHOWN = {"additive": "--", "kaplan": "-"}  # forms that may explain a fall, and their lines
-PAIR = ["tasks", "slope", "around", "scatter"]
 
 
 def open_lm(losses, tasks, **cut):
@@ -78,15 +75,6 @@ def cuts(parts, laws):
     return pd.DataFrame(records)
 
 
-def gaps(cuts):
-    """The mean fall at one number of tokens less that at one multiple, by loss and text: measured,
-    and of each form."""
-    columns = ["fall", *SHOWN]
-    each = cuts.groupby(["loss", "corpus", "tokens"])[columns].mean().unstack("tokens")
-    each = each.reindex(columns=pd.MultiIndex.from_product([columns, AXES]))
-    return each.xs(TOKENS, axis=1, level=1) - each.xs(MULTIPLE, axis=1, level=1)
-
-
 # ---- families
 
 
@@ -116,27 +104,3 @@ def families_by_size(cuts, task="lambada_openai"):
     around = list(zip(fall - half, fall + half, strict=True))
     beyond = fall.where(fall.abs() > half, 0 * half)
     return frame.assign(around=around, beyond=beyond)
-
-
-# ---- tasks
-
-
-def task_rows(pairs):
-    """Rows of PAIR for claims, of pairs {(task, other task): frame with their losses as first,
-    second}: the slope of one log loss on another, the ratio of the two spreads, with its 95%
-    interval, and the scatter of the second around that line.
-    """
-    rows = []
-    for (first, second), both in pairs.items():
-        x = np.log(both["first"])
-        y = np.log(both["second"])
-        r = np.corrcoef(x, y)[0, 1]
-        spare = len(x) - 2
-        slope = np.sign(r) * y.std() / x.std()
-        # the interval of a reduced major axis
-        half = stdtrit(spare, 0.975) * np.sqrt((1 - r**2) / spare)
-        middle = np.sqrt(1 + half**2)
-        around = slope * (middle - half), slope * (middle + half)
-        scatter = (y - slope * x).std(ddof=2)
-        rows.append((f"{second} on {first}", slope, around, scatter))
-    return cases(rows, PAIR)

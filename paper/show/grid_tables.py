@@ -10,12 +10,10 @@ from paper import tokens as joint
 from paper.evidence import FORECAST, forecast_rows
 from paper.forecasts import tried
 from paper.laws import fit
-from paper.show.claims import cases
 
 CROSS_ENTROPY = "cross-entropy"
 SIDES = ["corpus", "k", "side", "at"]
 LAW = ["n_models", "alpha", "ci_models", "ci_tokens", "ci_trainings", "r2", "worst_residual"]
-ENDS = ("first", "last")
 
 
 def loss_name(k):
@@ -41,24 +39,6 @@ def side_frame(grids, **drawn):
                     row = {"corpus": corpus, "k": k or 0, "side": side, "at": at}
                     rows.append(row | {name: getattr(law, name) for name in LAW})
     return pd.DataFrame(rows, columns=[*SIDES, *LAW])
-
-
-def growth_rows(sides):
-    """Rows for claims of `side_frame`: exponents in size on the least and the most text, and their
-    quotient.
-    """
-    laws, place = sides[sides["side"] == "size"], ["corpus", "k"]
-    first, last = (laws.drop_duplicates(place, keep=end).set_index(place) for end in ENDS)
-    rows = last.assign(
-        first=first["alpha"],
-        last=last["alpha"],
-        growth=last["alpha"] / first["alpha"],
-        tokens_times=last["at"] / first["at"],
-        first_around=first["ci_models"],
-        last_around=last["ci_models"],
-    )
-    columns = [*place, *rows.columns.drop(["side", "at"])]
-    return cases(rows[rows["tokens_times"] > 1].reset_index().to_dict("records"), columns)
 
 
 def contest(points, budget, **place):

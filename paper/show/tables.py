@@ -66,3 +66,15 @@ def held_out_table(frame):
     )
     names = {"model": "held out", "low": "interval: low", "high": "interval: high"}
     return frame.rename(columns=names)
+
+
+def rank_law_frame(fits):
+    """One row per fitted distribution, in the order given: nats per token above the best, misfit,
+    parameters."""
+    best = min(fit.nll for fit in fits)
+    rows = []
+    for fit in fits:
+        row = {"law": fit.title, "status": fit.status, "nats above the best": fit.nll - best}
+        parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]
+        rows.append(row | {"max |ΔRBP|": fit.max_drbp, "fitted": ", ".join(parameters)})
+    return pd.DataFrame(rows)
