@@ -6,11 +6,10 @@ Folds are open but the code's, which stands in the notebooks, and digests of ran
 import re
 import shutil
 import subprocess
-import sys
 
 from rbplib.families import InputError, root, write_text
 from workflow.html import build
-from workflow.page import executed_pages
+from workflow.page import ended, executed_pages
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 1800  # after which a browser that still prints is given up
@@ -87,20 +86,20 @@ def printed(page, out, chromium):
     return out
 
 
+def print_book():
+    """Build the book as one page of HTML, and print it; its path."""
+    chromium = browser()
+    if not executed_pages():
+        raise InputError("no page of the book was run: run `make book` first.")
+    folder = build("singlehtml", strict=())
+    page = folder / "printed.html"
+    text = (folder / "book" / "intro.html").read_text(encoding="utf-8")
+    write_text(page, for_print(text))
+    return printed(page, root() / "_build" / "book.pdf", chromium)
+
+
 def main():
-    try:
-        chromium = browser()
-        if not executed_pages():
-            raise InputError("no page of the book was run: run `make book` first.")
-        folder = build("singlehtml", strict=())
-        page = folder / "printed.html"
-        text = (folder / "book" / "intro.html").read_text(encoding="utf-8")
-        write_text(page, for_print(text))
-        print(printed(page, root() / "_build" / "book.pdf", chromium))
-    except (InputError, RuntimeError) as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
-    return 0
+    return ended(print_book)
 
 
 if __name__ == "__main__":

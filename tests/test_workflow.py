@@ -152,11 +152,6 @@ def family_title(place):
     path.write_text(path.read_text().replace("The demo family", "Another"))
 
 
-def edited_page(place):
-    path = place / "book/_executed/demo/01_first.ipynb"
-    path.write_text(path.read_text().replace("# A page", "# Another page"))
-
-
 def new_time(place):
     for path in (
         *place.glob("notebooks/*"),
@@ -183,7 +178,6 @@ EDITS = {  # what is edited: (how, the steps that run again)
         lambda place: next(place.glob("results/ranks/other/m2/*")).unlink(),
         {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
     ),
-    "a page": (edited_page, {"demo/01_first"} | FRONT),
     "a page run alone": (
         lambda place: page.run_notebook("01_first", "demo", {"corpora": ["notes"]}),
         {"demo/01_first"} | FRONT,

@@ -57,11 +57,10 @@ def made_of(paths):
 
 def manifest(files):
     """What the book here is: of which files and executed pages, and the digest of every file."""
-    records = {path: page_record(path) for path in executed_pages()}
     html = root() / "_build" / "html"
     return {
         "made_of": files,
-        "pages": {f"{p.parent.name}/{p.stem}": r and r["page"] for p, r in records.items()},
+        "pages": {"/".join(p.parts[-2:]): content(p) for p in executed_pages()},
         "html": {str(p.relative_to(html)): content(p) for p in html.rglob("*") if p.is_file()},
     }
 
@@ -105,9 +104,6 @@ def build_html(files=None):
 
     files: digest of what it is built of beside pages, from `made_of`; kept in the manifest.
     """
-    for path in executed_pages():
-        if page_record(path) is None:
-            raise InputError(f"{path} is not as its run left it: remove it and run `make book`.")
     html, new = root() / "_build" / "html", build("html")
     shutil.rmtree(html, ignore_errors=True)
     new.rename(html)

@@ -123,13 +123,15 @@ def imported_files(path):
         cells = [c.source for c in nbformat.reads(source, 4).cells if c.cell_type == "code"]
         cells = [cell for cell in cells if not MAGIC.match(cell)]
         source = "\n".join(re.sub(r"^[%!].*$", "", cell, flags=re.M) for cell in cells)
+    # `import name`, and of `from module import name` both, as the name may be a module
     names = set()
     for node in ast.walk(ast.parse(source)):
-        module = getattr(node, "module", None)  # of `from module import name`
-        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-            names |= {module, f"{module}.{alias.name}"} if module else {alias.name}
-    names = [name for name in names if name.split(".")[0] in CODE]
-    return {file for name in names for file in brought(f"{name.replace('.', '/')}.py")}
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    paths = [name.replace(".", "/") for name in names if name.split(".")[0] in CODE]
+    return {file for path in paths for file in brought(f"{path}.py")}
 
 
 def inputs(name):
@@ -181,6 +183,7 @@ def table_digest(path):
 def made_of(name, given):
     """A digest of all that a page follows from: what it is given, and the contents of `inputs`."""
     corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given["corpora"]}
+    pages = [path for path in map(root().joinpath, given["pages"]) if path.is_file()]
     return digest(
         {
             "files": {"/".join(path.parts[-2:]): content(path) for path in inputs(name)},
@@ -188,42 +191,23 @@ def made_of(name, given):
             "corpora": sorted(corpora),
             "parameters": given["parameters"],
             "tables": table_digests(given),
-            "pages": [(page_record(root() / path) or {}).get("page") for path in given["pages"]],
+            "pages": list(map(content, pages)),
         }
     )
 
 
 def is_current(path, given):
-    """Whether an executed page is as its run left it, and of all that it would be made of now."""
+    """Whether an executed page is of all that it would be made of now."""
     record = page_record(path)
     return record is not None and record["made_of"] == made_of(path.stem, given)
 
 
-# ---- is an executed page what its run left, and of what is here now
-
-
-def page_digest(page):
-    """SHA-256 of the JSON of an executed page, less the digest that it carries itself."""
-    record = {key: value for key, value in page["metadata"]["rbp"].items() if key != "page"}
-    return digest(page | {"metadata": page["metadata"] | {"rbp": record}})
-
-
 def page_record(path):
-    """The record of an executed page, or None where it is no page as its run left it."""
+    """The record of an executed page, or None where there is no such page."""
     try:
-        page = json.loads(path.read_text(encoding="utf-8"))
-        record = page["metadata"]["rbp"]
-        whole = record["place"] == [path.parent.name, path.stem]
-        return record if whole and record["page"] == page_digest(page) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-
-
-def write_page(page, path, record):
-    """Write an executed page with its record, its place and a digest of all that."""
-    page.metadata["rbp"] = record | {"place": [path.parent.name, path.stem]}
-    page.metadata["rbp"]["page"] = page_digest(json.loads(nbformat.writes(page)))
-    write_text(path, nbformat.writes(page) + "\n")
 
 
 # ---- run a notebook
@@ -263,10 +247,12 @@ def run_notebook(name, family=None, parameters=(), given=()):
         "made_of": made_of(name, given) if given else None,
         "tables": table_digests(given),
     }
-    write_page(page, out, record)
+    page.metadata["rbp"] = record
+    text = nbformat.writes(page) + "\n"
+    write_text(out, text)
 
     # when and with what it ran: beside the page, as the same run gives the same page
-    run = {"page": page.metadata["rbp"]["page"], "seconds": round(time.monotonic() - began)}
+    run = {"page": sha256(text.encode()).hexdigest(), "seconds": round(time.monotonic() - began)}
     log = root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json"
     write_text(log, json.dumps(run | circumstances()))
     return out

@@ -6,6 +6,7 @@ import json
 import shlex
 from contextlib import suppress
 from functools import lru_cache
+from hashlib import sha256
 
 import nbformat
 from docutils import nodes
@@ -34,12 +35,13 @@ def made(root, notebook, place):
     asked = "\n".join(c["source"] for c in cells).strip()
 
     # when and where, if its run is the one on record here
-    path = root / "logs" / "runs" / f"{place.replace('/', '-')}.json"
-    run = {}
+    path = root / f"logs/runs/{place.replace('/', '-')}.json"
+    page = root / f"book/_executed/{place}.ipynb"
+    rows = {"Page, SHA-256": sha256(page.read_bytes()).hexdigest()}
     with suppress(OSError, ValueError):
         run = json.loads(path.read_text(encoding="utf-8"))
-    run = run if run.get("page") == record["page"] else {}
-    rows = {key.capitalize(): run.get(key) for key in RUN}
+        if run["page"] in rows.values():
+            rows = {key.capitalize(): run.get(key) for key in RUN} | rows
 
     # of what
     rows |= {"Notebook, SHA-256": record.get("source"), "Made of, SHA-256": record.get("made_of")}

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -32,7 +33,7 @@ HOSTILE = (
     "[a](javascript:alert(3)) "
     "{math}`x` {{ title }} | *b* _c_ \\(z\\) &lt;i&gt; <!-- # --> <svg/onload=alert(4)> ![i](x) \\$"
 )
-RUN = {"page": "the digest", "date": "2026-01-02 03:04 UTC", "seconds": 7, "platform": "<Linux>"}
+RUN = {"date": "2026-01-02 03:04 UTC", "seconds": 7, "platform": "<Linux>"}
 CLAIM = {
     "claim": "At k = {k} RBP_1 <holds>",
     "basis": "measured",
@@ -93,7 +94,7 @@ def figure(alt, **about):
     return output({"image/svg+xml": picture}, **{"image/svg+xml": {"alt": alt}}, **about)
 
 
-def planted_page(digest):
+def planted_page():
     laws = prose.table_html(pd.DataFrame({"alpha": ["-log RBP_1"]}), "log10 of RBP^N", "laws.csv")
     answer = markdown(
         "- **It agrees.** $x$ is 0.25, -log p_N rises.\n  - Its rule.\n"
@@ -134,7 +135,6 @@ def planted_page(digest):
         "tables": {"fam/m/c": "0123456789abcdef"},
         "source": "s0",
         "made_of": None,
-        "page": digest,
         "texts": ["A, <b>", "B"],
     }
     return new_notebook(cells=cells, metadata={"rbp": record, **KERNEL})
@@ -144,10 +144,14 @@ def write_planted(place):
     """Planted pages below `place`/book, and what the extensions read beside them; their names."""
     executed = place / "book" / "_executed"
     (place / "logs" / "runs").mkdir(parents=True)
-    for family, digest in (("fam", "the digest"), ("other", "of another run")):
-        (executed / family).mkdir(parents=True)
-        nbformat.write(planted_page(digest), executed / family / "02_x.ipynb")
-        (place / f"logs/runs/{family}-02_x.json").write_text(json.dumps(RUN))
+    for family in ("fam", "other"):
+        path = executed / family / "02_x.ipynb"
+        path.parent.mkdir(parents=True)
+        nbformat.write(planted_page(), path)
+        # of the other another run is on record
+        digest = sha256(path.read_bytes()).hexdigest() if family == "fam" else "another"
+        run = json.dumps(RUN | {"page": digest})
+        (place / f"logs/runs/{family}-02_x.json").write_text(run)
     files = {
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/derivations/power.md": "# The proof\n",
@@ -178,7 +182,9 @@ def write_hostile(place):
     workflow_page.tidy(notebook, "hostile")
     notebook.metadata |= KERNEL
     path = place / "book" / "_executed" / "hostile" / "02_top1_law.ipynb"
-    workflow_page.write_page(notebook, path, {"made_of": None})
+    notebook.metadata["rbp"] = {"made_of": None}
+    path.parent.mkdir(parents=True)
+    nbformat.write(notebook, path)
     return "book/_executed/hostile/02_top1_law", notebook
 
 
