@@ -176,20 +176,21 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, name):
 
 def test_a_plan_counts_the_bytes_of_a_data_set(hub):
     entries = {"source": "hub", "id": "owner/set", "config": "en", "split": "train"}
-    sizes = [path.stat().st_size for path in sorted(hub.place.glob("set/en/*"))]
-    for name, change, expected in (
-        ("config", {}, sum(sizes)),
-        ("pattern", {"data_files": "en/[01].parquet"}, sum(sizes[:2])),
-        ("none", {"id": "owner/none"}, None),
-    ):
-        path = hub.place / f"plan-{name}.yml"
+    changes = {"all": {}, "some": {"data_files": "en/[01].parquet"}, "none": {"id": "owner/none"}}
+    family = hub.place / "one.yml"
+    family.write_text(f"models: [{ROOT}/models/nano-pythia/1.9k]\n")
+    words = ["plan", "--family", str(family), "--json"]
+    for name, change in changes.items():
+        path = hub.place / f"{name}.yml"
         path.write_text(json.dumps(entries | change))
-        words = ("plan", "--family", "nano-pythia", "--corpus", str(path), "--json")
-        done = hub.run("-m", "rbplib", *words)
-        planned = json.loads(done.stdout)
-        assert planned["corpora"][0]["download_bytes"] == expected
-        assert planned["total"]["download_bytes"] == (expected or 0)
-        assert ("owner/none" in done.stderr) == (expected is None) == bool(planned["notes"])
+        words += ["--corpus", str(path)]
+    done = hub.run("-m", "rbplib", *words)
+    planned = json.loads(done.stdout)
+    sizes = [path.stat().st_size for path in sorted(hub.place.glob("set/en/*"))]
+    told = [corpus["download_bytes"] for corpus in planned["corpora"]]
+    assert told == [sum(sizes), sum(sizes[:2]), None]
+    assert planned["total"]["download_bytes"] == sum(told[:2])
+    assert "owner/none" in done.stderr and len(planned["notes"]) == 1
 
 
 def test_a_sample_is_kept_and_a_damaged_one_is_named(hub):
