@@ -5,19 +5,17 @@ import csv
 import io
 import json
 import math
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from commands import ROOT, python
 from ranktables import write_family
 
 from rbplib.cli import main
 from rbplib.families import complain
 from rbplib.table import read_table, write_table
 
-ROOT = Path(__file__).resolve().parents[1]
 FIT = "fit --family synthetic --corpus prose --k 1"
 
 
@@ -329,8 +327,7 @@ def test_a_warning_is_a_sentence_without_a_path_of_source(root, capsys, monkeypa
 
 @pytest.mark.parametrize("words", ["book --family nope", "verify --nope"])
 def test_programs_of_the_checkout_take_the_rest_of_the_line(root, words):
-    command = [sys.executable, "-m", "rbplib", *words.split()]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = python("-m", "rbplib", *words.split())
     assert (
         done.returncode == 2
         and "nope" in done.stderr

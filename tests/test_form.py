@@ -4,14 +4,11 @@ a word."""
 import ast
 import io
 import re
-import subprocess
-import sys
 import tokenize
-from pathlib import Path
 
 import pytest
+from commands import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[1]
 FLOORS = ("rbplib", "paper", "workflow")  # each imports itself and those before it
 PENDING = set()  # imports against the arrows that are still to go; nothing may be added
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
@@ -97,7 +94,7 @@ def test_imports_point_one_way(floor):
 def loaded_after(statement):
     """Names of the modules that a statement loads in a fresh Python."""
     code = f"import sys\n{statement}\nprint(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    run = python("-c", code)
     assert run.returncode == 0, run.stderr
     return set(run.stdout.split())
 

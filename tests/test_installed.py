@@ -5,13 +5,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
+from commands import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[1]
 LINES = """
 import rbplib as rbp, sys
 assert not {"torch", "numpy"} & set(sys.modules)
@@ -29,8 +27,7 @@ print(*(getattr(rbp, name).__name__ for name in rbp.__all__[:-1]))
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a checkout says what is tracked")
 def test_a_source_distribution_is_the_whole_checkout(tmp_path):
-    listing = [sys.executable, "setup.py", "-q", "egg_info", "-e", str(tmp_path)]
-    subprocess.run(listing, cwd=ROOT, check=True, capture_output=True)
+    python("setup.py", "-q", "egg_info", "-e", tmp_path)
     sources = (tmp_path / "rbplib.egg-info/SOURCES.txt").read_text().splitlines()
     # git lists no files of a folder that is another user's
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
@@ -50,7 +47,7 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     code = "from setuptools import build_meta; print(build_meta.build_wheel('made'))"
-    built = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
+    built = python("-c", code, cwd=source)
     assert built.returncode == 0, built.stdout + built.stderr
     with zipfile.ZipFile(source / "made" / built.stdout.split()[-1]) as wheel:
         names = [name for name in wheel.namelist() if ".dist-info/" not in name]
@@ -64,13 +61,9 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
 
     # from an empty folder
     empty.mkdir()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("RBP_")} | {
-        "PYTHONPATH": str(site)
-    }
 
     def run(*arguments):
-        command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True)
+        return python(*arguments, cwd=empty, PYTHONPATH=str(site))
 
     public = run("-c", LINES)
     assert public.returncode == 0, public.stderr

@@ -1,18 +1,12 @@
 """Lint and format, with the configuration in pyproject.toml."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from commands import python
 
 pytest.importorskip("ruff")
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=["check", "format"])
 def test_ruff(command):
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", *command, "."], cwd=ROOT, capture_output=True, text=True
-    )
+    done = python("-m", "ruff", *command, ".")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -178,6 +178,10 @@ EDITS = {  # what is edited: (how, the steps that run again)
         lambda place: next(place.glob("results/ranks/other/m2/*")).unlink(),
         {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
     ),
+    "a page of HTML": (
+        lambda place: append(place / "_build/html/index.html", "<p>more</p>"),
+        FRONT,
+    ),
     "a page run alone": (
         lambda place: page.run_notebook("01_first", "demo", {"corpora": ["notes"]}),
         {"demo/01_first"} | FRONT,
@@ -223,12 +227,6 @@ def test_a_table_of_another_record_is_measured_again_only_where_asked(
     with pytest.raises(InputError, match="replace"):
         planned(place)
     assert planned(place, replace=True) == steps
-
-
-def test_an_edited_or_removed_page_of_html_is_built_again(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
-    append(place / "_build/html/index.html", "<p>more</p>")
-    assert planned(place) == FRONT
 
 
 def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(built, tmp_path, monkeypatch):
@@ -331,25 +329,6 @@ def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
     second.communicate()
 
 
-def test_a_book_of_what_there_is_where_a_page_fails(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
-    write_notebook(place / "notebooks/03_bad.ipynb", "1 / 0", parameters=PER_FAMILY)
-    (place / "_build/html/index.html").unlink()
-    # of a run before, where a model of others was here
-    real = 'real: str = "families/other.yml"  # whose largest model is compared'
-    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", parameters=real)
-    shutil.rmtree(place / "results/ranks/other")
-    left = place / "book/_executed/all/17_real.ipynb"
-    left.write_text("{}")
-    page.content.cache_clear()
-    page.parameter_defaults.cache_clear()
-    with pytest.raises(RuntimeError, match="03_bad.*ZeroDivisionError"):
-        book.make_book(["demo"], show=False, corpora=["notes"], keep_going=True, jobs=1)
-    assert not left.exists()
-    assert not page.page_path("03_bad", "demo").exists()
-    assert (place / "_build/html/index.html").is_file()
-
-
 def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypatch, capfd):
     place = moved(built, tmp_path, monkeypatch)
     mine = place / "else where/mine.yml"
@@ -388,22 +367,34 @@ def test_a_book_that_is_stopped_blames_no_step(built, tmp_path, monkeypatch):
             signal.signal(number, action)
 
 
-def test_what_a_killed_book_left_is_removed_and_nothing_lies_outside(built, tmp_path, monkeypatch):
+def test_a_book_where_a_page_fails_is_made_of_the_rest_and_leaves_nothing_outside(
+    built, tmp_path, monkeypatch
+):
     place = moved(built, tmp_path, monkeypatch)
     outside = tmp_path / "outside"
     outside.mkdir()
     for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(outside))
-    left = place / "logs/tmp/snakemake0/kernel-1.json"
+    left = place / "logs/tmp/snakemake0/kernel-1.json"  # of a book that was killed
     left.parent.mkdir(parents=True)
     left.write_text("{}")
     # a page says where it writes what it does not keep, and ends with its whole book
     kill = "import os, tempfile\nopen('where', 'w').write(tempfile.mkdtemp())\n"
     kill += "open('runtime', 'w').write(os.environ['JUPYTER_RUNTIME_DIR'])\n1 / 0"
     write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
+    (place / "_build/html/index.html").unlink()
+    # of a run before, where a model of others was here
+    real = 'real: str = "families/other.yml"  # whose largest model is compared'
+    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", parameters=real)
+    shutil.rmtree(place / "results/ranks/other")
+    absent = place / "book/_executed/all/17_real.ipynb"
+    absent.write_text("{}")
     page.content.cache_clear()
-    with pytest.raises(RuntimeError):
-        book.make_book(["demo"], show=False, corpora=["notes"])
+    page.parameter_defaults.cache_clear()
+    with pytest.raises(RuntimeError, match="03_bad.*ZeroDivisionError"):
+        book.make_book(["demo"], show=False, corpora=["notes"], keep_going=True, jobs=1)
+    assert not absent.exists() and not page.page_path("03_bad", "demo").exists()
+    assert (place / "_build/html/index.html").is_file()
     said = [p.read_text() for p in place.rglob("*") if p.name in ("where", "runtime")]
     assert len(said) == 2 and all(s.startswith(str(place / "logs/tmp")) for s in said)
     assert not (place / "logs/tmp").exists() and os.environ["TMPDIR"] == str(outside)

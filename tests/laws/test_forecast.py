@@ -14,7 +14,7 @@ from paper import tokens as joint
 from paper.forecasts import apart, extrapolate, held_out_forecasts, tried
 from rbplib import table_losses
 from rbplib.cli import main
-from rbplib.forecasting import joint_forecast, mixture_quantiles
+from rbplib.forecasting import joint_forecast
 
 
 def statsmodels_interval(loss, size):
@@ -38,14 +38,6 @@ def test_one_form_alone_gives_the_interval_of_statsmodels():
     middle, *ends = statsmodels_interval(loss.keep(np.arange(6)), loss.S[6])
     assert held.models == ("m6",) and line.y == pytest.approx([middle])
     assert line.y_interval[:, 0] == pytest.approx(ends)
-
-
-def test_quantiles_of_the_mixture_by_brute_force():
-    centre, sd, df = np.array([[0.0, 1.0, 3.0], [1.0, 0.5, 0.1], [3, 5, 20]])[..., None]
-    rng = np.random.default_rng(4)
-    draws = centre + sd * rng.standard_t(df, (3, 400_000))
-    quantiles = mixture_quantiles(centre, sd, df, [0.05, 0.5, 0.95])
-    assert quantiles[:, 0] == pytest.approx(np.quantile(draws, [0.05, 0.5, 0.95]), abs=0.02)
 
 
 def test_the_choice_of_sources_is_in_the_interval():

@@ -1,9 +1,7 @@
 """What pages are asked for: what they cannot take is one sentence, before anything runs."""
 
-import subprocess
-import sys
-
 import pytest
+from commands import python
 
 from rbplib.families import InputError
 from tests.degenerate import ROOT
@@ -46,8 +44,7 @@ def test_plain_papermill_shows_the_sentence_in_place_of_a_traceback(tmp_path):
     import nbformat
 
     out, page = tmp_path / "out.ipynb", ROOT / "notebooks" / "02_top1_law.ipynb"
-    command = [sys.executable, "-m", "papermill", page, out, "-y", "corpora: docs"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=ROOT)
+    done = python("-m", "papermill", page, out, "-y", "corpora: docs")
     message = "rbp: corpora must be a list, not 'docs'."
     assert done.returncode and message in done.stderr
     outputs = [output for cell in nbformat.read(out, 4).cells for output in cell.get("outputs", ())]

@@ -4,7 +4,6 @@ hostile titles."""
 import html
 import inspect
 import json
-import os
 import re
 import shlex
 import shutil
@@ -23,6 +22,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import rbplib
 from paper.show import plain, prose
+from tests.commands import python
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
 from tests.notebookfiles import KERNEL
 from tests.pagerunner import run_page
@@ -207,10 +207,8 @@ def site(tmp_path_factory):
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     subprocess.run([jupyter_book, "config", "sphinx", place], check=True, capture_output=True)
     # another process: myst_nb registers itself for all later builds of this one
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"]
-    extensions = f"{ROOT / 'book' / '_ext'}:{ROOT}"
-    options = {"env": {**os.environ, "PYTHONPATH": extensions}, "cwd": place}
-    done = subprocess.run(list(map(str, command)), **options, capture_output=True, text=True)
+    command = "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"
+    done = python(*command, cwd=place, PYTHONPATH=f"{ROOT / 'book' / '_ext'}:{ROOT}")
     assert not done.returncode, done.stderr[-3000:]
     built = {page: (place / "out" / f"{page}.html").read_text(encoding="utf-8") for page in pages}
     return built, notebook, place / "out"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from plantedranks import PLANTED, V, planted_pmf
-from scipy import special, stats
+from scipy import stats
 
 from paper import distributions
 from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
@@ -66,19 +66,6 @@ def test_a_lognormal_inside_its_range_is_also_mu_and_sigma():
     fit = fit_rank_law(1e6 * pmf, "lognormal")
     assert list(fit.conventional.values()) == pytest.approx([mu, sigma], abs=1e-4)
     assert fit.status == "ok"
-
-    def log_p(mu, sigma):
-        params = (1 - mu / sigma**2, 0.5 / sigma**2)
-        formula = CANDIDATES["lognormal"].formula
-        return special.log_softmax(formula(np.arange(1.0, V + 1), *params))
-
-    # Fisher's information is the covariance of the scores, here by differences in mu and sigma
-    at, scores = np.array(list(fit.conventional.values())), []
-    for step in 1e-5 * np.eye(2):
-        scores.append((log_p(*(at + step)) - log_p(*(at - step))) / 2e-5)
-    information = (np.array(scores) * fit.pmf) @ np.transpose(scores)
-    r = information[0, 1] / np.sqrt(information[0, 0] * information[1, 1])
-    assert fit.correlation == pytest.approx(abs(r))
 
 
 def test_ridge_is_marked():

@@ -4,16 +4,15 @@ is `rbp measure` row by row; what cannot be ours is one sentence, and nothing is
 import json
 import re
 import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from shutil import copytree, which
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from commands import ROOT, python
 from hubserver import HubServer, point_to
 from huggingface_hub import constants
 from transformers import AutoModelForCausalLM
@@ -25,7 +24,6 @@ from rbplib.doors import import_answers
 from rbplib.families import InputError
 from tests.ranks.workshop import write_lines
 
-ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/nano-pythia/1.9k"
 
 
@@ -103,8 +101,7 @@ def ask(root, engine):
     """Run the script."""
     words = [root / "windows.jsonl", root / "ranks.jsonl", "--model", "1.9k", "--url", engine.url]
     script = ROOT / "workflow/vllm_ranks.py"
-    command = [sys.executable, script, *words, "--weights", "float32"]
-    run = subprocess.run(command, capture_output=True, text=True)
+    run = python(script, *words, "--weights", "float32")
     assert run.returncode == 0, run.stderr
 
 
@@ -250,9 +247,8 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch, capsys):
 def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh):
     for windows in (place / "windows.jsonl", fresh / "none.jsonl"):
         words = [windows, fresh / "r.jsonl", "--model", "m", "--weights", "float32"]
-        script = [sys.executable, ROOT / "workflow/vllm_ranks.py", *words]
-        words = ["--url", "http://127.0.0.1:9"]
-        run = subprocess.run([*script, *words], capture_output=True, text=True)
+        words += ["--url", "http://127.0.0.1:9"]
+        run = python(ROOT / "workflow/vllm_ranks.py", *words)
         assert run.returncode == 2 and "run again" in run.stderr
         assert len(run.stderr.splitlines()) == 1 and not (fresh / "r.jsonl").exists()
 

@@ -3,8 +3,6 @@ what goes wrong."""
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import datasets
@@ -12,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from commands import ROOT, python
 from hubserver import HubServer
 
-ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared") / "hub" / "datasets"
 PAPERS = (
     {"humaneval": 164, "hotpotqa": 1000, "wikipedia": 60} if DATA.is_dir() else {}
@@ -102,17 +100,9 @@ class Hub(HubServer):
 
     def run(self, *command, code=0):
         """A command of the user's in a process of its own."""
-        env = {
-            **os.environ,
-            "HF_ENDPOINT": self.url,
-            "HF_HOME": str(self.place / "hf"),
-            "PYTHONPATH": str(ROOT),
-        }
-        env.update(RBP_RESULTS=str(self.place / "results"), HF_HUB_DISABLE_PROGRESS_BARS="1")
-        env.pop("HF_TOKEN", None)
-        done = subprocess.run(
-            [sys.executable, *command], capture_output=True, text=True, env=env, cwd=ROOT
-        )
+        here = {"HF_ENDPOINT": self.url, "HF_HOME": str(self.place / "hf"), "HF_TOKEN": ""}
+        here |= {"RBP_RESULTS": str(self.place / "results"), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        done = python(*command, **here)
         assert done.returncode == code, done.stderr
         return done
 

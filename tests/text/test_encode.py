@@ -1,11 +1,8 @@
 """The first ids of a long text are those of the whole, had in memory that does not grow with the
 text."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from commands import ROOT, python
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -13,7 +10,6 @@ from rbplib import windows
 from rbplib.families import InputError
 from rbplib.windows import encode
 
-ROOT = Path(__file__).resolve().parents[2]
 PROSE = 2 * (ROOT / "book/your_models.md").read_text(encoding="utf-8")
 
 
@@ -108,13 +104,7 @@ print(len(ids[0]), int(read[0]), (after - before) // 1024)
 
 
 def test_a_long_line_takes_little_memory():
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, "8000000"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
+    done = python("-c", MEMORY, 8_000_000)
     tokens, read, megabytes = map(int, done.stdout.split())
     assert tokens == 512 and 1_000 < read < 4_000
     assert megabytes < 400  # 1,400 where the whole line is tokenised

@@ -3,20 +3,17 @@ from training."""
 
 import json
 import re
-import subprocess
-import sys
 import warnings
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
+from commands import ROOT, python
 from tokenizers import Tokenizer
 
 from corpora import make
 from rbplib.families import InputError, load_corpus
 from rbplib.texts import load_documents, texts_digest
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''"""Prose of the module.
 
 >>> 1 + 1
@@ -170,9 +167,7 @@ def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch)
     path.write_text(path.read_text().replace("licences", "poems"))
     with pytest.raises(InputError, match="corpora.make.*poems"):
         load_documents("few")
-    done = subprocess.run(
-        [sys.executable, "-m", "corpora.make"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = python("-m", "corpora.make")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "poems" in done.stderr
 
 

@@ -255,19 +255,3 @@ def test_the_committed_grid_is_whole_and_of_one_recipe():
         assert size == (record["nonembedding_params"], record["tokens"])
     texts = {(record["tokens"], record["text_digest"]) for _, record in records}
     assert len(texts) == len(ladders.BUDGETS)
-
-
-def test_scatter_is_pooled_over_the_sizes_that_were_trained_again():
-    from training import table
-
-    losses = {}
-    for folder in MODELS:
-        record, family = record_of(folder), folder.parent.name.removesuffix("-seeds")
-        place = losses.setdefault(family, {}).setdefault(record["nonembedding_params"], [])
-        place.append(np.log(record["heldout_loss"]))
-    for row in table.scatter_rows(ROOT / "models"):
-        family, again, sd, free = row.strip("| ").split(" | ")
-        sizes = [logs for logs in losses[family].values() if len(logs) > 1]
-        away = np.concatenate([logs - np.mean(logs) for logs in sizes])
-        assert (len(sizes), len(away) - len(sizes)) == (int(again), int(free))
-        assert sd == f"{np.sqrt(away @ away / int(free)):.2%}"

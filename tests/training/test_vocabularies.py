@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from training import checks, data, grid, ladders, train, vocabularies  # noqa: E402
+from training import data, ladders, train, vocabularies  # noqa: E402
 from training.tokenizer import cut, train_tokenizer  # noqa: E402
 
 TEXTS = ["def f(x):\n    return x + 12\n" * 3, "words and words, naïve words ≤ 40 "] * 5
@@ -64,19 +64,3 @@ def test_a_model_has_the_vocabulary_of_its_plan():
     assert model.config.vocab_size == 600 == len(model.get_output_embeddings().weight)
     # the size that a law counts does not depend on it
     assert record["nonembedding_params"] == 1908 and record["total_params"] == 1908 + 2 * 12 * 600
-
-
-def test_other_rates_are_held_to_the_rule_of_the_same_size_and_text():
-    runs = [dict(zip(checks.FIELDS, key, strict=True), heldout_loss=4.0) for key in checks.wanted()]
-    name, tokens = checks.LONGER[-1]
-    # the rule of a longer run is taken from the grid, and not trained again
-    rule, other = checks.run(name, tokens, *checks.RULE), runs[-1]
-    record = next(
-        record
-        for _, record in grid.records()
-        if (record["size"], record["tokens"], record["seed"]) == (name, tokens, 42)
-    )
-    assert rule["heldout_loss"] == record["heldout_loss"]
-    assert [other[field] for field in checks.FIELDS] == [name, tokens, 2.0, 1.0]
-    runs[-2:] = rule, other | {"heldout_loss": rule["heldout_loss"] - 0.25}
-    assert checks.largest_gain({"runs": runs}) == pytest.approx(0.25)
