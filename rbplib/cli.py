@@ -425,13 +425,14 @@ def fit(n_bootstrap, form, **options):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
+        text, trainings, models = (ends["alpha"] for ends in law.intervals.values())
         numbers = {
             "alpha": law.alpha,
             "log_c": law.log_c,
             "r2": law.r2,
-            "ci_tokens": law.intervals["text"]["alpha"],
-            "ci_trainings": law.intervals["trainings"]["alpha"],
-            "ci_models": law.intervals["models"]["alpha"],
+            "ci_tokens": text,
+            "ci_trainings": trainings,
+            "ci_models": models,
             "lack_of_fit_p": law.p["sources"],
             "trained_lack_of_fit_p": law.p["trainings"],
             "curvature": bend.parameters["curvature"],
@@ -441,9 +442,8 @@ def fit(n_bootstrap, form, **options):
         record |= {name: jsonable(value) for name, value in numbers.items()}
         record |= {"n_models": len(law.used), "scored_tokens": int(loss.total)}
         # the law alone does not doubt an exponent that may be 0
-        intervals = (interval["alpha"] for interval in law.intervals.values())
-        unsure = law.status == "ok" and any(low <= 0 <= high for low, high in intervals)
-        status = "not told from 0" if unsure else law.status
+        unsure = any(low <= 0 <= high for low, high in (text, trainings, models))
+        status = "not told from 0" if unsure and law.status == "ok" else law.status
         record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
         records.append(record)
     alone = len(records) == 1 and not is_table(options["sources"][0])
@@ -481,7 +481,8 @@ def predict(size, tokens, n_bootstrap, form, **options):
         # a record for each size; RBP is the exponential of less the loss
         for i, S in enumerate(size):
             record = about | {"S": round(S), "beyond": jsonable(ahead.horizon[i])}
-            for name, times in (("rbp", -1), ("loss", 0)) if loss.hits else (("loss", 0),):
+            shown = {"rbp": -1, "loss": 0} if loss.hits else {"loss": 0}
+            for name, times in shown.items():
                 value, ends = ahead.told(i, times)
                 record |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
             records.append(record)
@@ -610,11 +611,13 @@ PROGRAMS = {"book": "workflow.book", "verify": "paper.verify"}
 
 def run_program(name, arguments):
     """Go on as a program of the checkout."""
-    place = held("workflow", "Snakefile").parents[1]
-    if not (place / "workflow").is_dir():
+    file = held("workflow", "Snakefile")
+    if not file.is_file():
         message = f"`rbp {name}` needs a checkout of the repository"
         raise InputError(f"{message}: run it there, or set RBP_ROOT.")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(file.parents[1]), os.environ.get("PYTHONPATH", "")]
+    )
     # the program takes the place of this one, with its signals and its exit code
     os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[name], *arguments])
 

@@ -232,20 +232,21 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
     # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}
     about |= {"format": "rbp ranks", "exported": date.today().isoformat()}
-    # its tables, laid out as in the file
-    with TemporaryDirectory() as folder:
-        write_text(Path(folder, "family.json"), json.dumps(about))
+    with (
+        TemporaryDirectory() as folder,
+        atomic_path(out) as temporary,
+        zipfile.ZipFile(temporary, "w") as file,
+    ):
+        file.writestr(zipfile.ZipInfo("family.json"), json.dumps(about))
+        # its tables, in a file that bears no date
+        path = Path(folder, "table.parquet")
         for corpus in corpora:
             tables, repeats, _ = measured_tables(family, corpus, protocol, results)
             for role, ladder in (("family", tables), ("repeats", repeats)):
                 for table in ladder:
-                    path = Path(folder, role, table.record["model"], f"{corpus.name}.parquet")
                     write_table(path, *shared(table, ordered))
-        # one file of them all
-        with atomic_path(out) as temporary, zipfile.ZipFile(temporary, "w") as file:
-            for path in sorted(filter(Path.is_file, Path(folder).rglob("*"))):
-                name = path.relative_to(folder).as_posix()
-                file.writestr(zipfile.ZipInfo(name), path.read_bytes())  # bears no date
+                    name = f"{role}/{table.record['model']}/{corpus.name}.parquet"
+                    file.writestr(zipfile.ZipInfo(name), path.read_bytes())
     return out
 
 
@@ -400,18 +401,17 @@ def import_answers(path, family, name=None):
     path: of a file of JSON lines, or a list of what they hold. First "model" (a name or id of the
     family), "revision", "engine", "version", "corpus", "head_dtype", and "ties": "greater+ties", or
     "greater+1" where equal candidates are not counted; where they are known "weights_dtype",
-    "protocol", "served", the server's name of the model, and "family", "text" and "tokenizer" as
-    the windows have them. Then the windows, in any order, each
-    as `answered` reads it.
+    "protocol", "served", the server's name of the model, and "family" as the windows have it. Then
+    the windows, in any order, each as `answered` reads it.
 
     name: of a family of its own to put the table in. By default the model's own, or, where the
     precision is not what its family asks for, FAMILY-ENGINE.
     Returns:
         path of the table, or of the file of the family of its own.
     Raises:
-        InputError: a header that lacks something, or is of another model, revision, family, text or
-            tokenizer; ids that are not ours; a
-            window missing or there twice; an answer that is cut; what no rank or logprob can be.
+        InputError: a header that lacks something, or is of another model, revision or family; ids
+            that are not ours; a window missing or there twice; an answer that is cut; what no rank
+            or logprob can be.
     """
     from rbplib.models import model_folder, sizes_of
 
@@ -429,13 +429,11 @@ def import_answers(path, family, name=None):
     if header["revision"] not in (asked_for, source["revision"]):
         of = f"{model.name} at revision {header['revision']}"
         raise InputError(f"{path} holds ranks of {of}: rank {asked_for}.")
-    corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
-    ours = {"family": family.name, "text": documents.digest, "tokenizer": tokenizer}
-    if different := [key for key, value in ours.items() if header.get(key, value) != value]:
-        message = f"{path} is of another {different[0]} than {family.name} has on {corpus.name}"
-        raise InputError(f"{message}: have the windows of `rbp windows` ranked.")
+    if header.get("family", family.name) != family.name:
+        raise InputError(f"{path} holds ranks of {header['family']}: name that by --family.")
 
     # its record: as of one measured here, but for the precision
+    corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
     told = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
     record = wanted | source | sizes_of(model) | told
@@ -503,16 +501,13 @@ def engine_columns(path, lines, names, windows, record):
 
 def read_lines(path):
     """What each line of a file of JSON lines holds."""
-    number = 0
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):  # noqa: B007
+            for line in file:
                 yield dict(json.loads(line))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from None
-    except (ValueError, TypeError):
-        message = f"line {number} of {path} is cut short, or no JSON object"
-        raise InputError(f"{message}: have that window read again.") from None
+    except (OSError, ValueError, TypeError) as error:
+        message = f"{path} is not there, or a line of it is cut short ({first_line(error)})"
+        raise InputError(f"{message}: check the path, or have that window read again.") from None
 
 
 def answered(answer, names, path):

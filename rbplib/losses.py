@@ -121,8 +121,7 @@ class Loss:
     @cached_property
     def by_source(self):
         """(sums (U, M), totals (U,)) of the sources that hold something scored."""
-        used, source = self.used, self.source
-        source = None if source is None else source[used]
+        used, source = self.used, self.units[self.used]
         return sum_by_source(self.sums[used], source), sum_by_source(self.totals[used], source)
 
     @property
@@ -170,20 +169,17 @@ class Loss:
     def training_variance(self):
         """(variance of y between trainings of one size, the text's part in it, df), of `repeats`;
         (NaN, NaN, 0) where it is not known."""
-        again = self.repeats
-        known = np.isfinite(again.y) if again else np.zeros(0, bool)
-        sizes = again.S[known] if again else self.S[:0]
-        df = len(sizes) - len(np.unique(sizes))
+        again = self.repeats and self.repeats.defined()
+        df = len(again.S) - len(np.unique(again.S)) if again else 0
         if not df:
             return np.nan, np.nan, 0
-        same = sizes[:, None] == sizes
+        same = again.S[:, None] == again.S
         mean_of_size = same / same.sum(axis=0)
-        y = again.y[known]
-        variance = ((y - y @ mean_of_size) ** 2).sum() / df
+        variance = ((again.y - again.y @ mean_of_size) ** 2).sum() / df
         # The jackknife over sources tells what the choice of text makes of it.
         sums, totals = (of.sum(0) - of for of in again.by_source)
         with np.errstate(divide="ignore", invalid="ignore"):  # NaN where a source is the only one
-            left_out = logarithm(again.nats(sums / totals[:, None]))[:, known]  # (U, R)
+            left_out = logarithm(again.nats(sums / totals[:, None]))  # (U, R)
         away = left_out - left_out @ mean_of_size
         text = (len(left_out) - 1) * away.var(axis=0).sum() / df
         # Where one source holds all misses, nothing is taken off.
