@@ -7,6 +7,7 @@ need no model, no text and no torch to be read.
 
 import json
 import math
+import os
 import zipfile
 from dataclasses import replace
 from datetime import date
@@ -223,12 +224,11 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         family, corpora, protocol, results: as of `measuring.measured`. out: path of the file.
         ordered: without, each document's rows come in the order of their ranks, and runs are lost.
     Raises:
-        InputError: a model without a table, a family that may not be shared, a file there that is
-            no export, or the file cannot be written.
+        InputError: a model without a table, a family that may not be shared, a file of that name,
+            or the file cannot be written.
     """
     family, _, corpora = asked(family, None, corpora, protocol)
-    if Path(out).exists() and not zipfile.is_zipfile(out):
-        raise InputError(f"{out} is there, and no export: give another name.")
+    refuse_existing(out)
     # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}
     about |= {"format": "rbp ranks", "exported": date.today().isoformat()}
@@ -248,6 +248,12 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
                     name = f"{role}/{table.record['model']}/{corpus.name}.parquet"
                     file.writestr(zipfile.ZipInfo(name), path.read_bytes())
     return out
+
+
+def refuse_existing(path):
+    """Refuse to write over a file, whatever it is."""
+    if os.path.lexists(path):
+        raise InputError(f"{path} is there: give another name, or remove it first.")
 
 
 def shared(table, ordered=True):
@@ -382,6 +388,7 @@ def write_windows(family, corpus, out, protocol="paper"):
     "document", "source", "start" (the position of its first token), "ids", and "scored", the
     indices of the ids that are.
     """
+    refuse_existing(out)
     corpus, documents, windows, tokenizer = family_windows(family, corpus, protocol)
     about = {"family": load_family(family).name, "corpus": argument(corpus), "protocol": protocol}
     about |= {"window": windows.length, "windows": len(windows.windows)}

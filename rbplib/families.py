@@ -372,7 +372,8 @@ def yaml_folders(what):
 def yaml_files(what):
     """{name: path} of the YAML files in `yaml_folders`."""
     places = yaml_folders(what)
-    return {path.stem: path.resolve() for place in places for path in place.glob("*.yml")}
+    paths = [path for place in places for path in place.glob("*.yml")]
+    return {path.stem: Path(os.path.realpath(path)) for path in paths}  # a link to itself as it is
 
 
 def yaml_file(what, name):

@@ -203,6 +203,8 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
     assert (rows["prose"]["source"], rows["prose"]["documents"]) == ("file", 1000)
     code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
     assert code == 0 and "tables_to_measure" in out and "memory_bytes" in out
+    (root / "families").mkdir(exist_ok=True)
+    (root / "families/loop.yml").symlink_to("loop.yml")  # told, and passed over
     code, out, err = run(capsys, "families")  # nobody knows the sizes of `pair` without a network
     assert code == 2 and "synthetic-2000" in out and "owner/a" in err
 
@@ -281,14 +283,15 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     assert not made, made
 
 
-def test_an_export_writes_over_no_file_but_an_export(root, capsys):
-    words = "export --family synthetic --corpus prose -o "
+@pytest.mark.parametrize("command", ["export", "windows"])
+def test_what_is_sent_is_written_over_no_file(root, capsys, command):
+    words = f"{command} --family synthetic --corpus prose -o "
     table = next(root.glob("results/ranks/synthetic/synthetic-2000/code.parquet"))
     before = table.read_bytes()
     code, _, err = run(capsys, words + str(table))
-    assert code == 2 and "no export" in err and table.read_bytes() == before
-    for _ in range(2):
-        assert run(capsys, words + str(root / "x.ranks"))[0] == 0
+    assert code == 2 and "give another name" in err and table.read_bytes() == before
+    code, _, err = run(capsys, words + "p" * 300)
+    assert code != 0 and len(err.strip().splitlines()) == 1 and "Traceback" not in err
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere):
         "corpus 'notes' is not known": lambda: measured("theirs", ["notes"]),
         "without models and text": lambda: measured("theirs", ["code"], "full"),
         "without '..'": lambda: import_family(shared[1], "../theirs"),
-        "no export": lambda: export_family("theirs", elsewhere / "families/note.txt"),
+        "is there": lambda: export_family("theirs", elsewhere / "families/note.txt"),
     }
     (elsewhere / "families/note.txt").write_text("mine")
     for message, ask in refusals.items():
