@@ -127,15 +127,15 @@ def python_of(package):
 
     Kept, since several corpora are made of one reading.
     """
-    found = {"docs": [], "code": [], "doctests": []}
+    documents = {"docs": [], "code": [], "doctests": []}
     sources = named_texts(package, lambda path: path.endswith(".py") and not SKIP.search(path))
     for _, source in sources:
         for kind, text in python_documents(source):
-            found[kind].append(text)
+            documents[kind].append(text)
     texts = named_texts(package, lambda path: PROSE_FILE.search(path) and not SKIP.search(path))
     for text in (description(package), *(text for _, text in texts)):
-        found["doctests"] += passages(split_examples(text)[1])
-    return found
+        documents["doctests"] += passages(split_examples(text)[1])
+    return documents
 
 
 def python_documents(source):
@@ -194,13 +194,13 @@ def split_examples(docstring):
 
 def passages(text):
     """A text cut at blank lines into passages of about PASSAGE characters."""
-    found, held = [], ""
+    cut, rest = [], ""
     for paragraph in re.split(r"\n\s*\n", text):
-        held = f"{held}\n\n{paragraph}" if held else paragraph
-        if len(held) >= PASSAGE:
-            found.append(held.strip())
-            held = ""
-    return [*found, held.strip()] if held.strip() else found
+        rest = f"{rest}\n\n{paragraph}" if rest else paragraph
+        if len(rest) >= PASSAGE:
+            cut.append(rest.strip())
+            rest = ""
+    return [*cut, rest.strip()] if rest.strip() else cut
 
 
 def evaluation_packages(kind):

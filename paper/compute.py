@@ -63,8 +63,8 @@ def asked_ratios(S, D, losses, C):
     apart = []
     for size in np.unique(S):
         rest = S != size
-        one, other = (optimum(S[rest], D[rest], loss[rest], C) for loss in losses)
-        apart.append(other - one)
+        low, high = (optimum(S[rest], D[rest], loss[rest], C) for loss in losses)
+        apart.append(high - low)
     times = second - first
     n = len(apart)
     half = stdtrit(n - 1, 0.975) * np.sqrt(n - 1) * np.std(apart)

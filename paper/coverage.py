@@ -30,13 +30,13 @@ BLOCK = 20  # families that share one set of resamples: few, so that the sets' l
 class Design:
     """What the families of a simulation look like.
 
-    every: Loss of all trainings, C of them, each once; own, again: int arrays, which of them are
+    every: Loss of all trainings, C of them, each once; ladder, again: int arrays, which of them are
     the family and which its repeats, some of them maybe both. y: float64 (C,), log losses of the
     planted law. training_sd: of y between trainings of one size.
     """
 
     every: Loss
-    own: np.ndarray
+    ladder: np.ndarray
     again: np.ndarray
     alpha: float
     y: np.ndarray
@@ -60,21 +60,21 @@ class Design:
         _, first = np.unique(numbers, return_index=True)
         names = tuple(f"training {i}" for i in range(len(first)))
         every = replace(family, S=S[first], sums=sums[:, first], models=names, repeats=None)
-        own, again = np.split(numbers, [len(family.S)])
+        ladder, again = np.split(numbers, [len(family.S)])
         # the law, and the scatter about it
         law = fit(family, n_bootstrap=0)
         sd = float(np.nan_to_num(loss.training_noise()[0]))
-        return cls(every, own, again, law.alpha, law.y_at(every.S), sd)
+        return cls(every, ladder, again, law.alpha, law.y_at(every.S), sd)
 
     def bent(self, bend):
         """The law with a quadratic in log S, whose sd about the best line
         is `bend` (models - 2)."""
         x = np.log(self.every.S / self.every.S[0])
-        own = x[self.own]
-        straight = np.polyfit(own, own**2, 1)
+        ladder = x[self.ladder]
+        straight = np.polyfit(ladder, ladder**2, 1)
         bow = x**2 - np.polyval(straight, x)
-        squares = (bow[self.own] ** 2).sum()
-        sd = np.sqrt(squares / (len(own) - 2))
+        squares = (bow[self.ladder] ** 2).sum()
+        sd = np.sqrt(squares / (len(ladder) - 2))
         return replace(self, y=self.y + bend * bow / sd)
 
     def draw(self, rng):
@@ -103,7 +103,7 @@ class Design:
         source = np.repeat(np.arange(len(drawn)), lengths)
         every = replace(every, sums=hits, totals=totals, source=source)
         repeats = every.keep(self.again) if len(self.again) else None
-        return replace(every.keep(self.own), repeats=repeats), y[self.own]
+        return replace(every.keep(self.ladder), repeats=repeats), y[self.ladder]
 
 
 # --- how often intervals cover, and tests reject

@@ -82,9 +82,9 @@ class Curve:
         again = self.repeats and self.repeats.cross_entropy_loss()
         return self._loss(sums=self.nll, hits=False, name="cross-entropy", repeats=again)
 
-    def _loss(self, **own):
+    def _loss(self, **about):
         shared = {name: getattr(self, name) for name in SHARED}
-        return Loss(**own, **shared)
+        return Loss(**about, **shared)
 
 
 def rbp_curve(tables, ks, definition="greater+ties"):

@@ -140,14 +140,16 @@ class RankHistogram:
         return bool((self.low == self.high).all())
 
     def wide(self):
-        """(low, high, share of tokens) in bins a tenth of a decade wide; wide bins stay."""
-        if not self.single:
-            return self.low, self.high, self.share
-        edges = 10 ** np.arange(0, np.log10(self.vocab_size), DECADE)
-        low = np.unique(np.round(edges).astype(np.int64))
-        high = np.append(low[1:] - 1, self.vocab_size)
-        bins = np.searchsorted(high, self.low)
-        return low, high, np.bincount(bins, self.share, minlength=len(low))
+        """(low, high, share of tokens) in bins a tenth of a decade wide; wide bins stay. NaN of an
+        empty one."""
+        low, high, share = self.low, self.high, self.share
+        if self.single:
+            edges = 10 ** np.arange(0, np.log10(self.vocab_size), DECADE)
+            low = np.unique(np.round(edges).astype(np.int64))
+            high = np.append(low[1:] - 1, self.vocab_size)
+            bins = np.searchsorted(high, self.low)
+            share = np.bincount(bins, self.share, minlength=len(low))
+        return low, high, np.where(share > 0, share, np.nan)
 
 
 def table_histogram(table):

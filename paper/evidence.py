@@ -6,9 +6,9 @@ import pandas as pd
 from paper.counts import far_ks
 from paper.curves import beside, rbp_curve, repeated
 from paper.distributions import PAPER
-from paper.families import exponent_difference, pooled
+from paper.families import exponent_difference
 from paper.laws import EXPLAINED
-from paper.show.claims import beyond, cases, finite, inside, known_interval, lows_and_highs
+from paper.show.claims import beyond, cases, finite, inside, known_interval
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
 from rbplib.losses import vocabulary
@@ -128,15 +128,6 @@ def embedded(family):
         return load_family(family).embedded
     except InputError:  # known by the path of a file alone
         return False
-
-
-def gap_rows(gaps, **place):
-    """Rows of `runs.run_gap`; place: family, corpus and what else they share."""
-    rows = cases([place | gap for gap in gaps], [*place, *GAP])
-    low, high = lows_and_highs(rows["interval"])
-    around = rows["interval"].map(lambda ends: tuple(10.0 ** np.array(ends)))
-    beyond_noise = beyond(rows["interval"])
-    return rows.assign(low=low, high=high, times_around=around, beyond_noise=beyond_noise)
 
 
 def rise_row(first, second, n_bootstrap=10_000, seed=42):
@@ -263,21 +254,6 @@ def worse_row(first, second):
     return row | {"times": times, "p": p, "surely": np.log(times) * (p < 0.05)}
 
 
-def bend_rows(contrasts):
-    """One row for each k of {k: list of Contrast}, pooled over families, where there is any.
-
-    direction: where noise and the spread of families leave the mean; none where noise may be all.
-    """
-    rows = []
-    for k, parts in contrasts.items():
-        if parts:
-            below = f"{sum(part.value < 0 for part in parts)} of {len(parts)}"
-            mean = pooled(parts)
-            side = direction(mean.interval, mean.noise_p)
-            rows.append({"k": k, "below": below, "direction": side, **vars(mean)})
-    return cases(rows, BEND)
-
-
 def direction(interval, noise_p):
     """1 or -1, the side of 0 on which an interval lies, of what noise does not explain at 5%;
     else NaN."""
@@ -290,8 +266,8 @@ def forecast_rows(records, columns=(*FORECAST, *LINE)):
     rows = cases(records, list(columns))
     for line in ("", "line_"):
         if f"{line}share" in rows:
-            held = map(covers, rows[f"{line}share"], rows[f"{line}worth"])
-            rows[f"{line}covers"] = pd.Series(held, rows.index, dtype="Float64")
+            counts = map(covers, rows[f"{line}share"], rows[f"{line}worth"])
+            rows[f"{line}covers"] = pd.Series(counts, rows.index, dtype="Float64")
     return rows
 
 
@@ -303,8 +279,8 @@ def covers(share, n):
     from scipy.special import betainc
 
     # one-sided tests at 5%: not fewer than 95%, and more than 90%, or more than 95%
-    held = share * n
-    if held < n and betainc(n - held, held + 1, 0.05) < 0.05:
+    hits = share * n
+    if hits < n and betainc(n - hits, hits + 1, 0.05) < 0.05:
         return 0.0
-    more = [held > 0 and betainc(held, n - held + 1, of) < 0.05 for of in (0.9, 0.95)]
+    more = [hits > 0 and betainc(hits, n - hits + 1, of) < 0.05 for of in (0.9, 0.95)]
     return float(sum(more)) or np.nan

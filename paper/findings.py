@@ -63,8 +63,8 @@ def show_matrix(whose, judged, download):
         for title in KINDS:
             findings, marks = parts.get(title, []), []
             for finding in findings:
-                told = html.escape(f"{finding.verdict}: {finding.title}")
-                where = {"page": finding.words.pages[0], "kind": title, "title": told}
+                label = html.escape(f"{finding.verdict}: {finding.title}")
+                where = {"page": finding.words.pages[0], "kind": title, "title": label}
                 where["mark"] = MARKS[finding.verdict]
                 marks.append(DOT.format(verdict=finding.verdict, **where))
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
@@ -94,8 +94,8 @@ def written_for(judged, **verdicts):
 
     verdicts: "KIND: VERDICT" by claim, such as `top1_line="our ladders: agrees"`.
     """
-    told = {}
+    here = {}
     for name in verdicts:
         if name in judged and len(judged[name].rows):
-            told[name] = f"{kind(judged[name].words)}: {judged[name].verdict}"
-    return told == verdicts
+            here[name] = f"{kind(judged[name].words)}: {judged[name].verdict}"
+    return here == verdicts

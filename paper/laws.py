@@ -169,11 +169,6 @@ def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, 
     return fit(curve.loss(k), estimator, n_bootstrap, seed, **options)
 
 
-def fit_laws(curve, **options):
-    """`fit` of -log RBP_k at every k of a curve: list of Law, k by k; options as there."""
-    return [fit(curve.loss(k), **options) for k in curve.ks]
-
-
 def spread_of_trainings(y, sizes):
     """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes.
 

@@ -18,9 +18,9 @@ def measured_families(families=(), corpora=(), protocol="paper"):
     # one text under one name
     tables, first = {}, {}
     for family in families or [family for family in known("family") if family.embedded]:
-        for corpus, found in measured(family, corpora, protocol).items():
-            tables[family.name, corpus] = found
-            digest = found[0].record.get("corpus_digest")
+        for corpus, ladder in measured(family, corpora, protocol).items():
+            tables[family.name, corpus] = ladder
+            digest = ladder[0].record.get("corpus_digest")
             other, text = first.setdefault(corpus, (family.name, digest))
             if text != digest:
                 raise InputError(

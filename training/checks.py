@@ -77,8 +77,8 @@ def every(path, workers=2):
     """
     data.streams()
     checked = json.loads(path.read_text()) if path.is_file() else {"runs": []}
-    held = [tuple(r[name] for name in FIELDS) for r in checked["runs"]]
-    missing = [key for key in wanted() if key not in held]
+    done = [tuple(r[name] for name in FIELDS) for r in checked["runs"]]
+    missing = [key for key in wanted() if key not in done]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for future in as_completed([pool.submit(run, *key) for key in missing]):
             # Keep the runs in one order, whichever ended first.

@@ -207,7 +207,7 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
 def main(argv=None):
     parser = Parser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     several = {"action": "extend", "type": names, "default": []}
-    told = {
+    helps = {
         "--family": "names or YAML paths, beside the embedded families",
         "--corpus": "texts of the pages of these families, or of all",
         "--only": "these families without the embedded",
@@ -221,7 +221,7 @@ def main(argv=None):
     kinds = {"--family": several | {"dest": "families"}, "--corpus": several | {"dest": "corpora"}}
     kinds |= dict.fromkeys(("--only", "--replace", "--keep-going"), {"action": "store_true"})
     kinds |= dict.fromkeys(("--jobs", "--gpus"), {"type": int})
-    for name, words in told.items():
+    for name, words in helps.items():
         parser.add_argument(name, help=words, **kinds.get(name, {}))
     options = vars(parser.parse_args(argv))
     on_signals(stop)

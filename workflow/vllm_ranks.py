@@ -32,8 +32,8 @@ def main(given):
         question = {"model": about["served"], "prompt": window["ids"], "prompt_logprobs": 0}
         answer = ask("/v1/completions", question | {"max_tokens": 1, "temperature": 0})
         entries = zip(answer["choices"][0]["prompt_logprobs"][1:], window["ids"][1:], strict=True)
-        told = [entry[str(token)] for entry, token in entries]
-        lists = {name: [None, *(entry[name] for entry in told)] for name in ("rank", "logprob")}
+        true = [entry[str(token)] for entry, token in entries]
+        lists = {name: [None, *(entry[name] for entry in true)] for name in ("rank", "logprob")}
         return json.dumps({"ids": window["ids"], **lists}) + "\n"
 
     # what the ranks are of: the line of the windows, the model, the server

@@ -30,8 +30,8 @@ def read(path, corpus):
     are hits; run_ks: the k of successes.
     """
     with zipfile.ZipFile(path) as z:
-        found = [_model(z, t) for t in _tables(z) if t["record"]["corpus"] == corpus]
-    return sorted(found, key=lambda m: (m.S, m.model))
+        models = [_model(z, t) for t in _tables(z) if t["record"]["corpus"] == corpus]
+    return sorted(models, key=lambda m: (m.S, m.model))
 
 
 def _model(z, table):

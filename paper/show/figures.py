@@ -240,22 +240,22 @@ def draw_runs(ax, law, single, N, **style):
     return draw_line(ax, single, times=N, **style, **dashed, markevery=[0, -1])
 
 
-def draw_coverage(ax, frame, rate, kind, kinds, nominal=0.95, within=0.02):
-    """Rates of `coverage`: a row per design, a mark per kind, two standard errors, and a band."""
+def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
+    """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band."""
     # a row a design, and the band of rates that are near enough
     designs = list(dict.fromkeys(frame["design"]))
     rows = row_axis(ax, designs)
     ax.axvspan(nominal - within, nominal + within, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
     # marks beside each other
-    present = [name for name in kinds if name in set(frame[kind])]
-    for i, name in enumerate(present):
-        part = frame[frame[kind] == name].set_index("design").reindex(designs)
-        away = abs(part[rate].dropna() - nominal)
+    present = [noise for noise in noises if noise in set(frame["noise"])]
+    for i, noise in enumerate(present):
+        part = frame[frame["noise"] == noise].set_index("design").reindex(designs)
+        away = abs(part["share"].dropna() - nominal)
         tell(ax, "rates", *(away <= within))
         height = rows + 0.15 * (1.5 - i)
         errors = 2 * part["simulation error"]
-        ax.errorbar(part[rate], height, xerr=errors, label=name, **mark(i))
+        ax.errorbar(part["share"], height, xerr=errors, label=noise, **mark(i))
     return ax
 
 
@@ -270,7 +270,6 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
     """
     # what was measured, a mark a bin
     low, high, share = histogram.wide()
-    share = np.where(share > 0, share, np.nan)
     density = share / (high - low + 1)
     look = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
     ax.plot(np.sqrt(low * high), density, label=label, **look)
@@ -286,9 +285,8 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
 
 def draw_fit_ratio(ax, histogram, fits):
     """Fitted over observed share in log bins: what a logarithmic histogram hides."""
-    # shares of bins, empty ones left out
+    # shares of bins
     low, high, share = histogram.wide()
-    share = np.where(share > 0, share, np.nan)
     middle = np.sqrt(low * high)
     for fit, line in zip(fits, LINES, strict=False):
         below = np.concatenate([[0.0], fit.pmf.cumsum()])

@@ -29,7 +29,7 @@ COLOURS = {"blue": "#2b83ba", "red": "#d7601e"}  # contrast of three and more, l
 
 def explored(tables):
     """Curves at those k of KS that each vocabulary holds, for the explorers."""
-    sizes = [int(t.record["vocab_size"]) for found in tables.values() for t in found]
+    sizes = [int(t.record["vocab_size"]) for ladder in tables.values() for t in ladder]
     return rbp_curves(tables, [k for k in KS if k <= min(sizes)])
 
 

@@ -70,8 +70,8 @@ def check():
 
     names = getattr(get_ipython(), "user_ns", {})
     cells = names.get("In", [])
-    own = [cell for cell in cells if re.search(r"^seed: int = \d", cell, re.M)]
-    if own:
-        cells = [own[-1], *(cell for cell in cells if cell.startswith(INJECTED))]
+    declared = [cell for cell in cells if re.search(r"^seed: int = \d", cell, re.M)]
+    if declared:
+        cells = [declared[-1], *(cell for cell in cells if cell.startswith(INJECTED))]
         asked = {name for cell in cells for name, *_ in DECLARED.findall(cell)}
-        check_parameters(own[-1], {name: names[name] for name in asked}, "this page")
+        check_parameters(declared[-1], {name: names[name] for name in asked}, "this page")

@@ -184,8 +184,8 @@ def chosen(frame, columns, safe):
     """The columns that a table shows: those named, else as many as fit, of what differs by row."""
     if columns is not None or len(frame.columns) <= MOST:
         return frame[[name for name in frame if columns is None or name in columns]]
-    told = [name for name in frame if name in safe or name == "intervals" or varies(frame[name])]
-    return frame[told[:MOST]]
+    names = [name for name in frame if name in safe or name == "intervals" or varies(frame[name])]
+    return frame[names[:MOST]]
 
 
 def varies(column):

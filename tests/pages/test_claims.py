@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from paper import evidence, findings
 from paper.forecasts import independent
-from paper.laws import EXPLAINED, NOT_TESTED, fit_laws
+from paper.laws import EXPLAINED, NOT_TESTED, fit_law
 from paper.show import claims
 from rbplib.families import read_yaml, root
 from tests.planted import planted_curve
@@ -204,7 +204,8 @@ def test_a_ratio_is_linear_in_size_or_its_logarithm_as_regression_on_both_says(b
 
 
 def test_rows_of_laws_say_what_their_laws_do():
-    laws = fit_laws(planted_curve(alpha=0.1, top=2.0), n_bootstrap=200)
+    curve = planted_curve(alpha=0.1, top=2.0)
+    laws = [fit_law(curve, k, n_bootstrap=200) for k in curve.ks]
     rows = evidence.law_rows(laws, noise=True)
     assert list(rows.alpha) == [law.alpha for law in laws] and list(rows.k) == [1, 10, 100]
     assert list(rows.ci_known) == [law.ci_tokens for law in laws]  # no trainings are known
