@@ -227,9 +227,11 @@ def evaluation_documents(kind, documents, seed):
     LARGEST of the whole.
     """
     rng, drawn, kept = np.random.default_rng(seed), [], Kept()
+    # documents of each source, in a random order
     left = {}
     for source, texts in evaluation_sources(kind).items():
         left[source] = [texts[i] for i in rng.permutation(len(texts))]
+    # the source with the least text gives the next
     heapq.heapify(given := [(0, source) for source in left])
     while given and len(drawn) < documents:
         size, source = heapq.heappop(given)
@@ -270,12 +272,14 @@ def make_text(corpus):
     """
     check_choice(corpus.kind, KINDS, "embedded text of kind")
     path = root() / corpus.path
+    # current already?
     now = state(corpus)
     record = path.with_suffix(".made.json")
     with one_at_a_time(path):
         here = path.is_file() and record.is_file()
         if here and json.loads(record.read_text()) == now:
             return path
+        # draw it, and say of what
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
         lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
         record.unlink(missing_ok=True)  # of the text that goes

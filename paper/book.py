@@ -202,8 +202,10 @@ def measure(family, corpora, ks, protocol, grid=False):
     from rbplib.losses import vocabulary
     from rbplib.measuring import measured
 
+    # tables, and what the page rests on
     tables = Cases(measured(family, corpora, protocol))
     scope(tables)
+    # counts at those k, with the trainings of one size
     V = vocabulary(tables.first)
     counted = set(within(ks(V) if callable(ks) else ks, tables))
     curves = rbp_curves(tables, sorted(counted.union(k_grid(V) if grid else ())))
@@ -231,12 +233,14 @@ def as_words(page):
     """
     kept = []
     for cell in page.cells:
+        # words without a name are Markdown
         magic = MAGIC.match(cell.source) if cell.cell_type == "code" else None
         if magic and magic[1]:
             cell.metadata["tags"] = ["remove-input"]
         elif magic:
             text = "\n".join(o.data["text/markdown"] for o in cell.outputs if "data" in o)
             cell = type(cell)(cell_type="markdown", id=cell.id, metadata={}, source=text)
+        # a caption goes to its figure
         caption = CAPTION.match(cell.source) if cell.cell_type == "markdown" else None
         if caption and kept:
             outputs = kept[-1].get("outputs", [])
@@ -284,6 +288,7 @@ def show(figure, of=(), fold=None):
 
     set_title(figure)
     axes = [ax for ax in figure.axes if ax.get_visible()]
+    # named in the figure, or by one legend below it
     handles = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):

@@ -117,6 +117,7 @@ def family_tables(family, corpus):
     path = counts_file(family)
     if not path:
         return tables_of_ranks.family_tables(family, corpus)
+    # those of its part of the file
     role = "repeats" if family.name.endswith(".repeats") else "family"
     name = getattr(corpus, "name", corpus)
     tables = read_counts(path)[1].get((role, name))

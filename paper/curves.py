@@ -101,6 +101,7 @@ def rbp_curve(tables, ks, definition="greater+ties"):
     vocab, ks = vocabulary(tables), np.unique(ks)
     for k in ks:
         check_inside("k", k, vocab, "vocabulary size")
+    # hits of every document at every k
     return Curve(
         vocab_size=vocab,
         ks=ks.astype(np.int64),
@@ -170,10 +171,12 @@ def family_losses(tables, repeats=None):
     tables = by_size(tables)
     again = family_losses(repeats) if repeats else {}
     sums = {name: [] for name in NAMES[:2]}
+    # sums of each document
     for table in tables:
         _, correction, log_p = rank_entropy(table.rank())
         sums[NAMES[0]].append(table.nll)
         sums[NAMES[1]].append(table.per_document(correction - log_p))
+    # as records
     losses, shared = {}, measured_on(tables)
     for name, columns in sums.items():
         about = {"name": name, "hits": False, "repeats": again.get(name), **shared}

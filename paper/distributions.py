@@ -205,11 +205,13 @@ class Likelihood:
         self.share = histogram.share
         self.bins = None
         self.low, self.high = np.transpose(list(candidate.ranges.values())).astype(float)
+        # sums over ranks as sums over pivots
         self.k, matrix = pivots(histogram.vocab_size)
         self.weights = matrix.sum(axis=0)
         if histogram.single:
             self.share = self.share @ matrix[histogram.low - 1]
             return
+        # bins that hold several ranks
         bins = zip(histogram.low, histogram.high, strict=True)
         self.bins = np.stack([matrix[low - 1 : high].sum(axis=0) for low, high in bins])
 

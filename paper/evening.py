@@ -45,6 +45,7 @@ def look(families):
     for family in families:
         window, first = window_length(family), None
         for model in family.models:
+            # sizes, tokenizer and context, in that order
             try:
                 sizes_of(model)
                 place, _ = model_folder(model, weights=False)
@@ -68,9 +69,11 @@ def rate(device, dtype):
 
     from rbplib.models import choose_device, choose_dtype
 
+    # something to multiply
     device = choose_device(device)
     a = torch.ones(2048, 2048, device=device, dtype=choose_dtype(dtype or "auto", device))
     (a @ a)[0, 0].item()  # so that what is loaded for it is loaded
+    # as often as half a second allows
     began, times = time.perf_counter(), 0
     while time.perf_counter() - began < 0.5:
         (a @ a)[0, 0].item()
@@ -82,15 +85,18 @@ def planned(families, corpora, dtype, speed):
     """The plan of all families, as JSON can hold it: a row a model, sums, and what is not here."""
     rows, texts, notes, tables = [], {}, {}, 0
     for family in families:
+        # text and tables of the family
         whole = plan(family, corpora, dtype=dtype)
         texts |= {text["corpus"]: text["download_bytes"] or 0 for text in whole["corpora"]}
         tokens = sum(text["tokens"] for text in whole["corpora"]) / len(whole["corpora"])
         tables += whole["total"]["disk_bytes"] - whole["total"]["download_bytes"]
         notes |= dict.fromkeys(whole["notes"])
+        # its models, and how long each computes at least
         for row in whole["models"]:
             products = 2 * (row["nonembedding_params"] or 0) * tokens * row["tables_to_measure"]
             minutes = round(products / speed / 60, 1)
             rows.append({"family": family.name} | row | {"minutes_at_least": minutes})
+    # all families together
     weights = [row["download_bytes"] or 0 for row in rows if row["tables_to_measure"]]
     download = sum(weights) + sum(texts.values())
     total = {
@@ -106,10 +112,12 @@ def planned(families, corpora, dtype, speed):
 
 def measure(family, model, corpora, options):
     """Measure one model in a process of its own, which fetches it; why it failed, or None."""
+    # nothing to do where all its tables are here
     _, (model,), texts = asked(family, [model], corpora)
     records = expected(family, [model], texts, dtype=options.dtype)[model.name]
     if all(record_here(ranks_path(record), record) for record in records):
         return None
+    # in a process of its own
     words = [f"--family={argument(family)}", f"--model={model.name}"]
     words += [f"--corpus={argument(corpus)}" for corpus in texts]
     words += [f"--device={options.device}"] if options.device else []
@@ -218,6 +226,7 @@ def main(argv=None):
     parser.add_argument("--go-on", action="store_true", help="without models that cannot be had")
     parser.add_argument("--delete-weights", action="store_true", help="of each model once measured")
     options = parser.parse_args(argv)
+    # all of it, or why not
     try:
         faults = evening(options.family or FAMILIES, options.corpus or CORPORA, options)
     except InputError as error:

@@ -180,6 +180,7 @@ def above_one(intervals):
 def contest_row(contest):
     """The paper's lognormal in the Contest of laws on one rank table;
     no lead where it is Zipf's law."""
+    # what the others lose beside the lognormal; Zipf's law with its interval
     lognormal, behind = contest.fits[PAPER], contest.loss - contest.loss[PAPER]
     around = (contest.drawn["zipf"] - contest.drawn[PAPER]).quantile([0.025, 0.975])
     is_zipf = lognormal.bound.any()  # its curvature is 0

@@ -61,6 +61,7 @@ def held_out_forecasts(losses, held_out=(1, 2)):
     rows = [pd.DataFrame()]
     for loss, count in product(losses, held_out):
         rest, new = apart(one_a_size(loss), count)
+        # the forecast, and the line alone
         ahead = attempt(rest, new.S)
         if isinstance(ahead, str):
             continue

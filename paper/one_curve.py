@@ -101,9 +101,11 @@ def family_rows(groups):
     records = []
     for (corpus, _, k), pairs in groups.items():
         for family, part, f in others(points(pairs)):
+            # not of two sizes, or of equal losses
             alike = min(np.ptp(part["x"]), np.ptp(part["y"])) < 1e-12
             if part["S"].nunique() < 3 or alike:
                 continue
+            # exponents are weighted sums of logarithms
             weights, of_f = slope_weights(part["S"]), f(part["x"])
             of_x, of_y, given = (weights @ of for of in (part["x"], part["y"], of_f))
             record = {"family": family, "corpus": corpus, "k": k, "ratio": of_y / of_x}

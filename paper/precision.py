@@ -53,6 +53,7 @@ def tie_frame(tables):
     rows = []
     for precision, ladder in tables.items():
         for table, exact in zip(ladder, tables[EXACT], strict=True):
+            # beside the same model in the exact precision
             tied = table.ties > 1
             rows.append(
                 {

@@ -226,20 +226,23 @@ def shape_errors(tokens, loss, start):
     steep: three pieces without a jump, the middle one from the start over 2 ** 0.5 to the start
     times that. NaN with fewer than three points on one side of the start.
     """
+    # ln tokens from the start on
     x = np.log(np.asarray(tokens, float) / start)
     y = np.log(np.asarray(loss, float))
     after = (x > 0).astype(float)
-    one = np.ones(len(x))
+    level = np.ones(len(x))
+    # columns of each shape
     designs = {
-        "line": [one, x],
-        "step": [one, after],
-        "bent": [one, x, x * after],
-        "fall": [one, x, after, x * after],
-        "steep": [one, x, np.maximum(x + STEEP / 2, 0), np.maximum(x - STEEP / 2, 0)],
+        "line": [level, x],
+        "step": [level, after],
+        "bent": [level, x, x * after],
+        "fall": [level, x, after, x * after],
+        "steep": [level, x, np.maximum(x + STEEP / 2, 0), np.maximum(x - STEEP / 2, 0)],
     }
     errors = dict.fromkeys(designs, np.nan)
     if min(after.sum(), len(x) - after.sum()) < 3:
         return errors
+    # what a point misses once the others are fitted, by the hat matrix
     for shape, columns in designs.items():
         q = np.linalg.qr(np.array(columns).T)[0]
         missed = (y - q @ (q.T @ y)) / (1 - np.sum(q**2, axis=1))
@@ -258,9 +261,11 @@ def forecasts(frame):
     for k, some in frame[frame["tokens"].isin(TEXTS)].groupby("k"):
         S, D = some[["size", "tokens"]].to_numpy(float).T
         parts = {}
+        # both parts and the whole
         for part in (*PARTS, "whole"):
             loss = Loss(some[[part]].to_numpy().T, np.ones(1), S, hits=False, models=tuple(S), D=D)
             parts[part] = held_out_forecasts(loss, k=k, part=part)
+        # the whole again, out of its parts
         if all(map(len, parts.values())):
             both = [parts[part]["forecast"] for part in PARTS]
             apart = joined(*both, some["share"].iloc[0], k) / parts["whole"]["measured"] - 1
@@ -280,14 +285,17 @@ def curves(trainings):
     rows, text = [], losses(trainings)
     for (size, seed), probes in trainings.items():
         shown = []
+        # strings that are read twice
         for part in STRINGS:
             shown.append((COPYING, part, *series(probes, "copying", part)[:2]))
+        # both parts of the text
         of = text[(text["size"] == size) & (text["seed"] == seed)]
         mean, first = of[of["k"] == 0], of[of["k"] == 1]
         for part in PARTS:
             shown.append((LOSS, part, mean["tokens"], mean[part]))
             shown.append((FIRST, part, first["tokens"], first[part]))
             shown.append((TEN, part, first["tokens"], np.exp(-10 * first[part])))
+        # a row for each
         at = onset(probes)[0] / 1e6
         row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
         for what, part, tokens, value in shown:

@@ -82,12 +82,14 @@ def results(quantity, folder):
     """Rows of one of QUANTITIES by size, from a folder's tables: data frame, losses in `loss`."""
     table, column, _ = QUANTITIES[quantity]
     rows = open_lm_rows(column) if quantity == "open_lm" else read(table)
+    # open_lm's grid answered LAMBADA too
     if quantity == "-log acc":
         grid = open_lm_rows("acc_lambada_openai")
         grid = grid.assign(questions=5153, accuracy=np.exp(-grid.pop("loss")))
         rows = pd.concat([rows, grid])
     if column == "log_ppl":
         rows["log_ppl"] = np.log(rows["ppl"])
+    # a loss as it is, in place of answers
     if column != "accuracy":
         rows["loss"] = rows[column]
         rows = rows.drop(columns=["accuracy", "questions"], errors="ignore")
@@ -109,7 +111,6 @@ class PublishedLaw:
     """The law on one quantity of one family, with the rows of the models used."""
 
     law: Law
-    quantity: str
     rows: pd.DataFrame
 
     @property
@@ -142,7 +143,7 @@ def laws(quantity="-log acc", families=None):
         loss, rows = known[check_choice(family, list(known), "published family")]
         law = fit(loss, n_bootstrap=0)
         if law.n_models > 2:
-            fitted[family] = PublishedLaw(law, quantity, rows.iloc[list(law.used)])
+            fitted[family] = PublishedLaw(law, rows.iloc[list(law.used)])
     return fitted
 
 

@@ -56,10 +56,12 @@ def scope(tables):
     tables: {corpus, or (family, corpus): rank tables}. S and trained hold a number a model, trained
     those that are known; tokens: how many the models were scored on. papers: models of the paper.
     """
+    # one record a model
     every = [table.record for ranks in tables.values() for table in ranks]
     records = {(record["family"], record["model"]): record for record in every}
     papers = {model.id for name in PAPERS for model in models_of(name)}
     families = sorted({family for family, _ in records})
+    # how much text models saw, and each text once
     trained = {(name, model.name): model.tokens for name in families for model in models_of(name)}
     first = {(corpus, ranks[0].text): ranks[0].record for corpus, ranks in tables.items()}
     texts = {record["corpus"]: record["scored_tokens"] for record in first.values()}

@@ -39,6 +39,7 @@ def arguments():
     add("--seed", type=int, default=SEED, help="of the initial weights and the text's order")
     add("--out", type=Path, help="folder of the models, or of the probes' records")
     add("--workers", type=int, default=2, help="models trained at once")
+    # what hangs on another option
     args = parser.parse_args()
     if args.out is None:
         args.out = root() / "published" / "probes" if args.probe else root() / "models"
@@ -51,6 +52,7 @@ def train_one(family, name, args):
     """Train one model and write it to its place in `args.out`, or in the grid."""
     from training import data, grid, ladders, train
 
+    # train, from where a stopped run was
     plan = train.Plan(args.tokens, seed=args.seed)
     stream, heldout = data.training_streams(plan.tokens)
     checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt"
@@ -58,6 +60,7 @@ def train_one(family, name, args):
     size = ladders.sizes(family, top=True)[name]
     model, record = train.train(family, size, plan, stream, heldout, checkpoint)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
+    # write it to its place
     if args.grid:
         names = ladders.grid_place(family, name, plan.seed, plan.tokens)
         place = grid.folder().joinpath(*names)
@@ -101,12 +104,14 @@ def train_named(words, args):
     """A family, or one model of it."""
     from training import ladders
 
+    # which family
     if not 1 <= len(words) <= 2:
         raise InputError("name a family and a size, or give --all.")
     family = words[0]
     if family not in ladders.FAMILIES:
         hint = nearest(family, list(ladders.FAMILIES))
         raise InputError(f"there is no family {family!r}: {hint}")
+    # all its sizes, or the one that is named
     if len(words) == 1:
         return train_all(ladder(family, args), args)
     names = list(ladders.sizes(family, top=True))
@@ -137,8 +142,10 @@ def train_probed(words, args):
     """Every run that is probed, or the one whose size is named."""
     from training import ladders, probe, train
 
+    # all of them
     if not words:
         return train_all(ladders.probed(), args, ["--probe"])
+    # the one that is named
     names = list(ladders.sizes_to_probe())
     if words[:-1] not in ([], [ladders.PROBED_FAMILY]) or words[-1] not in names:
         raise InputError(

@@ -45,8 +45,10 @@ def run(name, tokens, blocks, tables):
     `training.probe` has them.
     """
     record = {"family": FAMILY, "size": name, "tokens": tokens, "blocks": blocks, "tables": tables}
+    # a run of the grid itself is there already
     if (name, tokens) in LONGER and (blocks, tables) == RULE:
         return record | {"heldout_loss": of_grid(name, tokens)}
+    # any other is trained
     plan = train.Plan(tokens, rate=blocks, table_rate=tables)
     stream, heldout = data.training_streams(tokens)
     checkpoint = data.folder() / FAMILY / f"{name}-{tokens}-{blocks:g}-{tables:g}.pt"
@@ -57,6 +59,7 @@ def run(name, tokens, blocks, tables):
     except RuntimeError:  # the loss was no longer finite
         return record | {"heldout_loss": None}
     record["heldout_loss"] = trained["heldout_loss"]
+    # copying, and both parts of the text
     if (name, tokens) in LONGER:
         for _, what, part, _, value, *_ in probe.Probe(heldout)(model, 0):
             if (what, part) in (("copying", "shuffled"), ("loss", "copyable"), ("loss", "other")):

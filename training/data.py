@@ -85,9 +85,11 @@ def training_documents():
     overlaps = Overlaps(evaluation_pool())
     documents, counts = {}, {}
     for kind in make.TRAINED:
+        # all documents of a kind
         texts = []
         for package in make.TRAINING:
             texts += make.package_documents(package, kind)[package]
+        # those that repeat none of the evaluation, and each once
         apart = [text for text in texts if not overlaps.near(text)]
         documents[kind] = without_repeats(apart)
         counts[kind] = {
@@ -147,6 +149,7 @@ def streams():
     """
     path = folder() / "tokens.npz"
     if not path.is_file():
+        # tokens of every document, kept for the next call
         texts = training_text(CHARACTERS)
         tokenizer = load_tokenizer() if tokenizer_file().is_file() else make_tokenizer()
         documents = []
@@ -154,6 +157,7 @@ def streams():
             documents.append(np.array([*encoding.ids[:LONGEST], 0], np.uint16))
         heldout = np.concatenate(documents[:HELDOUT])[:HELDOUT_TOKENS]
         np.savez(path, training=np.concatenate(documents[HELDOUT:]), heldout=heldout)
+    # what is kept
     with np.load(path) as arrays:
         return arrays["training"], arrays["heldout"]
 

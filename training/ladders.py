@@ -70,6 +70,7 @@ def _transformer(size):
 def nano_pythia(size):
     from transformers import GPTNeoXConfig
 
+    # untied as Pythia; half of each head is rotated, there a quarter
     settings = _transformer(size) | {"tie_word_embeddings": False}
     rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
     return GPTNeoXConfig(
@@ -95,6 +96,7 @@ def nano_gpt2(size):
 def nano_opt(size):
     from transformers import OPTConfig
 
+    # its own names of what all transformers have
     settings = _transformer(size)
     return OPTConfig(
         init_std=settings.pop("initializer_range"),
@@ -202,6 +204,7 @@ def named(family, rungs):
 
     names = {}
     with torch.device("meta"):
+        # counted without weights
         for size in rungs:
             count = nonembedding_parameters(build(family, size))
             if count < 10_000:

@@ -156,9 +156,11 @@ def run(name, plan, out):
     """
     family = ladders.PROBED_FAMILY
     file = out / f"{family}-{name}-{plan.seed}.csv"
+    # done already
     if file.is_file():
         print(f"{file} is there: remove it to train this size again.")
         return
+    # train, looking at the model on the way
     stream, heldout = data.training_streams(plan.tokens)
     place = data.folder() / "probes" / f"{name}-{plan.tokens}-{plan.seed}"
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -172,6 +174,7 @@ def run(name, plan, out):
         checkpoint=place.with_name(f"{place.name}.pt"),
         look=look,
     )
+    # keep the looks and the model
     text = as_csv(record.pop("looks"), record)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
     train.save_model(model, record, place)

@@ -138,10 +138,12 @@ def every_record(out):
 def scatter_rows(out):
     """Lines of the table of scatter, a family each: sd of the logs of held-out losses."""
     by_size = {}
+    # losses of each size
     for path, record in records(out):
         family = path.parent.name.removesuffix("-seeds")
         place = by_size.setdefault(family, {}).setdefault(record["nonembedding_params"], [])
         place.append(math.log(record["heldout_loss"]))
+    # pooled over the sizes that were trained again
     for family, sizes in by_size.items():
         again = [losses for losses in sizes.values() if len(losses) > 1]
         free = sum(len(losses) - 1 for losses in again)
@@ -152,6 +154,7 @@ def scatter_rows(out):
 
 def row(family, name, record, digest):
     """A line of the table."""
+    # as the columns stand
     cells = (
         family,
         name,

@@ -11,11 +11,13 @@ VOCABULARY = 4096
 def train_tokenizer(texts, vocabulary=VOCABULARY):
     """Byte-level BPE as GPT-2's, digits one by one."""
     tokenizer = Tokenizer(models.BPE())
+    # bytes, and each digit a piece
     digits = pre_tokenizers.Digits(individual_digits=True)
     pieces = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pieces])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    # merges
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         special_tokens=[END],

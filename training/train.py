@@ -238,9 +238,11 @@ def train(
 
 def record_of(model, family, size, plan, progress, stop):
     """What `training.json` says of a training; its training loss is of the last 5% of the steps."""
+    # the training loss, of the last steps
     last = [loss for step, loss in progress.curve if step > 0.95 * stop]
     last = last or [loss for _, loss in progress.curve[-1:]] or [math.nan]
     blocks, tables = ladders.learning_rates(size.width)
+    # sizes, the plan, how it went
     return {
         "family": family,
         "layers": size.layers,
@@ -277,6 +279,7 @@ def read_checkpoint(path, plan, master, say):
     """Progress of a plan's checkpoint, whose weights and moments go to `master`; else none."""
     if path is None or not path.is_file():
         return Progress()
+    # a damaged one, or one of another plan, is none
     try:
         saved = torch.load(path, weights_only=True)
     except Exception as error:

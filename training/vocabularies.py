@@ -138,11 +138,13 @@ def counted(table, bytes_of_rows, span):
 def write():
     """Measure every whole ladder, and write what is counted of it to `published/`."""
     ladders_here = {}
+    # ladders of which every model is there
     for vocabulary, seed in dict.fromkeys(run[:2] for run in runs()):
         if file := family_file(vocabulary, seed):
             tokenizer = load_tokenizer(folder(vocabulary, seed) / "tokenizer", str(vocabulary))
             tables = measured(file, CORPORA, progress=False)
             ladders_here[vocabulary, seed] = tokenizer, tables
+    # on the bytes that all tokenizers cut alike
     lines = [",".join(COLUMNS)]
     for corpus in CORPORA:
         texts, sides = load_documents(corpus).texts, {}

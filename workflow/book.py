@@ -50,6 +50,7 @@ class Steps(logging.Handler):
 
     def emit(self, record):
         event = getattr(record, "event", None)
+        # what begins and ends
         if event == "run_info":
             on_signals(stop)  # again: Snakemake has SIGTERM wait for the steps
             self.bar.reset(record.stats["total"])
@@ -58,6 +59,7 @@ class Steps(logging.Handler):
             self.bar.set_postfix_str(self.messages[record.jobid])
         elif event == "progress":
             self.bar.update(record.done - self.bar.n)
+        # what fails
         elif event == "job_error" and not stopping.is_set():
             self.failures += failure(record.log, self.messages.get(record.jobid, "a step"))
         elif record.levelno >= logging.ERROR:
@@ -205,6 +207,7 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
 
 
 def main(argv=None):
+    # options, each with what it means
     parser = Parser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     several = {"action": "extend", "type": names, "default": []}
     helps = {
@@ -223,6 +226,7 @@ def main(argv=None):
     kinds |= dict.fromkeys(("--jobs", "--gpus"), {"type": int})
     for name, words in helps.items():
         parser.add_argument(name, help=words, **kinds.get(name, {}))
+    # make it, and say how long it took
     options = vars(parser.parse_args(argv))
     on_signals(stop)
     began = time.monotonic()

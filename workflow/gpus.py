@@ -16,6 +16,7 @@ def take(count):
     """The number of a GPU that is free, once there is one, held until this process ends."""
     numbers = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
     while True:
+        # the first without a lock
         for number in numbers.split(",")[:count]:
             place = root() / "logs" / f".gpu-{number}.lock"
             place.parent.mkdir(exist_ok=True)

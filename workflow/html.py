@@ -26,10 +26,12 @@ def families_page():
         name of that family: the default one, or the first where no page of it was run.
     """
     parts = {}
+    # a part for each family of which a page was run
     for path in executed_pages():
         family = path.parent.name
         if family not in {TOGETHER, *parts}:
             parts[family] = family_part(family, page_record(path) or {})
+    # the page
     text = "\n".join(parts.values()) or "No page of a family was run.\n"
     write_text(
         root() / "book" / "_executed" / TOGETHER / "families.md",

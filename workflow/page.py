@@ -184,6 +184,7 @@ def made_of(name, given):
     """A digest of all that a page follows from: what it is given, and the contents of `inputs`."""
     corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given["corpora"]}
     pages = [path for path in map(root().joinpath, given["pages"]) if path.is_file()]
+    # files, definitions, parameters, tables, pages
     return digest(
         {
             "files": {"/".join(path.parts[-2:]): content(path) for path in inputs(name)},
@@ -260,6 +261,7 @@ def run_notebook(name, family=None, parameters=(), given=()):
 
 def execute(source, parameters, out):
     """The executed notebook; one that failed stays in logs/ as far as it ran."""
+    # quietly, in the root
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     logging.getLogger("papermill").setLevel(logging.ERROR)
     failed = root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb"
@@ -269,6 +271,7 @@ def execute(source, parameters, out):
     options |= {"stderr_file": sys.stderr, "request_save_on_cell_execute": False}
     options["extra_arguments"] = ["--log-level=ERROR"]  # that the kernel speaks TCP is known
     notebook = for_family(source, parameters.get("family"))
+    # a cell that fails is named
     try:
         papermill.execute_notebook(notebook, run, parameters, **options)
     except papermill.PapermillExecutionError as error:
@@ -288,9 +291,11 @@ def for_family(source, family=None):
     """The notebook as it runs for a family, for an imported one without what needs its text; its
     code cells know their number, which the captions of figures give."""
     notebook = nbformat.read(source, 4)
+    # numbers of the code cells
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for number, cell in enumerate(code, 1):
         cell.metadata["cell"] = number
+    # what needs text or models
     if family and load_family(family).imported:
         cells = [c for c in notebook.cells if RUNS_MODELS not in c.metadata.get("tags", [])]
         if len(cells) < len(notebook.cells):
@@ -371,6 +376,7 @@ def main(argv=None):
     parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # as the workflow asks, or the command line
     given = read_given(options.given)
     parameters = given.get("parameters", {})
     if options.corpus:

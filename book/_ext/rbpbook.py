@@ -21,11 +21,13 @@ def show_as_written(app, what, name, thing, options, lines):
 def make_contents_once(app):
     """Give templates `kept(make)`, which makes the contents beside a page once: for itself if they
     lead to it, else for all pages of its folder, as those of families are."""
+    # {(place, how): contents}
     made = {}
 
     def give(app, pagename, templatename, context, doctree):
         place = pagename if pagename in app.builder.relations else pagename.rpartition("/")[0]
 
+        # made the first time, kept for the others
         def kept(make):
             def known(**how):
                 key = place, repr(how)

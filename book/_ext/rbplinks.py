@@ -123,6 +123,7 @@ def link_tables(app, doctree, docname):
             return words
         return f'<a href="{app.builder.get_relative_uri(docname, document)}">{words}</a>'
 
+    # in every piece of raw HTML that names a page
     for raw in doctree.findall(nodes.raw):
         if NAMED.search(raw.astext()):
             set_raw(raw, NAMED.sub(anchor, raw.astext()))

@@ -130,6 +130,7 @@ def switch(env, here):
     """Links to the same page of the other families, below the heading of a family's page."""
     if not here or here["family"] == "all":
         return []
+    # an item a family, the current one without a link
     items = ""
     for family in sorted(executed_pages(env)[here["page"]]):
         current = family == here["family"]
@@ -137,6 +138,7 @@ def switch(env, here):
         items += f"<li><a {target}>{html.escape(family)}</a></li>"
     if "book/_executed/all/families" in env.found_docs:
         items += '<li><a href="../all/families.html">all pages</a></li>'
+    # as a list of its own
     label = 'class="rbp-families" aria-label="This page for another family"'
     return [raw(f"<nav {label}><span>Family</span><ul>{items}</ul></nav>")]
 
@@ -276,15 +278,18 @@ def lift(pairs, *names):
 
 def answer_box(parts):
     """The box of an answer, its first lines open, what stands below a line folded."""
+    # the lines, whatever list they stand in
     lines = []
     for part in parts:
         lines += part if isinstance(part, nodes.bullet_list) else [part]
     if not lines:
         return []
+    # what stands below a line is folded
     for line in lines:
         for below in list(line.findall(nodes.bullet_list)):
             place = line.index(below)
             line[place : place + 1] = fold(BELOW, below[0].children, "rbp-below")
+    # the first of them in sight
     box = nodes.container(classes=["rbp-answer"])
     box += nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"])
     box += listed(lines[:LINES])

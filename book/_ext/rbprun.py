@@ -93,6 +93,7 @@ class RunWords(SphinxDirective):
 
     def run(self):
         page, name = self.arguments
+        # every output that bears the name
         words = [
             "".join(output["data"]["text/markdown"])
             for output in outputs(self.env, page)
@@ -117,6 +118,7 @@ class RunFigure(SphinxDirective):
     def run(self):
         page, words = self.arguments
         number = 0
+        # figures are counted as the page counts them
         for output in outputs(self.env, page):
             data, about = output["data"], output["metadata"].get("image/svg+xml", {})
             svg, moving = ("".join(data.get(kind, "")) for kind in ("image/svg+xml", "text/html"))
@@ -166,6 +168,7 @@ class LabsBundle(SphinxDirective):
         app, (name, words) = self.env.app, self.arguments
         if not hasattr(app, "labs"):
             return [nodes.paragraph("", f"{words}: on this page of the book as a site.")]
+        # the bundle, or why there is none
         bundle = app.labs.result()
         if bundle.returncode == 2:
             reason = bundle.stderr.removeprefix("rbp: ")
@@ -173,6 +176,7 @@ class LabsBundle(SphinxDirective):
             return [nodes.paragraph("", words)]
         if bundle.returncode:
             raise RuntimeError(f"the bundle for a class could not be made: {bundle.stderr}")
+        # where it lies, and its size
         address = f"{'../' * self.env.docname.count('/')}{LABS}/{name}"
         size = Path(app.outdir, LABS, name).stat().st_size / 1e3
         anchor = f'<a href="{address}" download>{html.escape(words)}</a> ({size:,.0f} kB)'

@@ -104,6 +104,7 @@ def run(book, folder):
     for cell in book.cells:
         if cell.cell_type != "code":
             continue
+        # as a student would see it
         with chdir(folder), redirect_stdout(StringIO()) as out:
             try:
                 exec(cell.source, names)
@@ -153,6 +154,7 @@ def make_bundle(families, out):
     InputError: a family was not measured."""
     table, files = TABLE, {}
     with tempfile.TemporaryDirectory() as folder:
+        # counts of each family
         for name in families:
             family = replace(load_family(name), repeats="")  # models trained again have no part
             path = Path(folder) / f"{family.name}.counts"
@@ -160,6 +162,7 @@ def make_bundle(families, out):
             table += contents(path)
             files[path.name] = path.read_bytes()
         teacher = {f"teacher/{name}": text for name, text in sheets(True, folder).items()}
+    # what reads and explains them
     files |= sheets(False) | {"codebook.md": CODEBOOK + table}
     files["ranks.py"] = HERE.joinpath("ranks.py").read_bytes()
     return write_zip(out, files), write_zip(out.with_stem(f"{out.stem}-teacher"), teacher)
@@ -170,6 +173,7 @@ def main(argv=None):
     parser.add_argument("families", nargs="*", default=FAMILIES, help="that were measured")
     parser.add_argument("-o", "--output", type=Path, default=root() / "dist" / "labs.zip")
     asked = parser.parse_args(argv)
+    # make it, or say why not
     try:
         print(*make_bundle(asked.families, asked.output), sep="\n")
     except InputError as error:

@@ -36,6 +36,7 @@ def read(path, corpus):
 
 def _model(z, table):
     about = table["record"]
+    # its arrays, each under its digest; whole numbers are int64 again
     array = {
         n: np.load(io.BytesIO(z.read(f"{digest}.npy"))) for n, digest in table["arrays"].items()
     }
@@ -44,6 +45,7 @@ def _model(z, table):
     ranks, where = np.unique(greater + ties, return_inverse=True)
     source = np.unique(np.array(about["units"]), return_inverse=True)[1]
 
+    # places where N in a row fit into runs of these lengths
     def fitting(lengths, number, N):
         return int((np.maximum(lengths - N + 1, 0) * number).sum())
 
@@ -51,6 +53,7 @@ def _model(z, table):
         runs = array["hit_runs"][:, array["hit_runs"][0] == k]
         return fitting(runs[2], runs[3], N)
 
+    # by names
     return SimpleNamespace(
         family=about["family"],
         model=about["model"],

@@ -320,12 +320,14 @@ def page_records(path):
 def collected(name, page, families):
     """Judged: a claim, or what `keep` has under a name, of all executed pages of these families."""
     rows, enough = [], CASES
+    # rows that executed pages keep
     for family in (*families, "all"):
         records = page_records(root() / "book" / "_executed" / family / f"{page}.ipynb")
         for case, record in records.items():
             if case.split(" at k = ")[0] in (f"claim {name}", f"rows {name}"):
                 rows += record["rows"]
                 enough = record.get("enough", CASES)
+    # intervals and truths as they were
     for row in rows:
         row |= {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
     rows = cases(rows, None if rows else ["holds", "hidden"])

@@ -32,6 +32,7 @@ def side_frame(grids, **drawn):
         for k, loss in losses.items():
             loss = joint.whole(loss)
             by_text = replace(loss, S=loss.D, repeats=None)  # the law's size is the tokens
+            # a law at each place of the other side
             for side, of, groups in (("size", loss, loss.D), ("tokens", by_text, loss.S)):
                 values, times = np.unique(groups, return_counts=True)
                 for at in values[times > 2]:
@@ -51,8 +52,10 @@ def contest(points, budget, **place):
     """
     rows = []
     for left, groups in joint.groupings(points[0], budget).items():
+        # every form on every group
         errors = joint.held_out(*points, groups)
         each = errors.dropna(axis=1, how="all").dropna()
+        # is the sum better than the product by more than groups spread?
         lead = (errors["product"] - errors["additive"]).dropna()
         better, n = np.nan, len(lead)
         if n > 2:

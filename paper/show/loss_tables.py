@@ -25,7 +25,9 @@ def loss_exponents(losses, n_bootstrap=10_000, seed=42):
     for name in NAMES:
         if name not in losses:
             continue
+        # the loss that others are compared with
         loss, law, gap, interval, ratio, around = losses[name], top_law, np.nan, NONE, 1.0, NONE
+        # any other: the difference and the ratio
         if loss is not top:
             law = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
             gap, interval = exponent_difference(top, loss, n_bootstrap, seed)

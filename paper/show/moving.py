@@ -94,6 +94,7 @@ def explorer(curves, tables):
     rows = []
     for place, curve in curves.items():
         whole = [table.record.get("total_params") for table in tables[place]]
+        # a row for each model that has a loss at that k
         for k in map(int, np.intersect1d(curve.ks, KS)):
             loss = curve.loss(k)
             used = np.flatnonzero(np.isfinite(loss.y))

@@ -15,12 +15,14 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def number(x, digits=3):
     """A number for a sentence: significant digits, thousands apart; what is below ZERO is 0."""
+    # what is no number
     if x is None or (isinstance(x, float) and math.isnan(x)):
         return "–"
     if isinstance(x, bool) or not hasattr(x, "__float__"):
         return str(x)
     if math.isinf(x):
         return "∞" if x > 0 else "−∞"
+    # whole, plain, or with a power of ten
     if float(x).is_integer() and abs(x) < 1e15:
         return f"{int(x):,}".replace("-", "−")
     if 1e-4 <= abs(x) < 1e6:

@@ -39,9 +39,11 @@ def law_frame(laws):
     rows = []
     for law in laws:
         row = {"corpus": corpus_title(law.corpus), "k": law.k or "–", "alpha": law.alpha}
+        # three intervals
         row |= ends(law.ci_tokens, "other text: ")
         row |= ends(law.ci_trainings, "and trainings: ")
         row |= ends(law.ci_models, "other sizes: ")
+        # how well it fits, and what explains the rest
         row |= {"R²": law.r2, "largest residual (%)": 100 * law.worst_residual}
         row |= {"explained by": law.explained_by}
         row |= {"p, sources and trainings": law.p["trainings"], "p, sources": law.p["sources"]}

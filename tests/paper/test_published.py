@@ -14,9 +14,9 @@ from rbplib.families import InputError, held
 LAWS = [law for of in published.QUANTITIES for law in published.laws(of).values()]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda p: f"{p.law.family} {p.quantity}")
+@pytest.mark.parametrize("law", LAWS, ids=lambda p: f"{p.law.family} {p.law.loss.name}")
 def test_every_published_fit_is_plain_least_squares(law):
-    column = published.QUANTITIES[law.quantity][1]
+    column = published.QUANTITIES[law.law.loss.name][1]
     values = law.rows[column].to_numpy()
     x, y = np.log(law.rows["S"]), np.log(-np.log(values) if column == "accuracy" else values)
     line = stats.linregress(x, y)
@@ -41,7 +41,7 @@ def test_a_published_table_goes_through_the_door_as_it_lies(name, ladders):
 
 
 def test_every_family_of_three_sizes_is_fitted():
-    names = {law.law.family for law in LAWS if law.quantity == "-log acc"}
+    names = {law.law.family for law in LAWS if law.law.loss.name == "-log acc"}
     assert len(names) == 41 and sum("open_lm" in name for name in names) == 21  # of 24 cells
     assert len(published.every_loss()) == 41 + 15 + 10 + 16 + 24 + 1
 
