@@ -349,14 +349,12 @@ def is_table(name):
 
 
 def measured_texts(family, protocol, results):
-    """Names of the texts that some model of a family was measured on, its default ones first; those
-    alone where it was measured on none."""
+    """Names of the texts that some model of a family was measured on; its default ones where it was
+    measured on none."""
     family = load_family(family)
     tables = tables_of(family, results)
     names = {table["corpus"] for table in tables if table["protocol"] == protocol}
-    corpora = default_corpora(family)
-    here = [name for name in corpora if name in names]
-    return [*here, *sorted(names.difference(corpora))] or corpora
+    return sorted(names) or default_corpora(family)
 
 
 def tell_ties(tables):

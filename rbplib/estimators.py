@@ -7,7 +7,7 @@ of resamples. `law.fit` turns them into a record with intervals.
 
 import numpy as np
 
-from rbplib.bootstrap import BLOCK, line
+from rbplib.bootstrap import BLOCK
 from rbplib.losses import logarithm
 
 EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; its ends are bounds
@@ -21,18 +21,22 @@ class Line:
 
     parameters = ("alpha", "log_c")
 
+    def design(self, x, centre):
+        """What the parameters of a line are multiplied with at x (n,), float64 (n, P)."""
+        return np.column_stack([-x, np.ones_like(x)])
+
     def solve(self, loss, x):
         """Parameters (..., P) of losses (..., M) at x = log S (M,)."""
-        slope, intercept, _ = line(logarithm(loss), x)
-        return np.stack([-slope, intercept], axis=-1)
+        inverse = np.linalg.pinv(self.design(x, x.mean()))
+        return logarithm(loss) @ inverse.T
 
     def curve(self, params, x, centre=None):
         """log L at x (n,) of parameters (..., P), float64 (..., n). centre: mean x of the fit."""
-        return params[..., 1:2] - params[..., :1] * x
+        return params @ self.design(x, centre).T
 
     def jacobian(self, params, x, centre=None):
         """Derivatives of `curve` by the parameters (P,), float64 (n, P)."""
-        return np.column_stack([-x, np.ones_like(x)])
+        return self.design(x, centre)
 
     def weights(self, params, x):
         """How much each model tells, float64 (M,)."""
@@ -48,7 +52,7 @@ class Binomial(Line):
 
     def solve(self, loss, x):
         missed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
-        jacobian = self.jacobian(None, x)
+        design = self.design(x, None)
         # Start at a straight line through shares moved off 0 and 1.
         inside = np.clip(missed, 1e-7, 1 - 1e-7)
         params = super().solve(-np.log1p(-inside), x)
@@ -60,9 +64,10 @@ class Binomial(Line):
             surplus = missed + np.expm1(-hazard)
             away = surplus * np.exp(hazard - eta)
             # A weighted line through that is the step, which is kept short.
-            gram = np.einsum("...m,mp,mq->...pq", weight + TINY, jacobian, jacobian)
-            step = np.linalg.solve(gram, ((weight * away) @ jacobian)[..., None])[..., 0]
-            moved = np.abs(step @ jacobian.T).max(axis=-1, keepdims=True)
+            gram = np.einsum("...m,mp,mq->...pq", weight + TINY, design, design)
+            aim = (weight * away) @ design
+            step = np.linalg.solve(gram, aim[..., None])[..., 0]
+            moved = np.abs(step @ design.T).max(axis=-1, keepdims=True)
             params = params + step / np.maximum(moved / 2, 1)
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
@@ -140,12 +145,12 @@ class Floor(Line):
         return floor, scale, misfit
 
     def curve(self, params, x, centre=None):
-        power = np.exp(super().curve(params, x))
-        return np.log(params[..., 2:3] + power)
+        power = np.exp(super().curve(params[..., :2], x))
+        return np.log(params[..., 2:] + power)
 
     def jacobian(self, params, x, centre=None):
-        power = np.exp(super().curve(params, x))
-        total = np.exp(self.curve(params, x))
+        power = np.exp(super().curve(params[:2], x))
+        total = params[2] + power
         share = power / total
         return np.column_stack([-x * share, share, 1 / total])
 
@@ -155,14 +160,7 @@ class Quadratic(Line):
 
     parameters = ("alpha", "log_c", "curvature")
 
-    def solve(self, loss, x):
-        design = self.jacobian(None, x, x.mean())
-        return logarithm(loss) @ np.linalg.pinv(design).T
-
-    def curve(self, params, x, centre):
-        return params @ self.jacobian(None, x, centre).T
-
-    def jacobian(self, params, x, centre):
+    def design(self, x, centre):
         bow = (x - centre) ** 2
         return np.column_stack([-x, np.ones_like(x), bow])
 

@@ -174,13 +174,14 @@ def fit(
     x, y, names = np.log(part.S), part.y, kind.parameters
     enough = len(np.unique(x)) >= max(3, len(names)) and not loss.equal
     # The law, and that of each resample.
-    params = np.full(len(names), np.nan)
+    params, centre = np.full(len(names), np.nan), x.mean() if len(x) else 0.0
     if enough:
         params = kind.solve(part.values, x)
-    fitted = kind.curve(params, x, x.mean() if len(x) else 0.0)
+    fitted = kind.curve(params, x, centre)
     text = np.full((2, len(names)), np.nan)
     drawn_params = drawn_y = band = None
-    drawn = part.resampled(n_bootstrap, seed) if enough else None
+    settled = np.isfinite(params).all()
+    drawn = part.resampled(n_bootstrap, seed) if settled else None
     if drawn is not None:
         drawn_params = kind.solve(drawn.loss, x)
         drawn_y = drawn.y
@@ -188,9 +189,10 @@ def fit(
         band = percentile_interval(drawn_y, level)
     # What the other noises make of it.
     residuals = y - fitted
-    residual_sd, models = noise.student_interval(kind, part, params, residuals, level)
-    trainings = noise.training_interval(kind, part, params, drawn_params, level)
-    variance, by_sources, by_trainings = noise.lack_of_fit(kind, part, params, residuals, drawn_y)
+    jacobian, weights = kind.jacobian(params, x, centre), kind.weights(params, x)
+    residual_sd, models = noise.student_interval(jacobian, weights, residuals, level)
+    trainings = noise.training_interval(part, jacobian, drawn_params, level)
+    variance, by_sources, by_trainings = noise.lack_of_fit(part, jacobian, residuals, drawn_y)
     trainings, models = params + SIDES * trainings, params + SIDES * models
     intervals = {}
     for of, pairs in {"text": text, "trainings": trainings, "models": models}.items():

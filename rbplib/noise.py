@@ -1,8 +1,8 @@
 """How sure a fitted law is: over trainings, over models, and which noise explains a misfit.
 
 Two noises are kept apart: another choice of the sources of text, and another training of each
-model. Each function takes an estimator (`estimators`), the part of a `Loss` that its fit used, the
-fitted parameters (P,) and the residuals (M,).
+model. A function takes the part of a `Loss` that the fit used, the derivatives of the fitted law by
+its parameters (M, P), and the residuals (M,).
 """
 
 import numpy as np
@@ -10,20 +10,19 @@ import numpy as np
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
 
 
-def student_interval(estimator, part, params, residuals, level):
+def student_interval(jacobian, weights, residuals, level):
     """(residual sd, half-widths (P,)) by Student's t on the scatter of the models.
 
     NaN with no model to spare, or where the parameters cannot be told apart.
     """
     known = np.isfinite(residuals)
-    spare = known.sum() - len(params)
-    nothing = np.nan, np.full(len(params), np.nan)
+    spare = known.sum() - jacobian.shape[1]
+    nothing = np.nan, np.full(jacobian.shape[1], np.nan)
     if spare < 1:  # as without a law, of which no residual is known
         return nothing
-    # What each model tells of the parameters.
-    x = np.log(part.S)
-    weights = estimator.weights(params, x)[known]
-    spread = unit_variances(estimator.jacobian(params, x[known], x.mean()), weights)
+    # What the models tell of the parameters.
+    weights = weights[known]
+    spread = unit_variances(jacobian[known], weights)
     if np.isnan(spread).any():
         return nothing
     # Their variance, in that of the scatter.
@@ -42,18 +41,17 @@ def unit_variances(jacobian, weights):
     return np.diag(np.linalg.inv(gram))
 
 
-def training_interval(estimator, part, params, drawn, level):
+def training_interval(part, jacobian, drawn, level):
     """Half-widths (P,) over sources and trainings, two independent noises.
 
     drawn: parameters of resamples (B, P), or None. NaN where no size was trained twice.
     """
     variance, shared, df = part.training_variance
-    nothing = np.full(len(params), np.nan)
-    if drawn is None or not df or not np.isfinite(params).all():
+    nothing = np.full(jacobian.shape[1], np.nan)
+    if drawn is None or not df:
         return nothing
-    x = np.log(part.S)
     # The scatter of trainings, measured on this text, holds a part of its noise.
-    spread = unit_variances(estimator.jacobian(params, x, x.mean()), np.ones(len(x)))
+    spread = unit_variances(jacobian, np.ones(len(jacobian)))
     text = np.nanvar(drawn, axis=0, ddof=1)
     text = np.maximum(text - shared * spread, 0)
     trainings = variance * spread
@@ -120,7 +118,7 @@ def training_quantile(df, level):
     return float(stdtrit(df, (1 + level) / 2))
 
 
-def lack_of_fit(estimator, part, params, residuals, drawn):
+def lack_of_fit(part, jacobian, residuals, drawn):
     """How far the choice of sources, and trainings with it, explain the residuals.
 
     drawn: log losses over resampled sources (B, M), or None.
@@ -134,7 +132,7 @@ def lack_of_fit(estimator, part, params, residuals, drawn):
     from scipy.special import fdtrc
 
     known = np.isfinite(residuals)
-    spare = int(known.sum()) - len(params)
+    spare = int(known.sum()) - jacobian.shape[1]
     nothing = np.nan, np.nan, np.nan
     if drawn is None or spare < 1:
         return nothing
@@ -142,8 +140,7 @@ def lack_of_fit(estimator, part, params, residuals, drawn):
     if len(whole) < 0.5 * len(drawn):
         return nothing
     # The covariance that the choice of sources gives the models, and what of it is off the law.
-    x, residuals = np.log(part.S), residuals[known]
-    jacobian = estimator.jacobian(params, x[known], x.mean())
+    jacobian, residuals = jacobian[known], residuals[known]
     covariance = np.cov(whole, rowvar=False)
     identity = np.eye(len(residuals))
     aside = identity - jacobian @ np.linalg.pinv(jacobian)
