@@ -37,7 +37,11 @@ RECORD = {  # of each rank table, beside its model
     "definition": "greater+1",
     "lacks": ["token", "ties"],
     # as the authors committed them
-    "imported": {"was": NAME, "exported": "2025-10-20", "file": "ranks of its authors"},
+    "imported": {
+        "was": "GPT-2",
+        "exported": "2025-10-20",
+        "file": f"commit {COMMIT[:7]} of its authors",
+    },
     "withheld": "its authors state no licence",  # so `rbp export` refuses
 }
 
@@ -86,8 +90,12 @@ def read_ranks(model, data):
     Raises InputError: it is truncated, or something else.
     """
     try:
-        rank, position, nats = np.array(json.loads(data), float).T
-    except (ValueError, TypeError):
+        rows = np.array(json.loads(data))
+        rank, position, nats = rows.T
+        # JSON has texts, too large numbers, and parts of ranks
+        if rows.dtype.kind not in "if" or not (abs(rows) < 1e15).all() or (rows[:, :2] % 1).any():
+            raise ValueError("no whole ranks and positions")
+    except (ValueError, TypeError, RecursionError):
         message = f"ranks.json of {model} is truncated, or no list of rank, position, cross-entropy"
         raise InputError(f"{message}: fetch it again.") from None
     return rank.astype(int), position.astype(int), nats

@@ -6,10 +6,12 @@ of evidence it rests on.
 """
 
 import html
+from dataclasses import replace
 
 import pandas as pd
 
-from paper.show.claims import AGREES, DIFFERS
+from paper.authors import NAME
+from paper.show.claims import AGREES, DIFFERS, all_claims, collected
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 
@@ -36,29 +38,43 @@ def kind(words):
     return BASIS.get(words.basis, GRID if on_grid else LADDERS)
 
 
-def statements(whose, judged):
+def by_authors():
+    """{name: Judged} of claims on the executed pages of the authors' ranks, which are their
+    evidence: a ladder of four sizes is all there is of it, so that one case is enough."""
+    judged = {}
+    for name, words in all_claims().items():
+        page, finding = words.pages[0], collected(name, words.pages[0], [NAME])
+        # a page of several families has cases of the others too
+        if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
+            words = replace(words, basis=AUTHORS, pages=[f"_executed/{NAME}/{page}"])
+            judged[name] = replace(finding, words=words, rows=finding.rows[theirs], enough=1)
+    return judged
+
+
+def statements(whose, *every):
     """(statement, {kind of evidence: [Judged]}) of book/findings.yml, of claims with a case here,
     or a proof.
 
     Args:
-        whose: "paper" or "ours". judged: {name: Judged} of all claims.
+        whose: "paper" or "ours". every: {name: Judged} of all claims, and of `by_authors`.
     """
     for statement, names in read_yaml(held("book", "findings.yml"))[whose].items():
         parts = {}
-        for finding in filter(None, map(judged.get, names)):
+        findings = [judged.get(name) for name in names for judged in every]
+        for finding in filter(None, findings):
             if len(finding.rows) or finding.words.proved:
                 parts.setdefault(kind(finding.words), []).append(finding)
         yield statement, parts
 
 
-def show_matrix(whose, judged, download):
-    """Show the statements by kinds of evidence as a table.
+def show_matrix(whose, *every, download):
+    """Show the `statements` by kinds of evidence as a table.
 
     A cell holds the verdict of each claim: on the page a mark, which is a link to the page that
     judges the claim, and has its words where a pointer rests. download: file name of its CSV.
     """
     rows, dots = [], {title: [] for title in KINDS}
-    for statement, parts in statements(whose, judged):
+    for statement, parts in statements(whose, *every):
         row = {"statement": statement}
         for title in KINDS:
             findings, marks = parts.get(title, []), []
@@ -76,10 +92,10 @@ def show_matrix(whose, judged, download):
     table(frame, safe=dots, columns=list(frame), download=download)
 
 
-def apart(judged):
+def apart(*every):
     """[(statement, "agrees by one kind of evidence; differs by another")] where kinds disagree."""
     rows = []
-    for statement, parts in statements("paper", judged):
+    for statement, parts in statements("paper", *every):
         verdicts = {}
         for title, findings in parts.items():
             verdicts[title] = {of.verdict for of in findings}

@@ -55,9 +55,8 @@ def first_below(tokens, value, level):
     i = np.argmax(value < level)
     if i == 0:  # never, or from the first probe on
         return np.nan
-    last, first = value[i - 1 : i + 1]
-    share = (last - level) / (last - first)
-    return float(tokens[i - 1] + share * (tokens[i] - tokens[i - 1]))
+    around = [i, i - 1]
+    return float(np.interp(level, value[around], tokens[around]))
 
 
 def onset(probes, string=STRING, deep=DEEP):

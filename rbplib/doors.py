@@ -350,7 +350,9 @@ def keep_tables(tables):
         path, ranks = ranks_path(record), (columns_digest(columns), record.get("definition"))
         there = read_record(path) if path.is_file() else None
         if there and (there["columns_sha256"], there.get("definition")) != ranks:
-            raise InputError(f"{path} holds other ranks: choose another name by --as.")
+            raise InputError(
+                f"{path} holds other ranks: move it away, or import under another name."
+            )
     for columns, record in tables:
         write_table(ranks_path(record), columns, record)
 

@@ -108,9 +108,6 @@ def train_named(words, args):
     if not 1 <= len(words) <= 2:
         raise InputError("name a family and a size, or give --all.")
     family = words[0]
-    if family not in ladders.FAMILIES:
-        hint = nearest(family, list(ladders.FAMILIES))
-        raise InputError(f"there is no family {family!r}: {hint}")
     # all its sizes, or the one that is named
     if len(words) == 1:
         return train_all(ladder(family, args), args)

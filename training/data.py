@@ -104,6 +104,7 @@ def training_documents():
 def training_text(characters):
     """Documents in training order, about `characters` in all, mixed by SHARE; always the same."""
     path = folder() / "documents.json"
+    print("the training text is made, once: some minutes", flush=True)
     if path.is_file():
         documents = json.loads(path.read_text())
     else:

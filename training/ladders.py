@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rbplib.families import InputError, nearest
 from training.tokenizer import VOCABULARY
 
 CONTEXT = 256
@@ -218,7 +219,9 @@ def named(family, rungs):
 
 
 def sizes(family, top=False):
-    """Name -> Size, smallest first. top: with the rung of the grid."""
+    """Name -> Size, smallest first; InputError: no such family. top: with the rung of the grid."""
+    if family not in FAMILIES:
+        raise InputError(f"there is no recipe for {family!r}: {nearest(family, list(FAMILIES))}")
     if family == "nano-mamba":
         return named(family, MAMBA_RUNGS)
     return named(family, (*RUNGS, TOP) if top else RUNGS)

@@ -318,10 +318,11 @@ def page_records(path):
 
 
 def collected(name, page, families):
-    """Judged: a claim, or what `keep` has under a name, of all executed pages of these families."""
+    """Judged: a claim, or what `keep` has under a name, of all executed pages of these families;
+    "all" is that of pages of several."""
     rows, enough = [], CASES
     # rows that executed pages keep
-    for family in (*families, "all"):
+    for family in families:
         records = page_records(root() / "book" / "_executed" / family / f"{page}.ipynb")
         for case, record in records.items():
             if case.split(" at k = ")[0] in (f"claim {name}", f"rows {name}"):
@@ -338,7 +339,7 @@ def collected(name, page, families):
 def all_judged(here, families):
     """{name: Judged} of every claim: those that a page judges itself, else what its own page keeps.
 
-    here: [Judged].
+    here: [Judged]. families: names, and "all".
     """
     judged = {claim.words.name: claim for claim in here}
     for name, words in all_claims().items():

@@ -62,16 +62,21 @@ def imported_words(*families):
                 f"and exported on {about['exported']}. Its ranks are here (from {about['file']}); "
                 "its models and its text are not."
             )
-        words += filter(None, map(engine_words, ranked))
+        # models whose ranks leave the same open share a sentence
+        told = {}
+        for table in ranked:
+            if "definition" in table.record:
+                model, rest = engine_words(table)
+                told.setdefault(rest, []).append(model)
+        for rest, models in told.items():
+            words.append(f"The ranks of {', '.join(models)} are those of others{rest}")
     return " ".join(words)
 
 
 def engine_words(table):
-    """What ranks that others told leave open; "" for a table that was measured by `rbp measure`."""
+    """(model, what its ranks, which others told, leave open)."""
     record = table.record
-    if "definition" not in record:
-        return ""
-    words = f"The ranks of {plain(str(record['model']))} are those of others"
+    model, words = plain(str(record["model"])), ""
     dtype = record.get("head_dtype", "float32")
     if "made_by" in record:
         made = {key: plain(str(value)) for key, value in record["made_by"].items()}
@@ -79,15 +84,14 @@ def engine_words(table):
     if dtype != "float32":
         words += f", whose head was in {plain(str(dtype))}: page 11 shows what half precision moves"
     if record["definition"] == "greater+ties":
-        return f"{words}. They count equal candidates, as the paper does; how many is not known."
+        words += ". They count equal candidates, as the paper does; how many is not known."
+        return model, words
     # all candidates at least as good share the probability: there are no more than 1 / p
     most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
     low, high = np.mean(most <= 1), np.mean(table.rank() == 1)
-    return (
-        f"{words}. They count what scored strictly above, plus one: ties are not known. The "
-        f"paper's RBP₁ on {plain(str(record['corpus']))} is between {low:.4f} and {high:.4f}; "
-        "pages show the upper end."
-    )
+    words += ". They count what scored strictly above, plus one: ties are not known. The paper's "
+    words += f"RBP₁ on {plain(str(record['corpus']))} has these bounds; pages show the upper one."
+    return f"{model} (RBP₁ between {low:.4f} and {high:.4f})", words
 
 
 def within(ks, tables):

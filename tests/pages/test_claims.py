@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 from paper import evidence, findings
+from paper.authors import NAME
 from paper.forecasts import independent
 from paper.laws import EXPLAINED, NOT_TESTED, fit_law
 from paper.show import claims
@@ -288,7 +289,7 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     judged, tables = planted_findings(), []
     monkeypatch.setattr(findings, "table", lambda frame, safe, **_: tables.append((frame, safe)))
     # a frame that a cell ends in would be printed a second time
-    assert findings.show_matrix("paper", judged, "x.csv") is None
+    assert findings.show_matrix("paper", judged, download="x.csv") is None
     ((frame, marks),) = tables
     frame = frame.set_index("statement")
     line, bound = frame.iloc[[0, 2]].to_dict("records")
@@ -304,6 +305,17 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     ((statement, parts),) = findings.apart(split)
     assert parts == "agrees by our ladders; differs by authors' counts"
     assert statement == frame.index[0] and not findings.apart(judged)
+
+
+def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
+    rows = claims.cases([{"k": 1, "r2": 1.0, "family": name} for name in ("nano", NAME)])
+    claims.claim("thousand_line", rows, [NO, YES])
+    shown[1]("05_k_dependence", NAME)
+    (finding,) = findings.by_authors().values()
+    assert (finding.verdict, finding.count) == ("agrees", "1 of 1")
+    assert dict(findings.statements("paper", {}, {"thousand_line": finding}))[
+        "So it does for k from 10 to 1,000"
+    ] == {"authors' counts": [finding]}
 
 
 def test_the_papers_claims_and_our_questions_are_counted_apart():

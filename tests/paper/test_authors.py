@@ -17,6 +17,7 @@ from rbplib.cli import main
 from rbplib.families import InputError, load_family
 from rbplib.measuring import measured
 from tests.pagerunner import run_page, words
+from training.live import train_ladder
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
@@ -119,7 +120,12 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, rows, theirs
             assert table.hits([k])[:, 0].tolist() == hits.tolist()
         assert table.nll == pytest.approx(np.add.reduceat(nats, starts), rel=1e-6)
         assert table.record["definition"] == "greater+1"
-    assert "ties are not known" in imported_words("gpt2-authors")
+    assert imported_words("gpt2-authors").count("ties are not known") == 1
+    # what runs models is left out, and said to be
+    page = run_page("11_precision", family="gpt2-authors")
+    assert "are not here" in page.cells[1].source and not any(c.get("outputs") for c in page.cells)
+    with pytest.raises(InputError, match="no recipe for 'gpt2-authors'"):
+        train_ladder("gpt2-authors")
     # ties that are not known are not counted on the page of the metric either
     text = words(run_page("01_metric", family="gpt2-authors", n_bootstrap=100))
     share = f"{np.mean(np.array(rows[MODELS[-1]])[:, 0] <= 1):.5f}"
@@ -152,7 +158,9 @@ def harder(tokens):
 
 BROKEN = {
     "truncated": (lambda tokens: json.dumps(tokens)[:-9], "ranks.json of gpt2-large is truncated"),
-    "other": (lambda tokens: json.dumps({"ranks": [1, 2]}), "no list of rank, position"),
+    "fraction": (lambda of: json.dumps([[1.5, *of[0][1:]], *of[1:]]), "no list of rank, position"),
+    "texts": (lambda of: json.dumps([["1", *of[0][1:]], *of[1:]]), "no list of rank, position"),
+    "nested": (lambda of: "[" * 100_000, "no list of rank, position"),
     "shifted": (
         lambda tokens: json.dumps(tokens[1:]),
         "the documents of gpt2-large do not begin where",
@@ -162,7 +170,7 @@ BROKEN = {
         lambda of: json.dumps([[r, p, x + 1e-4] for r, p, x in of]),
         "cross-entropy of gpt2-large is",
     ),
-    "nan": (lambda of: json.dumps([[1, 1, np.nan], *of[1:]]), "cross-entropy of gpt2-large is nan"),
+    "nan": (lambda of: json.dumps([[np.nan, 1, 9.0], *of[1:]]), "no list of rank, position"),
     "zero": (lambda of: json.dumps([[0, *of[0][1:]], *of[1:]]), "cannot be taken"),
 }
 
