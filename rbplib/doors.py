@@ -80,6 +80,8 @@ def table_losses(table):
     rows, name = table, "the table"
     if not hasattr(table, "columns"):
         rows, name = read_rows(table), Path(table).name
+    if not rows.columns.is_unique:
+        raise InputError(f"a column of {name} is there twice: leave one.")
     # what was measured, and what it is out of
     quantities = [column for column in QUANTITIES if column in rows]
     if len(quantities) != 1 or rows.empty:
@@ -111,6 +113,7 @@ def table_losses(table):
     # what a row may not be
     again = frame.duplicated(["family", "k", "source", "model", "D"])
     rules = {
+        "of no family: name one in each row": frame["family"].isna() | (frame["family"] == ""),
         "there twice: tell rows of a model apart by k, source or seed": again,
         "at a k, or of hits, that are no whole number": parts > 0,
         f"above its {total}: give a share of at most 1": share & (frame[quantity] > frame[total]),
@@ -306,11 +309,8 @@ def import_family(path, name=None):
         roles = {"repeats": [], "family": []}
         for place, table in sorted(tables.items()):
             roles[place.parts[-3]].append((table.columns, table.record | {"imported": origin}))
-        # keep the repeats first: the family's file names them
-        name, entry = name or about["name"], {key: about[key] for key in ("title", "note")}
-        if roles["repeats"]:
-            entry["repeats"] = keep_family(f"{name}.repeats", entry, roles["repeats"]).stem
-        return keep_family(name, entry, roles["family"])
+        entry = {key: about[key] for key in ("title", "note")}
+        return keep_family(name or about["name"], entry, roles["family"], roles["repeats"])
 
 
 def told_ranks(rows, rank, logprob, record):
@@ -323,25 +323,34 @@ def told_ranks(rows, rank, logprob, record):
         raise InputError(f"the ranks of {record['model']} cannot be taken ({error}).") from None
 
 
-def keep_family(name, entry, tables):
-    """Keep (columns, record) of rank tables as a family of this name: path of its file.
+def keep_family(name, entry, tables, repeats=()):
+    """Keep (columns, record) of rank tables as a family of this name, and those of its repeats as
+    NAME.repeats: path of its file.
 
-    Raises InputError: the name is another family's.
+    Raises InputError: a name is another family's, or a table holds other ranks. Nothing is written.
     """
-    own = (results_dir() / "imported" / f"{check_name(name, 'family name')}.yml").resolve()
-    if yaml_files("family").get(name, own) != own:
-        message = f"the name {name!r} is in use for another family"
-        raise InputError(f"{message}: choose one, as in --as {name}-2.")
-    keep_tables([(columns, record | {"family": name}) for columns, record in tables])
+    check_name(name, "family name")
+    ladders = {f"{name}.repeats": repeats, name: tables} if repeats else {name: tables}
+    # may all of it be kept?
+    paths, named = {}, []
+    for part, ladder in ladders.items():
+        paths[part] = (results_dir() / "imported" / f"{part}.yml").resolve()
+        if yaml_files("family").get(part, paths[part]) != paths[part]:
+            message = f"the name {part!r} is in use for another family"
+            raise InputError(f"{message}: choose one, as in --as {name}-2.")
+        named += [(columns, record | {"family": part}) for columns, record in ladder]
+    keep_tables(named)
 
-    # all that is there of it by now
-    paths = (results_dir() / "ranks" / name).glob("*/*.parquet")
-    kept = by_size(map(read_table, sorted(paths)))
-    records = [table.record for table in kept]
-    entry |= {"imported": True, "corpora": sorted({record["corpus"] for record in records})}
-    entry["models"] = list({record["model"]: model_entry(record) for record in records}.values())
-    write_text(own, yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))
-    return own
+    # the files of what is there by now; the family's, which names the repeats', last
+    for part, path in paths.items():
+        places = (results_dir() / "ranks" / part).glob("*/*.parquet")
+        records = [table.record for table in by_size(map(read_table, sorted(places)))]
+        corpora = sorted({record["corpus"] for record in records})
+        models = list({record["model"]: model_entry(record) for record in records}.values())
+        about = entry | {"imported": True, "corpora": corpora, "models": models}
+        write_text(path, yaml.safe_dump(about, sort_keys=False, allow_unicode=True))
+        entry = entry | {"repeats": part}
+    return path
 
 
 def keep_tables(tables):

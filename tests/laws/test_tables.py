@@ -136,6 +136,7 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("hits,tokens", "loss,source"), "'tokens'"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,loss"), "hits and loss"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
+        (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "'a' is of no family"),
         ("", "t.csv"),
         ("model,S,loss\n", "0 rows"),
         ("\x00\xff", "t.csv"),
@@ -150,6 +151,17 @@ def test_a_bad_table_is_one_sentence(tmp_path, capsys, text, word):
         out, err = capsys.readouterr()
         assert code == 2 and not out and word in err and len(err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_table_alone_cannot_hold_is_one_sentence_of_a_frame():
+    rows = rows_of(*planted())
+    for bad, word in (
+        (rows.assign(family=[None, *["x"] * (len(rows) - 1)]), "'huge' is of no family"),
+        (rows.assign(family=np.nan), "is of no family"),
+        (pd.concat([rows, rows[["hits"]]], axis=1), "a column of the table is there twice"),
+    ):
+        with pytest.raises(rbp.InputError, match=word):
+            rbp.fit(bad)
 
 
 def test_a_law_prints_three_lines_and_draws_itself():

@@ -120,7 +120,7 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere):
         "no rank table on code": lambda: family_tables("theirs", "code", "full"),
         "corpus 'notes' is not known": lambda: measured("theirs", ["notes"]),
         "without models and text": lambda: measured("theirs", ["code"], "full"),
-        "without '..'": lambda: import_family(shared[1], "../theirs"),
+        "'../theirs' must": lambda: import_family(shared[1], "../theirs"),
         "is there": lambda: export_family("theirs", elsewhere / "families/note.txt"),
     }
     (elsewhere / "families/note.txt").write_text("mine")
@@ -128,8 +128,10 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere):
         with pytest.raises(InputError, match=message):
             ask()
     (elsewhere / "families/ours.yml").write_text("models: [none/a]\n")
+    before = {*elsewhere.rglob("*")}
     with pytest.raises(InputError, match="in use for another family"):
         import_family(shared[1], "ours")
+    assert {*elsewhere.rglob("*")} == before  # nor of its repeats
     assert import_family(shared[1], "theirs").stem == "theirs"  # the same file again
     table = next(elsewhere.glob("results/ranks/theirs/*/code.parquet"))
     before, found = table.read_bytes(), read_table(table)
