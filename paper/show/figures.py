@@ -120,11 +120,12 @@ def label_ends(ax):
             return False
         x, y = max(points, key=lambda point: point[0])
         _, height = ax.transData.transform((x, y)) * dots
-        ends.append((height, y, x, name, line.get_color()))
+        ends.append((height, y, name, line.get_color()))
 
     # as far apart as lines of text are, and no further from their lines
     ends.sort(key=lambda end: end[0])
-    heights, y, x, names, colors = zip(*ends, strict=True)
+    heights, y, names, colors = zip(*ends, strict=True)
+    right = max(np.nanmax(line.get_xdata()) for line in lines)  # behind all lines
     steps = 12 * np.arange(len(ends))
     shifts = np.maximum.accumulate(heights - steps) + steps - heights
     shifts -= shifts.mean()
@@ -132,8 +133,7 @@ def label_ends(ax):
         return False
     look = {"va": "center", "fontsize": 9, "textcoords": "offset points"}
     for i, name in enumerate(names):
-        end, offset = (max(x), y[i]), (20, shifts[i])
-        ax.annotate(name, end, offset, color=darker(colors[i]), **look)
+        ax.annotate(name, (right, y[i]), (8, shifts[i]), color=darker(colors[i]), **look)
     return True
 
 
