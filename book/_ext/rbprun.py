@@ -127,7 +127,8 @@ class RunFigure(SphinxDirective):
             number += 1
             words_of = about.get("alt", moving)
             if words in words_of:
-                figure = picture(self.env.app, svg, words_of) if svg else moving
+                still = svg and picture(self.env.app, svg, words_of)
+                figure = f'<div class="rbp-still">{still}</div>' if svg else moving
                 source = nodes.Text(f"Fig. {page[:2]}.{number}, from the page: ")
                 source = nodes.paragraph("", "", source, link(page), classes=["rbp-from"])
                 return [nodes.raw("", figure, format="html"), source]
