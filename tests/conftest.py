@@ -44,6 +44,15 @@ def pytest_xdist_make_scheduler(config, log):
     return LoadFileScheduling(config, log)
 
 
+@pytest.fixture
+def empty_root(tmp_path, monkeypatch):
+    """A root without a family or a corpus."""
+    for folder in ("families", "corpora"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def small_book(tmp_path_factory):
     """The root of a small book: every notebook run once on planted tables, and every page built."""

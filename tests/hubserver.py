@@ -88,12 +88,14 @@ class HubServer:
         self.stop()
 
 
-def point_to(url, monkeypatch):
-    """Let huggingface_hub take this address for the hub's."""
+def point_to(url, monkeypatch, cache=None):
+    """Let huggingface_hub take this address for the hub's, and this folder for its cache."""
     from huggingface_hub import constants
 
     template = url + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "ENDPOINT", url)
+    if cache:
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 

@@ -73,13 +73,9 @@ S = np.geomspace(1e4, 1e8, 7)
 
 def exact(y, S=S, **more):
     """A Loss whose log is y, of one document."""
-    known = {
-        "name": "loss",
-        "family": "f",
-        "corpus": "c",
-        "models": tuple(f"m{i}" for i in range(len(y))),
-    }
-    return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **known, **more)
+    known = {"name": "loss", "family": "f", "corpus": "c"}
+    known["models"] = tuple(f"m{i}" for i in range(len(y)))
+    return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **known | more)
 
 
 def straight(rng, sd=0.02):

@@ -1,20 +1,18 @@
 """How many times the parameters: beside planted laws and NumPy's lines; how many intervals hold."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from planted import exact
 
 from rbplib import Loss, compare, table_losses
 from rbplib.bootstrap import resampled_counts
 from rbplib.families import InputError
 
 SIZES = np.geomspace(1e5, 1e8, 6)
-
-
-def nats(y, S=SIZES, **about):
-    """A Loss of log losses y (M,) without documents."""
-    names = tuple(f"m{i}" for i in range(len(S)))
-    return Loss(np.exp(y)[None], np.ones(1), np.asarray(S), hits=False, models=names, **about)
+nats = partial(exact, S=SIZES)
 
 
 def hits(rng, times, alpha=0.1, documents=40, tokens=400, source=None):
@@ -88,7 +86,7 @@ def test_the_interval_of_models_holds_the_ratio_as_often_as_it_says():
     other = np.geomspace(3e5, 3e7, 5)
     for _ in range(draws):
         a = nats(1 - 0.1 * np.log(SIZES) + rng.normal(0, 0.02, len(SIZES)))
-        b = nats(1.1 - 0.1 * np.log(other) + rng.normal(0, 0.04, len(other)), other)
+        b = nats(1.1 - 0.1 * np.log(other) + rng.normal(0, 0.04, len(other)), S=other)
         low, high = compare(a, b, n_bootstrap=0).intervals["models"]
         held += low < np.e < high
     assert 0.94 < held / draws < 0.99

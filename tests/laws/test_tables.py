@@ -127,9 +127,7 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("2,9", "10,9"), "'b'"),
         (GOOD.replace("2,9", "2,8"), "same tokens"),
         (GOOD.replace("2M", "two"), "'two'"),
-        (GOOD.replace("2M", "0"), "'0'"),
         (GOOD.replace("tokens", "tokens,k").replace(",9", ",9,1.5"), "whole number"),
-        (GOOD.replace("tokens", "tokens,k").replace(",9", ",9,0"), "k '0'"),
         (GOOD.replace("2,9", "1.5,9"), "whole number"),
         (GOOD.replace("2,9", ",9"), "row 2"),
         (GOOD + "a,1M,1,9\n", "'a'"),
@@ -138,7 +136,6 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
         (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "'a' is of no family"),
         ("", "t.csv"),
-        ("model,S,loss\n", "0 rows"),
         ("\x00\xff", "t.csv"),
     ],
 )

@@ -31,11 +31,10 @@ def hub(tmp_path, monkeypatch):
     """A hub with nothing in it, and an empty cache."""
     from huggingface_hub import constants
 
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with HubServer() as server:
-        point_to(server.url, monkeypatch)
+        point_to(server.url, monkeypatch, tmp_path / "cache")
         yield server
 
 

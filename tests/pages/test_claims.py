@@ -13,10 +13,8 @@ from scipy.stats import binomtest
 from paper import evidence, findings
 from paper.authors import NAME
 from paper.forecasts import independent
-from paper.laws import EXPLAINED, NOT_TESTED, fit_law
 from paper.show import claims
 from rbplib.families import read_yaml, root
-from tests.planted import planted_curve
 
 WORDS = claims.all_claims()
 PAGES = {path.stem: path.read_text() for path in sorted((root() / "notebooks").glob("[0-9]*.md"))}
@@ -202,21 +200,6 @@ def test_a_ratio_is_linear_in_size_or_its_logarithm_as_regression_on_both_says(b
     both = sm.OLS(y, np.column_stack([S**0, S / S[-1], np.log(S)])).fit().pvalues
     assert [row["p_of_log_size"], row["p_of_size"]] == pytest.approx(both[1:], rel=1e-6)
     assert (row["p_of_size"] < 0.001) == log_adds != (row["p_of_log_size"] < 0.001)
-
-
-def test_rows_of_laws_say_what_their_laws_do():
-    curve = planted_curve(alpha=0.1, top=2.0)
-    laws = [fit_law(curve, k, n_bootstrap=200) for k in curve.ks]
-    rows = evidence.law_rows(laws, noise=True)
-    assert list(rows.alpha) == [law.alpha for law in laws] and list(rows.k) == [1, 10, 100]
-    assert list(rows.ci_known) == [law.ci_tokens for law in laws]  # no trainings are known
-    assert list(rows.sure_alpha) == [1] * 3 and all(law.ci_tokens[0] > 0 for law in laws)
-    by = pd.Series([*EXPLAINED, NOT_TESTED])
-    rows = pd.concat([rows[:1]] * len(by), ignore_index=True).assign(explained_by=by)
-    told = evidence.surely(rows)
-    assert [*map(str, told.not_rejected)][:5] == ["True"] * 3 + ["False", "<NA>"]
-    assert (told.noise_enough < 0).tolist() == [NO, NO, NO, YES, NO, NO]
-    assert "sure_alpha" in evidence.law_rows([])
 
 
 @pytest.fixture

@@ -71,19 +71,6 @@ def test_a_file_holds_verdicts_one_number_a_case_tables_and_what_it_was_made_wit
 
 
 @pytest.mark.parametrize(
-    ("case", "number"),
-    [
-        ({"r2": 0.9, "alpha": 0.1, "ci_known": [0.0, 0.2]}, ["alpha", "0.1", "0.0", "0.2"]),
-        ({"alpha": 0.1, "ratio": 2.0, "around": [1.0, 3.0]}, ["ratio", "2.0", "1.0", "3.0"]),
-        ({"r2": 0.9, "alpha": 0.1, "ci_known": [None, None]}, ["alpha", "0.1", "", ""]),
-        ({"scored_tokens": 9.0, "r2": None}, None),
-    ],
-)
-def test_a_case_is_kept_by_the_first_number_with_an_interval_or_the_first(case, number):
-    assert verify.key_number(case) == ([number] if number else [])
-
-
-@pytest.mark.parametrize(
     ("changed", "outcome", "status"),
     [
         ({"r2": 0.5}, verify.EQUAL, 0),

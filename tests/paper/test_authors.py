@@ -200,12 +200,6 @@ def test_another_repository_is_one_sentence(here, rows, theirs, capsys):
     assert nothing_is_left(here)
 
 
-def test_a_copy_is_found_from_where_the_command_runs(here, rows, theirs, monkeypatch):
-    folder = Path(theirs[0].removeprefix("file://"))
-    monkeypatch.chdir(folder.parent)
-    assert authors.take(folder.name, *theirs[1:], counts=counted(rows)).is_file()
-
-
 def test_ties_that_top_k_broke_the_other_way_are_let_pass(here, rows, theirs):
     counts = counted(rows)
     single = (counts.k == 1) & (counts.N == 1)

@@ -19,9 +19,7 @@ LINES = "".join(json.dumps({"text": f"{i}: the quick brown fox " * 4}) + "\n" fo
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A root with a family of three models of the hub, the last of which has no weights yet."""
-    from huggingface_hub import constants
-
-    place, cache = tmp_path / "root", str(tmp_path / "hf/hub")
+    place = tmp_path / "root"
     for name in ("families", "corpora"):
         (place / name).mkdir(parents=True)
     (place / "families/toy.yml").write_text("context: 48\nmodels: [a/m0, a/m1, a/bad]\n")
@@ -29,11 +27,10 @@ def hub(tmp_path, monkeypatch):
     (place / "corpora/lines.yml").write_text("path: lines.jsonl\n")
     for name, value in {"RBP_ROOT": place, "RBP_RESULTS": place / "results"}.items():
         monkeypatch.setenv(name, str(value))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setenv("RBP_LOCK", "")
     with HubServer() as server:
-        point_to(server.url, monkeypatch)
+        point_to(server.url, monkeypatch, tmp_path / "hf/hub")
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         for number, name in enumerate(("m0", "m1", "bad")):
             save_model(tmp_path / name, "gpt2", scale=1 + number, seed=number)

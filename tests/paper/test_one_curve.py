@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from paper import compute, one_curve, published
-from rbplib.losses import Loss
+from tests.planted import exact
 
 SIZES = np.geomspace(1e4, 1e7, 6)
 
@@ -27,8 +27,7 @@ def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, again=0):
     def losses(S):
         x = level - alpha * np.log(S / SIZES[0])
         y = planted(x) + lifted + scatter * rng.normal(size=len(S))
-        about = {"totals": np.ones(1, int), "S": S, "hits": False, "family": family}
-        return [Loss(np.exp(values)[None], corpus="text", **about) for values in (x, y)]
+        return [exact(values, S, family=family) for values in (x, y)]
 
     entropy, loss = losses(SIZES)
     if again:
@@ -83,11 +82,9 @@ def test_the_larger_model_is_missed_by_what_was_planted():
     """By 0.03 in log loss at an exponent of 0.06 and a noise of 0.01: 0.5 in ln S, 3 in noise."""
     y = 1 - 0.06 * np.log(SIZES)
     y[-1] += 0.03
-    values = np.exp(y)
-    names = {"totals": np.ones(1, int), "S": SIZES, "hits": False, "models": tuple("abcdef")}
-    loss = Loss(values[None], se=0.01 * values, **names)
+    loss = exact(y, SIZES, se=0.01 * np.exp(y))
     assert one_curve.ahead(loss, 20_000) == pytest.approx((0.5, 3), rel=0.02)
-    straight = Loss(np.exp(1 - 0.04 * np.log(SIZES))[None], **names)
+    straight = exact(1 - 0.04 * np.log(SIZES), SIZES)
     (row,) = one_curve.ahead_rows([(straight, loss)])
     assert row["nearer"] == pytest.approx(0.5) and np.isnan(row["entropy_noise"])
 

@@ -39,13 +39,10 @@ def shared(tmp_path_factory):
 
 
 @pytest.fixture
-def elsewhere(shared, tmp_path, monkeypatch):
+def elsewhere(shared, empty_root):
     """A root with nothing in it but the imported family `theirs`."""
-    for folder in ("families", "corpora"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     import_family(shared[1], "theirs")
-    return tmp_path
+    return empty_root
 
 
 def test_an_imported_table_is_the_exported_one_to_the_bit_without_its_tokens(

@@ -203,7 +203,6 @@ BAD = [  # file, its bytes, changes of the corpus
     ("cut.jsonl", b'{"text": "a"}\n{"text"', {}),
     ("object.json", b'{\n  "text": "a"\n}', {}),
     ("number.jsonl", b'"a"\n7\n', {}),
-    ("list.jsonl", b'{"text": ["a", "b"]}', {}),
     ("bytes.parquet", parquet([{"text": b"\xff"}]), {}),
     ("other.csv", b"title,body\na,b\n", {}),
     ("group.csv", b"text,by\na,b\n", {"group": "{who}"}),

@@ -133,16 +133,13 @@ def test_the_source_with_the_least_text_comes_next(monkeypatch):
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
+def root(empty_root):
     """A root with one small embedded corpus whose text is not made yet."""
-    for folder in ("families", "corpora"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "corpora/few.yml").write_text(
+    (empty_root / "corpora/few.yml").write_text(
         "path: text/few.jsonl\nkind: licences\ngroup: '{source}'\n"
         "shuffle: false\ndocuments: 30\nseed: 1\n"
     )
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    return tmp_path
+    return empty_root
 
 
 def test_text_that_is_not_here_is_made_once(root):

@@ -9,15 +9,13 @@ from rbplib.texts import load_documents
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    for folder in ("families", "corpora", "models/a"):
-        (tmp_path / folder).mkdir(parents=True)
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    (tmp_path / "families/tiny.yml").write_text(
+def root(empty_root):
+    (empty_root / "models/a").mkdir(parents=True)
+    (empty_root / "families/tiny.yml").write_text(
         "models:\n  - models/a\n  - {id: owner/b, dtype: float32}\n"
     )
-    (tmp_path / "corpora/prose.yml").write_text("source: hub\nid: owner/text\ndocuments: 10\n")
-    return tmp_path
+    (empty_root / "corpora/prose.yml").write_text("source: hub\nid: owner/text\ndocuments: 10\n")
+    return empty_root
 
 
 def test_some_lines_make_a_family(root):
@@ -168,14 +166,6 @@ def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
 def test_tokens_are_written_as_on_the_command_line(root):
     (root / "own.yml").write_text("tokens: 300B\nmodels: [a/b, {id: a/c, tokens: 1.5e9}]\n")
     assert [model.tokens for model in load_family(root / "own.yml").models] == [3e11, 1.5e9]
-
-
-def test_a_list_of_all_looks_at_the_folders_once(root, monkeypatch):
-    for number in range(20):
-        (root / f"corpora/c{number}.yml").write_text("path: a.txt\n")
-    calls, real = [], families.yaml_files
-    monkeypatch.setattr(families, "yaml_files", lambda what: calls.append(what) or real(what))
-    assert len(list(known("corpus"))) == 21 and len(calls) == 1
 
 
 def test_an_ending_may_be_in_capitals(root):

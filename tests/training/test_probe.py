@@ -8,24 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from paper.probes import parted  # noqa: E402
-from tests.ranktables import rank_table  # noqa: E402
 from training import grid, ladders, probe, train  # noqa: E402
 
 SIZE = ladders.Size(1, 12, 1)
-
-
-def test_parts_are_those_of_the_probes_but_for_a_windows_first_bigram():
-    windows = np.random.default_rng(4).integers(0, 9, (30, 40))
-    places = np.repeat(range(30), 39), np.tile(range(1, 40), 30)
-    whole = rank_table(np.ones(30 * 39, int), *places, token=windows[:, 1:].ravel())
-    (copied,) = parted([whole])["copyable"]
-    seen = probe.copyable(torch.from_numpy(windows)).numpy()
-    # where the first bigram comes again for the first time, only the probe knows of it
-    for window, row in zip(windows, seen, strict=True):
-        again = (window[1:-1] == window[0]) & (window[2:] == window[1])
-        row[1:][again & (np.cumsum(again) == 1)] = False
-    assert len(copied) == seen[:, 1:].sum()
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +28,6 @@ def test_a_second_reading_can_be_copied_and_a_first_one_of_random_ids_cannot(hel
     assert all((ids > 0).all() and (ids < ladders.VOCABULARY).all() for ids in kinds.values())
     entries = probe.copyable(torch.cat([kinds["random"]] * 2, 1))
     assert not entries[:, : probe.LENGTH].any() and entries[:, probe.LENGTH :].all()
-
-
-def test_standard_error_of_a_mean_over_equal_groups_is_the_usual_one():
-    sums = torch.tensor([3.0, 9.0, 6.0, 1.0], dtype=torch.float64)
-    mean, se = probe.mean_of_groups(sums, torch.full((4,), 3.0, dtype=torch.float64))
-    assert mean == pytest.approx((sums / 3).mean().item())
-    assert se == pytest.approx((sums / 3).std().item() / 2)
 
 
 def test_rows_are_those_of_the_whole_logits(heldout):

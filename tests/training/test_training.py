@@ -77,31 +77,6 @@ def test_training_attention_is_the_model_s(family):
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_the_optimizer_is_adamw_of_each_parameter_alone():
-    """In float32, beside torch's own AdamW over parameters as they are, with clipped gradients."""
-    torch.manual_seed(0)
-    plan = train.Plan(tokens=20 * 2048)
-    model = ladders.build("nano-gpt2", ladders.Size(1, 32, 1))
-    plain = [p.detach().clone().requires_grad_() for p in model.parameters()]
-    groups = []
-    for (name, parameter), copy in zip(model.named_parameters(), plain, strict=True):
-        table = parameter is model.get_input_embeddings().weight
-        vector = copy.dim() < 2 or "wpe" in name
-        rate, decay = (0.03 if table else 0.008), (0.0 if vector else plan.decay)
-        groups.append({"params": [copy], "lr": rate * plan.factor(0), "weight_decay": decay})
-    theirs = torch.optim.AdamW(groups, betas=plan.betas, eps=1e-8)
-    master = train.Master(model, plan, 32)
-    for parameter, copy in zip(model.parameters(), plain, strict=True):
-        parameter.grad.copy_(torch.randn(parameter.shape))
-        copy.grad = parameter.grad.float()
-    torch.nn.utils.clip_grad_norm_(plain, plan.clip)
-    theirs.step()
-    master.step(plan.factor(0))
-    for parameter, copy in zip(model.parameters(), plain, strict=True):
-        torch.testing.assert_close(parameter.data, copy.data.bfloat16(), rtol=0.01, atol=1e-6)
-        assert not parameter.grad.any()
-
-
 def test_every_seed_reads_the_text_once_in_an_order_of_its_own():
     stream = np.arange(8 * 256 * 3 + 1, dtype=np.uint16)
     orders = [train.Plan(tokens=8 * 256 * 3, seed=seed).order() for seed in SEEDS]

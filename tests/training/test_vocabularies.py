@@ -47,15 +47,6 @@ def test_counts_are_of_tokens_within_the_shared_bytes():
     assert rows == [("", 4.0, 3, 9), (1, 2, 3, 9), (2, 3, 3, 9), (4, 3, 3, 9)]
 
 
-def test_shared_bytes_are_those_that_every_ladder_scored(monkeypatch):
-    first, second = (SimpleNamespace(document=np.array(of)) for of in ([0, 0, 1], [0, 1]))
-    places = {3: np.array([[1, 3, 2], [3, 8, 6]]), 2: np.array([[2, 1], [7, 9]])}  # by their rows
-    rows_in_bytes = lambda table, tokens: places[len(table.document)]  # noqa: E731
-    monkeypatch.setattr(vocabularies, "rows_in_bytes", rows_in_bytes)
-    sides = [([first], [0, 0]), ([second], [0, 0])]
-    assert vocabularies.shared(sides).tolist() == [[2, 2], [7, 6]]
-
-
 def test_a_model_has_the_vocabulary_of_its_plan():
     size = ladders.Size(1, 12, 1)
     plan = train.Plan(tokens=2 * 2048, vocabulary=600)
