@@ -1,15 +1,20 @@
 """The evening of the paper's models, on tiny ones of a stand-in hub: looked at, planned, measured,
 exported; a failing one is told, and the same command goes on."""
 
+import io
 import json
 import shutil
+import subprocess
 import tarfile
+from contextlib import redirect_stderr
+from types import SimpleNamespace
 
 import pytest
 from hubserver import HubServer, point_to
 from smallmodels import save_model
 
 from paper import evening
+from rbplib import cli
 from rbplib.doors import import_family
 from rbplib.table import family_tables
 
@@ -45,13 +50,20 @@ def run(*options):
     return evening.main(["--family", "toy", "--corpus", "lines", "--device", "cpu", *options])
 
 
+def in_this_process(command, **_):
+    """`python -m rbplib ...` as the evening starts it, without the seconds that a start takes."""
+    with redirect_stderr(io.StringIO()) as complaints:
+        code = cli.main(command[3:])
+    return SimpleNamespace(returncode=code, stderr=complaints.getvalue())
+
+
 def has_weights(hub, folder):
     """Does the hub's cache hold a blob as large as a folder's weights, linked to or not?"""
     blobs = hub.cache.glob(f"models--a--{folder.name}/blobs/*")
     return (folder / "model.safetensors").stat().st_size in {blob.stat().st_size for blob in blobs}
 
 
-def test_an_evening(hub, tmp_path, capsys):
+def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     # what is looked at costs no weight
     hub.gated["a/m1"] = 403
     assert run() == 1
@@ -68,14 +80,16 @@ def test_an_evening(hub, tmp_path, capsys):
     hub.repos["models", "a/m0"]["before"] = hub.repos["models", "a/m0"]["main"]
     save_model(tmp_path / "moved", "gpt2", seed=9)
     hub.add("models", "a/m0", tmp_path / "moved")
-    assert run("--delete-weights") == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "run", in_this_process)
+        assert run("--delete-weights") == 1
     said = capsys.readouterr()
     assert "toy/m1: measured" in said.out and "rbp: toy/bad: model 'a/bad'" in said.err
     tables, missing = family_tables("toy", "lines", partial=True)
     assert missing == ("bad",) and tables[0].record["revision"] == commits["a/m0@main"]
     assert not has_weights(hub, tmp_path / "m0") and not has_weights(hub, tmp_path / "m1")
 
-    # the same command goes on with what lacks
+    # the same command goes on with what lacks, in a process of its own
     shutil.move(tmp_path / "weights", tmp_path / "bad/model.safetensors")
     hub.repos["models", "a/bad"]["main"] = type(hub.repos["models", "a/bad"]["main"])(
         tmp_path / "bad"

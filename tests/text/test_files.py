@@ -113,9 +113,9 @@ def test_pieces_are_long_enough_and_lose_nothing(parts):
         patch.setattr(texts, "PIECE", 6)
         cut = pieces(text)
     assert "".join("".join(cut).split()) == "".join(text.split())
-    assert all(len(piece) >= 5 for piece in cut[:-1]) and cut[:-1] == [
-        piece.strip("\n") for piece in cut[:-1]
-    ]
+    # a line's end counts, also where it is at an end of the piece and goes
+    assert all(len(piece) >= 4 for piece in cut[:-1])
+    assert not any(piece.strip("\n") != piece for piece in cut[:-1])
     units = [
         unit
         for part in text.split("\n\n")
