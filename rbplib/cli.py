@@ -359,10 +359,9 @@ def measured_texts(family, protocol, results):
 
 def tell_ties(tables):
     """Say on standard error of which models of a family the ranks leave ties out."""
-    records = [table.record for table in tables]
-    bounds = [record for record in records if record.get("definition") == "greater+1"]
+    bounds = [table for table in tables if table.record.get("definition") == "greater+1"]
     if bounds:
-        models = ", ".join("{family}/{model}".format(**record) for record in bounds)
+        models = ", ".join("{family}/{model}".format(**table.record) for table in bounds)
         message = f"ranks of {models} are one more than the candidates above (greater+1)"
         complain(f"{message}: their ties are not known, so hits are upper bounds, the best case.")
 

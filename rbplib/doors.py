@@ -148,7 +148,7 @@ def table_losses(table):
                 family=str(family),
                 corpus=name,
                 models=tuple(models),
-                labels=tuple(rows_of_k.index.get_level_values("source")) if sourced else None,
+                labels=tuple(rows_of_k.index.get_level_values("source")),
                 se=rows_of_k["loss_se"].to_numpy()[0] if errors else None,
             )
             check_models(loss)
@@ -465,8 +465,6 @@ def import_answers(path, family, name=None):
             f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks: "
             "page 11_precision of the book measures by how much."
         )
-    if "weights_dtype" not in header:
-        complain(f"the first line of {path} does not tell 'weights_dtype', so pages cannot either.")
     if any(wanted.get(key, value) != value for key, value in told.items()):
         name = name or f"{family.name}-{header['engine']}"
     if name:

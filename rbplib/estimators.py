@@ -67,7 +67,8 @@ class Binomial(Line):
             gram = np.einsum("...m,mp,mq->...pq", weight + TINY, design, design)
             aim = (weight * away) @ design
             step = np.linalg.solve(gram, aim[..., None])[..., 0]
-            moved = np.abs(step @ design.T).max(axis=-1, keepdims=True)
+            rise = np.abs(step @ design.T)
+            moved = rise.max(axis=-1, keepdims=True)
             params = params + step / np.maximum(moved / 2, 1)
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
@@ -133,8 +134,10 @@ class Floor(Line):
         u_u = (u * u).sum(axis=1)[:, None]
         one_u = u.sum(axis=1)[:, None]
         # Two linear equations. A floor lies at 0 or above, C above 0.
+        above = v_v * one_u - u_v * one_v
+        determinant = u_u * v_v - u_v**2
         with np.errstate(divide="ignore", invalid="ignore"):
-            floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)
+            floor = above / determinant
         floor = np.where(np.isfinite(floor) & (floor > 0), floor, 0.0)
         scale = np.maximum((one_v - floor * u_v) / v_v, 1e-300)
         # The sum of squares, multiplied out.

@@ -223,22 +223,23 @@ def doubts(loss, estimator, params, enough):
     """Reasons for doubt, gravest first."""
     # what the reasons are told by
     settled = np.isfinite(params).all()
-    misses = loss.misses if loss.hits else np.array([FEW])
-    hits = loss.total - misses if loss.hits else misses
-    at_bound = False  # a floor at zero, or an exponent at an end of the search
-    if estimator == "irreducible" and settled:
-        at_bound = params[2] <= 0 or not EXPONENTS[0] < params[0] < EXPONENTS[-1]
+    misses = hits = FEW
+    if loss.hits:
+        misses, hits = loss.misses.min(), loss.sums.sum(axis=0).min()
+    inside = True  # a floor above zero, and an exponent between the ends of the search
+    if estimator == "irreducible":
+        inside = params[2] > 0 and EXPONENTS[0] < params[0] < EXPONENTS[-1]
     # gravest first
     reasons = {
         "equal losses": loss.equal,
         "too few models": not enough and not loss.equal,
         "not converged": enough and not settled,
-        "saturated": misses.min() == 0,
-        "no hits": hits.min() == 0,
-        "few misses": 0 < misses.min() < FEW,
-        "few hits": 0 < hits.min() < FEW,
+        "saturated": misses == 0,
+        "no hits": hits == 0,
+        "few misses": 0 < misses < FEW,
+        "few hits": 0 < hits < FEW,
         "wrong sign": settled and params[0] < 0,
-        "at a bound": at_bound,
+        "at a bound": settled and not inside,
         "too few documents": loss.n_documents < MIN_DOCUMENTS,
         "too few sources": loss.n_sources < MIN_DOCUMENTS <= loss.n_documents,
     }

@@ -51,7 +51,7 @@ class Loss:
         k: the rank that counted as a hit, None where nothing was counted.
         missing: names of models that were not measured.
         source: int64 (D,); documents of one number were drawn as one. None: each on its own.
-        labels: (D,) names of sources that a table of numbers tells, each with one document.
+        labels: (D,) names of the sources of a table of numbers, each with one document.
         repeats: the same loss of models several of which have one size, from other seeds.
         se: float64 (M,), standard errors in nats, independent, of losses without documents.
     """
