@@ -390,13 +390,12 @@ def source_losses(source, corpora, ks, protocol, results, partial):
     # of a family: what was measured
     for corpus in texts:
         try:
-            here = measured_tables(source, corpus, protocol, results, partial)
+            tables, repeats, missing = measured_tables(source, corpus, protocol, results, partial)
         except InputError as error:
             if corpora:
                 raise
             faults.append(error)
             continue
-        tables, repeats, missing = here
         tell_ties(tables)
         for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
             losses.append((rbp_loss(tables, k, repeats=repeats), missing))

@@ -404,6 +404,7 @@ def write_windows(family, corpus, out, protocol="paper"):
     about = {"family": load_family(family).name, "corpus": argument(corpus), "protocol": protocol}
     about |= {"window": windows.length, "windows": len(windows.windows)}
     lines = [about | {"text": documents.digest, "tokenizer": tokenizer}]
+    # what each window holds, and what of it is scored
     for window in windows.windows:
         line = {"document": window.document, "start": window.start, "ids": window.ids.tolist()}
         line["scored"] = scored_rows(window, windows.special).tolist()
@@ -453,8 +454,8 @@ def import_answers(path, family, name=None):
     # its record: as of one measured here, but for the precision
     corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
-    told = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
-    record = wanted | source | sizes_of(model) | told
+    precision = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
+    record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
     record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
@@ -465,7 +466,7 @@ def import_answers(path, family, name=None):
             f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks: "
             "page 11_precision of the book measures by how much."
         )
-    if any(wanted.get(key, value) != value for key, value in told.items()):
+    if any(wanted.get(key, value) != value for key, value in precision.items()):
         name = name or f"{family.name}-{header['engine']}"
     if name:
         title = f"{family.title or family.name}, by {header['engine']}"

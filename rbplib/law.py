@@ -56,6 +56,7 @@ class Law:
 
     def __repr__(self):
         """Three lines: exponent and intervals; how good the fit is; what it is of."""
+        # the intervals that are known
         intervals, sizes = [], self.loss.S
         for of, ends in self.intervals.items():
             low, high = ends["alpha"]

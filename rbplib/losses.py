@@ -296,6 +296,7 @@ def rbp_loss(tables, k=1, definition="greater+ties", repeats=()):
     Cost: one pass over each table.
     """
     tables = paired(tables, k)
+    # hits of each document, here and of the trainings again
     hits = [table.hits([k], definition)[:, 0] for table in tables]
     again = repeats and k <= vocabulary(repeats)
     return Loss(
@@ -330,6 +331,7 @@ def run_loss(tables, k, N, repeats=()):
     """
     tables = paired(tables, k)
     check_inside("N", N, longest_run(tables[0]), "longest run of scored tokens")
+    # windows that are all hits, and all windows
     hits = [table.inside(table.runs(k), N) for table in tables]
     windows = tables[0].inside(tables[0].scored, N)
     again = repeats and k <= vocabulary(repeats) and N <= longest_run(repeats[0])
