@@ -21,8 +21,9 @@ def frontier(C, loss):
     """Models that none of as little compute equals: bool (n,). C, loss: float (n,)."""
     order = np.lexsort((loss, C))
     best = np.minimum.accumulate(np.asarray(loss, float)[order])
+    before = np.concatenate([[np.inf], best[:-1]])
     on = np.zeros(len(order), bool)
-    on[order] = np.concatenate([[np.inf], best[:-1]]) > best
+    on[order] = before > best
     return on
 
 
@@ -42,8 +43,10 @@ def optimum(S, D, loss, C):
     if joint.reason(S, D, loss, "additive"):
         return np.nan
     law = joint.fit(S, D, loss).parameters
-    balance = np.log(law["a"] * law["A"] / (law["b"] * law["B"])) + law["b"] * np.log(C / 6)
-    return float(np.log(C / 6) - 2 * balance / (law["a"] + law["b"]))
+    both = np.log(C / 6)
+    slopes = law["a"] * law["A"] / (law["b"] * law["B"])
+    balance = np.log(slopes) + law["b"] * both
+    return float(both - 2 * balance / (law["a"] + law["b"]))
 
 
 def asked_ratios(S, D, losses, C):

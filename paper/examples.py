@@ -41,8 +41,10 @@ def same_probability(table):
     unlike = np.flatnonzero(np.diff(rank[rows] == 1))
     if not len(unlike):
         return None
-    at = unlike[np.argmin(np.diff(np.log(p[rows]))[unlike])]
-    return tuple(sorted(rows[at : at + 2].tolist(), key=lambda row: -rank[row]))
+    steps = np.diff(np.log(p[rows]))[unlike]
+    at = unlike[np.argmin(steps)]
+    pair = rows[at : at + 2].tolist()
+    return tuple(sorted(pair, key=lambda row: -rank[row]))
 
 
 def overtaking(small, large, decode):
@@ -82,17 +84,19 @@ def examples(family, corpus, table, rows, n=5):
         (ids,), _ = encode(model.tokenizer, [texts[table.document[row]]], position)
         context = ids[-length:].astype("int64")
         with torch.inference_mode():
-            logits = model.model(torch.tensor(context[None], device=model.device)).logits[0, -1]
-        best = torch.topk(logits.float().softmax(-1), n)
+            ids = torch.tensor(context[None], device=model.device)
+            logits = model.model(ids).logits[0, -1].float()
+        best = torch.topk(logits.softmax(-1), n)
 
         # in words
         tokens, shares = best.indices.tolist(), best.values.tolist()
         probability = float(np.exp(table.logprob[row]))
         if target not in tokens:
             tokens, shares = [*tokens, target], [*shares, probability]
-        words = [model.tokenizer.decode([int(token)]) for token in context[-CONTEXT:]]
-        names = [model.tokenizer.decode([token]) for token in tokens]
-        true = model.tokenizer.decode([target])
+        decode = model.tokenizer.decode
+        words = [decode([int(token)]) for token in context[-CONTEXT:]]
+        names = [decode([token]) for token in tokens]
+        true = decode([target])
         candidates = list(zip(names, shares, strict=True))
         chosen.append(Example(words, true, int(rank[row]), probability, candidates))
     return chosen

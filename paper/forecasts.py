@@ -66,10 +66,20 @@ def held_out_forecasts(losses, held_out=(1, 2)):
         if isinstance(ahead, str):
             continue
         line = beside(extrapolate(rest, new.S), new.values)
-        row = {"family": loss.family, "corpus": loss.corpus, "k": loss.k, "loss": loss.name}
-        row |= {"models": len(rest.S), "model": new.models, "of": count, "S": new.S}
-        row |= {"horizon": ahead.horizon} | beside(ahead, new.values)
-        row |= {"line_error": line["error"], "line_inside": line["inside"]}
+        row = {
+            "family": loss.family,
+            "corpus": loss.corpus,
+            "k": loss.k,
+            "loss": loss.name,
+            "models": len(rest.S),
+            "model": new.models,
+            "of": count,
+            "S": new.S,
+            "horizon": ahead.horizon,
+            **beside(ahead, new.values),
+            "line_error": line["error"],
+            "line_inside": line["inside"],
+        }
         rows.append(pd.DataFrame(row))
     return pd.concat(rows[1:] or rows, ignore_index=True)
 
@@ -85,17 +95,28 @@ def tried(frame):
     if not len(frame):
         return []
     errors = frame["error"].abs()
-    case = {"left_out": len(frame), "worth": independent(frame["error"], frame)}
-    case |= {"share": frame["inside"].mean(), "held": count(frame["inside"])}
-    case |= {"error": errors.median(), "worst_error": errors.max()}
-    case["too_low"] = (frame["error"] < 0).mean()
+    case = {
+        "left_out": len(frame),
+        "worth": independent(frame["error"], frame),
+        "share": frame["inside"].mean(),
+        "held": count(frame["inside"]),
+        "error": errors.median(),
+        "worst_error": errors.max(),
+        "too_low": (frame["error"] < 0).mean(),
+    }
     if "line_inside" not in frame:
         return [case]
     # of the line alone, and far out
-    far, inside = frame[frame["horizon"] > FAR], frame["line_inside"]
-    case |= {"line_worth": independent(frame["line_error"], frame), "line_share": inside.mean()}
-    case |= {"line_held": count(inside), "line_far": count(far["line_inside"])}
-    return [case | {"line_low": count(far["line_error"] < 0), "reach": frame["horizon"].max()}]
+    far = frame[frame["horizon"] > FAR]
+    line = {
+        "line_worth": independent(frame["line_error"], frame),
+        "line_share": frame["line_inside"].mean(),
+        "line_held": count(frame["line_inside"]),
+        "line_far": count(far["line_inside"]),
+        "line_low": count(far["line_error"] < 0),
+        "reach": frame["horizon"].max(),
+    }
+    return [case | line]
 
 
 def independent(errors, frame):

@@ -79,7 +79,9 @@ def lattice_sums(lam, beta, orders):
     far, rest = tail(lam, beta)
     sums = []
     for j in range(orders):
-        sums.append((mass @ t**j) + (rest * far**j).sum(-1))
+        near = mass @ t**j
+        beyond = (rest * far**j).sum(-1)
+        sums.append(near + beyond)
     return np.stack(sums)
 
 
@@ -115,7 +117,9 @@ def local_exponents(lam, beta):
     covariance of (ln R, ln^2 R); beta is fixed; label eq-exponents.
     """
     m1, m2, m3 = log_moments(lam, beta, 3)
-    fall = (1 + lam) * (m2 - m1**2) + beta * (m3 - m1 * m2)
+    variance = m2 - m1**2
+    covariance = m3 - m1 * m2
+    fall = (1 + lam) * variance + beta * covariance
     return m1 / log_z(lam, beta), fall / rank_entropy(lam, beta)
 
 
@@ -130,12 +134,13 @@ def formulas_and_sums(mu, sigma):
     """
     # logs of P / phi(a) and of c / phi(a), a = mu / sigma: finite where P, phi and c underflow
     ratio = mu / sigma
-    P = np.log(2 * np.pi) / 2 + 0.5 * ratio**2 + special.log_ndtr(ratio)
+    square = ratio**2
+    P = np.log(2 * np.pi) / 2 + 0.5 * square + special.log_ndtr(ratio)
     c = np.logaddexp(-np.log(2 * sigma), P)
 
     # log(sigma c / phi(a)), as mu^2 / 2 sigma^2 cancels; and Eq. 21
     first = c + np.log(sigma)
-    inner = np.exp(P - c) * ((1 - ratio**2) / 2 + mu)
+    inner = np.exp(P - c) * ((1 - square) / 2 + mu)
     edge = np.exp(-c) * (sigma - ratio / 2)
     exact = natural(mu, sigma)
     entropy = first + (inner + edge)
@@ -149,9 +154,11 @@ def calibrated_fall(mu, sigma, factor):
     """How far mu/sigma falls, at one sigma, where -log p_1 falls by `factor`, between 0 and 1."""
     start = neg_log_p1(mu, sigma)
     most = 100 * sigma  # the exponent s rises by 100: nearly all tokens are hits
-    return optimize.brentq(
-        lambda fall: neg_log_p1(mu - sigma * fall, sigma) / start - factor, 0.0, most, xtol=1e-15
-    )
+
+    def miss(fall):
+        return neg_log_p1(mu - sigma * fall, sigma) / start - factor
+
+    return optimize.brentq(miss, 0.0, most, xtol=1e-15)
 
 
 def parameter_path(S, mu, sigma, fall, scale="log S"):
@@ -175,7 +182,8 @@ def pivot_exponent(fit):
     Label eq-pivot-exponent.
     """
     s, beta = fit.values
-    return float(s + beta * fit.information[0, 1] / fit.information[0, 0])
+    information = fit.information[0]
+    return float(s + beta * information[1] / information[0])
 
 
 def predicted_ratio(s, beta, V):
@@ -183,7 +191,8 @@ def predicted_ratio(s, beta, V):
     t = np.log(np.arange(1, V + 1.0))
     p = special.softmax(-s * t - beta * t**2)
     C = np.cov(t, t**2, aweights=p, ddof=0)
-    of_entropy = (s * C[0, 0] + beta * C[0, 1]) / special.entr(p).sum()
+    fall = s * C[0, 0] + beta * C[0, 1]
+    of_entropy = fall / special.entr(p).sum()
     return float(p @ t / -np.log(p[0]) / of_entropy)
 
 
@@ -201,5 +210,6 @@ def ridge(histogram, sigmas):
     how = {"bounds": rounded.ranges["s"], "method": "bounded", "options": {"xatol": 1e-7}}
     ends = []
     for beta in 0.5 / sigmas**2:
-        ends.append(optimize.minimize_scalar(lambda s, beta=beta: value([s, beta]), **how).fun)
+        best = optimize.minimize_scalar(lambda s, beta=beta: value([s, beta]), **how)
+        ends.append(best.fun)
     return np.array(ends) - fit_rank_law(histogram, "lognormal_rounded").nll

@@ -76,7 +76,8 @@ def curve_rows(groups):
         if f is None:
             continue
         # what is left beside the curve, and what trainings make of it
-        spare, squares = len(rows) - DEGREE - 1, np.sum((rows["y"] - f(rows["x"])) ** 2)
+        off = rows["y"] - f(rows["x"])
+        spare, squares = len(rows) - DEGREE - 1, np.sum(off**2)
         scatter = [(np.nan, 0)]
         for entropy, loss in (map(REPEATS, pair) for pair in pairs):
             if entropy and loss:
@@ -84,10 +85,19 @@ def curve_rows(groups):
         noise, df = max(scatter, key=itemgetter(1))
         sd = np.sqrt(squares / spare)
         r2 = 1 - squares / np.var(rows["y"]) / len(rows)
-        record = {"corpus": corpus, "k": k, "models": len(rows), "r2": r2, "sd": sd}
-        record |= {"times": sd / noise, "slope": f.deriv()(rows["x"].mean())}
-        p = float(fdtrc(spare, df, record["times"] ** 2)) if df else np.nan
-        records.append(record | {"p_of_one_curve": p})
+        times = sd / noise
+        records.append(
+            {
+                "corpus": corpus,
+                "k": k,
+                "models": len(rows),
+                "r2": r2,
+                "sd": sd,
+                "times": times,
+                "slope": f.deriv()(rows["x"].mean()),
+                "p_of_one_curve": float(fdtrc(spare, df, times**2)) if df else np.nan,
+            }
+        )
     return records
 
 
@@ -108,9 +118,18 @@ def family_rows(groups):
             # exponents are weighted sums of logarithms
             weights, of_f = slope_weights(part["S"]), f(part["x"])
             of_x, of_y, given = (weights @ of for of in (part["x"], part["y"], of_f))
-            record = {"family": family, "corpus": corpus, "k": k, "ratio": of_y / of_x}
-            record |= {"slope": given / of_x, "given": given / of_y}
-            records.append(record | {"off": np.sqrt(np.mean((part["y"] - of_f) ** 2))})
+            off = part["y"] - of_f
+            records.append(
+                {
+                    "family": family,
+                    "corpus": corpus,
+                    "k": k,
+                    "ratio": of_y / of_x,
+                    "slope": given / of_x,
+                    "given": given / of_y,
+                    "off": np.sqrt(np.mean(off**2)),
+                }
+            )
     return records
 
 
@@ -141,9 +160,18 @@ def ahead_rows(pairs, n_bootstrap=1000, seed=42):
         whole = all(np.isfinite(loss.y).all() and not loss.equal for loss in pair)
         if whole and len(np.unique(pair[1].S)) > 3:
             (entropy, in_noise), (rbp, rbp_in_noise) = (ahead(of, n_bootstrap, seed) for of in pair)
-            record = {"family": pair[1].family, "corpus": pair[1].corpus, "k": pair[1].k}
-            record |= {"entropy": entropy, "rbp": rbp, "nearer": rbp - entropy}
-            records.append(record | {"entropy_noise": in_noise, "rbp_noise": rbp_in_noise})
+            records.append(
+                {
+                    "family": pair[1].family,
+                    "corpus": pair[1].corpus,
+                    "k": pair[1].k,
+                    "entropy": entropy,
+                    "rbp": rbp,
+                    "nearer": rbp - entropy,
+                    "entropy_noise": in_noise,
+                    "rbp_noise": rbp_in_noise,
+                }
+            )
     return records
 
 
@@ -156,6 +184,13 @@ def lambada_rows(answers):
     records = []
     for family, part, f in others(answers):
         error = part["y"] - f(part["x"])
-        record = {"family": family, "off": np.sqrt(np.mean(error**2)), "bias": error.mean()}
-        records.append(record | {"passages": np.sqrt(np.mean(part["y_se"] ** 2))})
+        passages = np.mean(part["y_se"] ** 2)
+        records.append(
+            {
+                "family": family,
+                "off": np.sqrt(np.mean(error**2)),
+                "bias": error.mean(),
+                "passages": np.sqrt(passages),
+            }
+        )
     return records

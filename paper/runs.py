@@ -34,13 +34,15 @@ def lagged(table, k):
     Cost: one pass over the table a lag.
     """
     _, length, number = table.scored
-    most = max(2, min(LONGEST, int(np.median(np.repeat(length, number))) // 2))
+    median = int(np.median(np.repeat(length, number)))
+    most = max(2, min(LONGEST, median // 2))
     hits, run = table.rank() <= k, np.cumsum(~table.joined)
     counts = []
     for lag in range(1, most + 1):
         same = run[lag:] == run[:-lag]
         late, early = hits[lag:][same], hits[:-lag][same]
-        counts.append([len(late), late.sum(), early.sum(), (late & early).sum()])
+        both = late & early
+        counts.append([len(late), late.sum(), early.sum(), both.sum()])
     return np.array(counts).T
 
 
@@ -55,7 +57,8 @@ def rise_width(alpha, low=0.1, high=0.9):
     """
     alpha = np.asarray(alpha, float)
     with np.errstate(divide="ignore"):
-        return np.where(alpha <= 0, np.inf, np.log(np.log(low) / np.log(high)) / alpha)
+        width = np.log(np.log(low) / np.log(high)) / alpha
+    return np.where(alpha <= 0, np.inf, width)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,9 @@ class Dependence:
         """log p_N with Beta documents and Markov hits, from p, plateau and rho alone: nothing is
         fitted to p_N.
         """
-        return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
+        plateau = max(self.plateau, 0.0)
+        rho = max(self.rho, 0.0)
+        return float(log_run_both(self.p, N, plateau, rho))
 
 
 def hit_dependence(table, k):
@@ -99,7 +104,8 @@ def hit_dependence(table, k):
     if np.isfinite(acf).any():
         plateau = float(np.nanmean(acf[len(acf) // 2 :]))
     rho = float((acf[0] - plateau) / (1 - plateau))
-    return Dependence(k, float(p), np.arange(1, len(acf) + 1), acf, plateau, rho)
+    lags = np.arange(1, len(acf) + 1)
+    return Dependence(k, float(p), lags, acf, plateau, rho)
 
 
 def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
@@ -154,7 +160,8 @@ def log_run_markov(p, N, rho):
     P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
     """
     p = np.asarray(p, float)
-    return np.log(p) + (np.asarray(N) - 1) * np.log(p + rho * (1 - p))
+    again = p + rho * (1 - p)
+    return np.log(p) + (np.asarray(N) - 1) * np.log(again)
 
 
 def log_run_beta(p, N, icc):

@@ -43,7 +43,8 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
         alpha = fit(loss, "binomial", n_bootstrap=0).alpha
     if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
         nothing = np.full(len(loss.models), np.nan)
-        return NoiseFloor(loss.k, loss.misses, law.r2, nothing, np.full(3, np.nan), np.nan)
+        no_band = np.full(3, np.nan)
+        return NoiseFloor(loss.k, loss.misses, law.r2, nothing, no_band, np.nan)
 
     # the noise of the text, laid on an exact law that is fitted again
     y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)

@@ -1,5 +1,4 @@
-"""Published grids of sizes and tokens: cuts along size, families of both kinds of text,
-and tasks."""
+"""Published grids of sizes and tokens, and cuts along size."""
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,11 @@ def open_lm(losses, tasks, **cut):
     cut: of `published.open_lm`. Training texts go by the names that pages use; what stands in
     `loss` is nats, or -log of a share.
     """
-    columns = {name: f"loss_{name}" for name in losses} | {name: f"acc_{name}" for name in tasks}
+    columns = {name: f"loss_{name}" for name in losses}
+    columns |= {name: f"acc_{name}" for name in tasks}
     parts = {of: published.open_lm(column, **cut) for of, column in columns.items()}
-    return pd.concat(parts, names=["of", "name"]).reset_index().replace({"corpus": TEXTS})
+    rows = pd.concat(parts, names=["of", "name"])
+    return rows.reset_index().replace({"corpus": TEXTS})
 
 
 def points(rows):
@@ -41,12 +42,13 @@ def bend(S, loss):
     """
     x = np.log10(np.asarray(S, float))
     y = np.log10(np.asarray(loss, float))
-    curve, noise = (part.round(9) for part in np.polyfit(x, y, 2, cov=True))
+    curve, noise = np.polyfit(x, y, 2, cov=True)
+    error = noise.round(9)[0, 0] ** 0.5
     return {
         "models": len(x),
         "alpha": -np.polyfit(x, y, 1)[0],
-        "fall": 2 * curve[0],
-        "se of fall": 2 * noise[0, 0] ** 0.5,
+        "fall": 2 * curve.round(9)[0],
+        "se of fall": 2 * error,
     }
 
 
@@ -62,7 +64,8 @@ def cuts(parts, laws):
         # losses at one number of tokens lie between two budgets
         for D in np.unique(rows["D"]):
             S, loss = joint.at_tokens(*points(rows), D)
-            sides.append((TOKENS, D, S, np.full(len(S), D), loss))
+            same = np.full(len(S), D)
+            sides.append((TOKENS, D, S, same, loss))
         for kind, at, S, D, loss in sides:
             if len(S) < 4:
                 continue
@@ -73,34 +76,3 @@ def cuts(parts, laws):
                 record[form] = bend(S, given)["fall"]
             records.append(record)
     return pd.DataFrame(records)
-
-
-# ---- families
-
-
-def families_by_size(cuts, task="lambada_openai"):
-    """The fall of families on LAMBADA whose models saw one amount of text,
-    or more the larger they are.
-
-    family, tokens, the columns of `bend`, around (two standard errors), and beyond: the fall where
-    0 is not in that, else 0. Of open_lm means over its cuts, the standard error too,
-    as cuts share models.
-    """
-    rows = []
-    for family, law in published.laws().items():
-        known = law.text in (published.FIXED, published.GROWS) and law.law.n_models > 3
-        if known and not family.startswith("open_lm ") and "shots" not in family:
-            fall = bend(law.law.S, np.exp(law.law.y))
-            rows.append({"family": family, "tokens": law.text, **fall})
-    # of open_lm the means over its cuts
-    kinds = {TOKENS: published.FIXED, MULTIPLE: published.GROWS}
-    of_task = cuts[cuts["loss"] == task]
-    for (text, kind), part in of_task.groupby(["corpus", "tokens"]):
-        fall = part[["models", "alpha", "fall", "se of fall"]].mean().to_dict()
-        rows.append({"family": f"open_lm {text}", "tokens": kinds[kind], **fall})
-    frame = pd.DataFrame(rows).sort_values(["tokens", "family"], ignore_index=True)
-    # two standard errors
-    fall, half = frame["fall"], 2 * frame["se of fall"]
-    around = list(zip(fall - half, fall + half, strict=True))
-    beyond = fall.where(fall.abs() > half, 0 * half)
-    return frame.assign(around=around, beyond=beyond)

@@ -30,7 +30,8 @@ def describe(figure):
         head = [ax.get_title(), "" if axes in axes_told else axes]
         axes_told.add(axes)
         text = "; ".join(dict.fromkeys(filter(None, values)))
-        panels.append(": ".join(filter(None, [", ".join(filter(None, head)), text])))
+        name = ", ".join(filter(None, head))
+        panels.append(": ".join(filter(None, [name, text])))
     return f"{'. '.join(filter(None, panels))}."
 
 
@@ -103,8 +104,9 @@ def parts(ax):
             drawn.append((part, names.get(line, line.get_label()), line.get_xydata()))
     for bar in ax.patches:
         if hasattr(bar, "get_width") and bar.get_data_transform() == ax.transData:
-            corner = (bar.get_x() + bar.get_width(), bar.get_y() + bar.get_height())
-            drawn.append(("bar", names.get(bar, ""), [corner]))
+            right = bar.get_x() + bar.get_width()
+            top = bar.get_y() + bar.get_height()
+            drawn.append(("bar", names.get(bar, ""), [(right, top)]))
     for collection in ax.collections:
         name = collection.get_label()
         if isinstance(collection, LineCollection):

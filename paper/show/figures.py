@@ -46,7 +46,8 @@ def panels(n, height=2.6, columns=2):
     shown = max(n, 1)
     rows = -(-shown // columns)
     shape = rows, min(shown, columns)
-    fig, axes = plt.subplots(*shape, squeeze=False, sharex=True, sharey=True)
+    scales = {"sharex": True, "sharey": True}
+    fig, axes = plt.subplots(*shape, squeeze=False, **scales)
     fig.set_size_inches(WIDTH, 0.3 + height * rows)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < shown)
@@ -92,7 +93,12 @@ def name_once(ax, label, **style):
 
 def mark(i):
     """The look of the i-th kind of points that share rows."""
-    return {"marker": "os^D"[i % 4], "markersize": 4.5, "color": f"C{i}", "linestyle": "none"}
+    return {
+        "marker": "os^D"[i % 4],
+        "markersize": 4.5,
+        "color": f"C{i}",
+        "linestyle": "none",
+    }
 
 
 def tell(ax, kind, *facts):
@@ -104,7 +110,8 @@ def tell(ax, kind, *facts):
 def label_ends(ax):
     """Write the names of lines and points where they end, in place of a legend; did they fit?"""
     handles, names = ax.get_legend_handles_labels()
-    if not 1 < len(names) < 7 or max(map(len, names)) > 24:
+    fits = 1 < len(names) < 7
+    if not fits or max(map(len, names)) > 24:
         return False
 
     # the last point of each, in points from the bottom
@@ -131,9 +138,16 @@ def label_ends(ax):
     shifts -= shifts.mean()
     if np.abs(shifts).max() > 15:
         return False
-    look = {"va": "center", "fontsize": 9, "textcoords": "offset points"}
     for i, name in enumerate(names):
-        ax.annotate(name, (right, y[i]), (8, shifts[i]), color=darker(colors[i]), **look)
+        look = {
+            "xy": (right, y[i]),
+            "xytext": (8, shifts[i]),
+            "textcoords": "offset points",
+            "color": darker(colors[i]),
+            "va": "center",
+            "fontsize": 9,
+        }
+        ax.annotate(name, **look)
     return True
 
 
@@ -153,7 +167,8 @@ def draw_line(ax, law, times=1, **style):
     """A fitted law, `times` so high, a little beyond both ends of its sizes,
     where it was fitted."""
     if np.isfinite(law.alpha):
-        low, high = law.S.min() / 1.25, law.S.max() * 1.25
+        low = law.S.min() / 1.25
+        high = law.S.max() * 1.25
         sizes = np.geomspace(low, high, 100)
         loss = np.exp(law.y_at(sizes))
         ax.plot(sizes, times * loss, **style)
@@ -178,7 +193,8 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
         name_once(ax, TRAININGS, **wide)
     if ends is None:
         ends = (None, None) if law.band is None else np.exp(law.band)
-    draw_points(ax, x, np.exp(law.y), *ends, label=label, hollow=hollow, **style)
+    loss = np.exp(law.y)
+    draw_points(ax, x, loss, *ends, label, hollow, **style)
 
     # the line has no marks
     look["linestyle"] = style.get("linestyle", "-")
@@ -204,12 +220,13 @@ def draw_intervals(ax, labels, values, intervals, names):
     """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
     rows = row_axis(ax, labels)
     last = len(names) - 1
-    for i, (ends, name) in enumerate(zip(intervals, names, strict=True)):
+    for i, name in enumerate(names):
         height = rows - 0.16 * (i - last / 2)
-        width = 3.4 - 2.2 * i / max(1, last)  # not told by colour alone
-        low, high = np.transpose(ends)
-        ax.hlines(height, low, high, label=name, color=f"C{i}", linewidth=width)
-    ax.plot(values, rows, linestyle="none", marker="o", color="black", markersize=4)
+        low, high = np.transpose(intervals[i])
+        # not told by colour alone
+        look = {"color": f"C{i}", "linewidth": 3.4 - 2.2 * i / max(1, last)}
+        ax.hlines(height, low, high, label=name, **look)
+    ax.plot(values, rows, "o", color="black", markersize=4)
     return ax
 
 
@@ -236,8 +253,14 @@ def draw_runs(ax, law, single, N, **style):
         together = np.exp(law.y[-1])
         times = float(np.exp(apart - together))
     tell(ax, "runs", {"N": N, "times": times})
-    dashed = {"linestyle": "--", "linewidth": 1, "markersize": 4, "mfc": "white"}
-    return draw_line(ax, single, times=N, **style, **dashed, markevery=[0, -1])
+    dashed = {
+        "linestyle": "--",
+        "linewidth": 1,
+        "markersize": 4,
+        "mfc": "white",
+        "markevery": [0, -1],
+    }
+    return draw_line(ax, single, times=N, **style, **dashed)
 
 
 def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
@@ -245,7 +268,8 @@ def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
     # a row a design, and the band of rates that are near enough
     designs = list(dict.fromkeys(frame["design"]))
     rows = row_axis(ax, designs)
-    ax.axvspan(nominal - within, nominal + within, color=GREY, alpha=0.2, linewidth=0)
+    low, high = nominal - within, nominal + within
+    ax.axvspan(low, high, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
     # marks beside each other
     present = [noise for noise in noises if noise in set(frame["noise"])]
@@ -254,8 +278,9 @@ def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
         away = abs(part["share"].dropna() - nominal)
         tell(ax, "rates", *(away <= within))
         height = rows + 0.15 * (1.5 - i)
-        errors = 2 * part["simulation error"]
-        ax.errorbar(part["share"], height, xerr=errors, label=noise, **mark(i))
+        error = 2 * part["simulation error"]
+        look = mark(i) | {"label": noise}
+        ax.errorbar(part["share"], height, xerr=error, **look)
     return ax
 
 
@@ -291,8 +316,8 @@ def draw_fit_ratio(ax, histogram, fits):
     for fit, line in zip(fits, LINES, strict=False):
         below = np.concatenate([[0.0], fit.pmf.cumsum()])
         ratio = (below[high] - below[low - 1]) / share
-        times = np.exp(np.nanmax(np.abs(np.log(ratio))))
-        tell(ax, "ratios", {"fit": fit.title, "times": times})
+        furthest = np.nanmax(np.abs(np.log(ratio)))
+        tell(ax, "ratios", {"fit": fit.title, "times": np.exp(furthest)})
         ax.plot(middle, ratio, label=fit.title, linestyle=line)
     # 1 is a perfect fit
     ax.axhline(1, color="black", linewidth=0.8)
@@ -308,7 +333,9 @@ def draw_candidates(ax, example):
     names = [plain(ascii(text)) for text, _ in example.candidates]
     rows = row_axis(ax, names)
     for row, (text, probability) in zip(rows, example.candidates, strict=True):
-        look = {"color": ACCENT, "hatch": "//"} if text == example.target else {"color": GREY}
+        look = {"color": GREY}
+        if text == example.target:
+            look = {"color": ACCENT, "hatch": "//"}
         ax.barh(row, probability, **look)
     ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"

@@ -60,9 +60,11 @@ def contest(points, budget, **place):
         better, n = np.nan, len(lead)
         if n > 2:
             half = stdtrit(n - 1, 0.975) * lead.std() / np.sqrt(n)
-            better = np.sign(lead.mean()) * (abs(lead.mean()) > half)
+            mean = lead.mean()
+            better = np.sign(mean) * (abs(mean) > half)
         row = place | {"left": left, "better_beyond_the_spread": better}
-        rows.append(row | np.sqrt((each**2).mean()).reindex(errors.columns).to_dict())
+        rmse = np.sqrt((each**2).mean())
+        rows.append(row | rmse.reindex(errors.columns).to_dict())
     return rows
 
 

@@ -101,10 +101,20 @@ def explorer(curves, tables):
             if len(np.unique(loss.S[used])) < 3:  # a law takes three sizes
                 continue
             for i in used:
-                row = {"family": loss.family, "corpus": title(loss.corpus), "k": k}
-                row |= {"model": loss.models[i], "loss": loss.values[i], "S": int(loss.S[i])}
-                rows.append(row | {"all": int(whole[i] or row["S"])})
-    return chart("explorer", rows, t=stdtrit(np.arange(1, 60), 0.975).round(4).tolist())
+                S = int(loss.S[i])
+                rows.append(
+                    {
+                        "family": loss.family,
+                        "corpus": title(loss.corpus),
+                        "k": k,
+                        "model": loss.models[i],
+                        "loss": loss.values[i],
+                        "S": S,
+                        "all": int(whole[i] or S),
+                    }
+                )
+    quantiles = stdtrit(np.arange(1, 60), 0.975)
+    return chart("explorer", rows, t=quantiles.round(4).tolist())
 
 
 def dots(curves):
@@ -113,10 +123,11 @@ def dots(curves):
     for place, curve in curves.items():
         losses = np.array([curve.loss(k).values for k in curve.ks]).T  # (M, K)
         for model, values in zip(curve.models, losses, strict=True):
-            row = {"corpus": title(place), "ks": curve.ks.tolist(), "model": model}
-            row["losses"] = [x if np.isfinite(x) else None for x in values.tolist()]
-            rows.append(row)
-    return chart("dots", rows, last=max(len(row["ks"]) for row in rows) - 1)
+            known = [x if np.isfinite(x) else None for x in values.tolist()]
+            ks = curve.ks.tolist()
+            rows.append({"corpus": title(place), "ks": ks, "model": model, "losses": known})
+    most = max(len(row["ks"]) for row in rows)
+    return chart("dots", rows, last=most - 1)
 
 
 def emergence(laws):
@@ -131,12 +142,24 @@ def emergence(laws):
             if not (single.ok and single.alpha > 0):
                 continue
             # where a line of least squares passes, and where it gives N hits in 90% of the places
-            x, y = float(np.log(single.S).mean()), float(single.y.mean())
-            likely = x + (np.log(N) + y - np.log(np.log(1 / 0.9))) / single.alpha
+            x = float(np.log(single.S).mean())
+            y = float(single.y.mean())
+            rise = np.log(N) + y - np.log(-np.log(0.9))
+            likely = x + rise / single.alpha
             far = max(far, likely / np.log(10) + 1)
-            row = {"corpus": title(corpus), "k": int(k), "N": int(N), "alpha": single.alpha}
-            row |= {"S": law.S.tolist(), "p": np.exp(-np.exp(law.y)).tolist()}
-            rows.append(row | {"x": x, "y": y})
+            share = np.exp(-np.exp(law.y))
+            rows.append(
+                {
+                    "corpus": title(corpus),
+                    "k": int(k),
+                    "N": int(N),
+                    "alpha": single.alpha,
+                    "S": law.S.tolist(),
+                    "p": share.tolist(),
+                    "x": x,
+                    "y": y,
+                }
+            )
     power = raised("'1e' + datum.value")
     return chart("emergence", rows, far=f"{min(far, 200):.6g}", raised_power=power)
 
@@ -181,16 +204,25 @@ def guess(logits, ids, decode):
         # the best, and the true one where it is not among them
         shown = min(BEST, np.isfinite(scores).sum())
         ranks = np.union1d(np.arange(1, shown + 1), rank).tolist()
-        names = [decode([int(order[j - 1])]) for j in ranks]
+        best = [int(order[j - 1]) for j in ranks]
+        names = [visible(decode([number])) for number in best]
         context = visible(decode(list(ids[: t + 1])), 34, end=True)
-        row = {"place": t + 1, "rank": rank, "own": scores[true], "context": context}
-        row["place_shown"] = f"{t + 1}: {visible(context, 16, end=True)}"
-        row["names"] = [f"{j:,} {visible(name)}" for j, name in zip(ranks, names, strict=True)]
-        row |= {"hit": [j == rank for j in ranks], "true": visible(decode([ids[t + 1]]))}
-        row["scores"] = [scores[order[j - 1]] for j in ranks]
         # of the whole vocabulary, at each temperature
-        row["sums"] = logsumexp(scores / TEMPERATURES[:, None], axis=1).tolist()
-        rows.append(row)
+        sums = logsumexp(scores / TEMPERATURES[:, None], axis=1)
+        rows.append(
+            {
+                "place": t + 1,
+                "place_shown": f"{t + 1}: {visible(context, 16, end=True)}",
+                "rank": rank,
+                "own": scores[true],
+                "context": context,
+                "names": [f"{j:,} {name}" for j, name in zip(ranks, names, strict=True)],
+                "hit": [j == rank for j in ranks],
+                "true": visible(decode([true])),
+                "scores": scores[best].tolist(),
+                "sums": sums.tolist(),
+            }
+        )
     return chart("guess", rows[::-1], best=BEST)
 
 
@@ -213,9 +245,21 @@ def resampling(drawn):
         for what, values in draws.items():
             low, high = ends[what]
             times = (high - low) / np.ptp(ends[first])
-            row = {"corpus": title(corpus), "what": what, "n": len(values), "first": first}
-            row |= {"low": low, "mid": (low + high) / 2, "high": high, "times": times}
-            row |= {"label": f"{what} × {times:.2f}", "start": edges[0]}
             share = np.histogram(values, edges)[0] / len(values)
-            rows.append(row | {"step": edges[1] - edges[0], "share": share.tolist()})
+            rows.append(
+                {
+                    "corpus": title(corpus),
+                    "what": what,
+                    "n": len(values),
+                    "first": first,
+                    "low": low,
+                    "mid": (low + high) / 2,
+                    "high": high,
+                    "times": times,
+                    "label": f"{what} × {times:.2f}",
+                    "start": edges[0],
+                    "step": edges[1] - edges[0],
+                    "share": share.tolist(),
+                }
+            )
     return chart("resampling", rows)
