@@ -46,8 +46,9 @@ def runs():
 
 def series(probes, probe, part):
     """(tokens, value, standard error), float64 each, of one thing probed, hits apart."""
-    rows = probes[(probes["probe"] == probe) & (probes["part"] == part)]
-    return tuple(rows.sort_values("tokens")[["tokens", "value", "se"]].to_numpy(float).T)
+    chosen = (probes["probe"] == probe) & (probes["part"] == part)
+    rows = probes[chosen].sort_values("tokens")
+    return tuple(rows[["tokens", "value", "se"]].to_numpy(float).T)
 
 
 def first_below(tokens, value, level):
@@ -71,7 +72,8 @@ def fall(probes, part, start, end):
     """Share of its loss that a part of the text loses between two numbers of tokens;
     NaN beyond them."""
     tokens, value, _ = series(probes, "loss", part)
-    before, after = np.interp([start, end], tokens, value, left=np.nan, right=np.nan)
+    beyond = {"left": np.nan, "right": np.nan}
+    before, after = np.interp([start, end], tokens, value, **beyond)
     return float(1 - after / before)
 
 
@@ -87,7 +89,8 @@ def onset_frame(trainings):
         at, around = onset(probes)
         copyable, other = (fall(probes, part, at / 2, 2 * at) for part in PARTS)
         earlier, less = (fall(probes, part, at / 8, at / 2) for part in PARTS)
-        times, before = copyable / other if other else np.inf, earlier / less if less else np.inf
+        times = copyable / other if other else np.inf
+        before = earlier / less if less else np.inf
         row = size, seed, at, *around, copyable, other, times, before
         rows.append((*row, probes["tokens"].max()))
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -113,15 +116,23 @@ def onset_slope(onsets):
 
         def lost(place):
             # known onsets by their density, the others by the share that comes later
-            away = (off - place[0]) / np.exp(place[1])
-            return np.where(known, away**2 / 2 + place[1], -log_ndtr(-away)).sum()
+            level, log_scatter = place
+            away = (off - level) / np.exp(log_scatter)
+            density = away**2 / 2 + log_scatter
+            return np.where(known, density, -log_ndtr(-away)).sum()
 
-        return minimize(lost, (off.mean(), np.log(off.std()))).fun
+        start = off.mean(), np.log(off.std())
+        return minimize(lost, start).fun
 
     # the slope, and where the likelihood has fallen as far as Student's interval lets it
     best = minimize_scalar(depth, bracket=(-1, 1))
-    height = best.fun + len(y) / 2 * np.log1p(stdtrit(spare, 0.975) ** 2 / spare)
-    low, high = (brentq(lambda at: depth(at) - height, best.x, best.x + far) for far in (-9, 9))
+    t = stdtrit(spare, 0.975)
+    height = best.fun + len(y) / 2 * np.log1p(t**2 / spare)
+
+    def above(slope):
+        return depth(slope) - height
+
+    low, high = (brentq(above, best.x, best.x + far) for far in (-9, 9))
     return best.x, (low, high)
 
 
@@ -136,7 +147,8 @@ def parted(tables):
     if "token" in first.record.get("lacks", ()):
         return {}
     before = np.roll(first.token, 1)
-    bigrams = pd.DataFrame({"document": first.document, "before": before, "token": first.token})
+    columns = {"document": first.document, "before": before, "token": first.token}
+    bigrams = pd.DataFrame(columns)
     # a row that does not go on from another has no bigram
     copyable = np.zeros(len(bigrams), bool)
     copyable[first.joined] = bigrams[first.joined].duplicated()
@@ -148,7 +160,8 @@ def parted(tables):
 
 def only(table, rows):
     """Some rows, bool (n,), of a rank table."""
-    return replace(table, columns={name: column[rows] for name, column in table.columns.items()})
+    columns = {name: column[rows] for name, column in table.columns.items()}
+    return replace(table, columns=columns)
 
 
 def losses(trainings):
@@ -160,9 +173,11 @@ def losses(trainings):
     if not trainings:
         return pd.DataFrame(columns=LOSSES)
     text = pd.concat(trainings.values())
-    text = text[text["probe"].isin(["hits", "loss"]) & (text["tokens"] > 0)]
+    begun = text["tokens"] > 0
+    text = text[begun & text["probe"].isin(["hits", "loss"])]
     # hits, or the mean loss, with both parts side by side
-    text = text.assign(k=text["k"].fillna(0).astype(int))
+    k = text["k"].fillna(0).astype(int)
+    text = text.assign(k=k)
     wide = text.pivot(index=LOSSES[:4], columns="part", values=["value", "total"])
     totals = wide["total"]
     ranked = wide.index.get_level_values("k") > 0
@@ -191,7 +206,8 @@ def law_of_trainings(S, loss, first=1):
         of the last step less the mean of those before that begin at size `first` or later, with
         interval (95%, Student's t over trainings). NaN without a size that was trained again.
     """
-    x, y = np.log(np.asarray(S, float)), np.log(np.asarray(loss, float))
+    x = np.log(np.asarray(S, float))
+    y = np.log(np.asarray(loss, float))
     slope, level, r2 = line(y, x)
     # each size's mean, how far it is from the line, and trainings from it
     sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
@@ -230,13 +246,15 @@ def shape_errors(tokens, loss, start):
     y = np.log(np.asarray(loss, float))
     after = (x > 0).astype(float)
     level = np.ones(len(x))
-    # columns of each shape
+    # columns of each shape; those of the steep one begin at the ends of its middle piece
+    first = np.maximum(x + STEEP / 2, 0)
+    last = np.maximum(x - STEEP / 2, 0)
     designs = {
         "line": [level, x],
         "step": [level, after],
         "bent": [level, x, x * after],
         "fall": [level, x, after, x * after],
-        "steep": [level, x, np.maximum(x + STEEP / 2, 0), np.maximum(x - STEEP / 2, 0)],
+        "steep": [level, x, first, last],
     }
     errors = dict.fromkeys(designs, np.nan)
     if min(after.sum(), len(x) - after.sum()) < 3:
@@ -244,7 +262,8 @@ def shape_errors(tokens, loss, start):
     # what a point misses once the others are fitted, by the hat matrix
     for shape, columns in designs.items():
         q = np.linalg.qr(np.array(columns).T)[0]
-        missed = (y - q @ (q.T @ y)) / (1 - np.sum(q**2, axis=1))
+        leverage = np.sum(q**2, axis=1)
+        missed = (y - q @ (q.T @ y)) / (1 - leverage)
         errors[shape] = float(np.sqrt(np.mean(missed**2)))
     return errors
 
@@ -262,13 +281,16 @@ def forecasts(frame):
         parts = {}
         # both parts and the whole
         for part in (*PARTS, "whole"):
-            loss = Loss(some[[part]].to_numpy().T, np.ones(1), S, hits=False, models=tuple(S), D=D)
+            sums = some[[part]].to_numpy().T
+            loss = Loss(sums, np.ones(1), S, hits=False, models=tuple(S), D=D)
             parts[part] = held_out_forecasts(loss, k=k, part=part)
         # the whole again, out of its parts
         if all(map(len, parts.values())):
             both = [parts[part]["forecast"] for part in PARTS]
-            apart = joined(*both, some["share"].iloc[0], k) / parts["whole"]["measured"] - 1
-            ahead += [*parts.values(), parts["whole"].assign(part="apart", error=apart)]
+            whole = parts["whole"]
+            apart = joined(*both, some["share"].iloc[0], k)
+            error = apart / whole["measured"] - 1
+            ahead += [*parts.values(), whole.assign(part="apart", error=error)]
     each = pd.concat(ahead)
     each["error"] = each["error"].abs()
     return each.groupby(PLACE, sort=False)["error"].median().reset_index()
@@ -288,8 +310,9 @@ def curves(trainings):
         for part in STRINGS:
             shown.append((COPYING, part, *series(probes, "copying", part)[:2]))
         # both parts of the text
-        of = text[(text["size"] == size) & (text["seed"] == seed)]
-        mean, first = of[of["k"] == 0], of[of["k"] == 1]
+        here = (text["size"] == size) & (text["seed"] == seed)
+        mean = text[here & (text["k"] == 0)]
+        first = text[here & (text["k"] == 1)]
         for part in PARTS:
             shown.append((LOSS, part, mean["tokens"], mean[part]))
             shown.append((FIRST, part, first["tokens"], first[part]))
@@ -307,11 +330,13 @@ def draw(ax, rows, what, *parts):
     """One thing of `curves` against training tokens: a colour a size, a dash a part,
     a line a training."""
     sizes = sorted({row["size"] for row in rows})
-    colors = {S: look["color"] for S, look in zip(sizes, style.series(len(sizes)), strict=True)}
+    looks = style.series(len(sizes))
+    colors = {S: look["color"] for S, look in zip(sizes, looks, strict=True)}
     for row in rows:
         if row["what"] == what and row["part"] in parts:
             dash = ("-", ":")[parts.index(row["part"])]
-            ax.plot(row["tokens"], row["value"], dash, color=colors[row["size"]], linewidth=1)
+            look = {"color": colors[row["size"]], "linewidth": 1}
+            ax.plot(row["tokens"], row["value"], dash, **look)
     for S, color in colors.items():
         ax.plot([], [], color=color, label=f"$S$ = {number(S)}")
     return ax.set(title=what, xlabel="training tokens, millions") and ax
