@@ -10,6 +10,7 @@ import numpy as np
 from rbplib.families import load_family
 
 CONTEXT = 12  # tokens of context shown
+BEST = 5  # candidates shown
 FIRST = 8  # earliest position used, so that there is a context to show
 SEEN = 0.02  # probability from which a bar is seen
 WORD = 5  # letters of a word that a figure shows
@@ -64,8 +65,8 @@ def overtaking(small, large, decode):
     return int(np.argmax(rank - large.rank()))
 
 
-def examples(family, corpus, table, rows, n=5):
-    """Examples of some rows of a rank table of a family on a corpus, with the n best candidates.
+def examples(family, corpus, table, rows):
+    """Examples of some rows of a rank table of a family on a corpus, with the BEST candidates.
 
     Raises InputError: no such model or corpus.
     """
@@ -86,7 +87,7 @@ def examples(family, corpus, table, rows, n=5):
         with torch.inference_mode():
             ids = torch.tensor(context[None], device=model.device)
             logits = model.model(ids).logits[0, -1].float()
-        best = torch.topk(logits.softmax(-1), n)
+        best = torch.topk(logits.softmax(-1), BEST)
 
         # in words
         tokens, shares = best.indices.tolist(), best.values.tolist()

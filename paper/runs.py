@@ -46,8 +46,8 @@ def lagged(table, k):
     return np.array(counts).T
 
 
-def rise_width(alpha, low=0.1, high=0.9):
-    """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from low to high:
+def rise_width(alpha):
+    """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from 10% to 90%:
     the same for every N.
 
     Infinite where alpha is not above 0. Label eq-rise-width.
@@ -57,7 +57,7 @@ def rise_width(alpha, low=0.1, high=0.9):
     """
     alpha = np.asarray(alpha, float)
     with np.errstate(divide="ignore"):
-        width = np.log(np.log(low) / np.log(high)) / alpha
+        width = np.log(np.log(0.1) / np.log(0.9)) / alpha
     return np.where(alpha <= 0, np.inf, width)
 
 
