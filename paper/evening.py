@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
+from rbplib.cli import names
 from rbplib.doors import export_family
 from rbplib.families import InputError, argument, load_family, one_each, results_dir, write_text
 from rbplib.measuring import plan
@@ -219,7 +220,9 @@ def main(argv=None):
     about = __doc__.split("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m paper.evening", description=about)
     for name in ("--family", "--corpus"):
-        parser.add_argument(name, action="append", help="names or paths (default: the paper's)")
+        parser.add_argument(
+            name, action="extend", type=names, help="names, paths (default: the paper's)"
+        )
     parser.add_argument("--device", help="cpu, cuda, or auto: spread over all GPUs")
     parser.add_argument("--dtype", help="in place of what the family files say, float32")
     parser.add_argument("--plan", action="store_true", help="look and plan, and measure nothing")

@@ -368,8 +368,14 @@ def tell_ties(tables):
 
 def asked_losses(sources, corpora, **options):
     """For each table of numbers or family that a command names, its `source_losses`."""
-    if not sources or (corpora and all(map(is_table, sources))):
-        raise InputError("give a table of numbers, or --family with --corpus; --k with either.")
+    of_families = corpora or options["partial"] or options["results"]
+    if not sources or (
+        (of_families or options["protocol"] != "paper") and all(map(is_table, sources))
+    ):
+        raise InputError(
+            "give a table of numbers, or --family with --corpus, --protocol, --partial and "
+            "--results; --k with either."
+        )
     return [source_losses(source, corpora, **options) for source in sources]
 
 
@@ -385,6 +391,8 @@ def source_losses(source, corpora, ks, protocol, results, partial):
     losses, faults, texts = [], [], ()
     if is_table(source):
         losses = [(loss, ()) for loss in table_losses(source) if not ks or loss.k in ks]
+        if lacking := set(ks or ()).difference(loss.k for loss, _ in losses):
+            raise InputError(f"{source} has nothing at k = {min(lacking)}: name another k.")
     else:
         texts = dict.fromkeys(corpora or measured_texts(source, protocol, results))
     # of a family: what was measured
@@ -403,7 +411,7 @@ def source_losses(source, corpora, ks, protocol, results, partial):
             losses.append((cross_entropy(tables, repeats), missing))
     # nothing, or not all
     if not losses:
-        nothing = "nothing of that was measured: name a text by --corpus, or another k."
+        nothing = "nothing of that was measured: name a text by --corpus."
         raise next(iter(faults), InputError(nothing))
     for fault in faults:
         complain(f"left out: {fault}")
@@ -516,6 +524,7 @@ def compare_families(S, n_bootstrap, form, **options):
             continue
         comparison = compare(a, b, S, n_bootstrap)
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
+        record |= {"b_corpus": b.corpus} if tables else {}
         record |= {"S": round(comparison.S), **ratio_columns(comparison)}
         for name in ("as_good", "beyond"):
             record[name] = jsonable(getattr(comparison, name))

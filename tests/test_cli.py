@@ -186,6 +186,7 @@ def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
     for words in (f"compare {both}", f"compare {ours} {theirs}"):
         (row,) = json.loads(run(capsys, f"{words} --json --size 2e7")[1])
         assert row["ratio"] == pytest.approx(3) and row["as_good"] == pytest.approx(6e7)
+        assert words.endswith(row["b_corpus"]) and f"/{row['corpus']}" in words.split()[1]
         assert row["ci_text"][0] < 3 < row["ci_text"][1] and row["beyond"] == 0
         assert row["tokens_ratio"] == pytest.approx(3) and row["D"] == 2e9
         assert row["ci_tokens_text"][0] < 3 < row["ci_tokens_text"][1]
@@ -238,8 +239,9 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("fit --family synthetic --n-bootstrap 100 --n-bootstrap 200", "--n-bootstrap"),
         ("compare synthetic --corpus prose", "two families"),
         ("fit synthetik", "synthetic"),
-        ("fit {root}/runs.csv --k 2", "another k"),
-        ("fit {root}/runs.csv --corpus prose", "--corpus"),
+        ("fit {root}/runs.csv --k 1,2", "runs.csv has nothing at k = 2"),
+        ("fit {root}/runs.csv --partial", "--partial"),
+        ("predict {root}/runs.csv --size 1M --protocol full", "--protocol"),
         ("compare synthetic synthetic --corpus prose --k 401", "k = 401"),
         ("compare synthetic pair --corpus prose", "rbp measure --family pair"),
         ("compare synthetic synthetic --corpus prose --size 0", "0"),

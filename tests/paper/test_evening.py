@@ -69,7 +69,7 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     assert run() == 1
     assert "rbp: toy/m1: model 'a/m1'" in capsys.readouterr().err and not hub.asked("safetensors")
     hub.gated.clear()
-    assert run("--plan") == 0 and not hub.asked("safetensors")
+    assert run("--plan", "--family", "toy,toy") == 0 and not hub.asked("safetensors")
     plan = json.loads((hub.place / "results/paper/plan.json").read_text())
     assert [row["tables_to_measure"] for row in plan["models"]] == [1, 1, 1]
     assert plan["total"]["weights_bytes"] > 0 and plan["total"]["minutes_at_least"] >= 0
