@@ -11,6 +11,7 @@ import os
 import zipfile
 from dataclasses import replace
 from datetime import date
+from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -50,6 +51,7 @@ from rbplib.windows import scored_rows, text_windows
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
 ROUNDING = 1e-3  # nats that a logprob may be off by
+HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
 # what readers of zip and JSON make of damage
 DAMAGE = (ValueError, LookupError, TypeError, OSError, RuntimeError, EOFError, zipfile.BadZipFile)
@@ -437,7 +439,8 @@ def import_answers(path, family, name=None):
     # what was made, and of which model
     lines = iter(path) if isinstance(path, list) else read_lines(path)
     path = "the list" if isinstance(path, list) else path
-    header = next(lines, {})
+    header = next(lines, None)
+    header = header if isinstance(header, dict) else {}
     needed = ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties")
     if missing := [key for key in needed if not isinstance(header.get(key), str)]:
         raise InputError(f"the first line of {path} does not tell {missing[0]!r}: add it.")
@@ -448,6 +451,10 @@ def import_answers(path, family, name=None):
     if header["revision"] not in (asked_for, source["revision"]):
         of = f"{model.name} at revision {header['revision']}"
         raise InputError(f"{path} holds ranks of {of}: rank {asked_for}.")
+    names = {model.name, Path(model.id).name}  # on whatever hub, or in whatever folder
+    if Path(str(header.get("served", model.name))).name not in names:
+        of = f"what its server calls {header['served']!r}: if that is {model.name}"
+        raise InputError(f"{path} holds ranks of {of}, serve it with --served-model-name.")
     if header.get("family", family.name) != family.name:
         raise InputError(f"{path} holds ranks of {header['family']}: name that by --family.")
 
@@ -458,13 +465,14 @@ def import_answers(path, family, name=None):
     record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
-    record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
-    names = {None, model.id, model.name, header.get("served")}
+    made_by = ("engine", "version", "revision", "served")
+    record["made_by"] = {key: header[key] for key in made_by if key in header}
     columns = engine_columns(path, lines, names, windows, record)
     if header["head_dtype"] != "float32":
         complain(
             f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks: "
-            "page 11_precision of the book measures by how much."
+            f"on page 11_precision of the book exponents move by up to {HALF_MOVED:.0%} of their "
+            "95% interval over other text."
         )
     if any(wanted.get(key, value) != value for key, value in precision.items()):
         name = name or f"{family.name}-{header['engine']}"
@@ -519,8 +527,8 @@ def engine_columns(path, lines, names, windows, record):
 def read_lines(path):
     """What each line of a file of JSON lines holds."""
     try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
+        with open(path, encoding="utf-8-sig") as file:
+            for line in filter(str.strip, file):
                 yield dict(json.loads(line))
     except (OSError, ValueError, TypeError) as error:
         message = f"{path} is not there, or a line of it is cut short ({first_line(error)})"
@@ -536,12 +544,12 @@ def answered(answer, names, path):
 
     names: those that the server may give the model.
     """
-    # is it of this model?
-    answer = answer if isinstance(answer, dict) else vars(answer)
-    if answer.get("model") not in names:
-        message = f"{path} holds ranks of {answer['model']!r} under another model's name"
-        raise InputError(f"{message}: give each model a file of its own.")
     try:
+        # is it of this model?
+        answer = answer if isinstance(answer, dict) else vars(answer)
+        if answer.get("model") and Path(answer["model"]).name not in names:
+            message = f"{path} holds ranks of {answer['model']!r} under another model's name"
+            raise InputError(f"{message}: give each model a file of its own.")
         for choice in answer.get("choices", [answer]):
             if "prompt_logprobs" in choice:
                 (first, *_) = choice.get("prompt_token_ids") or [None]
@@ -553,8 +561,12 @@ def answered(answer, names, path):
             else:
                 tokens = zip(*(choice[key] for key in ("ids", "rank", "logprob")), strict=True)
             ids, rank, logprob = zip(*tokens, strict=True)
-            ids = (ids[0], *map(int, ids[1:]))
+            if {bool, str} & set(map(type, (*ids, *rank, *logprob))):
+                raise TypeError("no numbers")
+            ids = (ids[0], *map(index, ids[1:]))
             yield ids, np.array(rank, float), np.array(logprob, float)
+    except InputError:
+        raise
     except (LookupError, TypeError, ValueError, AttributeError):
         message = f"{path} holds an answer that is cut short, or gives other tokens too"
         mend = "have its window read again, with prompt_logprobs 0"

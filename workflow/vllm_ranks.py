@@ -4,8 +4,7 @@
     python vllm_ranks.py windows.jsonl ranks.jsonl --model pythia-12b --weights float32
     rbp import ranks.jsonl --family pythia
 
-Stopped, it goes on where it was. Made after vLLM's documentation; no vLLM was run here.
-"""
+Stopped, it goes on where it was. Made after vLLM's documentation; no vLLM was run here."""
 
 import argparse
 import json
@@ -57,4 +56,5 @@ if __name__ == "__main__":
     try:
         main(PARSER.parse_args())
     except OSError as error:
-        PARSER.exit(2, f"no server or file ({error}): mend that and run again to go on.\n")
+        reason = f"{error} {getattr(error, 'read', bytes)().decode()}"
+        PARSER.exit(2, f"no server or file ({reason}): mend that and run again to go on.\n")

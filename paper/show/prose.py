@@ -80,6 +80,7 @@ def engine_words(table):
     dtype = record.get("head_dtype", "float32")
     if "made_by" in record:
         made = {key: plain(str(value)) for key, value in record["made_by"].items()}
+        model += f" (served as {made['served']})" if "served" in made else ""
         words += f", reported by {made['engine']} {made['version']} (revision {made['revision']})"
     if dtype != "float32":
         words += f", whose head was in {plain(str(dtype))}: page 11 shows what half precision moves"

@@ -53,14 +53,16 @@ def engine():
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert question["prompt_logprobs"] == 0 and question["model"] == "served/1.9k"
             self.asked.append(question["prompt"])
+            if len(question["prompt"]) < 2:
+                return self.answer({"message": "too short"}, 400)
             choice = {"index": 0, "text": " x", "logprobs": None, "finish_reason": "length"}
             choice["prompt_logprobs"] = entries(question["prompt"])
             answer = {"id": "cmpl-1", "object": "text_completion", "created": 1}
             self.answer(answer | {"model": "served/1.9k", "choices": [choice], "usage": {}})
 
-        def answer(self, value):
+        def answer(self, value, status=200):
             data = json.dumps(value).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -144,9 +146,11 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     assert len(engine.asked) - before == left
     assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 0
     (table,) = rbplib.measure("nano", "lines")  # found, and so not measured
-    assert table.record["made_by"] == {"engine": "vllm", "version": "0.11.0", "revision": "main"}
+    made = {"engine": "vllm", "version": "0.11.0", "revision": "main", "served": "served/1.9k"}
+    assert table.record["made_by"] == made
     compare_with_measured(table, fresh / "measured")
-    assert "reported by vllm 0&#46;11&#46;0" in imported_words("nano")
+    words = imported_words("nano")
+    assert "reported by vllm 0&#46;11&#46;0" in words and "(served as served&#47;1&#46;9k)" in words
     with pytest.raises(InputError, match="without their ties"):
         table.rank("random")
     # it goes to others as any table, and what they have says who ranked
@@ -183,7 +187,11 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
             objects.append({int(token): SimpleNamespace(**about)})
         result = {"prompt_token_ids": line["ids"], "prompt_logprobs": objects, "outputs": []}
         results.append(SimpleNamespace(**result))
-    (fresh / "a.jsonl").write_text("\n".join(map(json.dumps, [header, *answers])))
+    # with a mark of the order of bytes, and an empty line, as editors leave them
+    (fresh / "a.jsonl").write_text("\ufeff" + "\n\n".join(map(json.dumps, [header, *answers])))
+    for bad in (["x"], [header, "x"]):
+        with pytest.raises(InputError, match="the list"):
+            import_answers(bad, "nano")
     first = import_answers(fresh / "a.jsonl", "nano")
     again = import_answers([header, *results], "nano")  # the same ranks may come again
     assert first == again
@@ -213,7 +221,12 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     (fresh / "r.jsonl").write_text("\n".join(map(json.dumps, [other, *lines])))
     assert main(["import", str(fresh / "r.jsonl"), "--family", "nano"]) == 0
     out, err = capsys.readouterr()
-    assert out.strip().endswith("nano-vllm.yml") and "bfloat16" in err and "11_precision" in err
+    assert out.strip().endswith("nano-vllm.yml") and "bfloat16" in err
+    # with what the page measured
+    claim = "all/11_precision,all/11_precision claim half_precision 1,in_widths,"
+    rows = (ROOT / "book/reference.csv").read_text(encoding="utf-8").splitlines()
+    (row,) = (row for row in rows if row.startswith(claim))
+    assert f"up to {float(row.split(',')[3]):.0%} of" in err
     words = imported_words("nano-vllm")
     (table,) = rbplib.measure("nano-vllm", "lines")
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
@@ -232,7 +245,7 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
         copytree(MODEL, fresh / "m")
         copytree(ROOT / "models/tokenizer", fresh / "m", dirs_exist_ok=True)
         commit = hub.add("models", "owner/m", fresh / "m")
-        header |= {"model": "owner/m", "family": "hubs", "revision": commit}
+        header |= {"model": "owner/m", "served": "owner/m", "family": "hubs", "revision": commit}
         header.pop("weights_dtype")
         path = import_answers([header, *lines], "hubs")
         record = rbplib.read_table(path).record
@@ -241,13 +254,18 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
             import_answers([header | {"revision": "0" * 40}, *lines], "hubs")
 
 
-def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh):
-    for windows in (place / "windows.jsonl", fresh / "none.jsonl"):
+def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, engine):
+    (fresh / "short.jsonl").write_text('{}\n{"ids": [1]}\n')
+    for windows, url, word in (
+        (place / "windows.jsonl", "http://127.0.0.1:9", "refused"),
+        (fresh / "none.jsonl", engine.url, "none.jsonl"),
+        (fresh / "short.jsonl", engine.url, "too short"),  # in the server's own words
+    ):
+        assert not (fresh / "r.jsonl").exists()
         words = [windows, fresh / "r.jsonl", "--model", "m", "--weights", "float32"]
-        words += ["--url", "http://127.0.0.1:9"]
-        run = python(ROOT / "workflow/vllm_ranks.py", *words)
-        assert run.returncode == 2 and "run again" in run.stderr
-        assert len(run.stderr.splitlines()) == 1 and not (fresh / "r.jsonl").exists()
+        run = python(ROOT / "workflow/vllm_ranks.py", *words, "--url", url)
+        assert run.returncode == 2 and "run again" in run.stderr and word in run.stderr
+        assert len(run.stderr.splitlines()) == 1
 
 
 def no_tie_rule(header, lines):
@@ -276,6 +294,11 @@ BAD = {
     "ranks of another model": (with_header(model="22k"), "22k"),
     "ids that are not ours": (changed("ids", 3), "no window of lines"),
     "an id that is none": (changed("ids", "x"), "cut short"),
+    "an id between two": (changed("ids", 3.5), "cut short"),
+    "a rank that is a word": (changed("rank", "1"), "cut short"),
+    "a rank that is none": (changed("rank", True), "cut short"),
+    "a server of another model": (with_header(served="local/22k"), "calls 'local/22k'"),
+    "a line that is none": (lambda header, lines: [header, *lines, [1]], "cut short"),
     "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
     "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
