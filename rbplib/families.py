@@ -160,9 +160,8 @@ def read_model(entry, path, common):
 
     # a folder or GGUF file on this machine, or an id of the hub
     gguf = ident.endswith(".gguf")
-    places = (Path(ident).expanduser(), path.parent / ident, root() / ident)
     is_there = os.path.isfile if gguf else os.path.isdir  # of any length, unlike Path's
-    here = [place for place in places if is_there(place)]
+    here = [place for place in places_of(ident, path.parent) if is_there(place)]
     if not here and (gguf or not REPO_ID.match(ident)):
         raise InputError(f"{path}: {ident!r} is no folder or .gguf, nor a hub id like owner/name.")
     if here and entry.get("revision", "main") != "main":
@@ -174,6 +173,12 @@ def read_model(entry, path, common):
     check_name(model.name, f"{path}: model name")
     check_choice(model.dtype, DTYPES, f"{path}: dtype")
     return model
+
+
+def places_of(name, beside):
+    """Where a file or folder that a YAML file names may be: as it says, beside it, in the root."""
+    path = Path(name).expanduser()
+    return [folder / path for folder in (Path(), beside, root())]
 
 
 def load_corpus(name_or_path):
@@ -265,9 +270,8 @@ def checked_entries(entries, record, path, others=None):
         if key not in kinds:
             hint = nearest("path" if key == "file" else key, kinds)
             raise InputError(f"{path} has an unknown key {key!r}: {hint}")
-        if key == "tokens" and isinstance(value, str | float):
-            with suppress(ValueError, OverflowError):
-                value = entries[key] = int(as_number(str(value)))
+        if key == "tokens" and isinstance(value, str | float) and as_number(value) % 1 == 0:
+            value = entries[key] = int(as_number(value))
         # to Python a bool is an int
         strange = isinstance(value, bool) and kinds[key] not in (bool, object)
         if strange or not isinstance(value, kinds[key]):
@@ -462,6 +466,7 @@ def one_at_a_time(path, wait=True):
     """
     place = path.with_name(f".{path.name}.lock")
     lock = filelock.FileLock(place, mode=0o664, is_singleton=True, fallback_to_soft=False)
+    mine = True
     try:
         # have it, or wait
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -470,23 +475,21 @@ def one_at_a_time(path, wait=True):
         if wait and not lock.is_locked:
             print(f"rbp: another process is at work on {path}: waiting.", file=sys.stderr)
             lock.acquire()
+        mine = lock.is_locked
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise write_error(path, error) from None
-        message = f"the file system of {path.parent} has no locks"
-        complain(f"{message}: let no other process measure or build there meanwhile.")
-        place.unlink(missing_ok=True)
-        yield True
-        return
+        complain(
+            f"the file system of {path.parent} has no locks: "
+            "let no other process measure or build there meanwhile."
+        )
     # hand it back
-    mine = lock.is_locked
     try:
         yield mine
     finally:
-        if mine and lock.lock_counter == 1:
+        if mine and lock.lock_counter < 2:
             place.unlink(missing_ok=True)  # who waits for it looks for a new one
-        if mine:
-            lock.release()
+        lock.release()
 
 
 @functools.cache

@@ -144,8 +144,10 @@ def measured(
     if failed:
         others = ", the other models were" if len(failed) < len(asked_for) else ""
         message = f"of {family.name} {', '.join(failed)} could not be measured{others}"
-        mend = f"run `{measuring(family, corpora, protocol, results)}` again"
-        raise InputError(f"{message}: mend what is named above, {mend}.")
+        raise InputError(
+            f"{message}: mend what is named above, "
+            f"run `{measuring(family, corpora, protocol, results)}` again."
+        )
     return tables_here(*reading, **compared)[0]
 
 
@@ -222,8 +224,9 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
             bar.update(sum(len(window.ids) for window in group))
     columns = joined(rows)
     if not len(columns["token"]):
-        message = f"no token of {task.corpus.name!r} is scored"
-        raise InputError(f"{message}: its documents are empty or too short.")
+        raise InputError(
+            f"no token of {task.corpus.name!r} is scored: its documents are empty or too short."
+        )
     write_table(task.path, columns, record | {"batch_tokens": batch_tokens})
     part.unlink(missing_ok=True)
 
@@ -292,9 +295,10 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
                 continue
             except torch.OutOfMemoryError:
                 if len(batch) == 1:
-                    message = f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}"
-                    mend = "use a larger device, a smaller dtype or a smaller model"
-                    raise InputError(f"{message}: {mend}.") from None
+                    raise InputError(
+                        f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}: "
+                        "use a larger device, a smaller dtype or a smaller model."
+                    ) from None
             # here, where the error no longer holds the frames that hold the batch
             torch.cuda.empty_cache()
             half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)

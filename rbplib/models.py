@@ -120,8 +120,10 @@ def model_folder(model, weights=True):
     if model.local:
         place, record = Path(model.local), {"model_id": model.id, "revision": None}
         if place.is_dir() and not (place / "config.json").is_file():
-            mend = "give a folder as `save_pretrained` writes it, or the path of a .gguf file"
-            raise InputError(f"{place} holds no config.json: {mend}.")
+            raise InputError(
+                f"{place} holds no config.json: "
+                "give a folder as `save_pretrained` writes it, or the path of a .gguf file."
+            )
         if weights:
             record["model_digest"] = folder_digest(place)
         return place, record
@@ -366,8 +368,10 @@ def check_keys(report, model_id):
         if missing:
             what = f"lack {len(missing)} tensors of those that"
         first = min(map(str, missing or unexpected))
-        message = f"the weights of {model_id!r} {what} its configuration has ({first}, ...)"
-        raise InputError(f"{message}: give the weights and the config.json that belong together.")
+        raise InputError(
+            f"the weights of {model_id!r} {what} its configuration has ({first}, ...): "
+            "give the weights and the config.json that belong together."
+        )
 
 
 def check_causal(net, model_id):
@@ -383,8 +387,10 @@ def check_causal(net, model_id):
     import torch
 
     if "lsh" in getattr(net.config, "attn_layers", ()) and net.config.hash_seed is None:
-        mend = "give its config.json a 'hash_seed'"
-        raise InputError(f"model {model_id!r} draws at random what it attends to: {mend}.")
+        raise InputError(
+            f"model {model_id!r} draws at random what it attends to: "
+            "give its config.json a 'hash_seed'."
+        )
     table = net.get_input_embeddings().weight
     # from the middle of the vocabulary: at its ends stand ids of no text
     ids = torch.linspace(0.1 * len(table), 0.9 * len(table), 9, device=table.device).long()
@@ -395,8 +401,10 @@ def check_causal(net, model_id):
     moved = (scores[0, :-1] - scores[1, :-1]).nan_to_num(0.0).abs().max().item()
     spread = scores[0].nan_to_num(neginf=0.0, posinf=0.0).std(-1).mean().item()
     if moved > max(MOVE, torch.finfo(net.dtype).eps) * spread:
-        message = f"model {model_id!r} ({type(net).__name__}) sees the future"
-        raise InputError(f"{message}: its ranks predict nothing, use a causal language model.")
+        raise InputError(
+            f"model {model_id!r} ({type(net).__name__}) sees the future: "
+            "its ranks predict nothing, use a causal language model."
+        )
 
 
 # --- What a model is known by
@@ -639,7 +647,7 @@ def rounded(values, kind):
         kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale
             and a smallest value).
     Returns:
-        float32 of the same shape.
+        float32 of the same shape, on the processor.
     Raises:
         InputError: the package is not installed.
     """
@@ -652,7 +660,7 @@ def rounded(values, kind):
     n = values.shape[-1]
     lines = F.pad(values.detach().reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")
     blocks = gguf.quantize(lines.cpu().numpy(), dtype)
-    whole = torch.from_numpy(gguf.dequantize(blocks, dtype)).to(values.device)
+    whole = torch.from_numpy(gguf.dequantize(blocks, dtype))
     return whole[..., :n].reshape(values.shape)
 
 

@@ -93,17 +93,23 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
     elif type(head) is nn.Linear:  # a subclass may store its weight in a form of its own
         head = Head(head.weight, head.bias)
     _check(hidden, targets, "hidden states")
-    states, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-    on_processor, scores_of = states.device.type == "cpu", head
+    states = hidden.reshape(-1, hidden.shape[-1])
+    wanted = targets.reshape(-1)
+    on_processor = states.device.type == "cpu"
+
+    # a head whose product is made here, or a function that makes its scores itself
+    blocks, scores_of = False, head
     if isinstance(head, Head):
         head = replace(head, dtype=dtype or head.weight.dtype)
         scores_of = head.product
-    with torch.no_grad():
         # of fewer candidates a target's score ahead of its block often comes out otherwise
-        if on_processor and isinstance(head, Head) and len(head.weight) >= 2 * BLOCK:
+        blocks = on_processor and len(head.weight) >= 2 * BLOCK
+    with torch.no_grad():
+        if blocks:
             ranks = _by_blocks(states, head, wanted)
         else:
-            ranks = _by_rows(states, scores_of, wanted, GRAIN if on_processor else DEVICE_ROWS)
+            count = GRAIN if on_processor else DEVICE_ROWS
+            ranks = _by_rows(states, scores_of, wanted, count)
     return _shaped(ranks, targets)
 
 
@@ -176,7 +182,8 @@ def _by_rows(inputs, scores_of, targets, count):
     for some, wanted in zip(inputs.split(count), targets.split(count), strict=True):
         # the last rows are filled up: fewer might meet another kernel, in products and in sums
         missing = count - len(some)
-        scores = scores_of(F.pad(some, (0, 0, 0, missing)))
+        filled = F.pad(some, (0, 0, 0, missing))
+        scores = scores_of(filled)
         if not parts:
             _check_ids(targets, scores.shape[1])
         scores = scores.to(_compared(scores.dtype), copy=True)
@@ -191,12 +198,14 @@ def _count(scores, targets):
     Comparisons are added up as floats, which is ten times as fast as integers and exact: a count is
     below 2^24. On CUDA flags in bfloat16 need no copy first, and are added up in float32.
     """
+    # one flag a candidate
     own = scores.gather(1, targets[:, None])  # (n, 1)
-    narrow = scores.is_cuda and scores.dtype == torch.float32
-    flag = torch.bfloat16 if narrow else scores.dtype
-    flags = torch.empty_like(scores, dtype=flag)
-    greater = torch.gt(scores, own, out=flags).sum(1, dtype=scores.dtype)
-    ties = torch.eq(scores, own, out=flags).sum(1, dtype=scores.dtype)
+    dtype = scores.dtype
+    narrow = scores.is_cuda and dtype == torch.float32
+    flags = torch.empty_like(scores, dtype=torch.bfloat16 if narrow else dtype)
+    greater = torch.gt(scores, own, out=flags).sum(1, dtype=dtype)
+    ties = torch.eq(scores, own, out=flags).sum(1, dtype=dtype)
+
     # log-softmax; where the highest score is infinite, the candidates at it share the probability
     top = scores.amax(1, keepdim=True)
     share = torch.where(own == top, -ties[:, None].log(), -math.inf)
@@ -215,9 +224,10 @@ def _by_blocks(states, head, targets):
     _check_ids(targets, len(head.weight))
     # runs of about equal length: many rows, since each tile reads its block of the weight anew
     threads = torch.get_num_threads()
-    most = max(1024, min(2048, 4 * states.shape[1]))
-    runs = math.ceil(len(states) / most / threads) * threads
-    count = math.ceil(len(states) / runs / GRAIN) * GRAIN
+    n, width = states.shape
+    most = max(1024, min(2048, 4 * width))
+    runs = math.ceil(n / most / threads) * threads
+    count = math.ceil(n / runs / GRAIN) * GRAIN
     parts = states.split(count), repeat(head), targets.split(count)
     if threads == 1:
         sums = map(_block_sums, *parts)
@@ -229,7 +239,8 @@ def _by_blocks(states, head, targets):
     ranks = Ranks(greater.long(), ties.long(), -total.log().float())
 
     # again, whole, what was not sure
-    doubtful = (~total.isfinite()).nonzero()[:, 0]
+    doubtful = total.isfinite().logical_not()
+    doubtful = doubtful.nonzero()[:, 0]
     if len(doubtful):
         again = _by_rows(states[doubtful], head.product, targets[doubtful], GRAIN)
         for column, values in zip(ranks, again, strict=True):
@@ -245,40 +256,50 @@ def _block_sums(states, head, targets):
     That sum needs no maximum: it is at least 1, and one that overflows says so. It is set to
     infinity where the target's own score, which must be known before the first block, is not the
     one in its tile: counts never rest on two products that round differently.
-
-    scratch: (2, n * (BLOCK + GRAIN)) or more, for a tile and its flags.
     """
+    # rows and targets filled up to whole grains
     size, n = len(head.weight), len(states)
-    rows = F.pad(states.to(head.dtype), (0, 0, 0, -n % GRAIN))
-    scratch = torch.empty(2, len(rows) * (BLOCK + GRAIN), dtype=_compared(head.dtype))
+    missing = -n % GRAIN
+    rows = F.pad(states.to(head.dtype), (0, 0, 0, missing))
+    wanted = F.pad(targets, (0, missing))
+
     # the targets' own scores (n, 1): the diagonals of small square products
-    wanted = F.pad(targets, (0, -n % GRAIN))
     diagonals = []
     for some, ids in zip(rows.split(GRAIN), wanted.split(GRAIN), strict=True):
-        diagonals.append(head.product(some, ids).diagonal())
-    own = torch.cat(diagonals)[:n, None].to(scratch)
+        square = head.product(some, ids)
+        diagonals.append(square.diagonal())
+    own = torch.cat(diagonals)[:n, None]
+    own = own.to(_compared(head.dtype))
     seen = torch.empty_like(own)
-    # blocks of candidates, the last of which is not narrow, and which targets are in each
+
+    # blocks of candidates, the last of which is not narrow, and the targets in each
     starts = range(0, size - GRAIN, BLOCK)
+    ends = [*starts[1:], size]
     block_of = (targets // BLOCK).clamp(max=len(starts) - 1)
     counts = block_of.bincount(minlength=len(starts))
     inside = block_of.argsort().split(counts.tolist())
+
+    # block by block, a tile of scores and as many flags
+    scratch = own.new_empty(2, len(rows) * (BLOCK + GRAIN))
     sums = own.new_empty(len(starts), 3, n)
-    for start, those, (above, equal, total) in zip(starts, inside, sums, strict=True):
-        end = size if start == starts[-1] else start + BLOCK
-        # a tile of scores, and as many flags
+    for start, end, those, sums_of in zip(starts, ends, inside, sums, strict=True):
         width = end - start
         space, flags = scratch[:, : len(rows) * width].view(2, len(rows), width)
         out = space if space.dtype == head.dtype else None
-        tile = head.product(rows, slice(start, end), out)[:n].to(space)
+        tile = head.product(rows, slice(start, end), out)
+        tile = tile[:n].to(space)
         seen[those, 0] = tile[those, targets[those] - start]
+        # counts and sums of its rows
         flags = flags[:n]
+        above, equal, total = sums_of
         torch.sum(torch.gt(tile, own, out=flags), 1, out=above)
         torch.sum(torch.eq(tile, own, out=flags), 1, out=equal)
         # exp2 because exp goes to a vendor routine that is much slower on some processors
-        torch.sum(tile.sub_(own).mul_(LOG2_E).exp2_(), 1, out=total)
+        tile.sub_(own).mul_(LOG2_E).exp2_()
+        torch.sum(tile, 1, out=total)
     sums = sums.sum(0, dtype=torch.float64)
-    sums[2, (own != seen)[:, 0]] = math.inf
+    unequal = (own != seen)[:, 0]
+    sums[2, unequal] = math.inf
     return sums
 
 

@@ -46,9 +46,6 @@ COLUMNS["logprob"] = np.float32
 KEY = b"rbplib"  # of the record in the file's metadata
 ENGINE = 3  # raise it when the same model and text would give other rows
 DEFINITIONS = ("greater+ties", "greater+1", "random")
-# what pages and laws need of every record
-NEEDED = {"family", "model", "corpus", "protocol", "sample", "documents", "vocab_size"}
-NEEDED |= {"nonembedding_params", "scored_tokens", "columns_sha256"}
 
 
 # --- Counting
@@ -64,8 +61,10 @@ def rank_of(greater, ties, definition="greater+ties"):
 def distinct(*columns):
     """The distinct rows of integer columns (n,), sorted, and their number: int64 (C + 1, R)."""
     shape = [int(column.max(initial=0)) + 1 for column in columns]
-    rows, number = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
-    return np.vstack([*np.unravel_index(rows, shape), number]).astype(np.int64)
+    cells = np.ravel_multi_index(columns, shape)
+    cells, number = np.unique(cells, return_counts=True)
+    rows = np.unravel_index(cells, shape)
+    return np.vstack([*rows, number]).astype(np.int64)
 
 
 def place(columns):
@@ -108,7 +107,8 @@ class RankTable:
         """Windows of N tokens inside runs (document, length, number), int (3, R): int64 (D,)."""
         document, length, number = runs
         windows = number * np.maximum(length - N + 1, 0)
-        return np.bincount(document, windows, self.documents).astype(np.int64)
+        counts = np.bincount(document, windows, self.documents)
+        return counts.astype(np.int64)
 
     def __len__(self):
         return len(self.document)
@@ -154,10 +154,12 @@ class RankTable:
 
         Cost: a histogram over (document, k), no sort.
         """
+        # the first k that each rank reaches, and how many reach it first in each document
+        first = np.searchsorted(ks, self.rank(definition))
         columns = len(ks) + 1
-        first = np.searchsorted(ks, self.rank(definition))  # the first k that the rank reaches
         cells = self.document.astype(np.int64) * columns + first
-        counts = np.bincount(cells, minlength=self.documents * columns).reshape(-1, columns)
+        counts = np.bincount(cells, minlength=self.documents * columns)
+        counts = counts.reshape(-1, columns)
         return counts[:, :-1].cumsum(1)
 
     @cached_property
@@ -176,9 +178,11 @@ class RankTable:
             self.refuse("order", "runs of hits")
         hits = self.rank() <= k
         # a run starts at a hit that does not go on from another
+        goes_on = hits[:-1] & self.joined[1:]
         starts = hits.copy()
-        starts[1:] &= ~(hits[:-1] & self.joined[1:])
-        lengths = np.bincount(starts.cumsum()[hits] - 1, minlength=starts.sum())
+        starts[1:] &= ~goes_on
+        run = starts.cumsum()[hits] - 1
+        lengths = np.bincount(run, minlength=starts.sum())
         return distinct(self.document[starts], lengths)
 
 
@@ -258,7 +262,7 @@ def write_table(path, columns, record):
 
     Args:
         columns: {name: array (n,)} of COLUMNS.
-        record: provenance, JSON-able, with what NEEDED names.
+        record: provenance, JSON-able, with what `measuring.provenance` tells.
     Raises:
         ValueError: a column is missing or breaks the contract.
         InputError: the file cannot be written.
@@ -297,7 +301,7 @@ def read_record(path, asked=None, command=""):
         whole = digest({k: v for k, v in record.items() if k != "sha256"}) == record["sha256"]
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         whole = False
-    if not whole or NEEDED - set(record):
+    if not whole:
         raise unusable(path, "is damaged, or no rank table", command)
 
     # of what is asked for
@@ -363,9 +367,8 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
 
 def labelled(family, name, results=None):
     """The Corpus of a text that a family was measured on by its path, for its label; or None."""
-    if isinstance(name, Corpus) or not NAME.match(str(name)) or os.path.lexists(name):
-        return None
-    if yaml_file("corpus", str(name)):
+    is_label = not isinstance(name, Corpus) and NAME.match(str(name))
+    if not is_label or os.path.lexists(name) or yaml_file("corpus", str(name)):
         return None
     # of any model, by whichever protocol
     folder = Path(results or results_dir(), "ranks", family.name)
@@ -453,8 +456,10 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
     if unasked and len(precisions) > 1:
         both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
         message = f"{family.name} was measured in several precisions, {both}"
-        mend = f"`{command} --replace --dtype float32`, or another"
-        raise InputError(f"{message}: measure again in one, by {mend}.")
+        raise InputError(
+            f"{message}: measure again in one, by "
+            f"`{command} --replace --dtype float32`, or another."
+        )
     return {name: by_size(ladder) for name, ladder in tables.items()}, missing
 
 

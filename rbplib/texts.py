@@ -10,7 +10,6 @@ are read by `datasets`; own files by json, csv and pyarrow, since `datasets` mak
 numbers of text that looks like some.
 """
 
-import csv
 import hashlib
 import io
 import json
@@ -34,6 +33,7 @@ from rbplib.families import (
     digest,
     load_corpus,
     nearest,
+    places_of,
     results_dir,
     root,
     telling,
@@ -48,7 +48,6 @@ KNOWN = (*PROSE, *JSON, *TABLES, ".parquet")  # also .gz and .zst, but for the l
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 PIECE_OF = "\0file"  # field of a piece: the file that it was cut from with others
 PIECE = 2_000  # characters of a document that is cut out of longer prose
-FIELD = 1 << 30  # characters that a field of a table may have
 # what decides the sample of a hub's corpus
 REQUEST = ("id", "config", "split", "revision", "data_files", "where", "template", "group")
 REQUEST += ("min_characters", "first", "documents", "seed", "shuffle")
@@ -105,8 +104,9 @@ def draw_sample(rows, corpus, source):
     # what they say
     texts = [render(corpus.template, row, corpus) for row in drawn]
     if not any(map(str.strip, texts)):
-        message = f"corpus {corpus.name!r} holds no text"
-        raise InputError(f"{message}: check its source, split, filter and template.")
+        raise InputError(
+            f"corpus {corpus.name!r} holds no text: check its source, split, filter and template."
+        )
 
     # where each is from: equal ones that do not say so are from one place
     units, first, equal = [], {}, 0
@@ -118,8 +118,10 @@ def draw_sample(rows, corpus, source):
         units.append(unit)
         equal += unit != place
     if equal:
-        message = f"corpus {corpus.name!r} holds {equal} documents that are equal to others"
-        complain(f"{message}: equal documents count as one source.")
+        complain(
+            f"corpus {corpus.name!r} holds {equal} documents that are equal to others: "
+            "equal documents count as one source."
+        )
     if units == [f"row {i}" for i in range(len(units))]:
         units = []
     try:
@@ -314,9 +316,7 @@ def find_path(corpus):
         raise InputError(f"corpus {corpus.name!r} has no 'path': name a file or a folder of text.")
     if corpus.kind:
         return root() / corpus.path
-    beside = corpus.file.parent if corpus.file else Path()
-    path = Path(corpus.path).expanduser()
-    places = [folder / path for folder in (Path(), beside, root())]
+    places = places_of(corpus.path, corpus.file.parent if corpus.file else Path())
     return next((place.resolve() for place in places if os.path.exists(place)), places[0])
 
 
@@ -383,16 +383,15 @@ def file_rows(path):
 
 def table_rows(text, delimiter):
     """Rows of a table, {column: text}; its first line names the columns."""
-    csv.field_size_limit(FIELD)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, names = list(reader), reader.fieldnames or []
-    if len(set(names)) < len(names):
-        raise ValueError("its first line names a column twice")
-    # what is too much stands under None, what is too little is None
-    for number, row in enumerate(rows, 1):
-        if None in row or None in row.values():
-            raise ValueError(f"row {number} does not have {len(names)} fields, as the first line")
-    return rows
+    import pandas as pd
+
+    how = {"sep": delimiter, "header": None, "dtype": str, "keep_default_na": False}
+    rows = pd.read_csv(io.StringIO(text), **how)
+    names = rows.iloc[0]
+    # what is too little is not known
+    if rows.isna().any(axis=None) or not names.is_unique:
+        raise ValueError("a row lacks a column, or the first line names one twice")
+    return rows[1:].set_axis(names, axis=1).to_dict("records")
 
 
 def json_rows(text, whole):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbplib.families import PROTOCOLS, WINDOW, InputError, check_choice
+from rbplib.families import WINDOW, InputError
 
 AT_ONCE = 1 << 19  # characters tokenised at once, and of a text whose first ids are wanted
 LONGEST = 1 << 24  # characters of a text all of whose ids are wanted: about 3 GB while it is cut
@@ -53,7 +53,6 @@ def spans(n, length, protocol="paper"):
     >>> spans(7, 4), spans(7, 4, "full")
     ([(0, 4, 1)], [(0, 4, 1), (2, 6, 2), (3, 7, 3)])
     """
-    check_choice(protocol, PROTOCOLS, "protocol")
     if n < 2:
         return []
     # each further window begins so that its tokens have context
@@ -87,8 +86,10 @@ def encode(tokenizer, texts, most=None):
         texts = [text[: max(AT_ONCE, 128 * most)] for text in texts]
     longest = max(map(len, texts), default=0)
     if longest > LONGEST:
-        message = f"a document of {longest:,} characters is more than the {LONGEST:,} cut at once"
-        raise InputError(f"{message}: cut it into several, as at its chapters.")
+        raise InputError(
+            f"a document of {longest:,} characters is more than the {LONGEST:,} cut at once: "
+            "cut it into several, as at its chapters."
+        )
     group_of = np.cumsum([len(text) for text in texts]) // AT_ONCE
     ids, read = [], []
     for _, pairs in groupby(zip(group_of, texts, strict=True), key=lambda pair: pair[0]):
@@ -110,11 +111,7 @@ def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
         ids: an int array (n_d,) of each document, in the sample's order.
         special: ids that are never scored. length: W in tokens, at least 2.
         read: characters of each document that its ids stand for, see `encode`.
-    Raises:
-        InputError: an unknown protocol, or windows that score nothing.
     """
-    if length < 2:
-        raise InputError(f"a window of {length} tokens scores nothing: give at least 2.")
     windows = []
     for document, row in enumerate(ids):
         for start, stop, first in spans(len(row), length, protocol):
@@ -131,7 +128,7 @@ def text_windows(tokenizer, texts, length, protocol="paper"):
 def scored_rows(window, special):
     """Indices i >= 1 of the window whose token is scored, as an int array."""
     index = np.arange(window.first, len(window.ids))
-    return index[~np.isin(window.ids[index], list(special))] if special else index
+    return index[~np.isin(window.ids[index], list(special))]
 
 
 def batches(windows, batch_tokens):

@@ -1,11 +1,9 @@
 """Windows: every scored token once, with the context promised, against a slow re-count."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbplib.families import InputError
 from rbplib.windows import batches, make_windows, scored_rows, spans
 
 
@@ -49,10 +47,3 @@ def test_batches_hold_every_window_once_within_budget(lengths, budget):
     assert sorted(w.document for g in groups for w in g) == list(range(len(ws)))
     for g in groups:
         assert len(g) == 1 or max(len(w.ids) for w in g) * len(g) <= budget
-
-
-def test_what_cannot_be_cut_is_one_sentence():
-    with pytest.raises(InputError, match="at least 2"):
-        make_windows([], length=1)
-    with pytest.raises(InputError, match="did you mean 'paper'"):
-        spans(3, 4, "papers")
