@@ -358,19 +358,20 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     known without the network, and `notes` say what lacks. Time is not told: nothing here knows it.
 
     Args: as of `measured`. Raises InputError: unknown names, several tokenizers, a context that a
-    model does not have. Cost: the configurations and tokenizers, the listing
-    of each data set, and one reading of text that is here.
+    model does not have, a table of something else. Cost: the configurations and tokenizers, the
+    listing of each data set, and one reading of text and tables that are here.
     """
     family, models, corpora = asked(family, models, corpora, protocol, results)
     family.need_models()
     check_tokenizers(family)
     length, rows, notes = window_length(family), [], []
     texts = [plan_text(corpus, length, protocol, notes) for corpus in corpora]
-    for model, records in expected(family, models, corpora, protocol, dtype=dtype).items():
-        check_window(family.model(model), length)
-        here = [record_here(ranks_path(record, results), record) for record in records]
-        row = plan_model(family.model(model), notes, dtype)
-        rows.append(row | {"tables_to_measure": here.count(None)})
+    _, missing = tables_here(family, models, corpora, protocol, results, dtype=dtype)
+    lacking = [model for model, _ in missing]
+    for model in models:
+        check_window(model, length)
+        row = plan_model(model, notes, dtype)
+        rows.append(row | {"tables_to_measure": lacking.count(model.name)})
 
     # what is still to be fetched and measured, beside what there is room for
     ahead = [row for row in rows if row["tables_to_measure"]]
