@@ -2,13 +2,12 @@
 // Nothing leaves the page.
 const rbpTable = (function () {
   const OUT_OF = { hits: "tokens", accuracy: "questions", loss: "tokens", loss_bits: "tokens" };
-  const POWERS = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
+  const POWERS = { k: "e3", m: "e6", b: "e9", t: "e12" };
 
-  // a number as people write it: 13e9, 13B, 350M; NaN for what is none
+  // a number as people write it: 13e9, 13B, 350M, 1_000; NaN for what is none
   function number(text) {
-    const word = text.trim().toLowerCase(), power = POWERS[word.slice(-1)];
-    const digits = power ? word.slice(0, -1) : word;
-    return digits ? Number(digits) * (power || 1) : NaN;
+    const word = text.trim().toLowerCase().replace(/(?<=\d)_(?=\d)/g, "").replace(/[kmbt]$/, (letter) => POWERS[letter]);
+    return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/.test(word) ? Number(word) : NaN;
   }
 
   // rows as objects; fields between commas, tabs or semicolons, in quotes where they hold one
@@ -26,7 +25,8 @@ const rbpTable = (function () {
       return fields.map((field) => field.trim());
     };
     const [names = [], ...rows] = lines.map(cells);
-    return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i] ?? ""])));
+    // of columns of one name the first
+    return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i] ?? ""]).reverse()));
   }
 
   // {name of a law: its points, [{model, S, loss}] smallest first}; an Error says in a sentence what is wrong
@@ -38,34 +38,39 @@ const rbpTable = (function () {
     const total = share || has("source") ? OUT_OF[what] : "";
     for (const name of ["model", "S", total])
       if (name && !has(name)) throw Error(`There is no column ${name} beside ${what}: add it.`);
-    const laws = new Map();
+    const laws = new Map(), families = new Map();
     rows.forEach((row, i) => {
       const value = (name, least) => {
         const x = number(row[name]);
         if (!(x >= least && x < Infinity)) throw Error(`Row ${i + 1} has ${name} "${row[name]}": give a number from ${least} up.`);
         return x;
       };
-      const k = row.k ? value("k", 1) : 1;
+      const k = has("k") ? value("k", 1) : 1, D = has("D") ? value("D", 1) : 0;
+      if (has("loss_se")) value("loss_se", 0);
+      if (row.family === "") throw Error(`The model ${row.model} is of no family: name one in each row.`);
       if (k % 1 || (what === "hits" && value(what, 0) % 1))
         throw Error(`The model ${row.model} is at a k, or of hits, that are no whole number.`);
       const S = value("S", 1), of = total ? value(total, 1) : 1;
       const scale = what === "hits" ? 1 : what === "loss_bits" ? of * Math.LN2 : of, sum = value(what, 0) * scale;
       if (share && sum > of) throw Error(`Row ${i + 1} has ${what} above ${total}: give a share of at most 1.`);
-      const name = [row.family, row.k && `k = ${row.k}`].filter(Boolean).join(", ") || "all rows";
+      const name = [row.family, has("k") && `k = ${k}`].filter(Boolean).join(", ") || "all rows";
       const model = row.model + (row.seed ? ` seed ${row.seed}` : "");
-      const models = laws.get(name) || laws.set(name, new Map()).get(name);
-      const point = models.get(model) || models.set(model, { model, S, sum: 0, of: 0, sources: new Set() }).get(model);
+      const models = laws.get(name) || laws.set(name, new Map()).get(name), place = JSON.stringify([model, D]);
+      const point = models.get(place) || models.set(place, { model, S, sum: 0, of: 0, sources: new Map() }).get(place);
       if (point.S !== S) throw Error(`The model ${model} has two sizes: give it one.`);
       if (point.sources.has(row.source)) throw Error(`The model ${model} is there twice: tell rows apart by k, source or seed.`);
-      point.sources.add(row.source);
+      point.sources.set(row.source, of);
+      const places = families.get(row.family) || families.set(row.family, new Map()).get(row.family);
+      places.set(place, [...(places.get(place) || []), JSON.stringify([k, row.source, of])]);
       point.sum += sum;
       point.of += of;
     });
+    for (const [family = "The table", places] of families)
+      if (new Set([...places.values()].map((parts) => parts.sort().join())).size > 1)
+        throw Error(`${family}: each model needs a row at every k and source, out of the same ${total || "text"}.`);
     for (const [name, models] of laws) {
       const all = [...models.values()].sort((a, b) => a.S - b.S);
       if (new Set(all.map((point) => point.S)).size < 3) throw Error(`${name}: a line needs three sizes.`);
-      if (new Set(all.map((point) => `${point.of} ${point.sources.size}`)).size > 1)
-        throw Error(`${name}: each model needs a row for every source, out of as many ${total || "rows"}.`);
       for (const point of all) point.loss = share ? -Math.log(point.sum / point.of) : point.sum / point.of;
       laws.set(name, all);
     }

@@ -109,6 +109,43 @@ def test_several_laws_are_chosen_from(page):
     assert laws == 2 and shown["alpha"] == pytest.approx(law.alpha, rel=1e-9)
 
 
+GOOD = "model,S,D,k,loss,loss_se\na,1M,9,1,3,0\nb,2M,9,1,2.5,0\nc,3M,9,1,2,0\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("k", "k"),
+        ("2M", "2_000_000"),
+        ("b,", "a,"),
+        ("b,2M,9", "a,2M,8"),
+        ("D", "S"),
+        ("9,1,3,", "9,2,3,"),
+        ("9,1,3,", "9,,3,"),
+        ("9,1,3,", "9,0,3,"),
+        ("9,1,3,", "0,1,3,"),
+        ("2,0", "2,-1"),
+        ("2,0", "2,"),
+        ("2M", "2 M"),
+        ("2M", "0x2"),
+        ("2M", "2e3k"),
+        ("D", "family"),
+        ("b,2M", "a,1M,8,1,2.9,0\nb,2M"),
+        ("9,1,2,", ",1,2,"),
+    ],
+)
+def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
+    rows = GOOD.replace(old, new, 1)
+    (tmp_path / "t.csv").write_text(rows)
+    shown, said, _, _ = page(rows)
+    try:
+        (loss,) = rbp.table_losses(tmp_path / "t.csv")
+    except rbp.InputError:
+        assert shown is None and said.endswith(".")
+        return
+    assert shown and shown["alpha"] == pytest.approx(rbp.fit(loss, n_bootstrap=0).alpha, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("rows", "word"),
     [
@@ -118,6 +155,7 @@ def test_several_laws_are_chosen_from(page):
         ("model,S,hits,tokens\na,1M,10,9\nb,2M,2,9\nc,3M,3,9", "above tokens"),
         ("model,S,hits,tokens\na,1M,1.5,9\nb,2M,2,9\nc,3M,3,9", "no whole number"),
         ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", "model b is at a k"),
+        ("family,model,S,loss\n,a,1M,3\nx,b,2M,2\nx,c,3M,1", "model a is of no family"),
         ("model,S,loss\na,1M,1\na,1M,2\nc,3M,3", "twice"),
         ("model,S,loss\na,1M,1\nb,2M,1\nc,3M,1", "differ"),
         ("model,S,loss\n<img src=x onerror=alert(1)>,1M,one\n", 'loss "one"'),
