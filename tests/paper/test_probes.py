@@ -77,6 +77,15 @@ def test_onset_slope_is_the_planted_power_and_that_of_an_independent_tool():
     assert np.isnan(probes.onset_slope(frame[:0])[0])
 
 
+def censored_depth(onsets, slope):
+    """-ln likelihood of a slope by scipy's fit of a normal to censored data."""
+    known = onsets["onset"].notna()
+    off = np.log(onsets["onset"].fillna(onsets["end"])) - slope * np.log(onsets["size"])
+    place = stats.norm.fit(stats.CensoredData(off[known], right=off[~known]))
+    inside, later = stats.norm.logpdf(off[known], *place), stats.norm.logsf(off[~known], *place)
+    return -inside.sum() - later.sum()
+
+
 def test_onsets_beyond_the_last_probe_count_as_late():
     frame = onsets_of(-0.2, 0.2, seed=1)
     # the same onsets, of which the later half lie beyond the last probe
@@ -86,6 +95,14 @@ def test_onsets_beyond_the_last_probe_count_as_late():
     assert slope == pytest.approx(probes.onset_slope(frame)[0], abs=0.05) and low < -0.2 < high
     # left out, they would bend the line
     assert probes.onset_slope(seen.dropna())[0] > slope + 0.03
+    # scipy's censored fits of what a slope leaves: the least is there, and its ends lie as high
+    for onsets in (seen, probes.onset_frame(probes.runs())):
+        at, around = probes.onset_slope(onsets)
+        depth = [censored_depth(onsets, of) for of in (at, at - 0.01, at + 0.01, *around)]
+        n = len(onsets)
+        height = n / 2 * np.log1p(stats.t.ppf(0.975, n - 2) ** 2 / (n - 2))
+        assert depth[0] == min(depth)
+        assert np.subtract(depth[3:], depth[0]) == pytest.approx(height, rel=1e-3)
 
 
 def test_a_table_is_parted_by_whether_a_bigram_stood_before():
