@@ -158,6 +158,7 @@ def take(url=URL, commit=COMMIT, blobs=None, counts=None):
         record |= {"model": name, "model_id": models[name].id}
         record["nonembedding_params"] = models[name].nonembedding_params
         record["documents"] = int(document[-1]) + 1
+        record["window"] = int(position.max()) + 1
         rows = {"document": document, "position": position, "token": np.zeros_like(document)}
         tables.append((told_ranks(rows, rank, -nats, record), record))
     return keep_family(NAME, {"title": "GPT-2, the authors' ranks"}, tables)

@@ -120,6 +120,7 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, rows, theirs
             assert table.hits([k])[:, 0].tolist() == hits.tolist()
         assert table.nll == pytest.approx(np.add.reduceat(nats, starts), rel=1e-6)
         assert table.record["definition"] == "greater+1"
+        assert table.record["window"] == position.max() + 1
     assert imported_words("gpt2-authors").count("ties are not known") == 1
     # what runs models is left out, and said to be
     page = run_page("11_precision", family="gpt2-authors")
