@@ -19,8 +19,8 @@ ENVIRONMENT = {
 WHAT = "one model, a family, `grid`, `check`, `vocabularies`, `table` or `tokenizer`"
 EPILOG = """
 RBP_TRAINING names the folder of the text, the checkpoints and what else a run leaves (by default
-results/training). The first run prepares the text: two minutes of a core, 2.6 GB of memory. A probed
-training of 79k takes some seven minutes, `models/README.md` has others. While it holds a file named `pause`, probed trainings wait.
+results/training). While it holds a file named `pause`, probed trainings wait. The first run makes
+the text: two minutes of a core, 2.6 GB of memory. A probed training of 79k takes seven minutes.
 """
 
 
