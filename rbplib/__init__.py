@@ -4,30 +4,20 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# name -> module. Loaded on first use: `import rbplib` costs nothing, and reading tables needs no
-# torch.
-_WHERE = {
-    "InputError": "families",
-    "load_family": "families",
-    "Ranks": "ranks",
-    "token_ranks": "ranks",
-    "head_ranks": "ranks",
-    "sequence_ranks": "ranks",
-    "RankTable": "table",
-    "read_table": "table",
-    "plain_table": "table",
-    "measure": "measuring",
-    "Loss": "losses",
-    "rbp_loss": "losses",
-    "cross_entropy": "losses",
-    "run_loss": "losses",
-    "table_losses": "doors",
-    "fit": "law",
-    "Law": "law",
-    "forecast": "forecasting",
-    "joint_forecast": "forecasting",
-    "compare": "comparing",
+# The public names of each module, loaded on first use: `import rbplib` costs nothing, and reading
+# tables needs no torch.
+_MODULES = {
+    "families": "InputError load_family",
+    "ranks": "Ranks token_ranks head_ranks sequence_ranks",
+    "table": "RankTable read_table plain_table",
+    "measuring": "measure",
+    "losses": "Loss rbp_loss cross_entropy run_loss",
+    "doors": "table_losses",
+    "law": "fit Law",
+    "forecasting": "forecast joint_forecast",
+    "comparing": "compare",
 }
+_WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 __all__ = [*_WHERE, "__version__"]
 
 

@@ -197,10 +197,8 @@ def read_rows(path):
         rows = pd.read_csv(path, sep=between, skipinitialspace=True, **how)
         return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
     except (OSError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read as a table ({first_line(error)}): check the path; a family is "
-            "named by --family."
-        ) from None
+        message = f"{path} cannot be read as a table ({first_line(error)})"
+        raise InputError(f"{message}: check the path.") from None
 
 
 def numbers(column, name):
