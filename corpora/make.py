@@ -270,7 +270,6 @@ def make_text(corpus):
     A JSON file beside it says what it was made of. Raises InputError: a package is missing, or the
     kind is unknown.
     """
-    check_choice(corpus.kind, KINDS, "embedded text of kind")
     path = root() / corpus.path
     # current already?
     now = state(corpus)

@@ -207,25 +207,23 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
 
 
 def main(argv=None):
-    # options, each with what it means
+    # options
     parser = Parser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     several = {"action": "extend", "type": names, "default": []}
-    helps = {
-        "--family": "names or YAML paths, beside the embedded families",
-        "--corpus": "texts of the pages of these families, or of all",
-        "--only": "these families without the embedded",
-        "--replace": "measure tables of another record again",
-        "--keep-going": "build the pages there are where a step fails",
-        "--jobs": "cores (default: all)",
-        "--gpus": "GPUs, with --device cuda a model on each",
-        "--device": "cpu, cuda, mps, or auto (spread over devices)",
-        "--dtype": "of the weights, as of `rbp measure`",
-    }
-    kinds = {"--family": several | {"dest": "families"}, "--corpus": several | {"dest": "corpora"}}
-    kinds |= dict.fromkeys(("--only", "--replace", "--keep-going"), {"action": "store_true"})
-    kinds |= dict.fromkeys(("--jobs", "--gpus"), {"type": int})
-    for name, words in helps.items():
-        parser.add_argument(name, help=words, **kinds.get(name, {}))
+    add = parser.add_argument
+    beside = "names or YAML paths, beside the embedded families"
+    add("--family", dest="families", help=beside, **several)
+    texts = "texts of the pages of these families, or of all"
+    add("--corpus", dest="corpora", help=texts, **several)
+    add("--only", action="store_true", help="these families without the embedded")
+    add("--replace", action="store_true", help="measure tables of another record again")
+    go_on = "build the pages there are where a step fails"
+    add("--keep-going", action="store_true", help=go_on)
+    add("--jobs", type=int, help="cores (default: all)")
+    add("--gpus", type=int, help="GPUs, with --device cuda a model on each")
+    add("--device", help="cpu, cuda, mps, or auto (spread over devices)")
+    add("--dtype", help="of the weights, as of `rbp measure`")
+
     # make it, and say how long it took
     options = vars(parser.parse_args(argv))
     on_signals(stop)
