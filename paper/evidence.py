@@ -206,7 +206,7 @@ def contest_rows(rows):
 
 def ladder_row(frame):
     """How straight mu/sigma runs along size and its logarithm,
-    over models off the ridge of a lognormal_frame.
+    over models off the ridge: a frame with a row a model, as of page 08.
 
     p_of_size: against mu/sigma being linear in S, with log S added; p_of_log_size: the other way
     round. From four sizes, as such a test takes.
