@@ -58,11 +58,10 @@ class Binomial(Line):
         params = super().solve(-np.log1p(-inside), x)
         for _ in range(STEPS):
             # How far the shares are from the present line, and how much each tells.
-            eta = np.clip(self.curve(params, x), -40, 3.5)
-            hazard = np.exp(eta)
+            hazard = np.exp(np.clip(self.curve(params, x), -40, 3.5))
             weight = hazard**2 / np.expm1(hazard)
             surplus = missed + np.expm1(-hazard)
-            away = surplus * np.exp(hazard - eta)
+            away = surplus * np.exp(hazard) / hazard
             # A weighted line through that is the step, which is kept short.
             gram = np.einsum("...m,mp,mq->...pq", weight + TINY, design, design)
             aim = (weight * away) @ design

@@ -162,8 +162,8 @@ def fit(
     if isinstance(loss, Loss) and S is not None:
         raise InputError("a Loss has sizes of its own: give it without S.")
     if not isinstance(loss, Loss):
-        if S is not None:
-            loss = number_rows(S=S, hits=hits, loss=loss, tokens=1 if totals is None else totals)
+        if S is not None or hits is not None:
+            loss = number_rows(S=S, hits=hits, loss=loss, tokens=1 if hits is None else totals)
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")

@@ -92,7 +92,7 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
         ({"hits": [10, 20, 101]}, "'model 3' is above its tokens"),
         ({"S": [1e6, 1e6, 1e7]}, "2 model size"),
         ({"S": ["small", "2M", "3M"]}, "S 'small'"),
-        ({"totals": None}, "above its tokens"),
+        ({"totals": None}, "no column 'tokens'"),
     ],
 )
 def test_bad_plain_numbers_are_told(change, message):
