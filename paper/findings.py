@@ -79,10 +79,11 @@ def show_matrix(whose, *every, download):
         for title in KINDS:
             findings, marks = parts.get(title, []), []
             for finding in findings:
-                label = html.escape(f"{finding.verdict}: {finding.title}")
-                where = {"page": finding.words.pages[0], "kind": title, "title": label}
-                where["mark"] = MARKS[finding.verdict]
-                marks.append(DOT.format(verdict=finding.verdict, **where))
+                verdict, page = finding.verdict, finding.words.pages[0]
+                label = html.escape(f"{verdict}: {finding.title}")
+                mark = MARKS[verdict]
+                dot = DOT.format(page=page, kind=title, title=label, mark=mark, verdict=verdict)
+                marks.append(dot)
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
             dots[title].append("".join(marks))
         rows.append(row)

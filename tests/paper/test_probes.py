@@ -7,7 +7,6 @@ import statsmodels.api as sm
 from scipy import stats
 
 from paper import probes
-from paper.show import moving
 from tests.ranktables import rank_table
 
 TOKENS = np.arange(0, 11) * 1e6
@@ -95,14 +94,13 @@ def test_onsets_beyond_the_last_probe_count_as_late():
     assert slope == pytest.approx(probes.onset_slope(frame)[0], abs=0.05) and low < -0.2 < high
     # left out, they would bend the line
     assert probes.onset_slope(seen.dropna())[0] > slope + 0.03
-    # scipy's censored fits of what a slope leaves: the least is there, and its ends lie as high
+    # scipy's censored fits of what a slope leaves: the least is there, and both ends lie as high
     for onsets in (seen, probes.onset_frame(probes.runs())):
-        at, around = probes.onset_slope(onsets)
-        depth = [censored_depth(onsets, of) for of in (at, at - 0.01, at + 0.01, *around)]
-        n = len(onsets)
-        height = n / 2 * np.log1p(stats.t.ppf(0.975, n - 2) ** 2 / (n - 2))
-        assert depth[0] == min(depth)
-        assert np.subtract(depth[3:], depth[0]) == pytest.approx(height, rel=1e-3)
+        at, (low, high) = probes.onset_slope(onsets)
+        least, *beside = (censored_depth(onsets, of) for of in (at, at - 0.01, at + 0.01))
+        height = stats.chi2.ppf(0.95, 1) / 2  # of many trainings; Student's is above it
+        assert least < min(beside) and censored_depth(onsets, low) - least > height
+        assert censored_depth(onsets, low) == pytest.approx(censored_depth(onsets, high), rel=1e-4)
 
 
 def test_a_table_is_parted_by_whether_a_bigram_stood_before():
@@ -139,7 +137,10 @@ def smooth(S, D, scale=1.0):
 
 def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
     y = {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
-    frame = probes.losses({(100, 1): probed(100, 1, y)})
+    trainings = {(100, 1): probed(100, 1, y)}
+    frame = probes.losses(trainings)
+    curves = {(row["what"], row["part"]): row["value"] for row in probes.curves(trainings)}
+    assert curves[probes.TEN, "other"] == pytest.approx(np.full(10, np.exp(-15)), rel=1e-4)
     first = frame[frame["k"] == 1]
     assert len(first) == 10 and (first["share"] == 0.5).all()  # none before the first step
     assert first["copyable"].to_numpy() == pytest.approx(y["copyable"][1:], abs=1e-5)
@@ -202,14 +203,3 @@ def test_a_smooth_part_is_forecast_and_one_that_falls_is_not():
     assert error["the most text", "other"] < 0.01 and error["the most text", "copyable"] > 1
     assert error["the most text", "apart"] > 0.2
     assert probes.forecasts(probes.losses({})).empty
-
-
-def test_a_figure_over_training_holds_every_curve_whole():
-    y = {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
-    rows = probes.curves({(100, 1): probed(100, 1, y), (200, 1): probed(200, 1, y)})
-    ten = [row for row in rows if row["what"] == probes.TEN and row["part"] == "other"]
-    assert [row["size"] for row in ten] == [100, 200]
-    assert ten[0]["value"] == pytest.approx(np.full(10, np.exp(-15)), rel=1e-4)
-    chart = moving.while_training(rows)
-    assert len(chart["data"]["values"]) == len(rows)
-    assert isinstance(moving.while_training([]), str)
