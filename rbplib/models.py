@@ -596,8 +596,8 @@ def model_context(model):
         return None
     # the first length that it names
     fields = {**(fields.get("text_config") or {}), **fields}
-    lengths = [fields[name] for name in CONTEXT if isinstance(fields.get(name), int)]
-    return next((length for length in lengths if length > 1), None)
+    lengths = [fields.get(name) for name in CONTEXT]
+    return next((n for n in lengths if isinstance(n, int) and n > 1), None)
 
 
 def window_length(family):

@@ -179,7 +179,8 @@ def _by_rows(inputs, scores_of, targets, count):
     inputs: (n, d). scores_of: from (count, d) to scores (count, V).
     """
     parts = []
-    for some, wanted in zip(inputs.split(count), targets.split(count), strict=True):
+    pairs = zip(inputs.split(count), targets.split(count), strict=True)
+    for some, wanted in pairs:
         # the last rows are filled up: fewer might meet another kernel, in products and in sums
         missing = count - len(some)
         filled = F.pad(some, (0, 0, 0, missing))
@@ -203,15 +204,19 @@ def _count(scores, targets):
     dtype = scores.dtype
     narrow = scores.is_cuda and dtype == torch.float32
     flags = torch.empty_like(scores, dtype=torch.bfloat16 if narrow else dtype)
-    greater = torch.gt(scores, own, out=flags).sum(1, dtype=dtype)
-    ties = torch.eq(scores, own, out=flags).sum(1, dtype=dtype)
+    torch.gt(scores, own, out=flags)
+    greater = flags.sum(1, dtype=dtype)
+    torch.eq(scores, own, out=flags)
+    ties = flags.sum(1, dtype=dtype)
 
     # log-softmax; where the highest score is infinite, the candidates at it share the probability
-    top = scores.amax(1, keepdim=True)
-    share = torch.where(own == top, -ties[:, None].log(), -math.inf)
-    total = scores.sub_(top).mul_(LOG2_E).exp2_().sum(1, keepdim=True)
+    own = own[:, 0]
+    top = scores.amax(1)
+    share = torch.where(own == top, -ties.log(), -math.inf)
+    scores.sub_(top[:, None]).mul_(LOG2_E).exp2_()
+    total = scores.sum(1)
     logprob = torch.where(top.isinf(), share, own - top - total.log())
-    return Ranks(greater.long(), ties.long(), logprob[:, 0].float())
+    return Ranks(greater.long(), ties.long(), logprob.float())
 
 
 def _by_blocks(states, head, targets):
@@ -236,7 +241,8 @@ def _by_blocks(states, head, targets):
             sums = pool.map(_block_sums, *parts)
         torch.set_num_threads(threads)  # a new thread takes what was set last, in whichever
     greater, ties, total = torch.cat(list(sums), 1)
-    ranks = Ranks(greater.long(), ties.long(), -total.log().float())
+    logprob = -total.log().float()
+    ranks = Ranks(greater.long(), ties.long(), logprob)
 
     # again, whole, what was not sure
     doubtful = total.isfinite().logical_not()
@@ -265,7 +271,8 @@ def _block_sums(states, head, targets):
 
     # the targets' own scores (n, 1): the diagonals of small square products
     diagonals = []
-    for some, ids in zip(rows.split(GRAIN), wanted.split(GRAIN), strict=True):
+    grains = zip(rows.split(GRAIN), wanted.split(GRAIN), strict=True)
+    for some, ids in grains:
         square = head.product(some, ids)
         diagonals.append(square.diagonal())
     own = torch.cat(diagonals)[:n, None]
@@ -284,7 +291,8 @@ def _block_sums(states, head, targets):
     sums = own.new_empty(len(starts), 3, n)
     for start, end, those, sums_of in zip(starts, ends, inside, sums, strict=True):
         width = end - start
-        space, flags = scratch[:, : len(rows) * width].view(2, len(rows), width)
+        used = scratch[:, : len(rows) * width]
+        space, flags = used.view(2, len(rows), width)
         out = space if space.dtype == head.dtype else None
         tile = head.product(rows, slice(start, end), out)
         tile = tile[:n].to(space)
@@ -292,8 +300,10 @@ def _block_sums(states, head, targets):
         # counts and sums of its rows
         flags = flags[:n]
         above, equal, total = sums_of
-        torch.sum(torch.gt(tile, own, out=flags), 1, out=above)
-        torch.sum(torch.eq(tile, own, out=flags), 1, out=equal)
+        torch.gt(tile, own, out=flags)
+        torch.sum(flags, 1, out=above)
+        torch.eq(tile, own, out=flags)
+        torch.sum(flags, 1, out=equal)
         # exp2 because exp goes to a vendor routine that is much slower on some processors
         tile.sub_(own).mul_(LOG2_E).exp2_()
         torch.sum(tile, 1, out=total)

@@ -336,9 +336,11 @@ def text_files(path):
     # those of a folder with an ending that is known, but for hidden ones
     files = [path]
     if os.path.isdir(path):
-        names = (file.relative_to(path).as_posix() for file in sorted(path.rglob("*")))
-        names = [name for name in names if text_kind(name)[0] and "/." not in f"/{name}"]
-        files = [path / name for name in names if not (path / name).is_dir()]
+        files = []
+        for file in sorted(path.rglob("*")):
+            is_hidden = "/." in f"/{file.relative_to(path).as_posix()}"
+            if text_kind(file)[0] and not is_hidden and not file.is_dir():
+                files.append(file)
     if not files or not text_kind(files[0])[0]:
         raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
