@@ -14,8 +14,10 @@ from paper import book
 from workflow.page import for_family
 
 ROOT = Path(__file__).resolve().parents[1]
-# Many pages set the same formulas: matplotlib would keep fifty, a page of a process has more.
+# Many pages set the same formulas: matplotlib would keep fifty of them, and for one figure alone.
 MathTextParser._parse_cached = lru_cache(10_000)(MathTextParser._parse_cached.__wrapped__)
+MathTextParser.__hash__ = lambda self: hash(self._output_type)
+MathTextParser.__eq__ = lambda self, other: self._output_type == other._output_type
 
 
 @contextmanager

@@ -19,7 +19,12 @@ UNTRUE = {  # sentences that a family makes untrue
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    with root_of_its_own(tmp_path_factory.mktemp("pages")) as place:
+    with (
+        root_of_its_own(tmp_path_factory.mktemp("pages")) as place,
+        pytest.MonkeyPatch.context() as p,
+    ):
+        # a third of the time, and nobody looks at these figures
+        p.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None)
         write_degenerate(place)
         yield place
 
