@@ -319,7 +319,7 @@ def book(place, tries=8, seed=0, seconds=(5, 40)):
 
 
 PARTS = {part.__name__: part for part in (kills, calls, flips, together, disks, reader, book)}
-SMALL = {"kills": {"tries": 1}, "calls": {}, "together": {"rounds": 1}, "disks": {"tries": 1}}
+SMALL = {"kills": {"tries": 1}, "calls": {}, "together": {"rounds": 1}}
 
 
 def main():

@@ -53,7 +53,6 @@ ARCHITECTURES = {  # model_type: settings
     },
     "gpt_neox": SHAPE,
     "gptj": GPT | {"rotary_dim": 4},
-    "gpt_bigcode": GPT,
     "opt": SHAPE | {"ffn_dim": 48, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4},
     "llama": GROUPED,
@@ -64,26 +63,19 @@ ARCHITECTURES = {  # model_type: settings
     | EXPERTS
     | {"shared_expert_intermediate_size": 24, "decoder_sparse_step": 1},
     "qwen3": HEADED,
-    "qwen3_moe": HEADED | EXPERTS,
     "phi": SHAPE,
     "phi3": GROUPED | {"original_max_position_embeddings": CONTEXT},
-    "phimoe": LOCAL | {"original_max_position_embeddings": CONTEXT},
     "gemma": HEADED,
     "gemma2": HEADED | {"sliding_window": 8, "final_logit_softcapping": 1.0},
     "gemma3_text": HEADED | {"sliding_window": 8},
     "falcon": SHAPE | {"new_decoder_architecture": False, "multi_query": True},
     "mpt": {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": CONTEXT},
-    "codegen": GPT | {"rotary_dim": 4},
     "stablelm": GROUPED,
-    "starcoder2": GROUPED,
     "cohere": GROUPED | {"logit_scale": 0.25},
     "cohere2": HEADED | {"sliding_window": 8},
-    "olmo": GROUPED,
     "olmo2": GROUPED,
     "olmoe": GROUPED | {"num_experts": 4, "num_experts_per_tok": 2},
-    "persimmon": SHAPE,
     "granite": GROUPED | {"logits_scaling": 3.0},
-    "granitemoe": LOCAL,
     "xglm": {
         "d_model": 32,
         "ffn_dim": 48,
@@ -110,10 +102,6 @@ ARCHITECTURES = {  # model_type: settings
     "falcon_h1": HEADED | HYBRID | {"mamba_d_ssm": 64, "lm_head_multiplier": 0.5},
     "recurrent_gemma": GROUPED
     | {"num_hidden_layers": 3, "lru_width": 32, "head_dim": 8, "attention_window_size": 16},
-    "nemotron": GROUPED,
-    "glm": HEADED,
-    "exaone4": HEADED | {"sliding_window": 8},
-    "smollm3": GROUPED,
     "deepseek_v3": SHAPE | {"num_key_value_heads": 4} | LATENT | ROUTED,
     "bert": SHAPE | {"is_decoder": True},
     "bart": {
@@ -126,7 +114,6 @@ ARCHITECTURES = {  # model_type: settings
         "is_decoder": True,
     },
     "gpt_oss": HEADED | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
-    "seed_oss": HEADED,
     "lfm2": GROUPED | {"full_attn_idxs": [1], "block_ff_dim": 48},
 }
 

@@ -76,16 +76,6 @@ def test_a_drawn_family_has_the_planted_loss_and_the_texts_scatter():
     assert slopes[0] == pytest.approx(slopes[1], rel=0.2)
 
 
-@pytest.mark.parametrize("among", [True, False])
-def test_a_family_is_drawn_with_its_repeats_whether_or_not_it_is_among_them(among):
-    loss = measured(30, 2, seed=3)
-    if not among:
-        loss = replace(loss, repeats=loss.repeats.keep(np.arange(6, 18)))
-    drawn, _ = Design.of(loss).draw(np.random.default_rng(4))
-    assert (drawn.repeats.sums == drawn.sums[:, :1]).all(axis=0).any() == among
-    assert len(drawn.repeats.S) == (18 if among else 12)
-
-
 def test_exponents_are_drawn_by_tokens_documents_and_sources():
     """Documents and sources as a law's own intervals."""
     text = {"token": TABLES[0].token}

@@ -14,8 +14,8 @@ from workshop import LINES, write_lines, write_root
 
 from rbplib import measuring as m
 from rbplib.cli import measured_texts
-from rbplib.families import InputError, load_family
-from rbplib.table import asked, expected, family_tables, ranks_path
+from rbplib.families import InputError
+from rbplib.table import asked, expected, family_tables
 from rbplib.texts import load_documents
 from tests.smallmodels import add_to_config, save_model, tokenizer
 
@@ -342,8 +342,4 @@ def test_a_plan_knows_sizes_tokens_and_bytes_without_a_network(root):
         shutil.disk_usage(root).free, rel=0.1
     )
     assert before["total"]["memory_here_bytes"] > 1e8 and before["notes"] == []
-    assert json.dumps(before) and load_family("toy").models[0].name == before["models"][0]["model"]
-    assert (
-        ranks_path({"family": "a", "model": "b", "corpus": "c", "protocol": "full"}).name
-        == "c.full.parquet"
-    )
+    assert json.dumps(before)

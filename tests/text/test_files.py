@@ -152,16 +152,6 @@ def test_equal_documents_are_one_source_and_it_says_so(tmp_path, capsys):
     assert not capsys.readouterr().err
 
 
-def test_files_of_one_text_are_one_source(tmp_path, capsys):
-    texts = {"a.txt": "words", "b.md": "words", "c.txt": "others", "d.md": "words"}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    documents = load_documents(Corpus("mine", path=str(tmp_path), shuffle=False))
-    assert documents.units == ("a.txt", "a.txt", "c.txt", "a.txt")
-    told = capsys.readouterr().err
-    assert "2 documents that are equal to others" in told and told.count("\n") == 1
-
-
 @pytest.mark.parametrize("name", ["rows.tsv", "rows.jsonl", "rows.parquet"])
 def test_columns_make_documents_and_sources(tmp_path, name):
     rows = [

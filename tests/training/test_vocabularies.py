@@ -1,7 +1,6 @@
 """Ladders with tokenizers of several sizes: cut vocabularies, the same bytes, counts by hand."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,23 +27,6 @@ def test_another_tokenizer_reads_the_same_bytes():
     other = vocabularies.stream_in(small, stream)
     assert len(other) > 1.3 * len(stream) and other.max() < 512
     assert small.decode(other.tolist()) == embedded.decode(stream.tolist())
-
-
-def table(document, first, end, rank, vocabulary):
-    """What `counted` needs of a rank table, and where its rows stand."""
-    record = {"vocab_size": vocabulary}
-    columns = {"document": np.array(document), "logprob": -np.array(rank, float)}
-    return SimpleNamespace(record=record, rank=lambda: np.array(rank), **columns), np.array(
-        [first, end]
-    )
-
-
-def test_counts_are_of_tokens_within_the_shared_bytes():
-    one, places = table([0, 0, 0, 1, 1], [2, 4, 7, 1, 5], [4, 7, 9, 5, 9], [1, 2, 3, 4, 1], 8)
-    span = np.array([[2, 3], [8, 9]])
-    rows = list(vocabularies.counted(one, places, span))
-    # the third row ends after byte 8 of its document, the fourth begins before byte 3 of the second
-    assert rows == [("", 4.0, 3, 9), (1, 2, 3, 9), (2, 3, 3, 9), (4, 3, 3, 9)]
 
 
 def test_a_model_has_the_vocabulary_of_its_plan():
