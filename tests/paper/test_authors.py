@@ -127,6 +127,9 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, rows, theirs
     assert "are not here" in page.cells[1].source and not any(c.get("outputs") for c in page.cells)
     with pytest.raises(InputError, match="no recipe for 'gpt2-authors'"):
         train_ladder("gpt2-authors")
+    few = {"ks": [1], "lengths": [1, 5], "n_bootstrap": 100}
+    text = words(run_page("06_emergence", family="gpt2-authors", **few))
+    assert "its ranks came without their tokens" in text
     # ties that are not known are not counted on the page of the metric either
     text = words(run_page("01_metric", family="gpt2-authors", n_bootstrap=100))
     share = f"{np.mean(np.array(rows[MODELS[-1]])[:, 0] <= 1):.5f}"
