@@ -286,6 +286,9 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
     (finding,) = findings.by_authors().values()
     assert (finding.verdict, finding.count) == ("agrees", "1 of 1")
     assert findings.kind(finding.words) == findings.AUTHORS
+    # a claim begins with a capital, but for a quantity
+    assert finding.title.startswith("A line")
+    assert claims.judge("linear_ratio", NOTHING).title == "μ/σ moves linearly with S"
 
 
 def test_the_papers_claims_and_our_questions_are_counted_apart():
