@@ -159,16 +159,6 @@ def every_loss():
     return [*ladders, *losses_of(counts[["family", "model", "S", "loss"]])]
 
 
-def training_laws(family):
-    """{training tokens: PublishedLaw} of the published steps at which all
-    models have passages right."""
-    along = {}
-    for name, fitted in (laws("along training") | laws(families=[family])).items():
-        if name.partition(", step")[0] == family and not fitted.law.without:
-            along[fitted.rows["training_tokens"].iloc[0]] = fitted
-    return dict(sorted(along.items()))
-
-
 def lambada_answers():
     """Last words of LAMBADA by finished models and checkpoints, some right and some wrong.
 
