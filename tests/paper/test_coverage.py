@@ -9,7 +9,6 @@ import pytest
 from paper.coverage import ANY, THESE, TOGETHER, TRUE_LAW, Design, coverage, drawn_exponents
 from paper.curves import rbp_curve
 from paper.laws import fit
-from rbplib.bootstrap import line
 from rbplib.losses import Loss
 from tests.paper.plantedranks import TABLES
 
@@ -60,20 +59,6 @@ def test_a_true_law_is_rejected_as_often_as_said_only_against_the_noise_there_is
     for design in ("sources", "alike"):
         assert 0.01 < counted[design, TRUE_LAW, TOGETHER] < 0.1
     assert counted["one training", TRUE_LAW, "sources"] < 0.12
-
-
-def test_a_drawn_family_has_the_planted_loss_and_the_texts_scatter():
-    loss = measured(60, 4, seed=2)
-    design, rng = replace(Design.of(loss), training_sd=0.0), np.random.default_rng(1)
-    families = [design.draw(rng)[0] for _ in range(300)]
-    y = np.array([family.y for family in families])
-    error = y.std(axis=0) / np.sqrt(300)
-    assert np.abs((y.mean(axis=0) - design.y[:6]) / error).max() < 4
-    assert y.std(axis=0) == pytest.approx(loss.resampled(2000, 1).y.std(axis=0), rel=0.15)
-    # correlated as measured, so that a slope scatters as it does over resampled sources
-    x = np.log(loss.S)
-    slopes = line(y, x)[0].std(), line(loss.resampled(2000, 1).y, x)[0].std()
-    assert slopes[0] == pytest.approx(slopes[1], rel=0.2)
 
 
 def test_exponents_are_drawn_by_tokens_documents_and_sources():

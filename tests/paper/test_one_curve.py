@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from paper import compute, one_curve, published
+from paper import compute, one_curve
 from tests.planted import exact
 
 SIZES = np.geomspace(1e4, 1e7, 6)
@@ -87,18 +86,6 @@ def test_the_larger_model_is_missed_by_what_was_planted():
     straight = exact(1 - 0.04 * np.log(SIZES), SIZES)
     (row,) = one_curve.ahead_rows([(straight, loss)])
     assert row["nearer"] == pytest.approx(0.5) and np.isnan(row["entropy_noise"])
-
-
-def test_the_curve_of_last_words_is_plain_least_squares():
-    answers = published.lambada_answers().query("ppl > 1")
-    x, y = np.log(np.log(answers["ppl"])), np.log(-np.log(answers["accuracy"]))
-    rows = answers.assign(family=answers["whose"], x=x, y=y)
-    rows = pd.DataFrame(one_curve.lambada_rows(rows)).set_index("family")
-    rest = answers["whose"] != "mamba"
-    error = y[~rest] - np.polyval(np.polyfit(x[rest], y[rest], 2), x[~rest])
-    assert rows.loc["mamba", ["off", "bias"]].tolist() == pytest.approx(
-        [np.sqrt(np.mean(error**2)), error.mean()]
-    )
 
 
 # ---- compute

@@ -1,7 +1,5 @@
 """Published results: tables through the door, fits again by plain least squares, their noise."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -116,17 +114,3 @@ def test_ratio_of_exponents_inverts_a_test_of_slope():
         assert line.pvalue == pytest.approx(0.05, abs=1e-6)
     other = published.laws()["opt"].law
     assert np.isnan(published.exponent_ratio(first, other)[1]).all()
-
-
-@pytest.mark.parametrize(
-    "tokens, text",
-    [
-        ([1e9] * 5, published.FIXED),
-        ([1e9, 2e9, 4e9, 8e9, 16e9], published.GROWS),
-        ([1e9, 1e12, 1e9, 1e12, 1e9], published.OTHER),
-        ([1e9, np.nan, 1e9, 1e9, 1e9], published.UNKNOWN),
-    ],
-)
-def test_text_along_size(tokens, text):
-    law = published.laws()["mamba"]
-    assert replace(law, rows=law.rows.assign(training_tokens=tokens)).text == text

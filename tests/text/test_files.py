@@ -169,18 +169,6 @@ def test_columns_make_documents_and_sources(tmp_path, name):
     assert dict(zip(documents.texts, documents.units, strict=True)) == expected
 
 
-def test_first_rows_long_ones_and_rows_without_a_source(tmp_path):
-    rows = [
-        {"body": {"text": "x" * i}, "by": {"book": f"b{i % 3}" if i else None}} for i in range(20)
-    ]
-    (tmp_path / "rows.jsonl").write_bytes(lines(rows))
-    asked = {"path": str(tmp_path / "rows.jsonl"), "template": "{body.text}", "group": "{by.book}"}
-    documents = load_documents(Corpus("mine", min_characters=6, first=5, documents=4, **asked))
-    assert len(documents.texts) == 4 and {len(text) for text in documents.texts} < set(range(6, 11))
-    documents = load_documents(Corpus("mine", shuffle=False, **asked))
-    assert documents.texts[0] == "" and documents.units[:4] == ("row 0", "b1", "b2", "b0")
-
-
 ZST = zstd(os.urandom(9_000))
 BAD = [  # file, its bytes, changes of the corpus
     ("empty.txt", b"", {}),

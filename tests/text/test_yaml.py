@@ -168,11 +168,6 @@ def test_tokens_are_written_as_on_the_command_line(root):
     assert [model.tokens for model in load_family(root / "own.yml").models] == [3e11, 1.5e9]
 
 
-def test_an_ending_may_be_in_capitals(root):
-    (root / "OWN.YML").write_text("models: [owner/x]\n")
-    assert load_family(root / "OWN.YML").models[0].id == "owner/x"
-
-
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
     names = {}
     for name in ("my text.txt", "prose.txt", "日記.txt", "..txt", "models"):

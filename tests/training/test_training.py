@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from rbplib.families import InputError, load_family  # noqa: E402
-from training import data, grid, ladders, train  # noqa: E402
+from training import data, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,21 +212,3 @@ def test_command_refuses_unknown_names(monkeypatch, words, hint):
     monkeypatch.setattr("sys.argv", ["training", *words])
     with pytest.raises(InputError, match=hint):
         command.main()
-
-
-def test_the_committed_grid_is_whole_and_of_one_recipe():
-    records = grid.records()
-    assert {ladders.grid_place(*run) for run in ladders.grid()} == {
-        (family if record["seed"] == 42 else f"{family}.repeats", record["size"])
-        for family, record in records
-    }
-    for family, record in records:
-        plan = train.Plan(record["tokens"], seed=record["seed"])
-        rate = ladders.learning_rates(record["width"])[0]
-        assert (record["steps"], record["peak_rate_blocks"]) == (plan.steps, rate)
-        counts = load_family(family if record["seed"] == 42 else f"{family}.repeats")
-        (model,) = (model for model in counts.models if model.name == record["size"])
-        size = (model.nonembedding_params, model.tokens)
-        assert size == (record["nonembedding_params"], record["tokens"])
-    texts = {(record["tokens"], record["text_digest"]) for _, record in records}
-    assert len(texts) == len(ladders.BUDGETS)
