@@ -211,7 +211,9 @@ def check_answer(response):
             names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', name):
-            raise InputError(f"the hub names a file {name!r}, not hexadecimal: use another mirror.")
+            raise InputError(
+                f"{response.url.host} names a file {name!r}, not hexadecimal: use another mirror."
+            )
 
 
 def bounded(response, read, **options):
@@ -228,7 +230,9 @@ def bounded(response, read, **options):
     for data in read(**options):
         most -= len(data)
         if most < 0:
-            raise InputError(f"the hub sends more of {path} than it announced: use another mirror.")
+            raise InputError(
+                f"{response.url.host} sends more of {path} than it announced: use another mirror."
+            )
         yield data
 
 
