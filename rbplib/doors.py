@@ -450,8 +450,9 @@ def import_answers(path, family, name=None):
         of = f"{model.name} at revision {header['revision']}"
         raise InputError(f"{path} holds ranks of {of}: rank {asked_for}.")
     names = {model.name, Path(model.id).name}  # on whatever hub, or in whatever folder
-    if Path(str(header.get("served", model.name))).name not in names:
-        of = f"what its server calls {header['served']!r}: if that is {model.name}"
+    served = str(header.get("served", model.name))
+    if Path(served).name not in names:
+        of = f"what its server calls {served!r}: if that is {model.name}"
         raise InputError(f"{path} holds ranks of {of}, serve it with --served-model-name.")
     if header.get("family", family.name) != family.name:
         raise InputError(f"{path} holds ranks of {header['family']}: name that by --family.")
@@ -463,8 +464,9 @@ def import_answers(path, family, name=None):
     record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
-    made_by = ("engine", "version", "revision", "served")
-    record["made_by"] = {key: header[key] for key in made_by if key in header}
+    record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
+    if "served" in header:  # without folders of the server's machine
+        record["made_by"]["served"] = served if REPO_ID.match(served) else Path(served).name
     columns = engine_columns(path, lines, names, windows, record)
     if header["head_dtype"] != "float32":
         complain(

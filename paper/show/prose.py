@@ -76,23 +76,26 @@ def imported_words(*families):
 def engine_words(table):
     """(model, what its ranks, which others told, leave open)."""
     record = table.record
-    model, words = plain(str(record["model"])), ""
+    notes, words = [], ""
     dtype = record.get("head_dtype", "float32")
     if "made_by" in record:
         made = {key: plain(str(value)) for key, value in record["made_by"].items()}
-        model += f" (served as {made['served']})" if "served" in made else ""
+        notes += [f"served as {made['served']}"] if "served" in made else []
         words += f", reported by {made['engine']} {made['version']} (revision {made['revision']})"
     if dtype != "float32":
         words += f", whose head was in {plain(str(dtype))}: page 11 shows what half precision moves"
     if record["definition"] == "greater+ties":
         words += ". They count equal candidates, as the paper does; how many is not known."
-        return model, words
-    # all candidates at least as good share the probability: there are no more than 1 / p
-    most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
-    low, high = np.mean(most <= 1), np.mean(table.rank() == 1)
-    words += ". They count what scored strictly above, plus one: ties are not known. The paper's "
-    words += f"RBP₁ on {plain(str(record['corpus']))} has these bounds; pages show the upper one."
-    return f"{model} (RBP₁ between {low:.4f} and {high:.4f})", words
+    else:
+        # all candidates at least as good share the probability: there are no more than 1 / p
+        most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
+        low, high = np.mean(most <= 1), np.mean(table.rank() == 1)
+        corpus = plain(str(record["corpus"]))
+        words += ". They count what scored strictly above, plus one: ties are not known. The "
+        words += f"paper's RBP₁ on {corpus} has these bounds; pages show the upper one."
+        notes.append(f"RBP₁ between {low:.4f} and {high:.4f}")
+    model = plain(str(record["model"]))
+    return f"{model} ({'; '.join(notes)})" if notes else model, words
 
 
 def within(ks, tables):

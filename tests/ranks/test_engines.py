@@ -217,7 +217,7 @@ def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
 
 def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh, capsys):
     header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
-    other = header | {"ties": "greater+1", "head_dtype": "bfloat16"}
+    other = header | {"ties": "greater+1", "head_dtype": "bfloat16", "served": "/home/me/1.9k"}
     (fresh / "r.jsonl").write_text("\n".join(map(json.dumps, [other, *lines])))
     assert main(["import", str(fresh / "r.jsonl"), "--family", "nano"]) == 0
     out, err = capsys.readouterr()
@@ -230,7 +230,8 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     words = imported_words("nano-vllm")
     (table,) = rbplib.measure("nano-vllm", "lines")
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
-    assert f"between {sure:.4f} and {np.mean(table.rank() == 1):.4f}" in words
+    bounds = f"RBP₁ between {sure:.4f} and {np.mean(table.rank() == 1):.4f}"
+    assert f"(served as 1&#46;9k; {bounds})" in words
     assert "reported by vllm 0&#46;11&#46;0" in words and "head was in bfloat16" in words
     assert "page 11 shows what half precision moves" in words
     with pytest.raises(InputError, match="without models and text"):
