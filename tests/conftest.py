@@ -20,7 +20,7 @@ signal.signal(
     signal.SIGHUP, signal.SIG_DFL
 )  # processes that tests start and send it would be deaf to it under nohup
 
-LONGEST = ("test_book", "test_pages", "test_workflow", "test_site", "test_training")  # files
+LONGEST = ("test_book", "test_workflow", "test_pages", "test_stress", "test_site")  # files
 
 
 def pytest_collection_modifyitems(items):

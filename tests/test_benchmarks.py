@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import bootstrap, common, gpu, heads
+from benchmarks import bootstrap, gpu, heads
 from benchmarks.__main__ import main
 
 
@@ -37,8 +37,3 @@ def test_the_script_for_a_gpu_on_a_processor(capsys):
     assert gpu.main(["--quick", "--device", "cpu"]) == 0
     checked, *_ = capsys.readouterr().out.splitlines()[2:]
     assert checked.split(" | ")[1:3] == ["0", "0.00%"]
-
-
-def test_ratios_are_of_the_same_round():
-    times = {common.OURS: [1.0, 2.0, 4.0], "other": [2.0, 2.0, 12.0]}
-    assert common.ratio(times, "other") == "2.00x (1.00-3.00)"
