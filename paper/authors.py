@@ -8,6 +8,7 @@ that commit to where the reader is, and takes its ranks where they give the coun
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from tempfile import TemporaryDirectory
@@ -59,8 +60,10 @@ def git(folder, *arguments):
 def fetched(url, commit, blobs):
     """{model: bytes of its ranks.json} of one commit; git names a file by a hash of what is in it.
 
-    Raises InputError: no network, no such commit, or other files in it.
+    Raises InputError: no git, no network, no such commit, or other files in it.
     """
+    if not shutil.which("git"):
+        raise InputError("the authors' ranks are fetched with git: install it.")
     # git runs elsewhere: a copy given by a path from here needs its whole path
     if os.path.isdir(url):
         url = os.path.abspath(url)

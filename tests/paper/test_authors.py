@@ -188,7 +188,7 @@ def test_ranks_that_cannot_be_theirs_are_one_sentence_and_nothing_is_imported(na
     assert len(str(error.value).splitlines()) == 1 and nothing_is_left(here)
 
 
-def test_another_repository_is_one_sentence(here, rows, theirs, capsys):
+def test_another_repository_is_one_sentence(here, rows, theirs, capsys, monkeypatch):
     url, commit, blobs = theirs
     other = repository(here / "other", changed(rows, "gpt2-xl", harder))
     with pytest.raises(InputError, match="lacks the ranks of gpt2-xl, blob"):
@@ -201,6 +201,8 @@ def test_another_repository_is_one_sentence(here, rows, theirs, capsys):
         words = capsys.readouterr().err
         assert words.startswith("rbp: commit 6cdfd15 could not be fetched from ")
         assert len(words.splitlines()) == 1
+    monkeypatch.setenv("PATH", str(here))  # a machine without git
+    assert authors.main([]) == 2 and "install it" in capsys.readouterr().err
     assert nothing_is_left(here)
 
 
