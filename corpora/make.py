@@ -36,6 +36,7 @@ from rbplib.families import (
     root,
     write_text,
 )
+from rbplib.models import file_digest
 
 # the tables, at the versions whose text is on record: all that the lock holds
 PINS = held("corpora", "packages")
@@ -265,25 +266,26 @@ def state(corpus):
 
 
 def make_text(corpus):
-    """Write an embedded corpus' text where it is missing or of other packages; returns its path.
+    """Write an embedded corpus' text where it is missing, damaged or of other packages; returns its
+    path.
 
-    A JSON file beside it says what it was made of. Raises InputError: a package is missing, or the
-    kind is unknown.
+    A JSON file beside it says what it was made of, and its digest. Raises InputError: a package is
+    missing, or the kind is unknown.
     """
     path = root() / corpus.path
     # current already?
     now = state(corpus)
     record = path.with_suffix(".made.json")
     with one_at_a_time(path):
-        here = path.is_file() and record.is_file()
-        if here and json.loads(record.read_text()) == now:
-            return path
+        with suppress(OSError):  # one of them is missing
+            now["text"] = file_digest(path)
+            if record.read_bytes() == json.dumps(now).encode():
+                return path
         # draw it, and say of what
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
         lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
-        record.unlink(missing_ok=True)  # of the text that goes
         write_text(path, "".join(lines))
-        write_text(record, json.dumps(now))
+        write_text(record, json.dumps(now | {"text": file_digest(path)}))
     return path
 
 

@@ -139,6 +139,9 @@ def table_losses(table):
         if len(set(models)) < len(models):
             models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
         for k, rows_of_k in wide.groupby(level="k"):
+            if len(rows_of_k) > len(rows_of_k.drop_duplicates()) == 1:
+                message = f"all sources of {family} in {name} are equal"
+                complain(f"{message}: intervals over them have no width.")
             loss = Loss(
                 sums=rows_of_k[quantity].to_numpy(),
                 totals=rows_of_k[total].to_numpy()[:, 0],

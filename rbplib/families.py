@@ -46,6 +46,10 @@ class WriteError(InputError):
     """A file that could not be written."""
 
 
+class NoAnswer(InputError):
+    """What is not here, and the hub does not answer."""
+
+
 # --- the records
 
 

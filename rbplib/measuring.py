@@ -21,6 +21,7 @@ import rbplib
 from rbplib.families import (
     Corpus,
     InputError,
+    NoAnswer,
     WriteError,
     complain,
     one_at_a_time,
@@ -125,7 +126,7 @@ def measured(
     samples = samples or [load_documents(corpus) for corpus in corpora]
     compared["samples"] = samples
     asked_for = expected(family, models, corpora, protocol, **compared)
-    failed = []
+    failed = {}
     for model, records in asked_for.items():
         paths = [ranks_path(record, results) for record in records]
         tasks = list(map(Task, corpora, samples, paths, records))
@@ -139,8 +140,9 @@ def measured(
             except InputError as error:
                 if len(asked_for) == 1 or isinstance(error, WriteError):
                     raise
-                complain(str(error))
-                failed.append(model)
+                if NoAnswer not in failed.values() or type(error) is not NoAnswer:  # told once
+                    complain(str(error))
+                failed[model] = type(error)
     if failed:
         others = ", the other models were" if len(failed) < len(asked_for) else ""
         message = f"of {family.name} {', '.join(failed)} could not be measured{others}"

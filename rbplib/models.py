@@ -23,6 +23,7 @@ from rbplib.families import (
     DTYPES,
     WINDOW,
     InputError,
+    NoAnswer,
     check_choice,
     digest,
     first_line,
@@ -128,6 +129,7 @@ def model_folder(model, weights=True):
             record["model_digest"] = folder_digest(place)
         return place, record
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     # small files first, then tensors, pickled ones where there are no others
     hub, answers = the_hub()
@@ -138,7 +140,12 @@ def model_folder(model, weights=True):
     message = f"model {model.id!r} at revision {model.revision or 'main'!r}"
     with telling(f"{message} could not be had from {hub}"):
         what = {"revision": pinned(model), "local_files_only": not answers}
-        folder = Path(snapshot_download(model.id, allow_patterns=files, **what))
+        try:
+            folder = Path(snapshot_download(model.id, allow_patterns=files, **what))
+        except LocalEntryNotFoundError:
+            if answers:
+                raise
+            raise NoAnswer(f"{message} is not in the cache of {hub}.") from None
         if weights and not any(folder.glob("*.safetensors")):
             snapshot_download(model.id, allow_patterns=pickled, **what)
     return folder, {"model_id": model.id, "revision": folder.name}
@@ -310,6 +317,7 @@ def load_weights(place, model_id, dtype, device):
             device_map=device,
             weights_only=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # else it refers to a report, of which nothing is shown
             **options,
         )
     check_keys(report, model_id)

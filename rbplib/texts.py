@@ -39,6 +39,7 @@ from rbplib.families import (
     telling,
     write_text,
 )
+from rbplib.models import file_digest
 
 FIELDS = re.compile(r"{([^{}]*)}")  # of a template
 PROSE = (".txt", ".md")  # cut into pieces
@@ -79,7 +80,8 @@ def load_documents(corpus):
     documents = read_sample(corpus) if corpus.source == "hub" else file_sample(corpus)
     if documents is None:
         documents = draw_sample(*hub_rows(corpus))
-        write_text(sample_path(corpus), json.dumps(asdict(documents)))
+        entries = asdict(documents)
+        write_text(sample_path(corpus), json.dumps(entries | {"sha256": digest(entries)}))
     if corpus.digest not in (None, documents.digest):
         message = f"the text of corpus {corpus.name!r} differs from the one on record"
         warnings.warn(f"{message}: its numbers will differ too.", stacklevel=2)
@@ -253,10 +255,10 @@ def read_sample(corpus):
         return None
     with telling(f"{path} is damaged, delete it, and it is drawn again"):
         entries = json.loads(path.read_text(encoding="utf-8"))
-        texts, units = tuple(entries["texts"]), tuple(entries["units"])
-        if entries["digest"] != texts_digest(texts):
+        if entries.pop("sha256") != digest(entries):
             raise ValueError("its digest is another")
-        return Documents(texts, entries["digest"], entries["source"], units)
+        lists = {name: tuple(entries[name]) for name in ("texts", "units")}
+        return Documents(**entries | lists)
 
 
 # --- what a table's record says of its text
@@ -298,7 +300,7 @@ def sample_here(corpus):
 def file_sample(corpus):
     """The Documents of a corpus of files."""
     path = find_path(corpus)
-    if corpus.kind and not path.is_file():
+    if corpus.kind and not is_made(path):
         make_text(corpus)
     # rows of each file; of several each is a source of its pieces
     rows, paths = [], text_files(path)
@@ -318,6 +320,13 @@ def find_path(corpus):
         return root() / corpus.path
     places = places_of(corpus.path, corpus.file.parent if corpus.file else Path())
     return next((place.resolve() for place in places if os.path.exists(place)), places[0])
+
+
+def is_made(path):
+    """Whether the text of an embedded corpus is here, with the digest that its record says."""
+    record = path.with_suffix(".made.json")
+    here = path.is_file() and record.is_file()
+    return here and file_digest(path).encode() in record.read_bytes()
 
 
 def make_text(corpus):

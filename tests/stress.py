@@ -218,7 +218,7 @@ def together(place, rounds=4):
     count, (expected, _) = Count("together"), whole(place)
     for number in range(rounds):
         results = place / f"together-{number}"
-        processes = [start(place, results) for _ in range(2 + number % 3)]
+        processes = [start(place, results) for _ in range(2 + (number + 1) % 3)]
         codes = [(p.communicate(timeout=NEVER), p.returncode)[1] for p in processes]
         fine = codes == [0] * len(codes) and left(results) == expected
         count.take(fine, f"{len(codes)} at once: {codes}, left {list(left(results))}")
@@ -299,7 +299,7 @@ def book(place, tries=8, seed=0, seconds=(5, 40)):
         count.take(not lost, f"stop {number}: of another content {lost}")
     code, words = run(place, results, command=command)
     pages = left(place / "book/_executed")
-    hidden = [p for p in results.rglob(".*") if p.suffix in (".tmp", ".part")]
+    hidden = [p for p in results.rglob("*") if p.suffix in (".tmp", ".part")]
     made = code == 0 and (place / "_build/html/index.html").is_file()
     count.take(made and not hidden, f"at last: code {code}, left {hidden}, {words[-500:]}")
 

@@ -297,15 +297,20 @@ def test_what_is_sent_is_written_over_no_file(root, capsys, command):
 
 
 @pytest.mark.parametrize(
-    ("hits", "status"), [((300, 350, 400), "ok"), ((300, 400, 350), "not told from 0")]
+    ("hits", "status"),
+    [
+        ((300, 350, 400), "ok"),
+        ((300, 400, 350), "not told from 0"),
+        ((300, 345, 400), "lack of fit"),
+    ],
 )
-def test_an_exponent_that_may_be_0_is_not_ok(root, capsys, hits, status):
+def test_an_exponent_that_may_be_0_or_no_line_is_not_ok(root, capsys, hits, status):
     rows = ["model,S,hits,tokens,source"]
-    for S, most in zip((1e6, 1e7, 1e8), hits, strict=True):
-        rows += [f"m{S:g},{S:g},{most + i},1000,s{i}" for i in range(40)]
+    for j, most in enumerate(hits, 1):
+        rows += [f"m{j},1e{j},{most + i * j % 7},1000,s{i}" for i in range(40)]
     (root / "runs.csv").write_text("\n".join(rows))
     (row,) = json.loads(run(capsys, f"fit {root}/runs.csv --json --n-bootstrap 300")[1])
-    assert row["status"] == status and (row["ci_models"][0] > 0) == (status == "ok")
+    assert row["status"] == status and (row["ci_models"][0] > 0) == (status != "not told from 0")
 
 
 def test_nothing_that_is_printed_steers_a_terminal_or_is_a_formula(root, capsys):

@@ -179,6 +179,10 @@ EDITS = {  # what is edited: (how, the steps that run again)
         {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
     ),
     "a book that is gone": (lambda place: shutil.rmtree(place / "_build/html"), FRONT),
+    "a cut record of a run": (
+        lambda place: append(place / "logs/runs/demo-01_first.json", "}"),
+        {"demo/01_first"} | FRONT,
+    ),
     "a page run alone": (
         lambda place: page.run_notebook("01_first", "demo", {"corpora": ["notes"]}),
         {"demo/01_first"} | FRONT,
@@ -341,9 +345,10 @@ def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypa
     assert printed.err == ""  # no word of the kernel's
 
 
-def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch):
+@pytest.mark.parametrize("process", ["getppid", "getpid"])  # of the page, and its kernel
+def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch, process):
     place = moved(built, tmp_path, monkeypatch)
-    kill = "import os, signal\nos.killpg(0, 0)\nos.kill(os.getppid(), signal.SIGKILL)"
+    kill = f"import os, signal\nos.killpg(0, 0)\nos.kill(os.{process}(), signal.SIGKILL)"
     write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
     with pytest.raises(RuntimeError, match="running 03_bad for demo.*killed"):
         book.make_book(["demo"], show=False, corpora=["notes"])

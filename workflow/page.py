@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -27,6 +28,7 @@ from pathlib import Path
 
 import nbformat
 import papermill
+from nbclient.exceptions import DeadKernelError
 
 from paper.book import MAGIC, as_words
 from paper.show.parameters import DECLARED, check_parameters
@@ -199,8 +201,18 @@ def made_of(name, given):
 
 def is_current(path, given):
     """Whether an executed page is of all that it would be made of now."""
-    record = page_record(path)
+    record, run = page_record(path), run_path(path)
+    with suppress(FileNotFoundError):
+        try:
+            json.loads(run.read_bytes())
+        except ValueError:
+            return False
     return record is not None and record["made_of"] == made_of(path.stem, given)
+
+
+def run_path(page):
+    """Where it is kept when and with what an executed page ran."""
+    return root() / "logs" / "runs" / f"{page.parent.name}-{page.stem}.json"
 
 
 def page_record(path):
@@ -229,7 +241,10 @@ def run_notebook(name, family=None, parameters=(), given=()):
     """
     source, parameters, given = notebook_path(name), dict(parameters), dict(given)
     family = load_family(family) if family is not None else None
-    if family and "family" in parameter_defaults(name):
+    takes = parameter_defaults(name)
+    if family and takes.get("families") == "[]":
+        parameters.setdefault("families", [argument(family)])
+    elif family:
         parameters["family"] = argument(family)
     check_parameters(parameters_cell(name), parameters, f"notebook {name}")
     if "corpora" in parameters:  # the page runs in another folder
@@ -254,8 +269,7 @@ def run_notebook(name, family=None, parameters=(), given=()):
 
     # when and with what it ran: beside the page, as the same run gives the same page
     run = {"page": sha256(text.encode()).hexdigest(), "seconds": round(time.monotonic() - began)}
-    log = root() / "logs" / "runs" / f"{out.parent.name}-{out.stem}.json"
-    write_text(log, json.dumps(run | circumstances()))
+    write_text(run_path(out), json.dumps(run | circumstances()))
     return out
 
 
@@ -274,6 +288,9 @@ def execute(source, parameters, out):
     # a cell that fails is named
     try:
         papermill.execute_notebook(notebook, run, parameters, **options)
+    except DeadKernelError:
+        killed = "its kernel was killed by the system, as for want of memory"
+        raise RuntimeError(f"running {out.stem} for {out.parent.name}: {killed}.") from None
     except papermill.PapermillExecutionError as error:
         run.replace(failed)
         if error.ename == "InputError":

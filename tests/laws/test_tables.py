@@ -66,6 +66,13 @@ def test_a_table_may_have_spaces_and_semicolons_as_on_the_page(tmp_path, between
     assert loss.family == "one, or two"
 
 
+def test_sources_that_are_all_equal_are_told(capsys):
+    complain.cache_clear()
+    hits, tokens = planted(documents=1)
+    rbp.table_losses(rows_of(hits.repeat(9, axis=0), tokens.repeat(9)))
+    assert "all sources of a family in the table are equal" in capsys.readouterr().err
+
+
 def test_losses_in_nats_and_bits_are_numpys_line(tmp_path, capsys):
     nats = np.array([4.1, 3.6, 3.3, 2.9, 2.75])
     table = pd.DataFrame(

@@ -131,6 +131,7 @@ BAD = {  # what is done to the folder, and what the sentence must say
         "hold a NaN",
     ),
     "scores overflow": (tensors(lambda t: [p.mul_(1e38) for p in t.values()]), "hold a NaN"),
+    "weights of another model": (config(n_embd=64), "lack 2. tensors of .*belong together"),
     "no weights": (remove(WEIGHTS), "could not be loaded"),
     "a pickle that runs code": (
         only("pytorch_model.bin", pickle.dumps(Runs())),

@@ -39,6 +39,16 @@ def test_a_bad_parameter_is_one_sentence_before_anything_runs(
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
+def test_a_family_is_among_the_families_of_a_page_or_refused(monkeypatch):
+    monkeypatch.setattr(
+        page, "execute", lambda source, parameters, out: pytest.fail(str(parameters))
+    )
+    with pytest.raises(pytest.fail.Exception, match="'families': .'nano-opt'"):
+        page.run_notebook("09_families", "nano-opt")
+    with pytest.raises(InputError, match="no parameter 'family'"):
+        page.run_notebook("10_published", "nano-opt")
+
+
 @pytest.mark.slow
 def test_plain_papermill_shows_the_sentence_in_place_of_a_traceback(tmp_path):
     import nbformat

@@ -151,6 +151,8 @@ def test_text_that_is_not_here_is_made_once(root):
     assert list(record["packages"]) == make.evaluation_packages("licences")
     before = (root / "text/few.jsonl").stat().st_mtime_ns
     assert make.make_text(load_corpus("few")).stat().st_mtime_ns == before
+    (root / "text/few.jsonl").write_text(json.dumps({"text": "damage", "source": "a"}))
+    assert load_documents("few") == documents
     record["packages"]["networkx"] = "1.0"  # the text of another installation
     (root / "text/few.made.json").write_text(json.dumps(record))
     assert make.make_text(load_corpus("few")).stat().st_mtime_ns > before
