@@ -158,6 +158,7 @@ def ahead_rows(pairs, n_bootstrap=1000, seed=42):
     records = []
     for pair in pairs:
         whole = all(np.isfinite(loss.y).all() and not loss.equal for loss in pair)
+        # both forecasts of the largest model
         if whole and len(np.unique(pair[1].S)) > 3:
             (entropy, in_noise), (rbp, rbp_in_noise) = (ahead(of, n_bootstrap, seed) for of in pair)
             records.append(
@@ -184,6 +185,7 @@ def lambada_rows(answers):
     records = []
     for family, part, f in others(answers):
         error = part["y"] - f(part["x"])
+        # beside what so many passages scatter
         passages = np.mean(part["y_se"] ** 2)
         records.append(
             {

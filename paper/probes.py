@@ -332,6 +332,7 @@ def draw(ax, rows, what, *parts):
     sizes = sorted({row["size"] for row in rows})
     looks = style.series(len(sizes))
     colors = {S: look["color"] for S, look in zip(sizes, looks, strict=True)}
+    # a line a training, and the sizes for a legend
     for row in rows:
         if row["what"] == what and row["part"] in parts:
             dash = ("-", ":")[parts.index(row["part"])]

@@ -34,10 +34,12 @@ def lagged(table, k):
     Cost: one pass over the table a lag.
     """
     _, length, number = table.scored
+    # as many lags as half the median run has
     median = int(np.median(np.repeat(length, number)))
     most = max(2, min(LONGEST, median // 2))
     hits, run = table.rank() <= k, np.cumsum(~table.joined)
     counts = []
+    # pairs of one run
     for lag in range(1, most + 1):
         same = run[lag:] == run[:-lag]
         late, early = hits[lag:][same], hits[:-lag][same]

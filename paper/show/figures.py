@@ -332,6 +332,7 @@ def draw_candidates(ax, example):
     the true one apart."""
     names = [plain(ascii(text)) for text, _ in example.candidates]
     rows = row_axis(ax, names)
+    # the true token stands out
     for row, (text, probability) in zip(rows, example.candidates, strict=True):
         look = {"color": GREY}
         if text == example.target:

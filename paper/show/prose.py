@@ -63,12 +63,12 @@ def imported_words(*families):
                 "its models and its text are not."
             )
         # models whose ranks leave the same open share a sentence
-        told = {}
+        sentences = {}
         for table in ranked:
             if "definition" in table.record:
                 model, rest = engine_words(table)
-                told.setdefault(rest, []).append(model)
-        for rest, models in told.items():
+                sentences.setdefault(rest, []).append(model)
+        for rest, models in sentences.items():
             words.append(f"The ranks of {', '.join(models)} are those of others{rest}")
     return " ".join(words)
 
