@@ -66,6 +66,9 @@ def test_every_block_is_rounded_by_itself(kind):
     blocks = [rounded(block, kind) for row in values.view(6, 40) for block in row.split(32)]
     assert torch.equal(rounded(values, kind).flatten(), torch.cat(blocks))
     assert (rounded(values, kind)[0, 0, :32] == 0).all()
+    # what is left over ends where its weights do: no zero widens its range
+    rest = torch.linspace(5, 6, 40)[None]
+    assert kind != "Q4_1" or (rounded(rest, kind) - rest).abs().max() < 0.05
 
 
 def test_a_rounded_model_has_the_weights_of_its_file(small, tmp_path):
