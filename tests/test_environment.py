@@ -160,13 +160,6 @@ def test_everything_that_is_installed_has_a_hash(name):
     )
 
 
-def test_what_comes_first_is_of_the_versions_that_follow():
-    first, locked = pins("requirements-first.lock"), pins("requirements.lock")
-    assert all(locked[package] == first[package] for package in locked.keys() & first.keys())
-    assert f"torch=={first['torch']}" in PROJECT["dependencies"] and "uv" in first
-    assert locked.keys() > {"filelock", "fsspec", "jinja2", "networkx", "setuptools", "sympy"}
-
-
 def test_make_installs_nothing_without_a_hash_but_a_build_of_torch_that_is_asked_for():
     recipe = (ROOT / "Makefile").read_text().split("\n$(READY):")[1].split("\n\n")[0]
     calls = re.findall(r"\$\(PIP\) ([^;&]+)", recipe)

@@ -41,13 +41,6 @@ def test_a_workflow_runs_what_is_here(path):
         assert any(ROOT.glob(name)), name
 
 
-def test_commits_are_checked_by_the_ruff_of_the_lock():
-    locked = re.search(r"^ruff==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)[1]
-    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert repo["repo"].endswith("/ruff-pre-commit") and repo["rev"] == f"v{locked}"
-    assert [hook["id"] for hook in repo["hooks"]] == ["ruff-check", "ruff-format"]
-
-
 def test_the_changelog_is_in_its_form():
     text = (ROOT / "CHANGELOG.md").read_text()
     heads = re.findall(r"^## (.*)$", text, re.M)

@@ -75,19 +75,10 @@ ARCHITECTURES = {  # model_type: settings
     "olmoe": GROUPED | {"num_experts": 4, "num_experts_per_tok": 2},
     "granite": GROUPED | {"logits_scaling": 3.0},
     "openai-gpt": GPT,
-    "ctrl": {"n_embd": 32, "dff": 48, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT},
     "rwkv": {"hidden_size": 32, "num_hidden_layers": 2, "context_length": CONTEXT},
     "mamba": STATE,
     "mamba2": STATE | {"num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 16},
     "falcon_mamba": STATE,
-    "jamba": GROUPED
-    | {
-        "mamba_d_state": 4,
-        "num_experts": 4,
-        "attn_layer_period": 2,
-        "attn_layer_offset": 1,
-        "use_mamba_kernels": False,
-    },
     "bamba": GROUPED | HYBRID | {"attn_layer_indices": [1]},
     "falcon_h1": HEADED | HYBRID | {"mamba_d_ssm": 64, "lm_head_multiplier": 0.5},
     "recurrent_gemma": GROUPED

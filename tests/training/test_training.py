@@ -132,13 +132,6 @@ def test_no_training_document_is_near_an_evaluation_document(first, embedded):
     assert not [text for text in texts if overlaps.near(text)]
 
 
-def test_repeats_are_dropped():
-    base = " ".join(f"word{i}" for i in range(100))
-    near = base.replace("word50", "other")
-    half = " ".join(f"word{i}" for i in range(40)) + " " + " ".join(f"new{i}" for i in range(60))
-    assert data.without_repeats([base, near, base.upper(), half]) == [base, half]
-
-
 def test_near_sees_copies_and_parts():
     words = [f"w{i}" for i in range(400)]
     overlaps = data.Overlaps([" ".join(words[:200])])
