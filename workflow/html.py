@@ -16,7 +16,7 @@ from paper.show.plain import shown
 from rbplib.families import InputError, digest, load_family, root, write_text
 from workflow.page import DEFAULT_FAMILY, TOGETHER, content, ended, executed_pages, page_record
 
-MANIFEST = "manifest.json"  # what the built book is made of
+MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 
 
 def families_page():
@@ -58,19 +58,22 @@ def made_of(paths):
 
 
 def manifest(files):
-    """What a book is built of: a digest of its files, and those of its executed pages."""
-    pages = {"/".join(path.parts[-2:]): content(path) for path in executed_pages()}
-    return {"made_of": files, "pages": pages}
+    """What the book here is: of which files and executed pages, and the digest of every file."""
+    html = root() / "_build" / "html"
+    return {
+        "made_of": files,
+        "pages": {"/".join(p.parts[-2:]): content(p) for p in executed_pages()},
+        "html": {str(p.relative_to(html)): content(p) for p in html.rglob("*") if p.is_file()},
+    }
 
 
 def is_current(files):
-    """Whether there is a book, built of these files and these pages."""
-    place = root() / "_build"
+    """Whether the book that is here was built of these files and these pages, and is whole."""
     try:
-        kept = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        kept = json.loads((root() / "_build" / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return kept == manifest(files) and (place / "html" / "index.html").is_file()
+    return kept == manifest(files)
 
 
 def build(builder, strict=("-W", "--keep-going", "-n")):
