@@ -67,7 +67,7 @@ def small_book(tmp_path_factory):
 def embedded(tmp_path_factory):
     """{kind: (Corpus, its documents)}: the text that is here, or drawn now from the packages, once
     for all processes."""
-    from corpora.make import KINDS
+    from corpora.make import KINDS, make_text
     from rbplib.families import load_corpus, one_at_a_time
     from rbplib.texts import load_documents
 
@@ -80,4 +80,6 @@ def embedded(tmp_path_factory):
             if here.is_dir():
                 shutil.copytree(here, place / "results/text")
         patch.setenv("RBP_ROOT", str(place))
+        for kind in KINDS:
+            make_text(load_corpus(kind))  # where what is here is of other code or packages
         return {kind: (load_corpus(kind), load_documents(kind)) for kind in KINDS}
