@@ -225,7 +225,7 @@ def read_entry(name_or_path, what, record, others):
             message, mend = f"{path} is no YAML file", "give one whose name ends in .yml."
         elif "/" not in text and not is_yaml:
             message += f", and no {what} of that name in {root() / FOLDERS[what]}"
-            mend = nearest(text, sorted(yaml_files(what)))
+            mend = nearest(text, sorted({*yaml_files(what)} - {text}))
         raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own
@@ -451,7 +451,7 @@ def atomic_path(path):
 def write_error(path, error):
     """The WriteError of a file."""
     message = f"{path} could not be written ({error.strerror or error})"
-    return WriteError(f"{message}: free space or fix permissions, then run again.")
+    return WriteError(f"{message}: check path, permissions and free space, then run again.")
 
 
 def write_text(path, text):

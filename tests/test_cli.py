@@ -208,6 +208,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
     (root / "families/loop.yml").symlink_to("loop.yml")  # told, and passed over
     code, out, err = run(capsys, "families")  # nobody knows the sizes of `pair` without a network
     assert code == 2 and "synthetic-2000" in out and "owner/a" in err
+    assert "did you mean 'loop'" not in err
 
 
 @pytest.mark.parametrize(
@@ -294,6 +295,7 @@ def test_what_is_sent_is_written_over_no_file(root, capsys, command):
     assert code == 2 and "give another name" in err and table.read_bytes() == before
     code, _, err = run(capsys, words + "p" * 300)
     assert code != 0 and len(err.strip().splitlines()) == 1 and "Traceback" not in err
+    assert command == "windows" or "check path" in err
 
 
 @pytest.mark.parametrize(
