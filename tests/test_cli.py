@@ -24,6 +24,8 @@ def root(tmp_path, monkeypatch):
     """A root with the measured family `synthetic`, and the family `pair` of which nothing is
     measured."""
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    # the client reads the variable once, when it is loaded: for this test alone
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write_family(tmp_path)
     (tmp_path / "families/pair.yml").write_text("context: 64\nmodels: [owner/a, owner/b]\n")
