@@ -28,9 +28,8 @@ WIDTH = 1.959963984540054  # standard errors of a 95% interval
 COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times", "before", "end"]
 PARTS = ("copyable", "other")  # of a text
 LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
-PLACE = ["k", "left", "part"]
+PLACE, POINT = ["k", "left", "part"], ["D", "S"]
 STEEP = np.log(2)  # length of the steep piece, in ln tokens
-LAWS = ["k", "part", "alpha", "r2", "worst", "scatter", "p", "bend", "interval"]
 FITTED = ["line", "step", "bent", "fall", "steep"]
 TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forecasts use
 
@@ -38,8 +37,6 @@ TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forec
 def runs():
     """{(size, seed): its probes} of every kept training, smallest first."""
     files = sorted(held("published", "probes").glob("*.csv"))
-    if not files:
-        return {}
     probes = pd.concat(map(pd.read_csv, files))
     return {place: part for place, part in probes.groupby(["size", "seed"])}
 
@@ -72,8 +69,7 @@ def fall(probes, part, start, end):
     """Share of its loss that a part of the text loses between two numbers of tokens;
     NaN beyond them."""
     tokens, value, _ = series(probes, "loss", part)
-    beyond = {"left": np.nan, "right": np.nan}
-    before, after = np.interp([start, end], tokens, value, **beyond)
+    before, after = np.interp([start, end], tokens, value, np.nan, np.nan)
     return float(1 - after / before)
 
 
@@ -91,8 +87,8 @@ def onset_frame(trainings):
         earlier, less = (fall(probes, part, at / 8, at / 2) for part in PARTS)
         times = copyable / other if other else np.inf
         before = earlier / less if less else np.inf
-        row = size, seed, at, *around, copyable, other, times, before
-        rows.append((*row, probes["tokens"].max()))
+        end = probes["tokens"].max()
+        rows.append((size, seed, at, *around, copyable, other, times, before, end))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -170,8 +166,6 @@ def losses(trainings):
 
     share: of the tokens that are copyable.
     """
-    if not trainings:
-        return pd.DataFrame(columns=LOSSES)
     text = pd.concat(trainings.values())
     begun = text["tokens"] > 0
     text = text[begun & text["probe"].isin(["hits", "loss"])]
@@ -185,7 +179,7 @@ def losses(trainings):
     means[ranked] = -np.log(means[ranked] / totals[ranked])
     # the whole text, out of its parts
     share = totals["copyable"] / totals.sum(axis=1)
-    whole = joined(means["copyable"], means["other"], share, np.where(ranked, 1, 0))
+    whole = joined(means["copyable"], means["other"], share, ranked)
     return means.assign(whole=whole, share=share).reset_index()[LOSSES]
 
 
@@ -204,7 +198,8 @@ def law_of_trainings(S, loss, first=1):
         {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of
         trainings of one size; p: of a line, F test of what sizes leave against it. bend: exponent
         of the last step less the mean of those before that begin at size `first` or later, with
-        interval (95%, Student's t over trainings). NaN without a size that was trained again.
+        interval (95%, Student's t over trainings of these sizes). NaN without a size that was
+        trained again.
     """
     x = np.log(np.asarray(S, float))
     y = np.log(np.asarray(loss, float))
@@ -217,12 +212,14 @@ def law_of_trainings(S, loss, first=1):
     spare = len(y) - len(sizes)
     scatter = np.sqrt(apart @ apart / spare) if spare else np.nan
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
-    # the bend is a weighted sum of the logs
-    steps = step_weights(np.exp(x))
-    before = steps[:-1][sizes[:-2] > np.log(0.999 * first)]
-    weights = steps[-1] - before.mean(axis=0)
+    # the bend is a weighted sum of the logs of its sizes, with their own scatter
+    steps, least = step_weights(np.exp(x)), np.log(0.999 * first)
+    weights = steps[-1] - steps[:-1][sizes[:-2] > least].mean(axis=0)
     bend = weights @ y
-    half = stdtrit(spare, 0.975) * scatter * np.sqrt(weights @ weights)
+    near = apart[x > least]
+    free = len(near) - sum(sizes > least)
+    error = np.sqrt(near @ near / free * weights @ weights) if free else np.nan
+    half = stdtrit(free, 0.975) * error
     return {
         "alpha": -slope,
         "r2": float(r2),
@@ -239,31 +236,32 @@ def shape_errors(tokens, loss, start):
     once the others are fitted} over ln tokens.
 
     steep: three pieces without a jump, the middle one from the start over 2 ** 0.5 to the start
-    times that. NaN with fewer than three points on one side of the start.
+    times that; it goes on where no other point shows what follows. NaN with fewer than three
+    points on one side of the start.
     """
     # ln tokens from the start on
     x = np.log(np.asarray(tokens, float) / start)
     y = np.log(np.asarray(loss, float))
     after = (x > 0).astype(float)
-    level = np.ones(len(x))
-    # columns of each shape; those of the steep one begin at the ends of its middle piece
-    first = np.maximum(x + STEEP / 2, 0)
+    # columns of each shape; two of the steep one count from the ends of its middle piece
+    first = np.minimum(x + STEEP / 2, 0)
     last = np.maximum(x - STEEP / 2, 0)
     designs = {
-        "line": [level, x],
-        "step": [level, after],
-        "bent": [level, x, x * after],
-        "fall": [level, x, after, x * after],
-        "steep": [level, x, first, last],
+        "line": [x],
+        "step": [after],
+        "bent": [x, x * after],
+        "fall": [x, after, x * after],
+        "steep": [x, first, last],
     }
     errors = dict.fromkeys(designs, np.nan)
     if min(after.sum(), len(x) - after.sum()) < 3:
         return errors
-    # what a point misses once the others are fitted, by the hat matrix
+    # what each point misses: of a column that the others leave at 0, lstsq takes nothing
+    rows = np.arange(len(x))
     for shape, columns in designs.items():
-        q = np.linalg.qr(np.array(columns).T)[0]
-        leverage = np.sum(q**2, axis=1)
-        missed = (y - q @ (q.T @ y)) / (1 - leverage)
+        design = np.column_stack([np.ones(len(x)), *columns])
+        fits = [np.linalg.lstsq(design[rows != i], y[rows != i])[0] for i in rows]
+        missed = y - np.sum(design * fits, axis=1)
         errors[shape] = float(np.sqrt(np.mean(missed**2)))
     return errors
 
@@ -273,9 +271,11 @@ def forecasts(frame):
     each from the rest of trainings and probes.
 
     A row per loss, way of leaving out (`tokens.held_out_forecasts`) and what was forecast; "apart"
-    is the whole, out of the forecasts of its parts. error: the median of its size.
+    is the whole, out of the forecasts of its parts. error: the median of its size; away: that over
+    the sd of trainings of one size at the sizes and texts forecast (of a size trained once, that
+    of the next smaller).
     """
-    ahead = [pd.DataFrame(columns=[*PLACE, "error"])]
+    ahead = [pd.DataFrame(columns=[*PLACE, *POINT, "error"])]
     for k, some in frame[frame["tokens"].isin(TEXTS)].groupby("k"):
         S, D = some[["size", "tokens"]].to_numpy(float).T
         parts = {}
@@ -291,9 +291,17 @@ def forecasts(frame):
             apart = joined(*both, some["share"].iloc[0], k)
             error = apart / whole["measured"] - 1
             ahead += [*parts.values(), whole.assign(part="apart", error=error)]
-    each = pd.concat(ahead)
+    # how far trainings of one size scatter at each point
+    points = ["k", "tokens", "size"]
+    logs = np.log(frame.set_index(points)[[*PARTS, "whole"]])
+    noise = logs.groupby(points).var().groupby(points[:2]).ffill().stack()
+    each = pd.concat(ahead).join(noise.rename("noise"), on=["k", *POINT, "part"])
+    # medians over the points of a row
+    each["away"] = np.log1p(each["error"].astype(float)).abs()
     each["error"] = each["error"].abs()
-    return each.groupby(PLACE, sort=False)["error"].median().reset_index()
+    medians = {"error": "median", "away": "median", "noise": "mean"}
+    rows = each.groupby(PLACE, sort=False).agg(medians).reset_index()
+    return rows.assign(away=rows["away"] / np.sqrt(rows["noise"].astype(float)))
 
 
 def curves(trainings):
@@ -301,7 +309,7 @@ def curves(trainings):
     with its whole curve.
 
     What is shown: copying, the loss, -log RBP_1,
-    and ten first choices in a row as independent hits have them.
+    and ten first choices in a row of the other tokens as independent hits have them.
     """
     rows, text = [], losses(trainings)
     for (size, seed), probes in trainings.items():
@@ -316,7 +324,7 @@ def curves(trainings):
         for part in PARTS:
             shown.append((LOSS, part, mean["tokens"], mean[part]))
             shown.append((FIRST, part, first["tokens"], first[part]))
-            shown.append((TEN, part, first["tokens"], np.exp(-10 * first[part])))
+        shown.append((TEN, "other", first["tokens"], np.exp(-10 * first["other"])))
         # a row for each
         at = onset(probes)[0] / 1e6
         row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}

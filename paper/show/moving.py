@@ -172,7 +172,8 @@ def while_training(rows):
     """
     shown = []
     for row in rows:
-        lists = {name: np.round(row[name], 4).tolist() for name in ("tokens", "value")}
+        # a score may end at 0.000002
+        lists = {name: np.round(row[name], 9).tolist() for name in ("tokens", "value")}
         shown.append(row | lists | {"size_shown": f"{row['size']:,} parameters"})
     last = max((row["tokens"][-1] for row in shown[:1]), default=0)
     return chart("training", shown, last=f"{last:.6g}")
