@@ -174,9 +174,11 @@ def number_rows(**columns):
     not as many."""
     import pandas as pd
 
+    # by their places: a Series has an index of its own
+    columns = {name: np.array(of, object)[()] for name, of in columns.items() if of is not None}
     try:
-        rows = pd.DataFrame({name: of for name, of in columns.items() if of is not None})
-    except ValueError as error:
+        rows = pd.DataFrame(columns)
+    except (TypeError, ValueError) as error:
         message = f"S, hits and loss do not fit together ({first_line(error)})"
         raise InputError(f"{message}: give one number a model.") from None
     return rows.assign(model=[f"model {i + 1}" for i in range(len(rows))], source="all")
@@ -462,6 +464,9 @@ def import_answers(path, family, name=None):
 
     # its record: as of one measured here, but for the precision
     corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
+    for key, here in {"text": documents.digest, "tokenizer": tokenizer}.items():
+        if header.get(key, here) != here:
+            raise InputError(f"{path} is of another {key}: have it read the windows made here.")
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
     precision = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
     record = wanted | source | sizes_of(model) | precision
@@ -518,7 +523,7 @@ def engine_columns(path, lines, names, windows, record):
     # as many candidates are as likely at least, and all of them together at most 1
     V = record["vocab_size"]
     likely = np.isfinite(logprob) & (logprob <= ROUNDING - np.log(np.maximum(rank, 1)))
-    if not (likely & (rank >= 1) & (rank <= V) & (rank % 1 == 0)).all():
+    if not (likely & (rank >= 1) & (rank <= V) & (rank == np.floor(rank))).all():
         raise InputError(
             f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more than its "
             "rank allows: measure it again."

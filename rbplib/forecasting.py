@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from rbplib.estimators import ESTIMATORS
-from rbplib.families import InputError
+from rbplib.families import InputError, as_number
 from rbplib.law import fit
 from rbplib.losses import check_resamples
 from rbplib.noise import training_quantile
@@ -85,7 +85,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
 
     Args:
         loss: Loss; models without a value are left out, those of one size count as one.
-        S: sizes above 0, non-embedding parameters: a number or (H,).
+        S: sizes above 0, non-embedding parameters: a number, or text such as "13B", or (H,).
     Returns:
         Forecast.
     Raises:
@@ -94,7 +94,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     Cost: three fits, and a line through each resample.
     """
     check_resamples(n_bootstrap, level)
-    S = np.atleast_1d(np.asarray(S, float))
+    S = np.array([as_number(size) for size in np.atleast_1d(S)])
     part = one_a_size(loss)
     if not (S > 0).all():
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")

@@ -27,7 +27,7 @@ def statsmodels_interval(loss, size):
 
 def test_one_form_alone_gives_the_interval_of_statsmodels():
     loss = straight(np.random.default_rng(2))
-    ahead = rbp.forecast(loss.keep([0, 3, 6]), 1e9)
+    ahead = rbp.forecast(loss.keep([0, 3, 6]), "1B")
     assert list(ahead.laws) == ["line"]  # three models spare none for more
     middle, *ends = np.exp(statsmodels_interval(loss.keep([0, 3, 6]), 1e9))
     assert ahead.interval[:, 0] == pytest.approx(ends, rel=1e-8)

@@ -2,6 +2,7 @@
 input."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,9 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
     law = rbp.fit(S=["100M", "1e6", 1e7], hits=[300, 100, 200], totals=1000)
     assert np.exp(-law.loss.values) == pytest.approx([0.1, 0.2, 0.3])
     assert law.models == ("model 2", "model 3", "model 1")
+    # numbers of two columns go together by their places
+    series = pd.Series([300, 100, 200], index=["c", 0, 1])
+    assert rbp.fit(S=["100M", "1e6", 1e7], hits=series, totals=1000).parameters == law.parameters
     nats = rbp.fit(-np.log([0.1, 0.2, 0.3]), S=WHOLE["S"])
     assert nats.parameters == pytest.approx(law.parameters)
     assert law.status == "too few documents" and np.isnan(law.intervals["text"]["alpha"]).all()

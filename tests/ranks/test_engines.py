@@ -291,6 +291,8 @@ def with_header(**about):
 BAD = {
     "a tie rule not declared": (no_tie_rule, "'ties'"),
     "of another family": (with_header(family="other"), "ranks of other"),
+    "of another text": (with_header(text="0" * 64), "another text"),
+    "of another tokenizer": (with_header(tokenizer="0" * 64), "another tokenizer"),
     "of another revision": (with_header(revision="step1"), "at revision step1"),
     "ranks of another model": (with_header(model="22k"), "22k"),
     "ids that are not ours": (changed("ids", 3), "no window of lines"),
@@ -303,6 +305,7 @@ BAD = {
     "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
     "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
+    "a rank without end": (changed("rank", np.inf), "rank outside 1 to"),
     "a logprob that is infinite": (changed("logprob", -np.inf), "logprob"),
     "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another model's answer": (
