@@ -27,27 +27,27 @@ BASIS = {  # of a claim: its kind of evidence
     "exact sums": EXACT,
 }
 DOT = (
-    '<span data-page="{page}"><b class="rbp-dot" title="{title}">{mark} '
-    "<i>{verdict}<br>{kind}</i></b></span>"
+    '<span data-page="{of.words.pages[0]}"><b class="rbp-dot" title="{title}">{mark} '
+    "<i>{of.verdict}<br>{kind}</i></b></span>"
 )
 
 
 def kind(words):
     """Which of KINDS a Claim rests on."""
-    on_grid = words.pages[0].startswith(("19", "24"))
-    return BASIS.get(words.basis, GRID if on_grid else LADDERS)
+    measured = GRID if words.pages[0].startswith(("19", "24")) else LADDERS
+    return BASIS.get(words.basis, measured)
 
 
 def by_authors():
-    """{name: Judged} of claims on the executed pages of the authors' ranks, which are their
-    evidence: a ladder of four sizes is all there is of it, so that one case is enough."""
+    """{name: Judged} of claims on the executed pages of the authors' ranks, their evidence, by
+    the rules of those pages."""
     judged = {}
     for name, words in all_claims().items():
         page, finding = words.pages[0], collected(name, words.pages[0], [NAME])
         # a page of several families has cases of the others too
         if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
             words = replace(words, basis=AUTHORS, pages=[f"_executed/{NAME}/{page}"])
-            judged[name] = replace(finding, words=words, rows=finding.rows[theirs], enough=1)
+            judged[name] = replace(finding, words=words, rows=finding.rows[theirs])
     return judged
 
 
@@ -79,11 +79,9 @@ def show_matrix(whose, *every, download):
         for title in KINDS:
             findings, marks = parts.get(title, []), []
             for finding in findings:
-                verdict, page = finding.verdict, finding.words.pages[0]
-                label = html.escape(f"{verdict}: {finding.title}")
-                mark = MARKS[verdict]
-                dot = DOT.format(page=page, kind=title, title=label, mark=mark, verdict=verdict)
-                marks.append(dot)
+                label = html.escape(f"{finding.verdict}: {finding.title}")
+                mark = MARKS[finding.verdict]
+                marks.append(DOT.format(of=finding, kind=title, title=label, mark=mark))
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
             dots[title].append("".join(marks))
         rows.append(row)
@@ -94,14 +92,18 @@ def show_matrix(whose, *every, download):
 
 
 def apart(*every):
-    """[(statement, "agrees by one kind of evidence; differs by another")] where kinds disagree."""
+    """[(statement, "agrees by one kind of evidence; differs by another")] where a claim agrees
+    by one kind, and one differs by another."""
     rows = []
     for statement, parts in statements("paper", *every):
-        verdicts = {}
+        words, sides = [], {AGREES: set(), DIFFERS: set()}
         for title, findings in parts.items():
-            verdicts[title] = {of.verdict for of in findings}
-        if {AGREES} in verdicts.values() and {DIFFERS} in verdicts.values():
-            words = [f"{', '.join(sorted(of))} by {title}" for title, of in verdicts.items()]
+            verdicts = sorted({of.verdict for of in findings})
+            words.append(f"{', '.join(verdicts)} by {title}")
+            for verdict in sides.keys() & verdicts:
+                sides[verdict].add(title)
+        # one kind alone may judge two claims apart
+        if all(sides.values()) and len(set.union(*sides.values())) > 1:
             rows.append((statement, "; ".join(words)))
     return rows
 

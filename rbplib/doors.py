@@ -365,7 +365,7 @@ def keep_tables(tables):
         there = read_record(path) if path.is_file() else None
         if there and (there["columns_sha256"], there.get("definition")) != ranks:
             raise InputError(
-                f"{path} holds other ranks: move it away, or import under another name."
+                f"{path} holds other ranks: move it away, or give `rbp import` another name."
             )
     for columns, record in tables:
         write_table(ranks_path(record), columns, record)

@@ -277,6 +277,19 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     ((statement, parts),) = findings.apart(split)
     assert parts == "agrees by our ladders; differs by authors' counts"
     assert statement == frame.index[0] and not findings.apart(judged)
+    # one of its claims is enough
+    split["line_budgets"] = claims.judge("line_budgets", rows, [YES] * 2 + [NO] * 2)
+    split["line_published"] = claims.judge("line_published", rows, [NO] * 4)
+    ((_, parts),) = findings.apart(split)
+    assert parts.startswith("agrees by our ladders; differs by authors' counts; differs by publ")
+    # claims that one kind alone judges are no two kinds
+    names = {"top1_exponent": [YES] * 4, "exponent_at_100": [NO] * 4}
+    alone = {name: claims.judge(name, rows, holds) for name, holds in names.items()}
+    assert not findings.apart(alone)
+    names = {"gpt2_exponent": [YES] * 4, "gpt2_hundred": [NO] * 4, "top1_exponent": [YES] * 4}
+    both = {name: claims.judge(name, rows, holds) for name, holds in names.items()}
+    ((_, parts),) = findings.apart(both)
+    assert parts == "agrees, differs by authors' counts; agrees by our ladders"
 
 
 def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
@@ -284,7 +297,8 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
     claims.claim("thousand_line", rows, [NO, YES])
     shown[1]("05_k_dependence", NAME)
     (finding,) = findings.by_authors().values()
-    assert (finding.verdict, finding.count) == ("agrees", "1 of 1")
+    # by the rule of their page, where one case decides nothing
+    assert (finding.verdict, finding.count) == ("cannot be told", "1 of 1")
     assert findings.kind(finding.words) == findings.AUTHORS
     # a claim begins with a capital, but for a quantity
     assert finding.title.startswith("A line")
