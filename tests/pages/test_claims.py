@@ -289,7 +289,7 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     names = {"gpt2_exponent": [YES] * 4, "gpt2_hundred": [NO] * 4, "top1_exponent": [YES] * 4}
     both = {name: claims.judge(name, rows, holds) for name, holds in names.items()}
     ((_, parts),) = findings.apart(both)
-    assert parts == "agrees, differs by authors' counts; agrees by our ladders"
+    assert parts == "agrees by our ladders; agrees, differs by authors' counts"
 
 
 def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
