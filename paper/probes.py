@@ -28,17 +28,16 @@ WIDTH = 1.959963984540054  # standard errors of a 95% interval
 COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times", "before", "end"]
 PARTS = ("copyable", "other")  # of a text
 LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
-PLACE, POINT = ["k", "left", "part"], ["D", "S"]
-STEEP = np.log(2)  # length of the steep piece, in ln tokens
+PLACE = ["k", "left", "part"]
+STEEP = np.log(2) / 2  # half the length of the steep piece, in ln tokens
 FITTED = ["line", "step", "bent", "fall", "steep"]
 TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forecasts use
 
 
 def runs():
     """{(size, seed): its probes} of every kept training, smallest first."""
-    files = sorted(held("published", "probes").glob("*.csv"))
-    probes = pd.concat(map(pd.read_csv, files))
-    return {place: part for place, part in probes.groupby(["size", "seed"])}
+    probes = pd.concat(map(pd.read_csv, sorted(held("published", "probes").glob("*.csv"))))
+    return dict(list(probes.groupby(["size", "seed"])))
 
 
 def series(probes, probe, part):
@@ -54,7 +53,7 @@ def first_below(tokens, value, level):
     if i == 0:  # never, or from the first probe on
         return np.nan
     around = [i, i - 1]
-    return float(np.interp(level, value[around], tokens[around]))
+    return np.interp(level, value[around], tokens[around])
 
 
 def onset(probes, string=STRING, deep=DEEP):
@@ -70,7 +69,7 @@ def fall(probes, part, start, end):
     NaN beyond them."""
     tokens, value, _ = series(probes, "loss", part)
     before, after = np.interp([start, end], tokens, value, np.nan, np.nan)
-    return float(1 - after / before)
+    return 1 - after / before
 
 
 def onset_frame(trainings):
@@ -148,10 +147,10 @@ def parted(tables):
     # a row that does not go on from another has no bigram
     copyable = np.zeros(len(bigrams), bool)
     copyable[first.joined] = bigrams[first.joined].duplicated()
-    parts = {}
-    for part, rows in zip(PARTS, (copyable, ~copyable), strict=True):
-        parts[part] = [only(table, rows) for table in tables]
-    return parts
+    return {
+        "copyable": [only(table, copyable) for table in tables],
+        "other": [only(table, ~copyable) for table in tables],
+    }
 
 
 def only(table, rows):
@@ -170,8 +169,7 @@ def losses(trainings):
     begun = text["tokens"] > 0
     text = text[begun & text["probe"].isin(["hits", "loss"])]
     # hits, or the mean loss, with both parts side by side
-    k = text["k"].fillna(0).astype(int)
-    text = text.assign(k=k)
+    text = text.assign(k=text["k"].fillna(0).astype(int))
     wide = text.pivot(index=LOSSES[:4], columns="part", values=["value", "total"])
     totals = wide["total"]
     ranked = wide.index.get_level_values("k") > 0
@@ -213,7 +211,7 @@ def law_of_trainings(S, loss, first=1):
     scatter = np.sqrt(apart @ apart / spare) if spare else np.nan
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
     # the bend is a weighted sum of the logs of its sizes, with their own scatter
-    steps, least = step_weights(np.exp(x)), np.log(0.999 * first)
+    steps, least = step_weights(S), np.log(0.999 * first)
     weights = steps[-1] - steps[:-1][sizes[:-2] > least].mean(axis=0)
     bend = weights @ y
     near = apart[x > least]
@@ -242,16 +240,14 @@ def shape_errors(tokens, loss, start):
     # ln tokens from the start on
     x = np.log(np.asarray(tokens, float) / start)
     y = np.log(np.asarray(loss, float))
-    after = (x > 0).astype(float)
+    after = x > 0
     # columns of each shape; two of the steep one count from the ends of its middle piece
-    first = np.minimum(x + STEEP / 2, 0)
-    last = np.maximum(x - STEEP / 2, 0)
     designs = {
         "line": [x],
         "step": [after],
         "bent": [x, x * after],
         "fall": [x, after, x * after],
-        "steep": [x, first, last],
+        "steep": [x, np.minimum(x + STEEP, 0), np.maximum(x - STEEP, 0)],
     }
     errors = dict.fromkeys(designs, np.nan)
     if min(after.sum(), len(x) - after.sum()) < 3:
@@ -262,7 +258,7 @@ def shape_errors(tokens, loss, start):
         design = np.column_stack([np.ones(len(x)), *columns])
         fits = [np.linalg.lstsq(design[rows != i], y[rows != i])[0] for i in rows]
         missed = y - np.sum(design * fits, axis=1)
-        errors[shape] = float(np.sqrt(np.mean(missed**2)))
+        errors[shape] = np.sqrt(np.mean(missed**2))
     return errors
 
 
@@ -275,7 +271,7 @@ def forecasts(frame):
     the sd of trainings of one size at the sizes and texts forecast (of a size trained once, that
     of the next smaller).
     """
-    ahead = [pd.DataFrame(columns=[*PLACE, *POINT, "error"])]
+    ahead = [pd.DataFrame(columns=[*PLACE, "D", "S", "error"], dtype=float)]
     for k, some in frame[frame["tokens"].isin(TEXTS)].groupby("k"):
         S, D = some[["size", "tokens"]].to_numpy(float).T
         parts = {}
@@ -295,13 +291,13 @@ def forecasts(frame):
     points = ["k", "tokens", "size"]
     logs = np.log(frame.set_index(points)[[*PARTS, "whole"]])
     noise = logs.groupby(points).var().groupby(points[:2]).ffill().stack()
-    each = pd.concat(ahead).join(noise.rename("noise"), on=["k", *POINT, "part"])
+    each = pd.concat(ahead).join(noise.rename("noise"), on=["k", "D", "S", "part"])
     # medians over the points of a row
-    each["away"] = np.log1p(each["error"].astype(float)).abs()
+    each["away"] = np.log1p(each["error"]).abs()
     each["error"] = each["error"].abs()
     medians = {"error": "median", "away": "median", "noise": "mean"}
     rows = each.groupby(PLACE, sort=False).agg(medians).reset_index()
-    return rows.assign(away=rows["away"] / np.sqrt(rows["noise"].astype(float)))
+    return rows.assign(away=rows["away"] / np.sqrt(rows["noise"]))
 
 
 def curves(trainings):
@@ -311,16 +307,15 @@ def curves(trainings):
     What is shown: copying, the loss, -log RBP_1,
     and ten first choices in a row of the other tokens as independent hits have them.
     """
-    rows, text = [], losses(trainings)
+    rows = []
     for (size, seed), probes in trainings.items():
         shown = []
         # strings that are read twice
         for part in STRINGS:
             shown.append((COPYING, part, *series(probes, "copying", part)[:2]))
         # both parts of the text
-        here = (text["size"] == size) & (text["seed"] == seed)
-        mean = text[here & (text["k"] == 0)]
-        first = text[here & (text["k"] == 1)]
+        text = losses({(size, seed): probes})
+        mean, first = (text[text["k"] == k] for k in (0, 1))
         for part in PARTS:
             shown.append((LOSS, part, mean["tokens"], mean[part]))
             shown.append((FIRST, part, first["tokens"], first[part]))
@@ -344,8 +339,8 @@ def draw(ax, rows, what, *parts):
     for row in rows:
         if row["what"] == what and row["part"] in parts:
             dash = ("-", ":")[parts.index(row["part"])]
-            look = {"color": colors[row["size"]], "linewidth": 1}
-            ax.plot(row["tokens"], row["value"], dash, **look)
+            color = colors[row["size"]]
+            ax.plot(row["tokens"], row["value"], dash, color=color, linewidth=1)
     for S, color in colors.items():
         ax.plot([], [], color=color, label=f"$S$ = {number(S)}")
     return ax.set(title=what, xlabel="training tokens, millions") and ax

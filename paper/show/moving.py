@@ -175,8 +175,7 @@ def while_training(rows):
         # a score may end at 0.000002
         lists = {name: np.round(row[name], 9).tolist() for name in ("tokens", "value")}
         shown.append(row | lists | {"size_shown": f"{row['size']:,} parameters"})
-    last = max((row["tokens"][-1] for row in shown[:1]), default=0)
-    return chart("training", shown, last=f"{last:.6g}")
+    return chart("training", shown, last=f"{shown[0]['tokens'][-1]:.6g}")
 
 
 def visible(text, most=14, end=False):
