@@ -77,13 +77,14 @@ def show_matrix(whose, *every, download):
     for statement, parts in statements(whose, *every):
         row = {"statement": statement}
         for title in KINDS:
-            findings, marks = parts.get(title, []), []
+            findings, marks = parts.get(title, []), ""
             for finding in findings:
                 label = html.escape(f"{finding.verdict}: {finding.title}")
-                mark = MARKS[finding.verdict]
-                marks.append(DOT.format(of=finding, kind=title, title=label, mark=mark))
+                marks += DOT.format(
+                    of=finding, kind=title, title=label, mark=MARKS[finding.verdict]
+                )
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
-            dots[title].append("".join(marks))
+            dots[title].append(marks)
         rows.append(row)
     # kinds without a dot take no room
     dots = {title: marks for title, marks in dots.items() if any(marks)}
