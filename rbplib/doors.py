@@ -302,19 +302,21 @@ def import_family(path, name=None):
                 file.extractall(folder)
             about = json.loads(Path(folder, "family.json").read_bytes())
             check_name(about["name"], "family name")
-            tables = {place: read_table(place) for place in Path(folder).glob("*/*/*.parquet")}
-            if not tables or about["format"] != "rbp ranks":
+            entry = {key: about[key] for key in ("title", "note")}
+            # the record of each table says where it came from
+            origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
+            roles = {"repeats": [], "family": []}
+            for place in sorted(Path(folder).glob("*/*/*.parquet")):
+                table = read_table(place)
+                record = table.record | {"imported": origin}
+                roles[place.parts[-3]].append((table.columns, record))
+            texts = {type(text) for text in (*entry.values(), about["exported"])}
+            if texts != {str} or not roles["family"] or about["format"] != "rbp ranks":
                 raise ValueError("another format")
         except DAMAGE as error:
             message = f"{path} is damaged, or no export of a family ({first_line(error)})"
             mend = "get it again, or, for ranks of windows, name their family by --family"
             raise InputError(f"{message}: {mend}.") from None
-        # the record of each table says where it came from
-        origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
-        roles = {"repeats": [], "family": []}
-        for place, table in sorted(tables.items()):
-            roles[place.parts[-3]].append((table.columns, table.record | {"imported": origin}))
-        entry = {key: about[key] for key in ("title", "note")}
         return keep_family(name or about["name"], entry, roles["family"], roles["repeats"])
 
 

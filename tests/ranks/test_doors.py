@@ -1,6 +1,7 @@
 """Families from another machine: the same rank tables but for tokens; damage is found; counts of
 the grid are read."""
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -106,6 +107,15 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
     for data in (b"", whole[:1], whole[:middle], whole[:-1], flipped):
         path.write_bytes(data)
         with pytest.raises(InputError, match="damaged"):
+            import_family(path, "damaged")
+    # whole files that lack the family's tables, or words about it
+    for part, change in (("repeats", {}), ("", {"title": 7}), ("", {"exported": None})):
+        with zipfile.ZipFile(shared[1]) as file, zipfile.ZipFile(path, "w") as bad:
+            for name in file.namelist():
+                if name != "family.json" and name.startswith(part):
+                    bad.writestr(name, file.read(name))
+            bad.writestr("family.json", json.dumps(json.loads(file.read("family.json")) | change))
+        with pytest.raises(InputError, match="no export of a family"):
             import_family(path, "damaged")
     with pytest.raises(InputError, match="No such file"):
         import_family(tmp_path / "none")
