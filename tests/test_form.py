@@ -12,14 +12,14 @@ from commands import ROOT, python
 FLOORS = ("rbplib", "paper", "workflow")  # each imports itself and those before it
 PENDING = set()  # imports against the arrows that are still to go; nothing may be added
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
-    "rbplib": 36_390,
-    "paper": 50_370,
-    "workflow": 5_480,
+    "rbplib": 35_450,
+    "paper": 48_000,
+    "workflow": 5_410,
     "corpora": 2_140,
-    "book": 9_850,
+    "book": 9_840,
     "training": 12_920,
     "benchmarks": 7_390,
-    "tests": 108_800,
+    "tests": 104_740,
 }
 SILENT = {
     tokenize.COMMENT,
