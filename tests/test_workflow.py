@@ -182,6 +182,10 @@ EDITS = {  # what is edited: (how, the steps that run again)
         lambda place: append(place / "logs/runs/demo-01_first.json", "}"),
         {"demo/01_first"} | FRONT,
     ),
+    "a page": (
+        lambda place: append(place / "book/_executed/demo/01_first.ipynb", " "),
+        {"demo/01_first"} | FRONT,
+    ),
     "a page of HTML": (
         lambda place: append(place / "_build/html/index.html", "<p>more</p>"),
         FRONT,

@@ -204,8 +204,9 @@ def is_current(path, given):
     record, run = page_record(path), run_path(path)
     with suppress(FileNotFoundError):
         try:
-            json.loads(run.read_bytes())
-        except ValueError:
+            if json.loads(run.read_bytes())["page"] != sha256(path.read_bytes()).hexdigest():
+                return False  # another page than the run left
+        except (ValueError, LookupError, TypeError):
             return False
     return record is not None and record["made_of"] == made_of(path.stem, given)
 
