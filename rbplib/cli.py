@@ -622,11 +622,12 @@ def run_program(name, arguments):
     """Go on as a program of the checkout."""
     file = held("workflow", "Snakefile")
     if not file.is_file():
-        message = f"`rbp {name}` needs a checkout of the repository"
-        raise InputError(f"{message}: run it there, or set RBP_ROOT.")
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(file.parents[1]), os.environ.get("PYTHONPATH", "")]
-    )
+        raise InputError(
+            f"`rbp {name}` needs a checkout of the repository: run it there, or set RBP_ROOT."
+        )
+    # an empty entry would be the folder that one happens to stand in
+    paths = filter(None, [str(file.parents[1]), os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     # the program takes the place of this one, with its signals and its exit code
     os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[name], *arguments])
 

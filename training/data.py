@@ -104,10 +104,10 @@ def training_documents():
 def training_text(characters):
     """Documents in training order, about `characters` in all, mixed by SHARE; always the same."""
     path = folder() / "documents.json"
-    print("the training text is made, once: some minutes", flush=True)
     if path.is_file():
         documents = json.loads(path.read_text())
     else:
+        print("the training text is made, once: some minutes", flush=True)
         documents, counts = training_documents()
         print(json.dumps(counts, indent=1))
         path.write_text(json.dumps(documents))

@@ -36,15 +36,16 @@ def made(root, notebook, place):
 
     # when and where, if its run is the one on record here
     path = root / f"logs/runs/{place.replace('/', '-')}.json"
-    page = root / f"book/_executed/{place}.ipynb"
-    rows = {"Page, SHA-256": sha256(page.read_bytes()).hexdigest()}
-    with suppress(OSError, ValueError):
-        run = json.loads(path.read_text(encoding="utf-8"))
-        if run["page"] in rows.values():
-            rows = {key.capitalize(): run.get(key) for key in RUN} | rows
+    page = sha256((root / f"book/_executed/{place}.ipynb").read_bytes()).hexdigest()
+    rows = {}
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        run = json.loads(path.read_bytes())
+        if run["page"] == page:
+            rows = {key.capitalize(): run.get(key) for key in RUN}
 
     # of what
-    rows |= {"Notebook, SHA-256": record.get("source"), "Made of, SHA-256": record.get("made_of")}
+    rows |= {"Page, SHA-256": page, "Notebook, SHA-256": record.get("source")}
+    rows["Made of, SHA-256"] = record.get("made_of")
     tables = (f"{label} {digest[:DIGITS]}" for label, digest in record.get("tables", {}).items())
     rows["Rank tables, SHA-256 of their columns"] = ", ".join(tables) or "none"
     words = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v)
