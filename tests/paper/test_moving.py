@@ -115,7 +115,7 @@ def test_emergence_is_the_law_of_runs(curve):
         hit = np.exp(-np.exp(lift))
         p = log_run_beta(hit, N, icc) if icc else N * np.log(hit)
         rise = np.ptp(lift[(p > np.log(0.1)) & (p < np.log(0.9))]) / alpha / np.log(10)
-        assert decades == pytest.approx(rise, abs=0.05)
+        assert decades == pytest.approx(rise, abs=0.03)
 
 
 @pytest.mark.parametrize("T", [0.2, 1, 3])

@@ -226,7 +226,7 @@ def test_a_smooth_part_is_forecast_and_one_that_falls_is_not():
     frame = probes.losses(trainings)
     ahead = probes.forecasts(frame[frame["k"] == 1])
     error = ahead.set_index(["left", "part"])["error"]
-    assert error["the most text", "other"] < 0.02 and error["the most text", "copyable"] > 1
+    assert error["the most text", "other"] < 0.01 and error["the most text", "copyable"] > 1
     assert error["the most text", "apart"] > 0.2
     # two trainings 2% apart have an sd of 1.4%; the largest, trained once, counts as the next does
     far = ahead[ahead["error"] > 1]

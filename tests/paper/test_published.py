@@ -74,6 +74,9 @@ def test_the_authors_counts_by_hand(k, N):
     assert law.intervals["models"]["alpha"] == pytest.approx((alpha - half, alpha + half), abs=1e-8)
     if N == 1:
         assert round(alpha, 4) == PRINTED[k]
+        assert round(polyfit(S, rows["cross_entropy"])[0], 4) == 0.0584
+    if (k, N) == (10_000, 1):
+        assert (windows - hits).tolist() == [1212, 1279, 1399, 1577]
 
 
 def test_reference_points_are_where_a_family_file_names_them(tmp_path):
