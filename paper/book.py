@@ -134,7 +134,7 @@ def finite(values):
 
 FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle}
 FILTERS |= {"median": np.median, "finite": finite, "tally": tally, "short": short}
-FILTERS |= {"log10": np.log10, "plain": plain, "title": title}
+FILTERS |= {"plain": plain, "title": title}
 
 
 @cache

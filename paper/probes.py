@@ -16,7 +16,7 @@ from paper.show.numbers import number
 from paper.steps import step_weights
 from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
-from rbplib.families import held
+from rbplib.families import InputError, held
 from rbplib.losses import Loss
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
@@ -35,8 +35,14 @@ TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forec
 
 
 def runs():
-    """{(size, seed): its probes} of every kept training, smallest first."""
-    probes = pd.concat(map(pd.read_csv, sorted(held("published", "probes").glob("*.csv"))))
+    """{(size, seed): its probes} of every kept training, smallest first.
+
+    InputError: no file of one is there.
+    """
+    files = sorted(held("published", "probes").glob("*.csv"))
+    if not files:
+        raise InputError("published/probes holds no training: get its files from the repository.")
+    probes = pd.concat(map(pd.read_csv, files))
     return dict(list(probes.groupby(["size", "seed"])))
 
 

@@ -30,24 +30,23 @@ def measured_families(families=(), corpora=(), protocol="paper"):
 
 
 def counted_curves(families, ks):
-    """{(family, corpus): Curve} of families that are here as counts,
-    on all that they were counted on, with repeats.
+    """({(family, corpus): Curve}, {the same: tables}) of families that are here as counts,
+    on all that they were counted on, curves with repeats.
 
     ks: the ranks to count, as a function of the size of a vocabulary.
     """
-    curves = {}
+    curves, counts = {}, {}
     for family in map(load_family, families):
         for corpus in family.corpora:
             tables, _ = family_tables(family, corpus)
-            again, _ = family_tables(family.repeats, corpus) if family.repeats else ((), ())
+            again = family_tables(family.repeats, corpus)[0] if family.repeats else ()
             curve = rbp_curve(tables, ks(vocabulary(tables)))
             curves[family.name, corpus] = beside(curve, again)
-    return curves
+            counts[family.name, corpus] = tables
+    return curves, counts
 
 
 PAPERS = ("gpt2", "opt", "pythia", "qwen2.5")  # families of the paper
-GRID = tuple(f"nano-pythia-{n}m" for n in (1, 2, 4, 8, 16))  # here as counts, see published/ranks
-COUNTED = ("docs", "code", "descriptions")  # corpora that all of it was counted on
 
 
 def scope(tables):
@@ -56,23 +55,27 @@ def scope(tables):
     tables: {corpus, or (family, corpus): rank tables}. S and trained hold a number a model, trained
     those that are known; tokens: how many the models were scored on. papers: models of the paper.
     """
-    # one record a model
-    every = [table.record for ranks in tables.values() for table in ranks]
-    records = {(record["family"], record["model"]): record for record in every}
+    # one record a model, which may be there under two families
+    first = {}
+    for record in (table.record for ranks in tables.values() for table in ranks):
+        name = record["family"], record["model"]
+        first.setdefault(record.get("model_digest") or name, record)
+    records = list(first.values())
     papers = {model.id for name in PAPERS for model in models_of(name)}
-    families = sorted({family for family, _ in records})
+    families = sorted({record["family"] for record in records})
     # how much text models saw, and each text once
-    trained = {(name, model.name): model.tokens for name in families for model in models_of(name)}
-    first = {(corpus, ranks[0].text): ranks[0].record for corpus, ranks in tables.items()}
-    texts = {record["corpus"]: record["scored_tokens"] for record in first.values()}
+    seen = {(name, model.name): model.tokens for name in families for model in models_of(name)}
+    trained = [seen.get((record["family"], record["model"])) for record in records]
+    ladders = [ranks[0].record for ranks in tables.values()]
+    texts = {record["corpus"]: record["scored_tokens"] for record in ladders}
     return {
         "models": len(records),
         "families": families,
-        "S": [record["nonembedding_params"] for record in records.values()],
-        "trained": [trained[model] for model in records if trained.get(model)],
+        "S": [record["nonembedding_params"] for record in records],
+        "trained": [tokens for tokens in trained if tokens],
         "corpora": list(texts),
         "tokens": sum(texts.values()),
-        "papers": sum(record.get("model_id") in papers for record in records.values()),
+        "papers": sum(record.get("model_id") in papers for record in records),
     }
 
 

@@ -7,7 +7,7 @@ from paper import published
 from paper import tokens as joint
 
 TEXTS = {"c4_original": "C4", "rpj": "RedPajama", "rw_original": "RefinedWeb"}  # of training
-MULTIPLE, TOKENS = "one multiple", "one number"  # kinds of cuts
+MULTIPLE, TOKENS = "one multiple", "one $D$"  # kinds of cuts
 AXES = {MULTIPLE: "multiple of 20 tokens a parameter", TOKENS: "training tokens $D$"}
 SHOWN = {"additive": "--", "kaplan": "-"}  # forms that may explain a fall, and their lines
 

@@ -16,7 +16,6 @@ from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, s
 BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
 FAINT = 0.28  # of a bar that wide
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
-RATIOS = (0.25, 0.5, 0.75, 1, 1.5, 2, 4)  # marked on an axis of fitted over observed
 
 
 # ---- a figure on the page, its axes and its legend
@@ -322,8 +321,6 @@ def draw_fit_ratio(ax, histogram, fits):
     # 1 is a perfect fit
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
-    ax.set_yticks(RATIOS, [f"{r:g}" for r in RATIOS])
-    ax.set_yticks([], minor=True)
     return ax
 
 

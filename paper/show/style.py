@@ -50,7 +50,7 @@ FAMILIES = {
     "cerebras-gpt": ("plum", "P"),
     "bloom": ("black", "X"),
 }
-SPARE = tuple(COLOURS)[::-1]  # of families not known here
+SPARE = tuple(COLOURS)  # of families not known here
 
 # Corpora have hues of their own, and ways to fit, kinds of interval and the like have inks: a
 # colour means one thing in the whole book. What is pointed out, such as the true token,
@@ -103,11 +103,13 @@ def use():
 
 def family_style(name):
     """Colour and marker of a family: {"color", "marker"};
-    one not known here has one by its name."""
-    base, number = name.removeprefix("nano-").removesuffix("-deduped"), zlib.crc32(name.encode())
+    one not known here has one by its name, and one on another amount of text, as
+    nano-pythia-16m, a marker of its own."""
+    base, text = re.fullmatch(r"(?:nano-)?(.*?)(?:-deduped|-(\d+)m)?", name).groups()
+    number = int(text).bit_length() if text else zlib.crc32(name.encode())
     spare = SPARE[number % len(SPARE)], MARKERS[7 + number % 5]
     colour, marker = FAMILIES.get(base, spare)
-    return {"color": COLOURS[colour], "marker": marker}
+    return {"color": COLOURS[colour], "marker": spare[1] if text else marker}
 
 
 def series(n):
@@ -181,13 +183,13 @@ def log_numbers(axis):
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() != "log" or not axis.isDefault_majloc:
         return
-    plain, decades = 1e-4 < low and high < 1e4, np.log10(high / low)
-    if decades < 1.3:
-        # too short for decades, or for simple parts of them
+    plain, (first, last) = 1e-4 < low and high < 1e4, np.log10([low, high])
+    if last - first < 1.3 or np.floor(last) - np.ceil(first) < 1:
+        # too short for two decades, or for simple parts of them
         parts_shown = (1, 2, 5) if plain else (1, 3)
         short = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
         axis.set_major_locator(short if high / low < 4 else LogLocator(subs=parts_shown))
         wide = LogFormatterSciNotation(10, False, (np.inf, np.inf))
-        axis.set_major_formatter("{x:.3g}" if plain else wide)
+        axis.set_major_formatter("{x:g}" if plain else wide)
         axis.set_minor_locator(NullLocator())  # the last mark of an axis has its number
     axis.set_minor_formatter(NullFormatter())

@@ -10,6 +10,7 @@ from scipy import stats
 
 from paper import probes
 from paper.show import moving
+from rbplib.families import InputError
 from tests.ranktables import rank_table
 
 TOKENS = np.arange(0, 11) * 1e6
@@ -55,6 +56,12 @@ def test_a_ratio_that_was_there_before_the_onset_is_no_sign_of_it(left):
     row = probes.onset_frame({(100, 1): probed}).iloc[0]
     assert row.times > 2 and row.before == pytest.approx(2.7, rel=0.1)
     assert (row.times > 2 * row.before) == (left < 1)
+
+
+def test_without_probed_trainings_a_page_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(probes, "held", lambda *parts: tmp_path)
+    with pytest.raises(InputError, match="published/probes"):
+        probes.runs()
 
 
 def onsets_of(power, scatter=0.0, seed=0):

@@ -1,13 +1,13 @@
 """What stands on a page: numbers readable, text of a corpus harmless, tables of six columns with
 all as CSV."""
 
-import html
 import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 
 from paper.show import numbers, prose
@@ -47,18 +47,13 @@ def test_numbers(x, text):
 
 def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_csv():
     text = prose.table_html(WIDE, "Laws < all.")
-    rows = [
-        re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S)
-        for row in re.findall("<tr>(.*?)</tr>", text, re.S)
-    ]
-    head, first, second = [
-        [html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in rows
-    ]
+    soup = BeautifulSoup(text, "html.parser")
+    head, first, second = [[cell.text for cell in row(["th", "td"])] for row in soup("tr")]
     assert head == ["status", "corpus", "alpha", "intervals", "R²", "p"]
     assert first[:2] == ["✓ ok", "a & <b>"] and second[0] == "! few hits" and first[5] == "< 0.001"
     assert first[3] == "other text [0.250, 0.750]other sizes [0, 0.900]"
     assert "Laws &lt; all." in text and "with all 11 columns" in text
-    csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()
+    csv = json.loads(soup.a["data-csv"]).splitlines()
     assert csv[0].split(",")[:3] == ["corpus", "k", "alpha"] and csv[1].startswith(
         "a & <b>,1,0.123456789"
     )
@@ -67,7 +62,7 @@ def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_cs
 def test_no_text_of_a_download_is_a_formula_and_numbers_stay():
     cells = ["=1+1", "+cmd|x", "-1+1|cmd", "@SUM(A1)", "-0.05", "+3", "-log RBP_1", "a=b"]
     text = prose.table_html(pd.DataFrame({"of": cells, "value": -0.5}), "T", "t.csv")
-    csv = json.loads(html.unescape(re.search('data-csv="([^"]*)"', text)[1])).splitlines()[1:]
+    csv = json.loads(BeautifulSoup(text, "html.parser").a["data-csv"]).splitlines()[1:]
     told = [line.rsplit(",", 1) for line in csv]
     assert [cell for cell, _ in told] == ["'" * (i < 4) + cell for i, cell in enumerate(cells)]
     assert {value for _, value in told} == {"-0.5"}

@@ -37,6 +37,19 @@ def test_no_colour_means_two_things_and_each_is_seen_on_white():
     alone, among = style.corpus_styles(["code"]), style.corpus_styles(["new", "docs", "code"])
     assert alone["code"] == among["code"] != among["new"]
     assert {look["color"] for look in among.values()} <= set(style.TEXTS)
+    # ladders of one family on several amounts of text
+    looks = [style.family_style(f"nano-pythia-{n}m") for n in (1, 2, 4, 8, 16)]
+    assert {look["color"] for look in looks} == {style.COLOURS["blue"]}
+    assert len({look["marker"] for look in looks}) == 5
+
+
+@pytest.mark.parametrize("ends", [(0.15, 9), (2e-5, 1.5e-3), (0.5, 40)])
+def test_a_logarithmic_axis_has_two_numbers_or_more(ends):
+    axis = plt.figure().add_subplot(yscale="log", ylim=ends).yaxis
+    style.log_numbers(axis)
+    ticks = axis.get_majorticklocs()
+    assert np.sum(np.clip(ticks, *ends) == ticks) > 1
+    plt.close()
 
 
 @pytest.mark.parametrize(("ends", "fits"), [([1, 2, 3], True), ([1, 1, 1, 1, 3], False)])
@@ -75,10 +88,10 @@ def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(drawn, title)
     plt.close(fig)
 
 
-def ranks(family, model, size, tokens=100, text="a", ident="x/y"):
+def ranks(family, model, size, ident="x/y", digest=None):
     record = {"family": family, "model": model, "nonembedding_params": size, "model_id": ident}
-    record |= {"corpus": "docs", "scored_tokens": tokens}
-    return SimpleNamespace(record=record, text=text)
+    record |= {"corpus": "docs", "scored_tokens": 100, "model_digest": digest}
+    return SimpleNamespace(record=record)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +104,10 @@ def ranks(family, model, size, tokens=100, text="a", ident="x/y"):
         ),
         ({"docs": [ranks("p", "m", 10, ident="EleutherAI/pythia-14m")]}, "1 model of p, 10 param"),
         (
-            {("p", "docs"): [ranks("p", "m", 10)], ("q", "docs"): [ranks("q", "m", 20, text="b")]},
+            {
+                "a": [ranks("p", "m", 10, digest=1)],
+                "b": [ranks("p again", "m", 10, digest=1), ranks("q", "m", 20)],
+            },
             "2 models of p, q, 10 to 20 parameters outside the embedding tables; scored on 100",
         ),
     ],
