@@ -239,13 +239,12 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
     refuse_existing(out)
     # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}
-    about |= {"format": "rbp ranks", "exported": date.today().isoformat()}
+    about |= {"format": "rbp ranks", "exported": date.today().isoformat(), "tables": []}
     with (
         TemporaryDirectory() as folder,
         atomic_path(out) as temporary,
         zipfile.ZipFile(temporary, "w") as file,
     ):
-        file.writestr(zipfile.ZipInfo("family.json"), json.dumps(about))
         # its tables, in a file that bears no date
         path = Path(folder, "table.parquet")
         for corpus in corpora:
@@ -255,6 +254,8 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
                     write_table(path, *shared(table, ordered))
                     name = f"{role}/{table.record['model']}/{corpus.name}.parquet"
                     file.writestr(zipfile.ZipInfo(name), path.read_bytes())
+                    about["tables"].append(name)
+        file.writestr(zipfile.ZipInfo("family.json"), json.dumps(about))
     return out
 
 
@@ -299,6 +300,11 @@ def import_family(path, name=None):
         # read all of the file before anything is kept
         try:
             with zipfile.ZipFile(path) as file:
+                # nothing in it is packed, so it holds no more than it has bytes
+                members = file.infolist()
+                size = sum(member.file_size for member in members)
+                if size > os.path.getsize(path) or any(m.compress_type for m in members):
+                    raise ValueError("it is packed")
                 file.extractall(folder)
             about = json.loads(Path(folder, "family.json").read_bytes())
             check_name(about["name"], "family name")
@@ -306,8 +312,13 @@ def import_family(path, name=None):
             # the record of each table says where it came from
             origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
             roles = {"repeats": [], "family": []}
-            for place in sorted(Path(folder).glob("*/*/*.parquet")):
+            places = sorted(Path(folder).glob("*/*/*.parquet"))
+            names = [place.relative_to(folder).as_posix() for place in places]
+            if names != sorted(about["tables"]):
+                raise ValueError("a table is missing")
+            for place in places:
                 table = read_table(place)
+                check_record(table)
                 record = table.record | {"imported": origin}
                 roles[place.parts[-3]].append((table.columns, record))
             texts = {type(text) for text in (*entry.values(), about["exported"])}
@@ -318,6 +329,22 @@ def import_family(path, name=None):
             mend = "get it again, or, for ranks of windows, name their family by --family"
             raise InputError(f"{message}: {mend}.") from None
         return keep_family(name or about["name"], entry, roles["family"], roles["repeats"])
+
+
+def check_record(table):
+    """ValueError for a record that no table of models and documents can have."""
+    record, documents = table.record, table.documents
+    S, units = record["nonembedding_params"], record["units"]
+    texts = {type(record["model_id"]), type(record.get("requested_revision", ""))}
+    rules = (
+        isinstance(S, int) and 0 < S < 1e18,
+        texts <= {str, type(None)},
+        record.get("definition", TIE_RULES[0]) in TIE_RULES,
+        table.document.max(initial=0) < documents == len(units),
+        {*map(type, units)} == {int},
+    )
+    if not all(rules):
+        raise ValueError(f"the record of {record['model']!r} is none that a table has")
 
 
 def told_ranks(rows, rank, logprob, record):

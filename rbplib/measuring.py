@@ -10,6 +10,7 @@ import platform
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +43,6 @@ from rbplib.table import (
     measuring,
     ranks_path,
     read_table,
-    record_here,
     tables_here,
     write_table,
 )
@@ -132,7 +132,8 @@ def measured(
         tasks = list(map(Task, corpora, samples, paths, records))
         with one_at_a_time(paths[0].parent):
             for left in paths[0].parent.glob(".*.tmp"):  # of a killed one
-                left.unlink()
+                with suppress(OSError):
+                    left.unlink()
             try:
                 tasks = [task for task in tasks if is_missing(task, replace)]
                 if tasks:
@@ -204,9 +205,10 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
     record = provenance(loaded, task, windows)
     # go on from the rows that a killed run left, and cut batches as it did
     part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0
-    if begun := record_here(part, record):
-        rows.append(dict(read_table(part).columns))
-        done, batch_tokens = begun["groups"], begun["batch_tokens"]
+    with suppress(InputError, KeyError):  # none, or damaged ones
+        begun = read_table(part, record)
+        done, batch_tokens = begun.record["groups"], begun.record["batch_tokens"]
+        rows.append(begun.columns)
 
     # group by group
     saved = time.monotonic()

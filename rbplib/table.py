@@ -420,7 +420,8 @@ def expected(
 def ranks_path(record, results=None):
     """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
     parts = [check_name(record[key], f"{key} name") for key in ("family", "model", "corpus")]
-    suffix = "" if record["protocol"] == "paper" else f".{record['protocol']}"
+    protocol = check_choice(record["protocol"], PROTOCOLS, "protocol")
+    suffix = "" if protocol == "paper" else f".{protocol}"
     return Path(results or results_dir(), "ranks", *parts[:2], f"{parts[2]}{suffix}.parquet")
 
 

@@ -122,6 +122,43 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def remade(old, new, record=None, method=zipfile.ZIP_STORED, less=0):
+    """An export made again, with other entries in its tables' records, packed, or without some."""
+    with zipfile.ZipFile(old) as file, zipfile.ZipFile(new, "w", method) as bad:
+        file.extractall(new.parent / "unpacked")
+        for name in file.namelist()[less:]:
+            path = new.parent / "unpacked" / name
+            if path.suffix == ".parquet":
+                table = read_table(path)
+                write_table(path, table.columns, table.record | (record or {}))
+            bad.write(path, name)
+    return new
+
+
+def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
+    shared, empty_root, tmp_path_factory
+):
+    away = tmp_path_factory.mktemp("away")
+    cases = [
+        {"record": {"protocol": f"/../../../../../../..{away}/planted"}},
+        *({"record": {"nonembedding_params": S}} for S in (-5, "big", 10**400)),
+        *({"record": {"documents": D}} for D in (1, 10**12)),
+        *({"record": {"units": units}} for units in ([None] * 60, "abc", [0])),
+        {"record": {"definition": "foo"}},
+        {"record": {"model_id": ["a"]}},
+        {"record": {"requested_revision": {}}},
+        {"method": zipfile.ZIP_DEFLATED},
+        {"less": 1},
+    ]
+    before = {*empty_root.rglob("*")}
+    for case in cases:
+        path = remade(shared[1], away / "bad.ranks", **case)
+        with pytest.raises(InputError, match="is damaged, or no export|protocol"):
+            import_family(path, "bad")
+        assert {*empty_root.rglob("*")} == before and not [*away.glob("planted*")], case
+    import_family(remade(shared[1], away / "good.ranks"), "good")
+
+
 def test_what_is_not_there_is_one_sentence(shared, elsewhere):
     refusals = {
         "no rank table on code": lambda: family_tables("theirs", "code", "full"),
