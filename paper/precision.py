@@ -1,4 +1,4 @@
-"""One family in eight precisions: what rounded weights, or scores too, do to ranks,
+"""One family in five precisions: what rounded weights, or scores too, do to ranks,
 RBP and the exponent."""
 
 from dataclasses import replace
@@ -20,11 +20,8 @@ CONDITIONS = {  # name: dtypes of the weights and activations, and of the head's
     "bf16 throughout": ("bfloat16", "bfloat16"),
     "fp16 weights": ("float16", "float32"),
     "fp16 throughout": ("float16", "float16"),
-    "Q8_0": ("Q8_0", "float32"),
-    "Q4_1": ("Q4_1", "float32"),
-    "Q4_0": ("Q4_0", "float32"),
 }
-HALF, BLOCKS = list(CONDITIONS)[1:5], list(CONDITIONS)[5:]  # weights in blocks: see rbplib.models
+HALF = list(CONDITIONS)[1:]
 NAMES = dict(zip(DEFINITIONS, ("Eq. 3", "authors' code", "ties at random"), strict=True))
 
 

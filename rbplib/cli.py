@@ -124,7 +124,7 @@ MEASURING = (
     PROTOCOL,
     option(
         "--dtype",
-        help="float32, bfloat16, float16, or blocks: Q8_0, Q4_1, Q4_0 (default: by device)",
+        help="float32, bfloat16 or float16 (default: by device)",
     ),
     RESULTS,
 )

@@ -21,8 +21,7 @@ import yaml
 PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}"  # of a file's name, which may have 255 letters
 REPO_ID = re.compile(rf"{PART}(/{PART})?\Z")  # OWNER/NAME or NAME on the hub
 NAME = re.compile(rf"{PART}\Z")  # what may become a file or folder name
-BLOCKS = ("Q8_0", "Q4_1", "Q4_0")  # float32 of weights rounded to llama.cpp's blocks
-DTYPES = ("auto", "float32", "bfloat16", "float16", *BLOCKS)
+DTYPES = ("auto", "float32", "bfloat16", "float16")
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 YAML = (".yml", ".yaml")

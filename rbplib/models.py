@@ -19,7 +19,6 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 
 from rbplib.families import (
-    BLOCKS,
     DTYPES,
     WINDOW,
     InputError,
@@ -80,7 +79,7 @@ def load_model(model, device=None, dtype=None):
         device: "cpu", "cuda", "cuda:1", "mps", "auto" (spread over all GPUs), or None: the best
             there is.
         dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA,
-            float32 elsewhere. "Q8_0", "Q4_1" and "Q4_0" are float32 of weights rounded to blocks.
+            float32 elsewhere.
     Raises:
         InputError: one sentence, for anything wrong with the model, the network, the files or the
             memory.
@@ -92,18 +91,15 @@ def load_model(model, device=None, dtype=None):
     # the model and its tokenizer
     folder, record = model_folder(model)
     device = choose_device(device)
-    asked = dtype or model.dtype
     tokenizer = load_tokenizer(folder, model.id)
-    dtype = choose_dtype(asked, device)
+    dtype = choose_dtype(dtype or model.dtype, device)
     net = load_weights(folder, model.id, dtype, device)
-    if asked in BLOCKS:
-        round_weights(net, asked)
     check_causal(net, model.id)
 
     # what a table's record says of them
     first = net.get_input_embeddings().weight.device
     record |= checked_sizes(model, count_sizes(net)) | {
-        "weights_dtype": asked if asked in BLOCKS else str(dtype).removeprefix("torch."),
+        "weights_dtype": str(dtype).removeprefix("torch."),
         "tokenizer_digest": tokenizer_digest(tokenizer),
         "device": torch.cuda.get_device_name(first) if first.type == "cuda" else first.type,
     }
@@ -336,7 +332,7 @@ def choose_device(device=None):
 
 
 def choose_dtype(dtype, device):
-    """torch dtype of the weights: "auto" is bfloat16 on CUDA, float32 elsewhere, as blocks are."""
+    """torch dtype of the weights: "auto" is bfloat16 on CUDA, float32 elsewhere."""
     import torch
 
     check_choice(dtype, DTYPES, "dtype")
@@ -471,16 +467,10 @@ def tokenizer_digest(tokenizer):
 
 def gguf_type(path):
     """How the weights of a GGUF file are quantised, as "Q4_1"; None where it does not say."""
-    gguf = gguf_package()
+    with telling("a GGUF file needs the package gguf, of `pip install 'rbplib[gguf]'`"):
+        import gguf
     kind = gguf.GGUFReader(path).get_field("general.file_type")
     return gguf.LlamaFileType(kind.contents()).name.removeprefix("MOSTLY_") if kind else None
-
-
-def gguf_package():
-    """The package gguf, which an installation may lack."""
-    with telling("GGUF files and blocks need the package gguf, of `pip install 'rbplib[gguf]'`"):
-        import gguf
-    return gguf
 
 
 def read_json(path):
@@ -643,57 +633,3 @@ def check_tokenizers(family):
         names = " and ".join(models.values())
         message = f"{names} of {family.name} cut text into other tokens, so their ranks are not"
         raise InputError(f"{message} comparable: make a family for each tokenizer.")
-
-
-# --- Weights rounded to blocks, as llama.cpp keeps them
-
-BLOCK = 32  # weights that share a scale
-
-
-def rounded(values, kind):
-    """Weights rounded by the package gguf to the nearest that a kind of llama.cpp's blocks holds.
-
-    Args:
-        values: float32 (..., n), cut along the last side into blocks of 32; what is left over is a
-            shorter block.
-        kind: "Q8_0" (8 bits and a scale), "Q4_0" (4 bits and a scale) or "Q4_1" (4 bits, a scale
-            and a smallest value).
-    Returns:
-        float32 of the same shape, on the processor.
-    Raises:
-        InputError: the package is not installed.
-    """
-    import torch
-    from torch.nn import functional as F
-
-    gguf = gguf_package()
-    dtype = gguf.GGMLQuantizationType[kind]
-    # repeating the last weight moves neither end of its block
-    n = values.shape[-1]
-    lines = F.pad(values.detach().reshape(1, -1, n), (0, -n % BLOCK), mode="replicate")
-    blocks = gguf.quantize(lines.cpu().numpy(), dtype)
-    whole = torch.from_numpy(gguf.dequantize(blocks, dtype))
-    return whole[..., :n].reshape(values.shape)
-
-
-def round_weights(net, kind):
-    """Round a model's matrices, its token table and its head to blocks, in place.
-
-    Norms, biases, convolutions and position tables stay as they are, as llama.cpp leaves them.
-    """
-    import torch
-    from torch import nn
-
-    table, done = net.get_input_embeddings(), set()
-    for module in net.modules():
-        # the matrix of GPT-2's Conv1D stands the other way round
-        transposed = type(module).__name__ == "Conv1D"
-        matrices = transposed or module is table or isinstance(module, nn.Linear)
-        for p in module.parameters(recurse=False):
-            stacked = p.dim() == 3 and not isinstance(module, nn.Conv1d)
-            # a tied head shares its table
-            if id(p) in done or not (stacked or matrices and p.dim() == 2):
-                continue
-            with torch.no_grad():
-                p.copy_(rounded(p.T, kind).T if transposed else rounded(p, kind))
-            done.add(id(p))

@@ -1,5 +1,4 @@
-"""Models in GGUF, and weights rounded to such blocks: measured as what transformers expands them
-to."""
+"""Models in GGUF: measured as what transformers expands them to."""
 
 import shutil
 
@@ -10,7 +9,7 @@ from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
 
 from rbplib import cli
-from rbplib.models import family_sizes, folder_digest, load_model, rounded
+from rbplib.models import family_sizes, folder_digest, load_model
 from rbplib.ranks import token_ranks
 from rbplib.table import read_table
 
@@ -56,33 +55,6 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     assert naive.greater.tolist() == table.greater[:63].tolist()
     assert naive.ties.tolist() == table.ties[:63].tolist()
     assert abs(naive.logprob.numpy() - table.logprob[:63]).max() < 1e-5
-
-
-@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_1"])
-def test_every_block_is_rounded_by_itself(kind):
-    """Of any shape, with a shorter block at the end of each row."""
-    values = torch.randn(2, 3, 40, generator=torch.Generator().manual_seed(3)) * 10
-    values[0, 0, :32] = 0.0
-    blocks = [rounded(block, kind) for row in values.view(6, 40) for block in row.split(32)]
-    assert torch.equal(rounded(values, kind).flatten(), torch.cat(blocks))
-    assert (rounded(values, kind)[0, 0, :32] == 0).all()
-    # what is left over ends where its weights do: no zero widens its range
-    rest = torch.linspace(5, 6, 40)[None]
-    assert kind != "Q4_1" or (rounded(rest, kind) - rest).abs().max() < 0.05
-
-
-def test_a_rounded_model_has_the_weights_of_its_file(small, tmp_path):
-    """`--dtype Q4_1` of the full weights and the GGUF file of them are one model, but for its
-    head."""
-    full = small_llama()
-    full.save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
-    ours = load_model(hub_model(str(tmp_path)), dtype="Q4_1")
-    assert ours.record["weights_dtype"] == "Q4_1"
-    theirs = load_model(hub_model(str(small[0]))).model.state_dict()
-    state = ours.model.state_dict()
-    assert all(torch.equal(state[name], theirs[name]) for name in state if name != "lm_head.weight")
-    assert not torch.equal(state["lm_head.weight"], full.lm_head.weight)
 
 
 BAD = {  # what the file holds: of the good one, so many bytes of it, or others

@@ -10,7 +10,6 @@ from smallmodels import save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paper import precision
-from rbplib.models import round_weights, rounded
 from rbplib.ranks import token_ranks
 from rbplib.texts import load_documents
 from tests.ranktables import rank_table
@@ -38,14 +37,12 @@ def tables(root, *conditions, documents=25):
     return precision.precision_tables(family, corpus, documents, conditions)
 
 
-@pytest.mark.parametrize("condition", ["bf16 throughout", "Q4_0"])
+@pytest.mark.parametrize("condition", ["bf16 throughout", "fp16 throughout"])
 def test_tables_are_those_of_naive_logits(root, condition):
     (table, *_) = tables(root, condition)[condition]
     weights, head = precision.CONDITIONS[condition]
     assert (table.record["weights_dtype"], table.record["head_dtype"]) == (weights, head)
     net = AutoModelForCausalLM.from_pretrained(root / "m1", dtype=getattr(torch, head)).eval()
-    if condition == "Q4_0":
-        round_weights(net, "Q4_0")
     text, start = load_documents(str(root / "text")).texts[0], table.document == 0
     ids = torch.tensor([AutoTokenizer.from_pretrained(root / "m1")(text)["input_ids"][:32]])
     with torch.no_grad():
@@ -55,13 +52,13 @@ def test_tables_are_those_of_naive_logits(root, condition):
     assert naive.ties.tolist() == table.ties[start].tolist()
 
 
-def test_float32_is_the_reference_and_coarser_blocks_move_more(root):
-    ranks = tables(root, "float32", "Q8_0", "Q4_0")
+def test_float32_is_the_reference_and_coarser_precision_moves_more(root):
+    ranks = tables(root, "float32", "fp16 throughout", "bf16 throughout")
     moved = precision.tie_frame(ranks).groupby("precision")["ranks changed (%)"].mean()
-    assert moved["float32"] == 0 < moved["Q8_0"] < moved["Q4_0"]
+    assert moved["float32"] == 0 < moved["fp16 throughout"] < moved["bf16 throughout"]
     curves = precision.precision_curves(ranks, [10])
     shifts = precision.shift_frame(curves, 10).set_index("precision")["change"]
-    assert (shifts["float32"] == 0).all() and (shifts["Q4_0"] != 0).any()
+    assert (shifts["float32"] == 0).all() and (shifts["bf16 throughout"] != 0).any()
     alphas = precision.precision_frame(curves, [10], n_bootstrap=100)
     exact = alphas[alphas["precision"] == "float32"].set_index("definition")["alpha"]
     change = alphas["alpha"] - alphas["definition"].map(exact)
@@ -87,17 +84,3 @@ def test_ties_and_changed_ranks_are_counted():
     row = precision.tie_frame({"float32": [exact], "bf16": [bf16]}).iloc[1]
     assert row["tied (%)"] == 50 and row["tied with the best (%)"] == 25
     assert row["ranks changed (%)"] == 25  # row 0 (1 to 2); row 2 is 3 either way
-
-
-def test_rounding_turns_gpt2s_weights_and_leaves_norms_positions_and_biases(root):
-    net = save_model(root / "again", "gpt2", scale=2, seed=2)
-    before = {name: p.clone() for name, p in net.named_parameters()}
-    round_weights(net, "Q4_0")
-    for name, p in net.named_parameters():
-        old = before[name]
-        if "wte" in name:
-            assert torch.equal(p, rounded(old, "Q4_0"))
-        elif "ln_" in name or "wpe" in name or name.endswith("bias"):
-            assert torch.equal(p, old), name
-        else:
-            assert torch.equal(p, rounded(old.T, "Q4_0").T), name
