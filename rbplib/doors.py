@@ -54,7 +54,7 @@ ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
 # what readers of zip and JSON make of damage
-DAMAGE = (ValueError, LookupError, TypeError, OSError, RuntimeError, EOFError, zipfile.BadZipFile)
+DAMAGE = (ValueError, LookupError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile)
 
 
 # --- A table of numbers
@@ -324,6 +324,9 @@ def import_family(path, name=None):
             texts = {type(text) for text in (*entry.values(), about["exported"])}
             if texts != {str} or not roles["family"] or about["format"] != "rbp ranks":
                 raise ValueError("another format")
+        except OSError as error:
+            message = f"{path} could not be read or unpacked ({first_line(error)})"
+            raise InputError(f"{message}: check the path, and the space in {folder}.") from None
         except DAMAGE as error:
             message = f"{path} is damaged, or no export of a family ({first_line(error)})"
             mend = "get it again, or, for ranks of windows, name their family by --family"

@@ -318,7 +318,7 @@ def nearest(name, names):
     """A hint for an unknown name: the nearest known one, or the list."""
     names = [str(known) for known in names]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names)}."
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names[:50])}."
 
 
 def first_line(error):
