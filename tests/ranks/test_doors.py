@@ -139,17 +139,17 @@ def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
     shared, empty_root, tmp_path_factory
 ):
     away = tmp_path_factory.mktemp("away")
-    cases = [
-        {"record": {"protocol": f"/../../../../../../..{away}/planted"}},
-        *({"record": {"nonembedding_params": S}} for S in (-5, "big", 10**400)),
-        *({"record": {"documents": D}} for D in (1, 10**12)),
-        *({"record": {"units": units}} for units in ([None] * 60, "abc", [0])),
-        {"record": {"definition": "foo"}},
-        {"record": {"model_id": ["a"]}},
-        {"record": {"requested_revision": {}}},
-        {"method": zipfile.ZIP_DEFLATED},
-        {"less": 1},
-    ]
+    entries = {
+        "protocol": [f"/../../../../../../..{away}/planted"],
+        "nonembedding_params": [-5, "big", 10**400],
+        "documents": [1, 10**12],
+        "units": [[None] * 60, "abc"],
+        "definition": ["foo"],
+        "model_id": [["a"]],
+        "requested_revision": [{}],
+    }
+    cases = [{"record": {name: value}} for name in entries for value in entries[name]]
+    cases += [{"method": zipfile.ZIP_DEFLATED}, {"less": 1}]
     before = {*empty_root.rglob("*")}
     for case in cases:
         path = remade(shared[1], away / "bad.ranks", **case)
