@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -126,7 +125,7 @@ def measured(
     samples = samples or [load_documents(corpus) for corpus in corpora]
     compared["samples"] = samples
     asked_for = expected(family, models, corpora, protocol, **compared)
-    failed = {}
+    failed, cut = {}, {}
     for model, records in asked_for.items():
         paths = [ranks_path(record, results) for record in records]
         tasks = list(map(Task, corpora, samples, paths, records))
@@ -137,7 +136,7 @@ def measured(
             try:
                 tasks = [task for task in tasks if is_missing(task, replace)]
                 if tasks:
-                    measure_model(family.model(model), tasks, dtype=dtype, **options)
+                    measure_model(family.model(model), tasks, cut, dtype=dtype, **options)
             except InputError as error:
                 if len(asked_for) == 1 or isinstance(error, WriteError):
                     raise
@@ -155,29 +154,42 @@ def measured(
 
 
 def is_missing(task, replace):
-    """Whether a table is to be measured; InputError for another one that may not be replaced."""
-    if task.path.is_file():
-        try:
-            read_table(task.path, task.record)
-            return False
-        except InputError:
-            if not replace:
-                raise
+    """Whether a table is to be measured; InputError for another one that may not be replaced.
+
+    One that another family has, of the same model under the same name, is not: it is written again
+    under this family's.
+    """
+    try:
+        read_table(task.path, task.record)
+        return False
+    except InputError:
+        if task.path.is_file() and not replace:
+            raise
+    # of an imported one tokens may lack; where no precision is asked for, it may have another
+    for path in task.path.parents[2].glob(f"*/{task.path.parent.name}/{task.path.name}"):
+        known = task.record | {"family": path.parts[-3], "lacks": None}
+        with suppress(InputError):
+            if "weights_dtype" in known:
+                table = read_table(path, known)
+                write_table(task.path, table.columns, table.record | task.record)
+                return False
     return True
 
 
 def measure_model(
     model,
     tasks,
+    cut,
     *,
     device=None,
     dtype=None,
     progress=True,
     batch_tokens=None,
 ):
-    """Measure tables of one model in one load; texts are tokenised while others are measured.
+    """Measure tables of one model in one load.
 
     Args:
+        cut: {(tokenizer, table's file): windows of its text}, to which what lacks is added.
         device, dtype: of `load_model`. progress: whether to show bars.
         batch_tokens: tokens of one forward pass; found against memory when None.
     """
@@ -188,16 +200,16 @@ def measure_model(
     loaded = load_model(model, device, dtype)
     choose_threads(loaded.record["total_params"])
 
-    def windows_of(task):
-        texts = task.documents.texts
-        return text_windows(loaded.tokenizer, texts, length, task.record["protocol"])
-
     # cache-sized on a processor; elsewhere halved until it fits
     many = 1 << 16 if loaded.device.type == "cuda" else 4096
     batch_tokens = batch_tokens or max(length, many)
-    with ThreadPoolExecutor(1) as pool:
-        for task, windows in zip(tasks, pool.map(windows_of, tasks), strict=True):
-            measure_table(loaded, task, windows, progress, batch_tokens)
+    for task in tasks:
+        text = loaded.record["tokenizer_digest"], task.path.name
+        if text not in cut:
+            cut[text] = text_windows(
+                loaded.tokenizer, task.documents.texts, length, task.record["protocol"]
+            )
+        measure_table(loaded, task, cut[text], progress, batch_tokens)
 
 
 def measure_table(loaded, task, windows, progress, batch_tokens):
