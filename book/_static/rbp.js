@@ -297,6 +297,11 @@
     document.querySelectorAll(".rbp-check").forEach(checked);
     document.querySelectorAll(".rbp-choice").forEach(chosenAnswer);
     document.querySelectorAll(".rbp-deck").forEach(slides);
+    // the line below the name of an exercise begins with the name, not with the space before it
+    document.querySelectorAll(".solution .admonition-title > a").forEach((link) => {
+      link.before(" ");
+      link.firstChild.data = link.firstChild.data.trimStart();
+    });
     // docutils calls the bibliography a list and its entries something else; a screen reader then finds an empty list
     document.querySelectorAll('.citation-list[role="list"]').forEach((list) => list.removeAttribute("role"));
     document.querySelectorAll('[role="doc-biblioentry"]').forEach((entry) => entry.removeAttribute("role")); // out of use
