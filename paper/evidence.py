@@ -158,13 +158,6 @@ def pair_row(frame, gap=np.nan, **place):
     return row | {"largest_gap": np.abs(gap).max(), "last_gap": gap[-1]}
 
 
-def pair_rows(rows):
-    """Rows of `pair_row` with those of `differences`,
-    and whether the ratio's interval lies above 1."""
-    rows = differences(cases(rows, PAIR))
-    return rows.assign(above_one=above_one(rows["around"]))
-
-
 def differences(rows):
     """Rows of differences with their interval over what noise is known, and what lies beyond it."""
     known = known_interval(rows)
@@ -195,13 +188,6 @@ def contest_row(contest):
         "best_misfit": contest.best.max_drbp,
         "best": contest.best.title,
     }
-
-
-def contest_rows(rows):
-    """Rows of `contest_row`, with what of the lead over Zipf's law lies
-    beyond the choice of text."""
-    rows = cases(rows, CONTEST)
-    return rows.assign(beyond_noise=beyond(rows["interval"]))
 
 
 def ladder_row(frame):

@@ -25,6 +25,7 @@ BASIS = {  # of a claim: its kind of evidence
     "published results": PUBLISHED,
     "proved": EXACT,
     "exact sums": EXACT,
+    "measured on our grid": GRID,
 }
 DOT = (
     '<span data-page="{of.words.pages[0]}"><b class="rbp-dot" title="{title}">{mark} '
@@ -34,20 +35,19 @@ DOT = (
 
 def kind(words):
     """Which of KINDS a Claim rests on."""
-    measured = GRID if words.pages[0].startswith(("19", "24")) else LADDERS
-    return BASIS.get(words.basis, measured)
+    return BASIS.get(words.basis, LADDERS)
 
 
 def by_authors():
     """{name: Judged} of claims on the executed pages of the authors' ranks, their evidence, by
-    the rules of those pages."""
+    the rules of those pages: one case is enough."""
     judged = {}
     for name, words in all_claims().items():
         page, finding = words.pages[0], collected(name, words.pages[0], [NAME])
         # a page of several families has cases of the others too
         if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
             words = replace(words, basis=AUTHORS, pages=[f"_executed/{NAME}/{page}"])
-            judged[name] = replace(finding, words=words, rows=finding.rows[theirs])
+            judged[name] = replace(finding, words=words, rows=finding.rows[theirs], enough=1)
     return judged
 
 

@@ -25,16 +25,14 @@ def gpt2_ranks():
     return RankHistogram(low, high, N_TOKENS * mass / mass.sum(), VOCABULARY)
 
 
-def ratio_parts():
+def ratio_parts(ranks):
     """The printed likelihood ratio, and what is left of it as both laws are treated more alike.
 
     {what is compared: nats of the whole sample, the first as printed}; below 0 the lognormal leads.
+    ranks: a RankHistogram whose bins may be wide, as of `gpt2_ranks`.
     On 1..V the lognormal holds the power law as its edge beta = 0, so the last is never above 0.
     """
-    ranks = gpt2_ranks()
-    low = ranks.low
-    high = ranks.high
-    share = ranks.share
+    low, high, share = ranks.low, ranks.high, ranks.share
 
     def log_above(x):  # log P(X > x) of the printed lognormal
         return special.log_ndtr((MU - np.log(x)) / SIGMA)

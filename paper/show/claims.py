@@ -6,9 +6,10 @@ in words of book/claims.yml.
 
 A row is a case: one fit, or one family on one corpus. A claim `agrees` where it holds in at least
 four fifths of the cases, `differs` where it fails in as many, and is `mixed` where it does each in
-more than a fifth. It cannot be told from fewer than `enough`, or where cases within noise leave it
-open. A row decides nothing where a number that its rule asks for does not exist. The rows stay in
-the executed page, where page 13 and `paper.verify` find them.
+more than a fifth. It cannot be told from fewer than `enough`, where cases within noise leave it
+open, or where it is open at each of several k. A row decides nothing where a number that its rule
+asks for does not exist. The rows stay in the executed page, where page 13 and `paper.verify` find
+them.
 """
 
 import html
@@ -20,6 +21,7 @@ from functools import cache, lru_cache
 import numpy as np
 import pandas as pd
 
+from paper.authors import NAME
 from paper.show.numbers import Values, share
 from paper.show.prose import MARKS, say
 from rbplib.families import held, read_yaml, root
@@ -27,6 +29,7 @@ from rbplib.families import held, read_yaml, root
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 WITHOUT_K = r"^At k = {k}, | at k = {k}"
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
+ALONE = "; of the authors' ranks, one ladder on one text by design, one case is enough"
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,13 @@ class Judged:
         return holds, fails, holds + fails + self.rows["hidden"].sum()
 
     @property
+    def parts(self):
+        """A Judged for each k, where the claim names k; else itself alone."""
+        if "{k}" not in self.words.claim or not self.ranks:
+            return [self]
+        return [replace(self, rows=part) for _, part in self.rows.groupby("k")]
+
+    @property
     def count(self):
         """In how many of them it holds, in words."""
         return share(*self.counts[::2])
@@ -136,12 +146,15 @@ class Judged:
     def verdict(self):
         """agrees, differs or mixed by the share of all cases in which the claim holds, or fails.
 
-        Not mixed but open where cases within noise could still turn it either way.
+        Not mixed but open where cases within noise could still turn it either way; open where its
+        page, which has a line for each k, leaves every one of them open.
         """
         holds, fails, whole = self.counts
         if self.words.proved:
             return self.words.proved
-        if holds + fails < self.enough:
+        parts = self.parts
+        apart = len(parts) > 1 and {part.verdict for part in parts} == {OPEN}
+        if apart or holds + fails < self.enough:
             return OPEN
         if max(holds, fails) >= 0.8 * whole:
             return AGREES if holds > fails else DIFFERS
@@ -227,32 +240,35 @@ def recordable(x):
     return float(x) if np.isfinite(x) else None
 
 
-def judge(name, rows, holds=None, hidden=False, enough=CASES):
+def enough_of(rows):
+    """How many cases decide: CASES, and one where all are of the authors' ranks, a ladder on a
+    text."""
+    return 1 if set(rows.get("family", ())) == {NAME} else CASES
+
+
+def judge(name, rows, holds=None, hidden=False, enough=None):
     """A claim judged, and not shown.
 
     Args:
         name: in book/claims.yml. rows: of `cases`. holds: the rule, boolean per row, NA where a
         number of it does not exist; None where a proof decides, or nothing can. hidden:
         boolean per row, where noise may be all of it: such a row neither holds nor fails, but
-        counts among all.
+        counts among all. enough: how many cases decide, by default `enough_of` the rows.
     """
     holds = pd.Series(pd.NA if holds is None else holds, rows.index, dtype="boolean")
     hidden = pd.Series(hidden, rows.index, dtype="boolean").fillna(False)
     rows = rows.assign(holds=holds.mask(hidden), hidden=hidden)
-    return Judged(all_claims()[name], rows, enough)
+    return Judged(all_claims()[name], rows, enough or enough_of(rows))
 
 
-def claim(name, rows=None, holds=None, hidden=False, enough=CASES):
+def claim(name, rows=None, holds=None, hidden=False, enough=None):
     """`judge` a claim and show what the paper says, what was found here,
     and in how many cases it holds.
 
     A claim about several k takes a line for each; one without any case is passed over.
     """
     judged = judge(name, cases([], ["k"]) if rows is None else rows, holds, hidden, enough)
-    parts = [judged]
-    if "{k}" in judged.words.claim:
-        parts = [replace(judged, rows=part) for _, part in judged.rows.groupby("k")]
-    parts = [part for part in parts if len(part.rows) or part.words.proved]
+    parts = [part for part in judged.parts if len(part.rows) or part.words.proved]
     records = {part.key: part.record() for part in parts}
     say("\n".join(map(line, parts)), name="answer", numbers=records)
 
@@ -276,8 +292,8 @@ def line(judged):
     words, more = judged.words, judged.found.partition("; ")[2]
     sentence = judged.sentence
     # in how many cases it holds; one case alone needs no count
-    if words.rule and judged.enough > 1:
-        holds, fails, whole = judged.counts
+    holds, fails, whole = judged.counts
+    if words.rule and (judged.enough > 1 or whole > 1):
         count = judged.count
         if whole and judged.verdict == OPEN:
             why = "the rest undecided" if holds + fails < whole else "too few to decide"
@@ -285,10 +301,11 @@ def line(judged):
             count = f"{holds}{both} of {whole}, {why}"
         sentence += f"; holds in {count}"
     # what it rests on, and where else to read
+    alone = ALONE if enough_of(judged.rows) == 1 else ""
     about = {
         "The paper": words.paper,
         "Further": more,
-        "Rule": words.rule,
+        "Rule": words.rule and words.rule + alone,
         "Basis": words.basis,
         "What would change it": words.changes,
         "See": ", ".join(map(reference, words.pages[1:])),  # it is judged on the first

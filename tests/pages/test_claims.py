@@ -18,14 +18,7 @@ from rbplib.families import read_yaml, root
 
 WORDS = claims.all_claims()
 PAGES = {path.stem: path.read_text() for path in sorted((root() / "notebooks").glob("[0-9]*.md"))}
-BASIS = {
-    "measured",
-    "authors' counts",
-    "published results",
-    "inference from figures",
-    "exact sums",
-    "proved",
-}
+BASIS = {"measured", "proved", *findings.BASIS}
 CALL = re.compile(r'^ *(?:claim|judge)\("(\w+)"(.*?)\),?$', re.M)
 YES, NO, NONE = True, False, pd.NA
 NOTHING = claims.cases([], ["k", "alpha"])
@@ -241,6 +234,11 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     assert frame.found[1] == "not measured here"
 
 
+def test_findings_leave_open_what_a_page_leaves_open_at_every_k():
+    rows = claims.cases({"k": k} for k in (10, 50, 100))
+    assert claims.judge("moderate_line", rows, [YES] * 3).verdict == "cannot be told"
+
+
 def test_a_claim_without_a_case_is_passed_over(shown):
     rows = evidence.law_rows([])
     claims.claim("top1_line", rows, (rows.r2 >= 0.975) & (rows.sure_alpha > 0))
@@ -257,6 +255,12 @@ def planted_findings():
     return {name: claims.judge(name, rows, holds) for name, holds in names.items()}
 
 
+def decided(**outcomes):
+    """Claims that hold in four of four cases, or in none."""
+    rows = claims.cases([{"k": 1}] * 4)
+    return {name: claims.judge(name, rows, [of] * 4) for name, of in outcomes.items()}
+
+
 def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     judged, tables = planted_findings(), []
     monkeypatch.setattr(findings, "table", lambda frame, safe, **_: tables.append((frame, safe)))
@@ -271,18 +275,13 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     assert dot.startswith('<span data-page="02_top1_law">') and ">✓ <i>agrees<br>our ladders" in dot
     assert 'title="agrees: The exponent at k = 1 is below 0.1"' in dot
     # of one statement a kind agrees and another does not
-    rows = claims.cases([{"k": 1}] * 4)
-    names = {"top1_line": [YES] * 4, "gpt2_refit": [NO] * 4}
-    split = {name: claims.judge(name, rows, holds) for name, holds in names.items()}
-    ((statement, parts),) = findings.apart(split)
+    ((statement, parts),) = findings.apart(decided(top1_line=YES, gpt2_refit=NO))
     assert parts == "agrees by our ladders; differs by authors' counts"
     assert statement == frame.index[0] and not findings.apart(judged)
     # claims that one kind alone judges are no two kinds, and a kind may judge several
-    names = {"gpt2_exponent": [YES] * 4, "gpt2_hundred": [NO] * 4}
-    alone = {name: claims.judge(name, rows, holds) for name, holds in names.items()}
+    alone = decided(gpt2_exponent=YES, gpt2_hundred=NO)
     assert not findings.apart(alone)
-    alone["top1_exponent"] = claims.judge("top1_exponent", rows, [YES] * 4)
-    ((_, parts),) = findings.apart(alone)
+    ((_, parts),) = findings.apart(alone | decided(top1_exponent=YES))
     assert parts == "agrees by our ladders; agrees, differs by authors' counts"
 
 
@@ -291,8 +290,10 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
     claims.claim("thousand_line", rows, [NO, YES])
     shown[1]("05_k_dependence", NAME)
     (finding,) = findings.by_authors().values()
-    # by the rule of their page, where one case decides nothing
-    assert (finding.verdict, finding.count) == ("cannot be told", "1 of 1")
+    # one ladder on one text by design: one case decides, on their page and among the findings
+    assert (finding.verdict, finding.count) == ("agrees", "1 of 1")
+    alone = claims.judge("thousand_line", rows[1:], [YES])
+    assert alone.verdict == "agrees" and "one case is enough" in claims.line(alone)
     assert findings.kind(finding.words) == findings.AUTHORS
     # a claim begins with a capital, but for a quantity
     assert finding.title.startswith("A line")
@@ -358,7 +359,3 @@ def calls(text):
 
 
 CALLS = {page: calls(text) for page, text in PAGES.items()}
-
-
-def test_every_claim_of_a_page_has_words():
-    assert set().union(*CALLS.values()) <= set(WORDS)

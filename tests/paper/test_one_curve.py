@@ -95,10 +95,8 @@ def test_the_frontier_is_what_brute_force_finds():
     rng = np.random.default_rng(0)
     C, loss = rng.integers(1, 30, 200).astype(float), rng.integers(1, 50, 200).astype(float)
     brute = []
-    for i in range(len(C)):
-        others = (
-            (C <= C[i]) & (loss <= loss[i]) & ((C < C[i]) | (loss < loss[i]) | (np.arange(200) < i))
-        )
+    for i, (c, x) in enumerate(zip(C, loss, strict=True)):
+        others = (C <= c) & (loss <= x) & ((C < c) | (loss < x) | (np.arange(200) < i))
         brute.append(not others.any())
     assert compute.frontier(C, loss).tolist() == brute
     C = np.geomspace(1, 1e6, 9)
@@ -109,9 +107,8 @@ def test_the_frontier_is_what_brute_force_finds():
 
 
 def grid():
-    return tuple(
-        side.ravel() for side in np.meshgrid(np.geomspace(1e6, 1e9, 6), np.geomspace(1e8, 1e11, 6))
-    )
+    sides = np.meshgrid(np.geomspace(1e6, 1e9, 6), np.geomspace(1e8, 1e11, 6))
+    return np.reshape(sides, (2, -1))
 
 
 def summed(S, D, A=30.0, a=0.3, B=60.0, b=0.3):
