@@ -38,9 +38,10 @@ def pytest_xdist_auto_num_workers():
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Under `-n`, one process runs all tests of a file: the small book is built once, by
-    test_book.py."""
+    test_book.py. Files are taken in the order above, not by how many tests they have."""
     from xdist.scheduler import LoadFileScheduling
 
+    config.option.loadscopereorder = False
     return LoadFileScheduling(config, log)
 
 

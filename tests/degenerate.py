@@ -7,6 +7,7 @@ so that a table's place and record are always the library's own.
 
 import json
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,7 @@ ASKED = {  # of single pages, so that each takes seconds; page 02 has two texts 
     "09_families": {"families": [STORY, "backwards"], **SHORT},
     "10_published": {"families": ["pythia", "rwkv-4"]},
     "11_precision": {"family": STORY, "documents": 5, **SHORT},
-    "12_train_your_own": {"family": STORY, "rungs": 3, "tokens": 50_000, "n_bootstrap": 100},
+    "12_train_your_own": {"family": STORY, "rungs": 3, "tokens": 25_000, "n_bootstrap": 100},
     "13_findings": {"families": [STORY, "backwards"], **SHORT},
     "14_coverage": {"families": [STORY], "corpora": [CORPUS], "runs": 20, "resamples": 100},
     "15_appendix": {},
@@ -127,7 +128,7 @@ ASKED = {  # of single pages, so that each takes seconds; page 02 has two texts 
 
 def write_book(root):
     """Every notebook run once in this process, as the workflow would, and the HTML of all pages."""
-    from paper import tokens
+    from paper import published, tokens
     from tests.pagerunner import run_page
     from tests.planted import planted_grid
     from workflow import html, page
@@ -142,7 +143,9 @@ def write_book(root):
     each, once = page.notebook_names()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "execute", execute)
-        patch.setattr(tokens, "grid", lambda families, corpus, ks: planted_grid())
+        grid = planted_grid(sizes=5, budgets=4)
+        patch.setattr(tokens, "grid", lambda families, corpus, ks: grid)
+        patch.setattr(published, "losses", cache(published.losses))  # pages read the same tables
         for name in sorted(each + once):
             page.run_notebook(name, STORY if name in each else None, ASKED.get(name, SHORT))
     html.build_html()

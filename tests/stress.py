@@ -119,12 +119,14 @@ def whole(place):
     return left(place / "whole"), time.monotonic() - began
 
 
-def judge(count, place, results, expected, what):
-    """Run the same command again: it must end well, and leave just what an undisturbed run does."""
-    code, words = run(place, results)
-    files = left(results)
+def judge(count, place, results, expected, what, processes=1):
+    """Run the same command again, in several processes at once: each must end well, and all leave
+    just what an undisturbed run does."""
+    runs = [start(place, results) for _ in range(processes)]
+    words = [process.communicate(timeout=NEVER)[1][-300:] for process in runs]
+    codes, files = [process.returncode for process in runs], left(results)
     names = sorted(name for name in expected | files if expected.get(name) != files.get(name))
-    count.take(code == 0 and not names, f"{what}: code {code}, different {names}, {words[-300:]}")
+    count.take(not any(codes) and not names, f"{what}: {codes}, different {names}, {words}")
 
 
 def flipped(data, draw):
@@ -157,7 +159,7 @@ def kill(process, draw):
             os.kill(process.pid, end)
 
 
-def kills(place, tries=30, seed=0):
+def kills(place, tries=30, seed=0, processes=1):
     """A measuring killed at a random instant; most often while something is written."""
     count, draw = Count("kills"), random.Random(seed)
     expected, seconds = whole(place)
@@ -171,7 +173,7 @@ def kills(place, tries=30, seed=0):
             process.wait(draw.uniform(0, 6 if number % 3 else seconds))
         kill(process, draw)
         process.communicate()
-        judge(count, place, results, expected, f"killed {number}")
+        judge(count, place, results, expected, f"killed {number}", processes)
     return count
 
 
@@ -217,11 +219,8 @@ def together(place, rounds=4):
     """Processes that measure the same tables at once."""
     count, (expected, _) = Count("together"), whole(place)
     for number in range(rounds):
-        results = place / f"together-{number}"
-        processes = [start(place, results) for _ in range(2 + (number + 1) % 3)]
-        codes = [(p.communicate(timeout=NEVER), p.returncode)[1] for p in processes]
-        fine = codes == [0] * len(codes) and left(results) == expected
-        count.take(fine, f"{len(codes)} at once: {codes}, left {list(left(results))}")
+        processes = 2 + (number + 1) % 3
+        judge(count, place, place / f"together-{number}", expected, f"round {number}", processes)
     return count
 
 
@@ -319,7 +318,7 @@ def book(place, tries=8, seed=0, seconds=(5, 40)):
 
 
 PARTS = {part.__name__: part for part in (kills, calls, flips, together, disks, reader, book)}
-SMALL = {"kills": {"tries": 1}, "calls": {}, "together": {"rounds": 1}}
+SMALL = {"kills": {"tries": 1, "processes": 2}, "calls": {}}  # two go on at once from what is left
 
 
 def main():

@@ -55,7 +55,8 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
 
     # the library, its command, and the YAML of the hub's families and corpora, nothing else
     modules = {f"rbplib/{path.name}" for path in (ROOT / "rbplib").glob("*.py")}
-    assert modules | {"rbplib/families/gpt2.yml", "rbplib/corpora/wikipedia.yml"} <= set(names)
+    data = ("families/gpt2.yml", "families/configs/gpt2.json", "corpora/wikipedia.yml")
+    assert modules | {f"rbplib/{name}" for name in data} <= set(names)
     assert all(re.match(r"rbplib/(families/|corpora/|\w+\.py)", name) for name in names), names
     assert not any(re.search("nano-|docs", name) for name in names), names
 
@@ -69,8 +70,8 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     assert public.returncode == 0, public.stderr
     assert public.stdout.split()[:2] == [str(site / "rbplib/__init__.py"), "EleutherAI/pythia-14m"]
     assert {"measure", "RankTable", "Loss", "forecast", "InputError"} <= set(public.stdout.split())
-    listed = run("-m", "rbplib", "families")
-    assert not (listed.returncode or listed.stderr) and "EleutherAI/pythia-70m" in listed.stdout
+    listed = run("-m", "rbplib", "corpora")
+    assert not (listed.returncode or listed.stderr) and "wikipedia" in listed.stdout
     refused = run("-m", "rbplib", "book")
     assert refused.returncode == 2 and "checkout" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

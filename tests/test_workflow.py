@@ -17,6 +17,7 @@ from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
 
 from rbplib.families import InputError
+from rbplib.measuring import measured
 from workflow import book, html, page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,6 +87,7 @@ def built(tmp_path_factory):
         patch.setenv("RBP_ROOT", str(place))
         patch.setenv("RBP_RESULTS", str(place / "results"))
         patch.setenv("PYTHONPATH", str(ROOT))
+        measured("demo", ["notes"], progress=False)  # here, without the start; `other` by its step
         book.make_book(**SETTINGS, show=False)
         yield place
 

@@ -16,7 +16,7 @@ import html
 import json
 import re
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 import pandas as pd
@@ -119,6 +119,11 @@ class Judged:
     rows: pd.DataFrame
     enough: int = CASES
 
+    @cached_property
+    def plain(self):
+        """Its rows as `plain_rows` gives them, for many sentences."""
+        return plain_rows(self.rows)
+
     @property
     def counts(self):
         """In how many rows the claim holds, in how many it fails, and how many it counts among."""
@@ -187,7 +192,7 @@ class Judged:
 
     def filled(self, sentence):
         """A sentence of claims.yml with the numbers of the rows in it."""
-        words = Words(self.rows, count=self.count, fails=self.fails, noise=known_noise(self.rows))
+        words = Words(self.plain, count=self.count, fails=self.fails, noise=known_noise(self.rows))
         words["k"] = ", ".join(f"{k:,}" for k in self.ranks)
         return sentence.format_map(words)
 
@@ -198,7 +203,7 @@ class Judged:
 
     def record(self, rows=True):
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
-        records = recordable(plain_rows(self.rows)) if rows else []
+        records = recordable(self.plain) if rows else []
         return {
             "verdict": self.verdict,
             "cases that hold": self.count,
@@ -216,10 +221,9 @@ class Words(dict):
         self.rows = rows
 
     def __missing__(self, name):
-        rows = plain_rows(self.rows)
         columns = []
-        for column in filter(None, name.split(" with ")):
-            columns.append([row[column] for row in rows])
+        for column in name.split(" with "):
+            columns.append([row[column] for row in self.rows])
         return Values(*columns)
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import subprocess
+import sys
 import tarfile
 from contextlib import redirect_stderr
 from types import SimpleNamespace
@@ -52,6 +53,7 @@ def run(*options):
 
 def in_this_process(command, **_):
     """`python -m rbplib ...` as the evening starts it, without the seconds that a start takes."""
+    assert command[:3] == [sys.executable, "-m", "rbplib"]
     with redirect_stderr(io.StringIO()) as complaints:
         code = cli.main(command[3:])
     return SimpleNamespace(returncode=code, stderr=complaints.getvalue())
@@ -80,16 +82,15 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     hub.repos["models", "a/m0"]["before"] = hub.repos["models", "a/m0"]["main"]
     save_model(tmp_path / "moved", "gpt2", seed=9)
     hub.add("models", "a/m0", tmp_path / "moved")
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "run", in_this_process)
-        assert run("--delete-weights") == 1
+    monkeypatch.setattr(subprocess, "run", in_this_process)
+    assert run("--delete-weights") == 1
     said = capsys.readouterr()
     assert "toy/m1: measured" in said.out and "rbp: toy/bad: model 'a/bad'" in said.err
     tables, missing = family_tables("toy", "lines", partial=True)
     assert missing == ("bad",) and tables[0].record["revision"] == commits["a/m0@main"]
     assert not has_weights(hub, tmp_path / "m0") and not has_weights(hub, tmp_path / "m1")
 
-    # the same command goes on with what lacks, in a process of its own
+    # the same command goes on with what lacks
     shutil.move(tmp_path / "weights", tmp_path / "bad/model.safetensors")
     hub.repos["models", "a/bad"]["main"] = type(hub.repos["models", "a/bad"]["main"])(
         tmp_path / "bad"

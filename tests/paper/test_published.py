@@ -1,5 +1,7 @@
 """Published results: tables through the door, fits again by plain least squares, their noise."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,19 +11,21 @@ from paper import published
 from rbplib.doors import table_losses
 from rbplib.families import InputError, held
 
-LAWS = [law for of in published.QUANTITIES for law in published.laws(of).values()]
+laws = cache(published.laws)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda p: f"{p.law.family} {p.law.loss.name}")
-def test_every_published_fit_is_plain_least_squares(law):
-    column = published.QUANTITIES[law.law.loss.name][1]
-    values = law.rows[column].to_numpy()
-    x, y = np.log(law.rows["S"]), np.log(-np.log(values) if column == "accuracy" else values)
-    line = stats.linregress(x, y)
-    half = stats.t.ppf(0.975, len(x) - 2) * line.stderr
-    ends = -line.slope - half, -line.slope + half
-    fitted = [law.law.alpha, *law.law.ci_models, law.law.r2, law.law.n_models]
-    assert fitted == pytest.approx([-line.slope, *ends, line.rvalue**2, len(x)], nan_ok=True)
+@pytest.mark.parametrize("quantity", published.QUANTITIES)
+def test_every_published_fit_is_plain_least_squares(quantity):
+    column = published.QUANTITIES[quantity][1]
+    for name, law in laws(quantity).items():
+        values = law.rows[column].to_numpy()
+        x, y = np.log(law.rows["S"]), np.log(-np.log(values) if column == "accuracy" else values)
+        line = stats.linregress(x, y)
+        half = stats.t.ppf(0.975, len(x) - 2) * line.stderr
+        fitted = [law.law.alpha, *law.law.ci_models, law.law.r2, law.law.n_models]
+        ends = -line.slope - half, -line.slope + half
+        expected = [-line.slope, *ends, line.rvalue**2, len(x)]
+        assert fitted == pytest.approx(expected, nan_ok=True), name
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,7 @@ def test_a_published_table_goes_through_the_door_as_it_lies(name, ladders):
 
 
 def test_every_family_of_three_sizes_is_fitted():
-    names = {law.law.family for law in LAWS if law.law.loss.name == "-log acc"}
+    names = set(laws("-log acc"))
     assert len(names) == 41 and sum("open_lm" in name for name in names) == 21  # of 24 cells
     assert len(published.every_loss()) == 41 + 15 + 10 + 16 + 24 + 1
 
@@ -109,11 +113,11 @@ def test_open_lm_leaves_out_shares_below_a_bound_and_no_other_that_has_a_loss(le
 
 def test_ratio_of_exponents_inverts_a_test_of_slope():
     """At the ends of the interval the slope of y2 - r y1 has p = 5%."""
-    first, second = (published.laws(of)["rwkv-4"].law for of in ("-log acc", "log ppl"))
+    first, second = (laws(of)["rwkv-4"].law for of in ("-log acc", "log ppl"))
     ratio, ends = published.exponent_ratio(first, second)
     assert ratio == pytest.approx(second.alpha / first.alpha) and ends[0] < ratio < ends[1]
     for r in ends:
         line = stats.linregress(np.log(first.S), second.y - r * first.y)
         assert line.pvalue == pytest.approx(0.05, abs=1e-6)
-    other = published.laws()["opt"].law
+    other = laws("-log acc")["opt"].law
     assert np.isnan(published.exponent_ratio(first, other)[1]).all()
