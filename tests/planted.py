@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from paper.curves import Curve
-from rbplib.losses import Loss
+from rbplib import Loss
 
 
 def planted_curve(

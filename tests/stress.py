@@ -194,8 +194,7 @@ def flips(place, tries=400, seed=0):
     """One bit of any kept file, its times as before: a sentence names it, or what is read stays."""
     import pyarrow.parquet as pq
 
-    from rbplib.families import InputError
-    from rbplib.table import read_table
+    from rbplib import InputError, read_table
 
     count, draw, results = Count("flips"), random.Random(seed), place / "flipped"
     expected, _ = whole(place)

@@ -11,9 +11,8 @@ import pandas as pd
 from paper.curves import beside, family_losses, rbp_curve
 from paper.laws import fit
 from paper.verify import TOLERANCE
+from rbplib import forecast, run_loss
 from rbplib.estimators import ESTIMATORS
-from rbplib.forecasting import forecast
-from rbplib.losses import run_loss
 from tests.ranktables import rank_table
 
 PAGE = "tests/golden"  # as book/reference.csv names these numbers

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoTokenizer
 
 import rbplib as rbp
-from rbplib.ranks import head_ranks, token_ranks
+from rbplib import head_ranks, token_ranks
 from tests.ranks.test_engine import assert_brute
 from tests.smallmodels import save_model
 

@@ -16,7 +16,7 @@ import yaml
 from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
 
-from rbplib.families import InputError
+from rbplib import InputError
 from rbplib.measuring import measured
 from workflow import book, html, page
 

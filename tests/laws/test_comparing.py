@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from planted import exact
 
-from rbplib import Loss, compare, table_losses
+from rbplib import InputError, Loss, compare, table_losses
 from rbplib.bootstrap import resampled_counts
-from rbplib.families import InputError
 
 SIZES = np.geomspace(1e5, 1e8, 6)
 nats = partial(exact, S=SIZES)

@@ -12,9 +12,8 @@ from scipy import optimize, stats
 import rbplib as rbp
 from paper import tokens as joint
 from paper.forecasts import apart, extrapolate, held_out_forecasts, tried
-from rbplib import table_losses
+from rbplib import joint_forecast, table_losses
 from rbplib.cli import main
-from rbplib.forecasting import joint_forecast
 
 
 def statsmodels_interval(loss, size):

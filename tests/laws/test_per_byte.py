@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from paper.per_byte import byte_loss, token_ends
-from rbplib.families import InputError
+from rbplib import InputError
 from tests.ranktables import rank_table
 from tests.smallmodels import tokenizer
 

@@ -9,9 +9,9 @@ from architectures import ARCHITECTURES, CONTEXT, V, made
 from smallmodels import tokenizer
 from transformers import AutoModelForCausalLM
 
+from rbplib import sequence_ranks
 from rbplib.families import Model
 from rbplib.models import load_model, model_sizes, read_config
-from rbplib.ranks import sequence_ranks
 
 TABLES = (V, CONTEXT, CONTEXT + 2)  # first sides of tables of tokens and positions, and of a head
 

@@ -8,10 +8,8 @@ from gguffile import small_llama, write_gguf
 from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
 
-from rbplib import cli
+from rbplib import cli, read_table, token_ranks
 from rbplib.models import family_sizes, folder_digest, load_model
-from rbplib.ranks import token_ranks
-from rbplib.table import read_table
 
 gguf = pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
 TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i in range(30))

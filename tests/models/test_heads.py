@@ -6,8 +6,8 @@ import pytest
 import torch
 from architectures import made
 
+from rbplib import sequence_ranks, token_ranks
 from rbplib.heads import final_hidden
-from rbplib.ranks import sequence_ranks, token_ranks
 
 V = 2305  # enough for four blocks of the vocabulary, and no round number
 KNOWN = {  # what the head does: an architecture, and its settings beside those of `made`

@@ -11,8 +11,7 @@ from hubserver import HubServer, point_to
 from huggingface_hub import close_session
 from smallmodels import add_to_config, hub_model, save_model
 
-from rbplib import cli
-from rbplib.families import InputError
+from rbplib import InputError, cli
 from rbplib.models import load_model, model_folder
 
 ID = "EleutherAI/pythia-14m"

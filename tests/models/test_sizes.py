@@ -3,7 +3,7 @@
 import pytest
 from smallmodels import save_model
 
-from rbplib.families import InputError, load_family
+from rbplib import InputError, load_family
 from rbplib.models import family_sizes, known_config, load_model, model_sizes, window_length
 
 PUBLISHED = {  # non-embedding parameters: the suites' own tables and the authors' repository

@@ -19,7 +19,7 @@ from scipy.stats import f_oneway
 
 from paper.curves import rbp_curve
 from paper.laws import fit_law
-from rbplib.losses import run_loss
+from rbplib import run_loss
 from rbplib.table import family_tables
 from tests.ranktables import CORPORA, VOCABULARY, write_family
 

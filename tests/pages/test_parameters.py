@@ -3,7 +3,7 @@
 import pytest
 from commands import python
 
-from rbplib.families import InputError
+from rbplib import InputError
 from tests.degenerate import ROOT
 from workflow import book, page
 

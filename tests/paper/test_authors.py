@@ -13,8 +13,8 @@ import pytest
 import rbplib
 from paper import authors
 from paper.show.prose import imported_words
+from rbplib import InputError, load_family
 from rbplib.cli import main
-from rbplib.families import InputError, load_family
 from rbplib.measuring import measured
 from tests.pagerunner import run_page, words
 from training.live import train_ladder

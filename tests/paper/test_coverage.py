@@ -9,7 +9,7 @@ import pytest
 from paper.coverage import ANY, THESE, TOGETHER, TRUE_LAW, Design, coverage, drawn_exponents
 from paper.curves import rbp_curve
 from paper.laws import fit
-from rbplib.losses import Loss
+from rbplib import Loss
 from tests.paper.plantedranks import TABLES
 
 

@@ -9,8 +9,7 @@ import statsmodels.api as sm
 
 from paper import tokens
 from paper.show import grid_tables
-from rbplib.families import InputError
-from rbplib.forecasting import joint_forecast
+from rbplib import InputError, joint_forecast
 from tests.planted import planted_grid
 
 TRUTH = {  # parameters, and the form once more, by hand

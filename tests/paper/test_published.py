@@ -8,7 +8,7 @@ from scipy import stats
 
 import rbplib
 from paper import published
-from rbplib.doors import table_losses
+from rbplib import table_losses
 from rbplib.families import InputError, held
 
 laws = cache(published.laws)

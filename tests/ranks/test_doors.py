@@ -13,9 +13,9 @@ from paper.counts import exported_ks, pairs, read_counts, write_counts, write_fa
 from paper.counts import family_tables as counted_tables
 from paper.curves import rbp_curve
 from paper.runs import lagged
+from rbplib import InputError, load_family
 from rbplib.cli import main
 from rbplib.doors import export_family, import_family
-from rbplib.families import InputError, load_family
 from rbplib.measuring import measured
 from rbplib.table import COLUMNS, family_tables, read_table, write_table
 

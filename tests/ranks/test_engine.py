@@ -8,9 +8,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rbplib import ranks
+from rbplib import head_ranks, ranks, sequence_ranks, token_ranks
 from rbplib.heads import Head
-from rbplib.ranks import head_ranks, sequence_ranks, token_ranks
 
 INF, NAN = math.inf, math.nan
 ODD = [0.0, -0.0, 1.0, 1e30, -1e30, 3.4e38, -3.4e38, 1e-45, 88.0, -88.0, INF, -INF]

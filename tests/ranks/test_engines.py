@@ -18,9 +18,9 @@ from transformers import AutoModelForCausalLM
 
 import rbplib
 from paper.show.prose import imported_words
+from rbplib import InputError
 from rbplib.cli import main
 from rbplib.doors import import_answers
-from rbplib.families import InputError
 from tests.ranks.workshop import write_lines
 
 MODEL = ROOT / "models/nano-pythia/1.9k"

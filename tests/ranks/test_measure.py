@@ -12,9 +12,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from workshop import LINES, write_lines, write_root
 
+from rbplib import InputError
 from rbplib import measuring as m
 from rbplib.cli import measured_texts
-from rbplib.families import InputError
 from rbplib.table import asked, expected, family_tables
 from rbplib.texts import load_documents
 from tests.smallmodels import add_to_config, save_model, tokenizer

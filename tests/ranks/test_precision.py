@@ -10,7 +10,7 @@ from smallmodels import save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paper import precision
-from rbplib.ranks import token_ranks
+from rbplib import token_ranks
 from rbplib.texts import load_documents
 from tests.ranktables import rank_table
 

@@ -7,7 +7,7 @@ import pytest
 import rbplib
 from paper.counts import pairs as pairs_of
 from paper.runs import lagged
-from rbplib.families import InputError
+from rbplib import InputError
 from rbplib.table import (
     COLUMNS,
     RankTable,

@@ -6,8 +6,7 @@ from commands import ROOT, python
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rbplib import windows
-from rbplib.families import InputError
+from rbplib import InputError, windows
 from rbplib.windows import encode
 
 PROSE = 2 * (ROOT / "book/your_models.md").read_text(encoding="utf-8")

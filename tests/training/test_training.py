@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rbplib.families import InputError, load_family  # noqa: E402
+from rbplib import InputError, load_family  # noqa: E402
 from training import data, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
