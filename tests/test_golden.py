@@ -1,6 +1,8 @@
 """Golden numbers: laws of small rank tables are those of book/reference.csv, to rounding.
 
-`python -m tests.test_golden` writes them anew, where numbers are meant to change.
+`python -m tests.test_golden` writes them anew, where numbers are meant to change. The tables are
+fixed: of measured ones of nano-pythia on `docs`, 60 documents evenly spread, the first 50 scored
+tokens of each, without the tokens themselves.
 """
 
 from pathlib import Path

@@ -12,7 +12,8 @@ from commands import ROOT, python
 
 LINES = """
 import rbplib as rbp, sys
-assert not {"torch", "numpy"} & set(sys.modules)
+heavy = {"numpy", "torch", "transformers", "pandas", "matplotlib", "pyarrow", "datasets"}
+assert not heavy & set(sys.modules)
 S, hits = [85e6, 302e6, 708e6, 1476e6], [132065, 142215, 147050, 150180]
 law = rbp.fit(S=S, hits=hits, totals=317414)
 import numpy as np, torch

@@ -107,5 +107,3 @@ def test_what_cannot_be_compared_is_one_sentence():
         compare(a, hits(np.random.default_rng(0), 1))
     with pytest.raises(InputError, match="size"):
         compare(a, a.keep([0, 1]))
-    with pytest.raises(InputError, match="above 0"):
-        compare(a, a, S=-1)
