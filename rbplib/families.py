@@ -190,7 +190,7 @@ def load_corpus(name_or_path):
         return name_or_path
     # text as it is, which has no YAML
     path = Path(name_or_path).expanduser()
-    is_name = str(name_or_path) in ("", *yaml_files("corpus"))
+    is_name = not str(name_or_path) or yaml_file("corpus", name_or_path)
     if not is_name and os.path.lexists(path) and path.suffix.lower() not in YAML:
         return own_text(path)
 
@@ -207,7 +207,7 @@ def own_text(path):
     """A text file or folder as a Corpus; a hash sets its name apart from those in `corpora/`."""
     stem = Path(os.path.realpath(path)).stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")
-    if name in ("", *yaml_files("corpus")) or not stem.isascii():
+    if yaml_file("corpus", name) or not name or not stem.isascii():
         name = f"{name or 'text'}-{hashlib.sha256(os.fsencode(stem)).hexdigest()[:6]}"
     return Corpus(name=name, title=path.name, path=str(path.absolute()))
 
@@ -215,8 +215,8 @@ def own_text(path):
 def read_entry(name_or_path, what, record, others):
     """(entries, path) of a family or corpus, by its name or by the path of a YAML file."""
     # which file
-    text, files = str(name_or_path), yaml_files(what)
-    path = files.get(text) or Path(text).expanduser()
+    text = str(name_or_path)
+    path = yaml_file(what, text) or Path(text).expanduser()
     is_yaml, is_there = path.suffix.lower() in YAML, os.path.isfile(path)
     if not (is_yaml and is_there):
         message, mend = f"there is no file {reprlib.repr(text)}", "check the path."
@@ -224,13 +224,13 @@ def read_entry(name_or_path, what, record, others):
             message, mend = f"{path} is no YAML file", "give one whose name ends in .yml."
         elif "/" not in text and not is_yaml:
             message += f", and no {what} of that name in {root() / FOLDERS[what]}"
-            mend = nearest(text, sorted(files.keys() - {text}))
+            mend = nearest(text, sorted({*yaml_files(what)} - {text}))
         raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own
     entry = checked_entries(read_yaml(path, PeoplesReader), record, path, others)
     name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
-    other = files.get(name)
+    other = yaml_file(what, name)
     if other not in (None, path.resolve()):
         raise InputError(f"{path} has the name of {other}: say another 'name: ...'.")
     return {**entry, "name": name}, path.resolve()
@@ -367,14 +367,29 @@ def results_dir():
     return Path(env).resolve() if env else root(writing=True) / "results"
 
 
-def yaml_files(what):
-    """{name: path} of the YAML files of families, imported ones too, or of corpora; of several of
-    one name the last counts."""
+def yaml_folders(what):
+    """Folders of the YAML files of families or corpora, those of imported families too; the last
+    one that has a name counts."""
     places = [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
     if what == "family":
         places = [results_dir() / "imported", root() / "published" / "ranks", *places]
+    return places
+
+
+def yaml_files(what):
+    """{name: path} of the YAML files in `yaml_folders`."""
+    places = yaml_folders(what)
     paths = [path for place in places for path in place.glob("*.yml")]
     return {path.stem: Path(os.path.realpath(path)) for path in paths}  # a link to itself as it is
+
+
+def yaml_file(what, name):
+    """The path that `yaml_files` gives a name, or None, without a look at the others."""
+    for folder in reversed(yaml_folders(what)):
+        path = folder / f"{name}.yml"
+        if "/" not in name and os.path.isfile(path):  # of any length, unlike Path's
+            return path.resolve()
+    return None
 
 
 def known(what):

@@ -36,7 +36,7 @@ from rbplib.families import (
     load_family,
     one_each,
     results_dir,
-    yaml_files,
+    yaml_file,
 )
 from rbplib.models import folder_digest, window_length
 from rbplib.texts import text_known
@@ -368,7 +368,7 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
 def labelled(family, name, results=None):
     """The Corpus of a text that a family was measured on by its path, for its label; or None."""
     is_label = not isinstance(name, Corpus) and NAME.match(str(name))
-    if not is_label or os.path.lexists(name) or str(name) in yaml_files("corpus"):
+    if not is_label or os.path.lexists(name) or yaml_file("corpus", str(name)):
         return None
     # of any model, by whichever protocol
     folder = Path(results or results_dir(), "ranks", family.name)

@@ -122,7 +122,7 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def remade(old, new, record=None, method=zipfile.ZIP_STORED, less=0):
+def remade(old, new, method=zipfile.ZIP_STORED, less=0, **record):
     """An export made again, with other entries in its tables' records, packed, or without some."""
     with zipfile.ZipFile(old) as file, zipfile.ZipFile(new, "w", method) as bad:
         file.extractall(new.parent / "unpacked")
@@ -130,7 +130,7 @@ def remade(old, new, record=None, method=zipfile.ZIP_STORED, less=0):
             path = new.parent / "unpacked" / name
             if path.suffix == ".parquet":
                 table = read_table(path)
-                write_table(path, table.columns, table.record | (record or {}))
+                write_table(path, table.columns, table.record | record)
             bad.write(path, name)
     return new
 
@@ -148,7 +148,7 @@ def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
         "model_id": [["a"]],
         "requested_revision": [{}],
     }
-    cases = [{"record": {name: value}} for name in entries for value in entries[name]]
+    cases = [{name: value} for name in entries for value in entries[name]]
     cases += [{"method": zipfile.ZIP_DEFLATED}, {"less": 1}]
     before = {*empty_root.rglob("*")}
     for case in cases:

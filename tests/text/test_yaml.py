@@ -179,6 +179,11 @@ def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
     assert all(families.NAME.match(name) for name in names.values())
 
 
+def test_a_corpus_is_found_without_a_look_at_the_others(root, monkeypatch):
+    monkeypatch.setattr(families, "yaml_files", None)
+    assert load_corpus("prose").documents == 10
+
+
 def test_two_of_one_name_are_refused(root):
     (root / "else").mkdir()
     (root / "else/notes.txt").write_text("a")
