@@ -387,7 +387,7 @@ def yaml_file(what, name):
     """The path that `yaml_files` gives a name, or None, without a look at the others."""
     for folder in reversed(yaml_folders(what)):
         path = folder / f"{name}.yml"
-        if "/" not in name and os.path.isfile(path):  # of any length, unlike Path's
+        if "/" not in str(name) and os.path.isfile(path):  # of any length, unlike Path's
             return path.resolve()
     return None
 
