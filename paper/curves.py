@@ -24,7 +24,7 @@ from rbplib.measuring import measured
 from rbplib.table import asked, by_size
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
-SHARED = "totals S source family corpus protocol definition models".split()  # with a Loss
+SHARED = "totals S source family corpus definition models".split()  # with a Loss
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Curve:
 
     family: str
     corpus: str
-    protocol: str
     models: tuple[str, ...]
     S: np.ndarray
     vocab_size: int

@@ -346,7 +346,9 @@ def measure(**options):
 
 def is_table(name):
     """Whether a name is that of a table of numbers, and not a family's."""
-    return Path(name).suffix in (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson")
+    from rbplib.texts import text_kind
+
+    return bool(text_kind(name)[0])
 
 
 def measured_texts(family, protocol, results):
@@ -363,8 +365,10 @@ def tell_ties(tables):
     bounds = [table for table in tables if table.record.get("definition") == "greater+1"]
     if bounds:
         models = ", ".join("{family}/{model}".format(**table.record) for table in bounds)
-        message = f"ranks of {models} are one more than the candidates above (greater+1)"
-        complain(f"{message}: their ties are not known, so hits are upper bounds, the best case.")
+        complain(
+            f"ranks of {models} are one more than the candidates above (greater+1): "
+            "their ties are not known, so hits are upper bounds, the best case."
+        )
 
 
 def asked_losses(sources, corpora, **options):

@@ -5,6 +5,7 @@ tables of another machine (`rbp export`) and ranks of another engine become rank
 need no model, no text and no torch to be read.
 """
 
+import io
 import json
 import math
 import os
@@ -19,6 +20,7 @@ import numpy as np
 import yaml
 
 from rbplib.families import (
+    DTYPES,
     REPO_ID,
     InputError,
     argument,
@@ -30,6 +32,7 @@ from rbplib.families import (
     first_line,
     load_family,
     results_dir,
+    telling,
     write_text,
     yaml_files,
 )
@@ -45,11 +48,16 @@ from rbplib.table import (
     read_table,
     write_table,
 )
+from rbplib.texts import JSON, file_rows, file_text, load_documents, text_kind
 from rbplib.windows import scored_rows, text_windows
 
 # what a row of a table of numbers measures, with the column that it is out of
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
+PATH = (str, os.PathLike)  # of a file
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
+# precisions by the names that they have in files of families, and with engines
+PRECISIONS = {name: name for name in (*DTYPES[1:], "float64", "fp8", "int8", "int4")}
+PRECISIONS |= {"float": "float32", "half": "float16"}
 ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
@@ -64,9 +72,9 @@ def table_losses(table):
     """Losses of a table of numbers, one for each family and k.
 
     Args:
-        table: a pandas frame, or the path of a CSV, TSV, Parquet or JSON-lines file. It has columns
-            `model`, `S` (non-embedding parameters, 1.4B too) and one of `hits` with `tokens`,
-            `accuracy` (a share) with `questions`, `loss` (nats), `loss_bits`. Where known it has
+        table: a frame, a mapping of columns, or the path of a CSV, TSV, Parquet or JSON-lines file.
+            It has columns `model`, `S` (non-embedding parameters, 1.4B too) and one of `hits` with
+            `tokens`, `accuracy` (a share) with `questions`, `loss` (nats), `loss_bits`. Where known
             `family`; `k`; `D`, tokens of training text; `seed`, of models trained several times;
             `source`, with a row for each piece of text that is drawn as one (a loss is then a mean
             over `tokens`); `loss_se`, in the unit of a loss without sources. Other columns are
@@ -79,9 +87,9 @@ def table_losses(table):
     """
     import pandas as pd
 
-    rows, name = table, "the table"
-    if not hasattr(table, "columns"):
-        rows, name = read_rows(table), Path(table).name
+    name = Path(table).name if isinstance(table, PATH) else "the table"
+    with telling(f"{name} cannot be read as a table, check it and its path"):
+        rows = read_rows(table)
     if not rows.columns.is_unique:
         raise InputError(f"a column of {name} is there twice: leave one.")
     # what was measured, and what it is out of
@@ -99,7 +107,10 @@ def table_losses(table):
     errors = "loss_se" in rows and not sourced
 
     # the columns that are used, as numbers and words
-    others = rows.columns.difference(["model", "S", "seed", quantity, total, *BLANK], sort=False)
+    known = ["model", "S", "seed", quantity, total, *BLANK]
+    if sourced:
+        known.remove("loss_se")
+    others = rows.columns.difference(known, sort=False)
     frame = pd.DataFrame(BLANK | dict(rows.drop(columns=others)), index=rows.index)
     frame = frame.astype({"model": str, "source": str})
     if "seed" in rows:
@@ -140,8 +151,10 @@ def table_losses(table):
             models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
         for k, rows_of_k in wide.groupby(level="k"):
             if len(rows_of_k) > len(rows_of_k.drop_duplicates()) == 1:
-                message = f"all sources of {family} in {name} are equal"
-                complain(f"{message}: intervals over them have no width.")
+                complain(
+                    f"all sources of {family} in {name} are equal: "
+                    "intervals over them have no width."
+                )
             loss = Loss(
                 sums=rows_of_k[quantity].to_numpy(),
                 totals=rows_of_k[total].to_numpy()[:, 0],
@@ -160,8 +173,10 @@ def table_losses(table):
             losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
     # once it is known to be good
     if frame["D"].nunique() > 1:
-        message = f"models of {name} saw several amounts of text (D): a law in size mixes them"
-        complain(f"{message}, and `rbp predict --tokens` does not.")
+        complain(
+            f"models of {name} saw several amounts of text (D): a law in size mixes them, "
+            "and `rbp predict --tokens` does not."
+        )
     if len(others):
         complain(f"columns of {name} that are not used: {', '.join(map(str, others))}.")
     if not (sourced or errors):
@@ -175,35 +190,30 @@ def number_rows(**columns):
     import pandas as pd
 
     # by their places: a Series has an index of its own
-    columns = {name: np.array(of, object)[()] for name, of in columns.items() if of is not None}
-    try:
+    with telling("S, hits and loss do not fit together, give one number a model"):
+        columns = {name: np.asarray(of)[()] for name, of in columns.items() if of is not None}
         rows = pd.DataFrame(columns)
-    except (TypeError, ValueError) as error:
-        message = f"S, hits and loss do not fit together ({first_line(error)})"
-        raise InputError(f"{message}: give one number a model.") from None
     return rows.assign(model=[f"model {i + 1}" for i in range(len(rows))], source="all")
 
 
-def read_rows(path):
-    """The rows of a file as a data frame; what a CSV or TSV holds stays text."""
+def read_rows(table):
+    """The rows of a table, or of its file, as a data frame; what a CSV or TSV holds stays text."""
     import pandas as pd
 
-    try:
-        path = Path(path)
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        if path.suffix in (".jsonl", ".ndjson"):
-            return pd.read_json(path, lines=True, dtype=False, precise_float=True)
-        # fields between what the first line holds, without spaces about them
-        with open(path, encoding="utf-8-sig") as file:
-            first = next(filter(str.strip, file), "")
-            between = next((mark for mark in "\t;" if mark in first), ",")
-        how = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
-        rows = pd.read_csv(path, sep=between, skipinitialspace=True, **how)
-        return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
-    except (OSError, TypeError, ValueError) as error:
-        message = f"{path} cannot be read as a table ({first_line(error)})"
-        raise InputError(f"{message}: check the path.") from None
+    if not isinstance(table, PATH):
+        return pd.DataFrame(table)
+    if text_kind(table)[0] in (".parquet", *JSON):
+        return pd.DataFrame(file_rows(table))
+    # fields between what the first line holds, without spaces about them
+    text = file_text(table)
+    first = next(filter(str.strip, text.splitlines()), "")
+    between = next((mark for mark in "\t;" if mark in first), ",")
+    how = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
+    rows = pd.read_csv(io.StringIO(text), sep=between, **how)
+    # pandas would take the first fields of longer rows for their names
+    if not isinstance(rows.index, pd.RangeIndex):
+        raise ValueError("a row has more fields than the first line names")
+    return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
 
 
 def numbers(column, name):
@@ -354,10 +364,8 @@ def told_ranks(rows, rank, logprob, record):
     """Columns of a rank table of ranks (n,) alone: ties are not told, and stand as 1."""
     rank = np.asarray(rank, np.int64)
     columns = {**rows, "greater": rank - 1, "ties": np.ones_like(rank), "logprob": logprob}
-    try:
+    with telling(f"the ranks of {record['model']} cannot be taken"):
         return checked_columns(columns, record["vocab_size"])
-    except ValueError as error:
-        raise InputError(f"the ranks of {record['model']} cannot be taken ({error}).") from None
 
 
 def keep_family(name, entry, tables, repeats=()):
@@ -373,8 +381,9 @@ def keep_family(name, entry, tables, repeats=()):
     for part, ladder in ladders.items():
         paths[part] = (results_dir() / "imported" / f"{part}.yml").resolve()
         if yaml_files("family").get(part, paths[part]) != paths[part]:
-            message = f"the name {part!r} is in use for another family"
-            raise InputError(f"{message}: choose one, as in --as {name}-2.")
+            raise InputError(
+                f"the name {part!r} is in use for another family: choose one, as in --as {name}-2."
+            )
         named += [(columns, record | {"family": part}) for columns, record in ladder]
     keep_tables(named)
 
@@ -419,7 +428,6 @@ def model_entry(record):
 def family_windows(family, corpus, protocol="paper"):
     """(Corpus, its Documents, Windows, tokenizer's digest) of a text as a family reads it."""
     from rbplib.models import load_tokenizer, model_folder, tokenizer_digest, window_length
-    from rbplib.texts import load_documents
 
     family, models, (corpus,) = asked(family, None, [corpus], protocol)
     family.need_models()
@@ -454,11 +462,12 @@ def write_windows(family, corpus, out, protocol="paper"):
 def import_answers(path, family, name=None):
     """Make the ranks that another engine told of `write_windows` a rank table of a family's model.
 
-    path: of a file of JSON lines, or a list of what they hold. First "model" (a name or id of the
-    family), "revision", "engine", "version", "corpus", "head_dtype", and "ties": "greater+ties", or
-    "greater+1" where equal candidates are not counted; where they are known "weights_dtype",
-    "protocol", "served", the server's name of the model, and "family" as the windows have it. Then
-    the windows, in any order, each as `answered` reads it.
+    path: of a file of JSON lines, or what they hold, one after the other. First "model" (a name or
+    id of the family), "revision", "engine", "version", "corpus", "head_dtype", and "ties":
+    "greater+ties", or "greater+1" where equal candidates are not counted; where they are known
+    "weights_dtype" (null in the record without; as "head_dtype" one of PRECISIONS), "protocol",
+    "served", the server's name of the model, and "family" as the windows have it. Then the
+    windows, in any order, each as `answered` reads it.
 
     name: of a family of its own to put the table in. By default the model's own, or, where the
     precision is not what its family asks for, FAMILY-ENGINE.
@@ -472,13 +481,14 @@ def import_answers(path, family, name=None):
     from rbplib.models import model_folder, sizes_of
 
     # what was made, and of which model
-    lines = iter(path) if isinstance(path, list) else read_lines(path)
-    path = "the list" if isinstance(path, list) else path
+    lines = read_lines(path) if isinstance(path, PATH) else iter(path)
+    path = path if isinstance(path, PATH) else "the list"
     header = next(lines, None)
     header = header if isinstance(header, dict) else {}
     needed = ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties")
-    if missing := [key for key in needed if not isinstance(header.get(key), str)]:
-        raise InputError(f"the first line of {path} does not tell {missing[0]!r}: add it.")
+    for key in needed:
+        if not header.get(key) or not isinstance(header[key], str):
+            raise InputError(f"the first line of {path} does not tell {key!r}: add it.")
     check_choice(header["ties"], TIE_RULES, "tie rule")
     family, protocol = load_family(family), header.get("protocol", "paper")
     model = family.model(header["model"])
@@ -491,16 +501,23 @@ def import_answers(path, family, name=None):
     if Path(served).name not in names:
         of = f"what its server calls {served!r}: if that is {model.name}"
         raise InputError(f"{path} holds ranks of {of}, serve it with --served-model-name.")
-    if header.get("family", family.name) != family.name:
-        raise InputError(f"{path} holds ranks of {header['family']}: name that by --family.")
 
     # its record: as of one measured here, but for the precision
     corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
-    for key, here in {"text": documents.digest, "tokenizer": tokenizer}.items():
+    ours = {"family": family.name, "text": documents.digest, "tokenizer": tokenizer}
+    ours |= {"window": windows.length, "windows": len(windows.windows)}
+    for key, here in ours.items():
         if header.get(key, here) != here:
-            raise InputError(f"{path} is of another {key}: have it read the windows made here.")
+            raise InputError(
+                f"{path} is of another {key}, {header[key]}: "
+                "name its family by --family, or have it read the windows made here."
+            )
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
-    precision = {key: header[key] for key in ("head_dtype", "weights_dtype") if key in header}
+    precision = {"weights_dtype": None}
+    for key in ("weights_dtype", "head_dtype"):
+        if header.get(key) is not None:
+            told = str(header[key]).lower().removeprefix("torch.")
+            precision[key] = PRECISIONS[check_choice(told, PRECISIONS, key)]
     record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
@@ -508,14 +525,19 @@ def import_answers(path, family, name=None):
     if "served" in header:  # without folders of the server's machine
         record["made_by"]["served"] = served if REPO_ID.match(served) else Path(served).name
     columns = engine_columns(path, lines, names, windows, record)
-    if header["head_dtype"] != "float32":
+    if precision["head_dtype"] not in ("float32", "float64"):
         complain(
-            f"{path} is of a head in {header['head_dtype']}, which makes ties and moves ranks: "
+            f"{path} is of a head in {precision['head_dtype']}, which makes ties and moves ranks: "
             f"on page 11_precision of the book exponents move by up to {HALF_MOVED:.0%} of their "
             "95% interval over other text."
         )
-    if any(wanted.get(key, value) != value for key, value in precision.items()):
-        name = name or f"{family.name}-{header['engine']}"
+    for key, told in precision.items():
+        if wanted.get(key, told) != told:
+            name = name or f"{family.name}-{header['engine']}"
+            complain(
+                f"{family.name} is measured with {key} {wanted[key]}, not {told or 'unknown'}: "
+                f"the table of {path} is of the family {name}."
+            )
     if name:
         title = f"{family.title or family.name}, by {header['engine']}"
         return keep_family(name, {"title": title}, [(columns, record)])
@@ -540,8 +562,10 @@ def engine_columns(path, lines, names, windows, record):
             number = next((number for number in numbers if number not in parts), None)
             if number is None:
                 fault = "a window twice" if numbers else f"no window of {record['corpus']}"
-                message = f"{path} holds {fault}, ids {ids[1:5]} ..."
-                raise InputError(f"{message}: have the windows of `rbp windows` read, each once.")
+                raise InputError(
+                    f"{path} holds {fault}, ids {ids[1:5]} ...: "
+                    "have the windows of `rbp windows` read, each once."
+                )
             # what is told of its scored tokens
             window = windows.windows[number]
             rows = scored_rows(window, windows.special)
@@ -566,13 +590,13 @@ def engine_columns(path, lines, names, windows, record):
 
 def read_lines(path):
     """What each line of a file of JSON lines holds."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            for line in filter(str.strip, file):
-                yield dict(json.loads(line))
-    except (OSError, ValueError, TypeError) as error:
-        message = f"{path} is not there, or a line of it is cut short ({first_line(error)})"
-        raise InputError(f"{message}: check the path, or have that window read again.") from None
+    message = (
+        f"{path} is not there, or a line of it is cut short, "
+        "check the path, or have that window read again"
+    )
+    with telling(message), open(path, encoding="utf-8-sig") as file:
+        for line in filter(str.strip, file):
+            yield dict(json.loads(line))
 
 
 def answered(answer, names, path):
@@ -584,12 +608,15 @@ def answered(answer, names, path):
 
     names: those that the server may give the model.
     """
-    try:
+    message = f"{path} holds an answer that is cut short, or gives other tokens too"
+    with telling(f"{message}, have its window read again, with prompt_logprobs 0"):
         # is it of this model?
         answer = answer if isinstance(answer, dict) else vars(answer)
         if answer.get("model") and Path(answer["model"]).name not in names:
-            message = f"{path} holds ranks of {answer['model']!r} under another model's name"
-            raise InputError(f"{message}: give each model a file of its own.")
+            raise InputError(
+                f"{path} holds ranks of {answer['model']!r} under another model's name: "
+                "give each model a file of its own."
+            )
         for choice in answer.get("choices", [answer]):
             if "prompt_logprobs" in choice:
                 (first, *_) = choice.get("prompt_token_ids") or [None]
@@ -605,9 +632,3 @@ def answered(answer, names, path):
                 raise TypeError("no numbers")
             ids = (ids[0], *map(index, ids[1:]))
             yield ids, np.array(rank, float), np.array(logprob, float)
-    except InputError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError):
-        message = f"{path} holds an answer that is cut short, or gives other tokens too"
-        mend = "have its window read again, with prompt_logprobs 0"
-        raise InputError(f"{message}: {mend}.") from None

@@ -449,8 +449,10 @@ def atomic_path(path):
 
 def write_error(path, error):
     """The WriteError of a file."""
-    message = f"{path} could not be written ({error.strerror or error})"
-    return WriteError(f"{message}: check path, permissions and free space, then run again.")
+    return WriteError(
+        f"{path} could not be written ({error.strerror or error}): "
+        "check path, permissions and free space, then run again."
+    )
 
 
 def write_text(path, text):
@@ -460,25 +462,23 @@ def write_text(path, text):
 
 
 @contextmanager
-def one_at_a_time(path, wait=True):
-    """Make `path`, which may be missing, in one process at a time; yields whether it is this one.
+def one_at_a_time(path):
+    """Make `path`, which may be missing, in one process at a time.
 
-    The system frees the lock of a process that ends, however it ends. wait: for another process,
-    which is told on standard error. A file system without locks is told too, and gone on with.
+    The system frees the lock of a process that ends, however it ends. Another process is waited
+    for, and told on standard error. A file system without locks is told too, and gone on with.
     Raises InputError: the folder cannot be written.
     """
     place = path.with_name(f".{path.name}.lock")
     lock = filelock.FileLock(place, mode=0o664, is_singleton=True, fallback_to_soft=False)
-    mine = True
     try:
         # have it, or wait
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(filelock.Timeout):
             lock.acquire(timeout=0)
-        if wait and not lock.is_locked:
+        if not lock.is_locked:
             print(f"rbp: another process is at work on {path}: waiting.", file=sys.stderr)
             lock.acquire()
-        mine = lock.is_locked
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise write_error(path, error) from None
@@ -488,9 +488,9 @@ def one_at_a_time(path, wait=True):
         )
     # hand it back
     try:
-        yield mine
+        yield
     finally:
-        if mine and lock.lock_counter < 2:
+        if lock.lock_counter < 2:
             place.unlink(missing_ok=True)  # who waits for it looks for a new one
         lock.release()
 

@@ -136,7 +136,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
     return Forecast(laws, S, y, np.stack([low, high]))
 
 
-def joint_forecast(loss, S, D, level=0.95):
+def joint_forecast(loss, S, D):
     """Forecast a loss at sizes and training tokens that were not measured: A S^-a + B D^-b.
 
     By least squares of the log of the loss, neither term rising. Models of one size, or on one
@@ -202,7 +202,7 @@ def joint_forecast(loss, S, D, level=0.95):
     ahead = np.linalg.pinv(slopes(points), rcond=1e-4) @ slopes(x)
     variance = np.sum(miss(best) ** 2) / (len(y) - 4)
     sd = np.sqrt(variance * (1 + np.sum(ahead**2, axis=0)))
-    half = sd * training_quantile(max(1, groups - 2), level)
+    half = sd * training_quantile(max(1, groups - 2), 0.95)
     interval = np.stack([total - half, total + half])
     return Forecast({"sum": part}, S, total, interval, D)
 

@@ -159,11 +159,13 @@ def fit(
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
-    if isinstance(loss, Loss) and S is not None:
-        raise InputError("a Loss has sizes of its own: give it without S.")
+    plain = [of for of in (S, hits, totals) if of is not None]
+    if plain and isinstance(loss, Loss):
+        raise InputError("a Loss has sizes of its own, hits and totals: give it without.")
     if not isinstance(loss, Loss):
-        if S is not None or hits is not None:
-            loss = number_rows(S=S, hits=hits, loss=loss, tokens=1 if hits is None else totals)
+        if plain:
+            tokens = 1 if hits is totals is None else totals
+            loss = number_rows(S=S, hits=hits, loss=loss, tokens=tokens)
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")

@@ -49,7 +49,6 @@ class Loss:
         S: float64 (M,), non-embedding parameters. D: the same, tokens of training text, if known.
         hits: whether sums count hits; the loss is then -log of their share, else their mean.
         k: the rank that counted as a hit, None where nothing was counted.
-        missing: names of models that were not measured.
         source: int64 (D,); documents of one number were drawn as one. None: each on its own.
         labels: (D,) names of the sources of a table of numbers, each with one document.
         repeats: the same loss of models several of which have one size, from other seeds.
@@ -64,10 +63,8 @@ class Loss:
     name: str = ""
     family: str = ""
     corpus: str = ""
-    protocol: str = "paper"
     definition: str = "greater+ties"
     models: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
     source: np.ndarray | None = None
     labels: tuple[str, ...] | None = None
     repeats: "Loss | None" = None
@@ -153,13 +150,13 @@ class Loss:
         """The same loss as if no two documents had a source in common, without repeats."""
         return replace(self, source=None, repeats=None)
 
-    def resampled(self, n_resamples, seed, least=MIN_DOCUMENTS):
+    def resampled(self, n_resamples, seed):
         """`Values` over resampled sources, or drawn by the standard errors; None with fewer than
-        `least` sources, and no errors. seed: int."""
+        MIN_DOCUMENTS sources, and no errors. seed: int."""
         if n_resamples > 0 and self.se is not None:
             shape = n_resamples, len(self.S)
             return Values(np.random.default_rng(seed).normal(self.values, self.se, shape))
-        if n_resamples < 1 or self.n_sources < least:
+        if n_resamples < 1 or self.n_sources < MIN_DOCUMENTS:
             return None
         sums, totals = self.by_source
         drawn = resampled_sums(np.column_stack([totals, sums]), n_resamples, seed)
@@ -231,10 +228,9 @@ def measured_on(tables):
     """What rank tables of one family on one corpus share, by the names of a Loss's fields."""
     record = tables[0].record
     return {
-        "totals": tables[0].totals.astype(np.int64),
+        "totals": tables[0].totals,
         "family": record["family"],
         "corpus": record["corpus"],
-        "protocol": record.get("protocol", "paper"),
         "models": tuple(table.record["model"] for table in tables),
         "S": np.array([float(table.record["nonembedding_params"]) for table in tables]),
         "source": tables[0].source,
@@ -300,9 +296,9 @@ def rbp_loss(tables, k=1, definition="greater+ties", repeats=()):
     hits = [table.hits([k], definition)[:, 0] for table in tables]
     again = repeats and k <= vocabulary(repeats)
     return Loss(
-        sums=np.stack(hits, axis=1),
+        sums=np.transpose(hits),
         k=int(k),
-        name=f"-log RBP_{k}",
+        name=f"-log RBP_{k:.0f}",
         definition=definition,
         repeats=rbp_loss(repeats, k, definition) if again else None,
         **measured_on(tables),
@@ -336,7 +332,7 @@ def run_loss(tables, k, N, repeats=()):
     windows = tables[0].inside(tables[0].scored, N)
     again = repeats and k <= vocabulary(repeats) and N <= longest_run(repeats[0])
     return Loss(
-        sums=np.stack(hits, axis=1),
+        sums=np.transpose(hits),
         k=int(k),
         name=f"-log p_{{{N},{k}}}",
         repeats=run_loss(repeats, k, N) if again else None,

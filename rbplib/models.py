@@ -266,8 +266,10 @@ def load_tokenizer(place, model_id):
     if place.is_dir():
         folder = tokenizer_place(place)
         if folder is None:
-            message = "comes without a tokenizer: put its tokenizer.json beside the weights"
-            raise InputError(f"model {model_id!r} {message}.")
+            raise InputError(
+                f"model {model_id!r} comes without a tokenizer: "
+                "put its tokenizer.json beside the weights."
+            )
         # AutoTokenizer goes by the model's type: a Qwen2 would split text its own way, whatever
         # the file says
         settings = folder / "tokenizer_config.json"
@@ -304,8 +306,7 @@ def load_weights(place, model_id, dtype, device):
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
     # the weights; each parameter must have come from the files
-    message = f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"
-    with telling(message):
+    with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
         net, report = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
@@ -631,5 +632,7 @@ def check_tokenizers(family):
             models.setdefault(tuple(tokenizer(text, verbose=False)["input_ids"]), model.name)
     if len(models) > 1:
         names = " and ".join(models.values())
-        message = f"{names} of {family.name} cut text into other tokens, so their ranks are not"
-        raise InputError(f"{message} comparable: make a family for each tokenizer.")
+        raise InputError(
+            f"{names} of {family.name} cut text into other tokens, so their ranks are not "
+            "comparable: make a family for each tokenizer."
+        )

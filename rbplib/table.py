@@ -126,8 +126,10 @@ class RankTable:
 
     def refuse(self, column, what):
         """InputError for what a table that lacks something cannot tell."""
-        message = "the ranks of {model} are here without their {}".format(column, **self.record)
-        raise InputError(f"{message}: {what} cannot be told.")
+        model = self.record["model"]
+        raise InputError(
+            f"the ranks of {model} are here without their {column}: {what} cannot be told."
+        )
 
     @cached_property
     def text(self):
@@ -456,9 +458,8 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
     # several are not comparable, unless the family's file or a caller asks for them
     if unasked and len(precisions) > 1:
         both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
-        message = f"{family.name} was measured in several precisions, {both}"
         raise InputError(
-            f"{message}: measure again in one, by "
+            f"{family.name} was measured in several precisions, {both}: measure again in one, by "
             f"`{command} --replace --dtype float32`, or another."
         )
     return {name: by_size(ladder) for name, ladder in tables.items()}, missing

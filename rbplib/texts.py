@@ -83,8 +83,11 @@ def load_documents(corpus):
         entries = asdict(documents)
         write_text(sample_path(corpus), json.dumps(entries | {"sha256": digest(entries)}))
     if corpus.digest not in (None, documents.digest):
-        message = f"the text of corpus {corpus.name!r} differs from the one on record"
-        warnings.warn(f"{message}: its numbers will differ too.", stacklevel=2)
+        warnings.warn(
+            f"the text of corpus {corpus.name!r} differs from the one on record: "
+            "its numbers will differ too.",
+            stacklevel=2,
+        )
     return documents
 
 
@@ -126,10 +129,8 @@ def draw_sample(rows, corpus, source):
         )
     if units == [f"row {i}" for i in range(len(units))]:
         units = []
-    try:
+    with telling(f"corpus {corpus.name!r} holds half a character"):
         return Documents(tuple(texts), texts_digest(texts), source, tuple(units))
-    except UnicodeEncodeError as error:
-        raise InputError(f"corpus {corpus.name!r} holds half a character ({error}).") from None
 
 
 def fits(row, corpus):
@@ -372,24 +373,32 @@ def text_kind(path):
 
 def file_rows(path):
     """Rows of one file: of a table, objects of JSON, or pieces of prose. Raises InputError."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kind, packed = text_kind(path)
+    kind, _ = text_kind(path)
     with telling(f"{path} cannot be read as {kind}, mend it, or save it anew as UTF-8"):
         if kind == ".parquet":
             return pq.read_table(path).to_pylist()
         # text, by its ending
-        with pa.input_stream(str(path), compression=packed) as stream:
-            text = stream.read().decode("utf-8-sig")
-        if "\0" in text:
-            raise ValueError("it holds a NUL byte, as UTF-16 does")
+        text = file_text(path)
         if kind in TABLES:
             return table_rows(text, TABLES[kind])
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if kind in PROSE:
             return [{"text": piece} for piece in pieces(text)]
         return json_rows(text, kind == ".json" and text.lstrip().startswith("["))
+
+
+def file_text(path):
+    """The text of a file, which may be packed. ValueError or OSError: it is not UTF-8."""
+    import pyarrow as pa
+
+    _, packed = text_kind(path)
+    with pa.input_stream(str(path), compression=packed) as stream:
+        text = stream.read().decode("utf-8-sig")
+    if "\0" in text:
+        raise ValueError("it holds a NUL byte, as UTF-16 does")
+    return text
 
 
 def table_rows(text, delimiter):

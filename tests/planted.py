@@ -40,7 +40,7 @@ def planted_curve(
         * rng.normal(1, 0.02, (documents, models))
     )
     names = tuple(f"m{i}" for i in range(models))
-    return Curve("planted", "synthetic", "paper", names, S, 4096, ks, hits, totals, nll)
+    return Curve("planted", "synthetic", names, S, 4096, ks, hits, totals, nll)
 
 
 def planted_loss(y, training_sd=0.0, source_sd=0.2, sources=60, documents=3, again=3, seed=0):

@@ -17,7 +17,7 @@ PARSER.add_argument("ranks")
 PARSER.add_argument("--model", required=True, help="its name in the family's file")
 PARSER.add_argument("--revision", default="main", help="of the model that is served")
 PARSER.add_argument("--weights", required=True, help="dtype of the server's weights")
-PARSER.add_argument("--head", default="float32", help="dtype of the server's head")
+PARSER.add_argument("--head", help="dtype of the server's head (default: of its weights)")
 PARSER.add_argument("--ties", default="greater+ties", help="greater+1 before vLLM's V1 engine")
 PARSER.add_argument("--url", default="http://127.0.0.1:8000")
 
@@ -38,23 +38,23 @@ def main(given):
     # what the ranks are of: the line of the windows, the model, the server
     about, *windows = map(json.loads, open(given.windows))
     about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
-    about |= {"weights_dtype": given.weights, "head_dtype": given.head, "engine": "vllm"}
-    about |= ask("/version") | {"served": ask("/v1/models")["data"][0]["id"]}
-
+    about |= {"weights_dtype": given.weights, "head_dtype": given.head or given.weights}
+    about |= {"engine": "vllm", "served": ask("/v1/models")["data"][0]["id"]} | ask("/version")
     with open(given.ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
         file.seek(0)
         done = [line for line in file if line.endswith("\n")]  # what is there and whole
         file.truncate(sum(map(len, done)))  # as bytes, for all is ASCII
-        if not done:
-            file.write(json.dumps(about) + "\n")
-        elif json.loads(done[0]) != about:
+        if done and json.loads(done[0]) != about:
             PARSER.exit(2, f"{given.ranks} is of another model or server: choose another.\n")
-        file.writelines(pool.map(ranked, windows[max(len(done) - 1, 0) :]))
+        lines = pool.map(ranked, windows[len(done[1:]) :])
+        if not done:  # with a first answer that can be used
+            file.write(json.dumps(about) + "\n" + next(lines, ""))
+        file.writelines(lines)
 
 
 if __name__ == "__main__":
     try:
         main(PARSER.parse_args())
-    except OSError as error:
-        reason = f"{error} {getattr(error, 'read', bytes)().decode()}"
-        PARSER.exit(2, f"no server or file ({reason}): mend that and run again to go on.\n")
+    except Exception as error:  # servers fail in many ways
+        reason = f"{type(error).__name__}: {error} {getattr(error, 'read', bytes)().decode()}"
+        PARSER.exit(2, f"no server, file or answer ({reason}): mend that and run again.\n")

@@ -25,6 +25,9 @@ const rbpTable = (function () {
       return fields.map((field) => field.trim());
     };
     const [names = [], ...rows] = lines.map(cells);
+    rows.forEach((row, i) => {
+      if (row.length > names.length) throw Error(`Row ${i + 1} has more fields than the first line names.`);
+    });
     // of columns of one name the first
     return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i] ?? ""]).reverse()));
   }
@@ -38,7 +41,7 @@ const rbpTable = (function () {
     const total = share || has("source") ? OUT_OF[what] : "";
     for (const name of ["model", "S", total])
       if (name && !has(name)) throw Error(`There is no column ${name} beside ${what}: add it.`);
-    const laws = new Map(), families = new Map();
+    const laws = new Map(), families = new Map(), sizes = new Map();
     rows.forEach((row, i) => {
       const value = (name, least) => {
         const x = number(row[name]);
@@ -46,7 +49,7 @@ const rbpTable = (function () {
         return x;
       };
       const k = has("k") ? value("k", 1) : 1, D = has("D") ? value("D", 1) : 0;
-      if (has("loss_se")) value("loss_se", 0);
+      if (has("loss_se") && !has("source")) value("loss_se", 0);
       if (row.family === "") throw Error(`The model ${row.model} is of no family: name one in each row.`);
       if (k % 1 || (what === "hits" && value(what, 0) % 1))
         throw Error(`The model ${row.model} is at a k, or of hits, that are no whole number.`);
@@ -57,7 +60,9 @@ const rbpTable = (function () {
       const model = row.model + (row.seed ? ` seed ${row.seed}` : "");
       const models = laws.get(name) || laws.set(name, new Map()).get(name), place = JSON.stringify([model, D]);
       const point = models.get(place) || models.set(place, { model, S, sum: 0, of: 0, sources: new Map() }).get(place);
-      if (point.S !== S) throw Error(`The model ${model} has two sizes: give it one.`);
+      const whose = JSON.stringify([row.family, place]);
+      if ((sizes.get(whose) ?? S) !== S) throw Error(`The model ${model} has two sizes: give it one.`);
+      sizes.set(whose, S);
       if (point.sources.has(row.source)) throw Error(`The model ${model} is there twice: tell rows apart by k, source or seed.`);
       point.sources.set(row.source, of);
       const places = families.get(row.family) || families.set(row.family, new Map()).get(row.family);
@@ -119,8 +124,9 @@ const rbpTable = (function () {
     const used = all.filter((point) => point.loss > 0 && point.loss < Infinity);
     const x = used.map((point) => Math.log(point.S)), y = used.map((point) => Math.log(point.loss));
     const n = x.length, mean = (values) => values.reduce((s, v) => s + v, 0) / n;
-    if (new Set(x).size < 3 || Math.max(...y) - Math.min(...y) < 1e-12)
-      throw Error("A line needs three sizes whose losses are above 0 and differ.");
+    // as `rbp fit` has it: a status, and no law
+    if (n > 1 && Math.max(...y) - Math.min(...y) < 1e-12) return { n, alpha: NaN, status: "equal losses" };
+    if (new Set(x).size < 3) return { n, alpha: NaN, status: "too few models: a line needs three sizes whose losses are above 0" };
     const mx = mean(x), my = mean(y), dot = (a, b) => a.reduce((s, v, i) => s + v * b[i], 0);
     const dx = x.map((v) => v - mx), dy = y.map((v) => v - my), spread = dot(dx, dx);
     const slope = dot(dx, dy) / spread, rest = dy.map((v, i) => v - slope * dx[i]);
@@ -147,7 +153,7 @@ const rbpTable = (function () {
     const sizes = [...seen.map((point) => point.S), ...(law.S ? [law.S] : [])];
     const losses = [...seen.map((point) => point.loss), ...(law.S ? law.ci_loss : [])];
     const scale = (values, from, to) => {
-      const low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values)), room = 0.05 * (high - low);
+      const low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values)), room = 0.05 * (high - low) || 0.1;
       return (v) => from + ((Math.log(v) - low + room) / (high - low + 2 * room)) * (to - from);
     };
     const px = scale(sizes, edge.left, W - edge.right), py = scale(losses, H - edge.bottom, edge.top);
@@ -165,13 +171,14 @@ const rbpTable = (function () {
     for (const L of ticks(losses)) parts.push(text(edge.left - 6, py(L) + 4, short(L), 'text-anchor="end"'));
     parts.push(text((W + edge.left) / 2, H - 6, "S, parameters outside the embedding tables", 'text-anchor="middle"'));
     parts.push(text(14, H / 2, "loss (nats)", `text-anchor="middle" transform="rotate(-90 14 ${H / 2})"`));
-    parts.push(`<path class="line" d="M${px(ends[0])} ${py(at(ends[0]))}L${px(ends[1])} ${py(at(ends[1]))}"/>`);
+    if (!law.status) parts.push(`<path class="line" d="M${px(ends[0])} ${py(at(ends[0]))}L${px(ends[1])} ${py(at(ends[1]))}"/>`);
     for (const point of seen) parts.push(`<circle cx="${px(point.S)}" cy="${py(point.loss)}" r="4"/>`);
     if (law.S) {
       const x = px(law.S), y = py(law.loss);
       parts.push(`<path class="ahead" d="M${x} ${py(law.ci_loss[0])}V${py(law.ci_loss[1])}M${x - 5} ${y}L${x} ${y - 5}L${x + 5} ${y}L${x} ${y + 5}Z"/>`);
     }
-    const words = `${seen.length} points and their line on logarithmic axes, exponent ${short(law.alpha)}`;
+    const line = law.status ? "" : ` and their line, exponent ${short(law.alpha)},`;
+    const words = `${seen.length} points${line} on logarithmic axes`;
     return `<svg viewBox="0 0 ${W} ${H}" role="img" aria-label="${words}">${parts.join("")}</svg>`;
   }
 
@@ -186,9 +193,11 @@ const rbpTable = (function () {
       list.parentElement.hidden = laws.size < 2;
       const all = laws.get(chosen), law = fit(all, number(size.value));
       box.dataset.law = JSON.stringify({ ...law, points: all.map(({ model, S, loss }) => ({ model, S, loss })) });
-      plot.innerHTML = draw(all, law);
+      plot.innerHTML = law.n ? draw(all, law) : "";
+      if (law.status) throw Error(`No exponent: ${law.status}.`);
       const ahead = law.S ? ` At S = ${large(law.S)} the line has a loss of ${short(law.loss)} nats (95%: ${law.ci_loss.map(short).join(" to ")})`
-        + (law.beyond > 0 ? `, ${law.beyond.toFixed(2)} decades outside the sizes given.` : ".") : "";
+        + (law.beyond > 0 ? `, ${law.beyond.toFixed(2)} decades outside the sizes given.` : ".")
+        : size.value.trim() ? ` "${size.value}" is no size: write 13e9, 13B or 350M for a forecast.` : "";
       said.textContent = `Exponent ${short(law.alpha)} (95% over other sizes: ${law.models.map(short).join(" to ")}), `
         + `R² ${short(law.r2)}, from ${law.n} models.${ahead}`;
     } catch (error) {

@@ -25,9 +25,7 @@ def ladder(name, corpus, y, seed, repeats=0, sd=0.0):
         y = y + rng.normal(0, sd, (len(y), 1))
         hits = np.round(totals[:, None, None] * np.exp(-np.exp(y) * hard)).astype(np.int64)
         names, ks = tuple(f"m{i}" for i in range(len(S))), np.array([1, 100])
-        return Curve(
-            name, corpus, "paper", names, S, 4096, ks, hits, totals, np.ones(hits.shape[:2])
-        )
+        return Curve(name, corpus, names, S, 4096, ks, hits, totals, np.ones(hits.shape[:2]))
 
     alone, many = curve(y, S), np.tile(np.arange(len(y)), repeats)
     return replace(alone, repeats=curve(y[many], S[many])) if repeats else alone

@@ -121,5 +121,6 @@ def test_what_cannot_be_fitted_is_told(loss):
         rbp.fit(loss, "least_square")
     with pytest.raises(rbp.InputError, match="level .* 95"):
         rbp.fit(loss, level=95)
-    with pytest.raises(rbp.InputError, match="sizes of its own"):
-        rbp.fit(loss, S=[1, 2])
+    for plain in ({"S": [1, 2]}, {"hits": [1, 2]}, {"totals": 9}):
+        with pytest.raises(rbp.InputError, match="sizes of its own"):
+            rbp.fit(loss, **plain)

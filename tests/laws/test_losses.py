@@ -4,6 +4,7 @@ input."""
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,7 +84,8 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
     assert law.models == ("model 2", "model 3", "model 1")
     # numbers of two columns go together by their places
     series = pd.Series([300, 100, 200], index=["c", 0, 1])
-    assert rbp.fit(S=["100M", "1e6", 1e7], hits=series, totals=1000).parameters == law.parameters
+    for hits in (series, list(map(torch.tensor, series))):
+        assert rbp.fit(S=["100M", "1e6", 1e7], hits=hits, totals=1000).parameters == law.parameters
     nats = rbp.fit(-np.log([0.1, 0.2, 0.3]), S=WHOLE["S"])
     assert nats.parameters == pytest.approx(law.parameters)
     assert law.status == "too few documents" and np.isnan(law.intervals["text"]["alpha"]).all()
@@ -97,6 +99,7 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
         ({"S": [1e6, 1e6, 1e7]}, "2 model size"),
         ({"S": ["small", "2M", "3M"]}, "S 'small'"),
         ({"totals": None}, "no column 'tokens'"),
+        ({"loss": pd.DataFrame(WHOLE), "S": None, "hits": None}, "do not fit together"),
     ],
 )
 def test_bad_plain_numbers_are_told(change, message):

@@ -34,16 +34,18 @@ def rows_of(hits, tokens):
     return rows.sort_values("S", ascending=False, kind="stable")
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl", None])
+@pytest.mark.parametrize("ending", ["CSV.gz", "tsv", "parquet", "jsonl", None])
 def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     hits, tokens = planted()
     law, table = rbp.fit(rbp.Loss(hits, tokens, S)), rows_of(hits, tokens)
     path = tmp_path / f"runs.{ending}"
     write = {
-        "csv": lambda: table.to_csv(path, index=False),
+        "CSV.gz": lambda: table.to_csv(path, index=False),
         "tsv": lambda: table.to_csv(path, index=False, sep="\t"),
         "parquet": lambda: table.to_parquet(path),
-        "jsonl": lambda: table.to_json(path, orient="records", lines=True),
+        "jsonl": lambda: path.write_text(  # with a mark of the order of bytes
+            "\ufeff" + table.to_json(orient="records", lines=True)
+        ),
     }
     if ending:
         write[ending]()
@@ -98,13 +100,14 @@ def test_every_family_and_k_is_a_law_and_seeds_are_trainings(tmp_path, capsys):
     for family, k, seed in [("a", 1, 1), ("a", 1, 2), ("a", 10, 1), ("a", 10, 2), ("b", 1, 1)]:
         hits, tokens = planted(seed=k + seed)
         parts.append(rows_of(hits, tokens).assign(family=family, k=k, seed=seed, tokens=200))
-    pd.concat(parts).to_csv(tmp_path / "runs.csv", index=False)
-    first, second, third = rbp.table_losses(tmp_path / "runs.csv")
+    path = tmp_path / "RUNS.CSV"
+    pd.concat(parts).to_csv(path, index=False)
+    first, second, third = rbp.table_losses(path)
     assert [(x.family, x.k) for x in (first, second, third)] == [("a", 1), ("a", 10), ("b", 1)]
     law = rbp.fit(first)
     assert len(law.used) == 10 and law.loss.training_noise()[1] == 5
     assert np.isfinite(law.intervals["trainings"]["alpha"]).all()
-    assert main(["fit", str(tmp_path / "runs.csv"), "--json"]) == 0
+    assert main(["fit", str(path), "--json"]) == 0
     records = json.loads(capsys.readouterr().out)
     assert records[0]["alpha"] == law.alpha and [r["n_models"] for r in records] == [10, 10, 5]
     with pytest.raises(rbp.InputError, match="several laws"):
@@ -142,6 +145,8 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,loss"), "hits and loss"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
         (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "'a' is of no family"),
+        (GOOD.replace("9\n", "9,7\n"), "more fields"),
+        (GOOD.replace("2,9", "2,9,"), "Expected 4 fields"),
         ("", "t.csv"),
         ("\x00\xff", "t.csv"),
     ],

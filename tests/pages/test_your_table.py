@@ -69,6 +69,7 @@ def test_what_stands_there_first_is_the_authors_law(page):
     S, hits = [85e6, 302e6, 708e6, 1476e6], [132065, 142215, 147050, 150180]
     compare(shown, rbp.fit(S=S, hits=hits, totals=317414).loss, 13e9)
     assert circles == 4 and "Exponent 0.05599" in said and "At S = 13B" in said
+    assert "is no size" in page(size="1.4 B")[1]
 
 
 @pytest.mark.parametrize("kind", ["accuracy", "loss", "loss_bits", "sources", "seeds"])
@@ -131,6 +132,12 @@ GOOD = "model,S,D,k,loss,loss_se\na,1M,9,1,3,0\nb,2M,9,1,2.5,0\nc,3M,9,1,2,0\n"
         ("D", "family"),
         ("b,2M", "a,1M,8,1,2.9,0\nb,2M"),
         ("9,1,2,", ",1,2,"),
+        ("2.5,0", "2.5,0,7"),
+        (",0\n", ",0,7\n"),
+        (",0\n", ",0,\n"),
+        ("b,", "a,1M,9,2,2,0\nb,2.1M,9,2,2,0\nc,3M,9,2,1,0\nb,"),
+        ("D,k,loss,loss_se\na,1M,9", "loss_se,tokens,loss,source\na,1M,x"),
+        ("D,k,loss", "k,loss,D"),
     ],
 )
 def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
@@ -142,7 +149,9 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
     except rbp.InputError:
         assert shown is None and said.endswith(".")
         return
-    assert shown and shown["alpha"] == pytest.approx(rbp.fit(loss, n_bootstrap=0).alpha, rel=1e-9)
+    law = rbp.fit(loss, n_bootstrap=0)
+    assert law.status in (shown.get("status"), "ok", "too few documents")
+    assert (shown["alpha"] or np.nan) == pytest.approx(law.alpha, rel=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +165,6 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
         ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", "model b is at a k"),
         ("family,model,S,loss\n,a,1M,3\nx,b,2M,2\nx,c,3M,1", "model a is of no family"),
         ("model,S,loss\na,1M,1\na,1M,2\nc,3M,3", "twice"),
-        ("model,S,loss\na,1M,1\nb,2M,1\nc,3M,1", "differ"),
         ("model,S,loss\n<img src=x onerror=alert(1)>,1M,one\n", 'loss "one"'),
     ],
 )

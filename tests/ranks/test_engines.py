@@ -47,7 +47,7 @@ def engine():
 
         def do_GET(self):
             served = {"object": "list", "data": [{"id": "served/1.9k", "object": "model"}]}
-            self.answer({"version": "0.11.0"} if self.path == "/version" else served)
+            self.answer({"version": "0.11.0"} if self.path.endswith("/version") else served)
 
         def do_POST(self):
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -56,7 +56,9 @@ def engine():
             if len(question["prompt"]) < 2:
                 return self.answer({"message": "too short"}, 400)
             choice = {"index": 0, "text": " x", "logprobs": None, "finish_reason": "length"}
-            choice["prompt_logprobs"] = entries(question["prompt"])
+            told = entries(question["prompt"])
+            spoilt = {"/null": None, "/short": told[:-1], "/other": [{"-1": {}}] * len(told)}
+            choice["prompt_logprobs"] = spoilt.get(self.path[:-15], told)
             answer = {"id": "cmpl-1", "object": "text_completion", "created": 1}
             self.answer(answer | {"model": "served/1.9k", "choices": [choice], "usage": {}})
 
@@ -94,16 +96,14 @@ def place(tmp_path_factory, engine):
         patch.setenv("RBP_ROOT", str(root))
         words = f"windows --family nano --corpus lines -o {root}/windows.jsonl"
         assert main(words.split()) == 0
-        ask(root, engine)
+        assert not ask(root / "windows.jsonl", root / "ranks.jsonl", engine.url)
         yield root
 
 
-def ask(root, engine):
-    """Run the script."""
-    words = [root / "windows.jsonl", root / "ranks.jsonl", "--model", "1.9k", "--url", engine.url]
-    script = ROOT / "workflow/vllm_ranks.py"
-    run = python(script, *words, "--weights", "float32")
-    assert run.returncode == 0, run.stderr
+def ask(windows, ranks, url, weights="float32"):
+    """Run the script; what it says of an error."""
+    words = [windows, ranks, "--model", "1.9k", "--url", url, "--weights", weights]
+    return python(ROOT / "workflow/vllm_ranks.py", *words).stderr
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     # stopped in a line it goes on there, and asks for no other window again
     (place / "ranks.jsonl").write_bytes(whole[: 2 * len(whole) // 3])
     before, left = len(engine.asked), len(whole[2 * len(whole) // 3 :].splitlines())
-    ask(place, engine)
+    assert not ask(place / "windows.jsonl", place / "ranks.jsonl", engine.url)
     assert (place / "ranks.jsonl").read_bytes() == whole
     assert len(engine.asked) - before == left
     assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 0
@@ -215,9 +215,11 @@ def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
     compare_with_measured(rbplib.read_table(path), fresh / "measured")
 
 
-def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh, capsys):
-    header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
-    other = header | {"ties": "greater+1", "head_dtype": "bfloat16", "served": "/home/me/1.9k"}
+def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh, engine, capsys):
+    # a head is of its weights' precision where nothing else is said
+    assert not ask(place / "windows.jsonl", fresh / "half.jsonl", engine.url, "bfloat16")
+    header, *lines = map(json.loads, (fresh / "half.jsonl").read_text().splitlines())
+    other = header | {"ties": "greater+1", "served": "/home/me/1.9k"}
     (fresh / "r.jsonl").write_text("\n".join(map(json.dumps, [other, *lines])))
     assert main(["import", str(fresh / "r.jsonl"), "--family", "nano"]) == 0
     out, err = capsys.readouterr()
@@ -247,7 +249,6 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
         copytree(ROOT / "models/tokenizer", fresh / "m", dirs_exist_ok=True)
         commit = hub.add("models", "owner/m", fresh / "m")
         header |= {"model": "owner/m", "served": "owner/m", "family": "hubs", "revision": commit}
-        header.pop("weights_dtype")
         path = import_answers([header, *lines], "hubs")
         record = rbplib.read_table(path).record
         assert record["revision"] == record["made_by"]["revision"] == commit
@@ -257,16 +258,38 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
 
 def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, engine):
     (fresh / "short.jsonl").write_text('{}\n{"ids": [1]}\n')
+    (fresh / "r.jsonl").touch()
     for windows, url, word in (
         (place / "windows.jsonl", "http://127.0.0.1:9", "refused"),
         (fresh / "none.jsonl", engine.url, "none.jsonl"),
+        (fresh / "r.jsonl", engine.url, "ValueError"),
         (fresh / "short.jsonl", engine.url, "too short"),  # in the server's own words
+        (place / "windows.jsonl", f"{engine.url}/null", "TypeError"),
+        (place / "windows.jsonl", f"{engine.url}/short", "ValueError"),
+        (place / "windows.jsonl", f"{engine.url}/other", "KeyError"),
     ):
-        assert not (fresh / "r.jsonl").exists()
-        words = [windows, fresh / "r.jsonl", "--model", "m", "--weights", "float32"]
-        run = python(ROOT / "workflow/vllm_ranks.py", *words, "--url", url)
-        assert run.returncode == 2 and "run again" in run.stderr and word in run.stderr
-        assert len(run.stderr.splitlines()) == 1
+        said = ask(windows, fresh / "r.jsonl", url)
+        assert "run again" in said and word in said and len(said.splitlines()) == 1
+        assert not (fresh / "r.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("weights", "head", "known"),
+    [
+        ("float", "torch.float32", "float32"),
+        ("half", "float32", "float16"),
+        (None, "float32", None),
+        ("float32", "float64", "float32"),
+    ],
+)
+def test_a_precision_has_one_name_or_is_not_known(place, fresh, capsys, weights, head, known):
+    header, *lines = map(json.loads, (place / "ranks.jsonl").read_text().splitlines())
+    header |= {"weights_dtype": weights, "head_dtype": head}
+    import_answers(iter([header, *lines]), "nano")
+    err, own = capsys.readouterr().err, weights == "float"
+    (table,) = rbplib.measure("nano" if own else "nano-vllm", "lines")
+    assert table.record["weights_dtype"] == known
+    assert ("family nano-vllm" in err) != own and "makes ties" not in err
 
 
 def no_tie_rule(header, lines):
@@ -290,7 +313,11 @@ def with_header(**about):
 
 BAD = {
     "a tie rule not declared": (no_tie_rule, "'ties'"),
-    "of another family": (with_header(family="other"), "ranks of other"),
+    "of another family": (with_header(family="other"), "another family, other"),
+    "of other windows": (with_header(window=128), "another window, 128"),
+    "of no engine": (with_header(engine=""), "'engine'"),
+    "weights that are none": (with_header(weights_dtype="fp7"), "weights_dtype 'fp7'"),
+    "a head that is none": (with_header(head_dtype="auto"), "head_dtype 'auto'"),
     "of another text": (with_header(text="0" * 64), "another text"),
     "of another tokenizer": (with_header(tokenizer="0" * 64), "another tokenizer"),
     "of another revision": (with_header(revision="step1"), "at revision step1"),
