@@ -189,8 +189,8 @@ def load_corpus(name_or_path):
     if isinstance(name_or_path, Corpus):
         return name_or_path
     # text as it is, which has no YAML
-    path = Path(name_or_path).expanduser()
-    is_name = not str(name_or_path) or yaml_file("corpus", name_or_path)
+    text = str(name_or_path)
+    path, is_name = Path(text).expanduser(), not text or yaml_file("corpus", text)
     if not is_name and os.path.lexists(path) and path.suffix.lower() not in YAML:
         return own_text(path)
 
