@@ -64,7 +64,6 @@ def write_root(place):
     config = {
         "title": "Small",
         "execute": {"execute_notebooks": "off"},
-        "only_build_toc_files": False,
         "exclude_patterns": ["_build", "**/all/09_all.ipynb"],
         "sphinx": {
             "config": {
@@ -85,7 +84,6 @@ def built(tmp_path_factory):
     write_root(place)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(place))
-        patch.setenv("RBP_RESULTS", str(place / "results"))
         patch.setenv("PYTHONPATH", str(ROOT))
         measured("demo", ["notes"], progress=False)  # here, without the start; `other` by its step
         book.make_book(**SETTINGS, show=False)
@@ -114,17 +112,9 @@ def planned(place, **settings):
     page.imported_files.cache_clear()
     values = [f"{key}={json.dumps(value)}" for key, value in (SETTINGS | settings).items()]
     arguments = ["--snakefile", ROOT / "workflow/Snakefile", "--directory", place, "--cores", 1]
-    arguments += [
-        "--profile",
-        ROOT / "workflow/profiles/default",
-        "-n",
-        "--quiet",
-        "all",
-        "--config",
-        *values,
-    ]
+    arguments += ["--profile", ROOT / "workflow/profiles/default", "-n", "--quiet", "all"]
     try:
-        cli.main(list(map(str, arguments)))
+        cli.main([*map(str, arguments), "--config", *values])
     except SystemExit as end:
         if end.code:
             raise InputError("\n".join(errors)) from None
@@ -134,9 +124,12 @@ def planned(place, **settings):
     return steps
 
 
-PAGES = {"demo/01_first", "demo/02_steps", "other/01_first", "other/02_steps", "all/09_all"}
+STEPS = {"demo/02_steps", "other/02_steps"}
+PAGES = STEPS | {"demo/01_first", "other/01_first", "all/09_all"}
 DEMO = {"demo/01_first", "demo/02_steps", "all/09_all"}
 FRONT = {"html/index"}
+FIRST = {"demo/01_first"} | FRONT
+OTHER = {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT
 
 
 def append(path, text):
@@ -147,6 +140,8 @@ def comment_in_notebook(place):
     notebook = nbformat.read(place / "notebooks/02_steps.ipynb", 4)
     notebook.cells[-1].source += "\n# a comment"
     nbformat.write(notebook, place / "notebooks/02_steps.ipynb")
+    # one of its pages was made by a clock that ran ahead
+    os.utime(place / "book/_executed/demo/02_steps.ipynb", (2**32, 2**32))
 
 
 def family_title(place):
@@ -166,10 +161,10 @@ def new_time(place):
 EDITS = {  # what is edited: (how, the steps that run again)
     "nothing": (lambda place: None, set()),
     "a touched file": (new_time, set()),
-    "a comment in a notebook": (comment_in_notebook, {"demo/02_steps", "other/02_steps"} | FRONT),
+    "a comment in a notebook": (comment_in_notebook, STEPS | FRONT),
     "a module of one page": (
         lambda place: append(place / "paper/steps.py", "# a remark\n"),
-        {"demo/02_steps", "other/02_steps"} | FRONT,
+        STEPS | FRONT,
     ),
     "a module of all": (
         lambda place: append(place / "rbplib/law.py", "# a remark\n"),
@@ -178,15 +173,15 @@ EDITS = {  # what is edited: (how, the steps that run again)
     "a family's YAML": (family_title, DEMO | FRONT),
     "a table": (
         lambda place: next(place.glob("results/ranks/other/m2/*")).unlink(),
-        {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
+        OTHER,
     ),
     "a cut record of a run": (
         lambda place: append(place / "logs/runs/demo-01_first.json", "}"),
-        {"demo/01_first"} | FRONT,
+        FIRST,
     ),
     "a page": (
         lambda place: append(place / "book/_executed/demo/01_first.ipynb", " "),
-        {"demo/01_first"} | FRONT,
+        FIRST,
     ),
     "a page of HTML": (
         lambda place: append(place / "_build/html/index.html", "<p>more</p>"),
@@ -194,7 +189,7 @@ EDITS = {  # what is edited: (how, the steps that run again)
     ),
     "a page run alone": (
         lambda place: page.run_notebook("01_first", "demo", {"corpora": ["notes"]}),
-        {"demo/01_first"} | FRONT,
+        FIRST,
     ),
 }
 REPLACED = {  # what is edited: (how, the steps that measure again where that is asked for)
@@ -204,24 +199,25 @@ REPLACED = {  # what is edited: (how, the steps that measure again where that is
     ),
     "a weight": (
         lambda place: save_model(place / "models/m2", seed=9, words=tokenizer()),
-        {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT,
+        OTHER,
     ),
 }
 
 
-def moved(built, tmp_path, monkeypatch):
-    """A copy of the root as a fresh clone with copied results has it: new times, no records of
-    Snakemake."""
-    ignore = shutil.ignore_patterns(".snakemake", "triggers")
-    place = shutil.copytree(built, tmp_path / "clone", ignore=ignore, copy_function=shutil.copyfile)
+def moved(built, tmp_path, monkeypatch, clone=True):
+    """A copy of the root as a fresh clone with copied results has it, of new times and without
+    records of Snakemake, or whole."""
+    ignore = shutil.ignore_patterns(".snakemake", "triggers") if clone else None
+    copy = shutil.copyfile if clone else shutil.copy2
+    place = shutil.copytree(built, tmp_path / "copy", ignore=ignore, copy_function=copy)
     monkeypatch.setenv("RBP_ROOT", str(place))
-    monkeypatch.setenv("RBP_RESULTS", str(place / "results"))
     return place
 
 
+@pytest.mark.parametrize("clone", [True, False])
 @pytest.mark.parametrize("edit", EDITS)
-def test_what_runs_again_after_an_edit(built, tmp_path, monkeypatch, edit):
-    place = moved(built, tmp_path, monkeypatch)
+def test_what_runs_again_after_an_edit(built, tmp_path, monkeypatch, edit, clone):
+    place = moved(built, tmp_path, monkeypatch, clone)
     change, steps = EDITS[edit]
     change(place)
     assert planned(place) == steps
@@ -284,8 +280,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     page.parameter_defaults.cache_clear()
 
     def shown(name):
-        text = (place / f"logs/triggers/book-_executed-{name}.ipynb.json").read_text()
-        given = json.loads(text)
+        given = page.read_given(place / f"logs/triggers/book-_executed-{name}.ipynb.json")
         return given["families"], given["parameters"].get("families"), len(given["tables"])
 
     alone = planned(place, families=[], corpora=[])
@@ -294,9 +289,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert apart == (shown("all-09_families"), shown("all-13_findings"))
     assert apart[0] == (["demo"], None, 2)
     assert shown("other-09_families") == (["demo", "other"], ["demo", "other"], 3)
-    given = json.loads(
-        (place / "logs/triggers/book-_executed-all-13_findings.ipynb.json").read_text()
-    )
+    given = page.read_given(place / "logs/triggers/book-_executed-all-13_findings.ipynb.json")
     assert not [path for path in given["pages"] if "/other/" in path]
     assert (
         planned(place, families=["demo"], corpora=[]) == alone
@@ -406,20 +399,25 @@ def test_a_book_where_a_page_fails_is_made_of_the_rest_and_leaves_nothing_outsid
         book.make_book(["demo"], show=False, corpora=["notes"], keep_going=True, jobs=1)
     assert not absent.exists() and not page.page_path("03_bad", "demo").exists()
     assert (place / "_build/html/index.html").is_file()
-    said = [p.read_text() for p in place.rglob("*") if p.name in ("where", "runtime")]
-    assert len(said) == 2 and all(s.startswith(str(place / "logs/tmp")) for s in said)
+    said = [(place / name).read_text() for name in ("where", "runtime")]
+    assert all(s.startswith(str(place / "logs/tmp")) for s in said)
     assert not (place / "logs/tmp").exists() and os.environ["TMPDIR"] == str(outside)
     assert not [p for p in outside.rglob("*") if p.is_file() and "snakemake" in str(p)]
 
 
-def test_a_step_that_names_the_command_is_not_named_twice(monkeypatch, capsys):
-    def make(*_, **__):
-        """Make no book."""
+def test_a_link_in_place_of_the_temporary_folder_is_told_and_followed_by_none(empty_root):
+    (empty_root / "logs").mkdir()
+    (empty_root / "logs/tmp").symlink_to(empty_root / "families")
+    with pytest.raises(InputError, match="logs/tmp cannot be made anew"):
+        book.make_book()
+    assert (empty_root / "families").is_dir()
+
+
+def test_a_step_that_names_the_command_is_not_named_twice(capsys):
+    def step():
         raise RuntimeError("rbp: there is no text.\nThe whole log is book.log")
 
-    monkeypatch.setattr(book, "make_book", make)
-    monkeypatch.setattr(book, "on_signals", lambda action: None)
-    assert book.main([]) == 1
+    assert page.ended(step) == 1
     assert capsys.readouterr().err == "rbp: there is no text.\nThe whole log is book.log\n"
 
 

@@ -155,7 +155,8 @@ def temporary_folder():
     """The book's own, logs/tmp: what a killed book left there the next one removes."""
     folder = root() / "logs" / "tmp"
     rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    with telling(f"{folder} cannot be made anew, move it away"):
+        folder.mkdir()
     # steps, kernels and Snakemake inherit it; what was set before comes back at the end
     before = dict(os.environ)
     os.environ |= dict.fromkeys(("TMPDIR", "JUPYTER_RUNTIME_DIR"), str(folder))
@@ -213,12 +214,10 @@ def main(argv=None):
     add = parser.add_argument
     beside = "names or YAML paths, beside the embedded families"
     add("--family", dest="families", help=beside, **several)
-    texts = "texts of the pages of these families, or of all"
-    add("--corpus", dest="corpora", help=texts, **several)
+    add("--corpus", dest="corpora", help="texts of these families' pages, or of all", **several)
     add("--only", action="store_true", help="these families without the embedded")
     add("--replace", action="store_true", help="measure tables of another record again")
-    go_on = "build the pages there are where a step fails"
-    add("--keep-going", action="store_true", help=go_on)
+    add("--keep-going", action="store_true", help="build the pages there are where a step fails")
     add("--jobs", type=int, help="cores (default: all)")
     add("--gpus", type=int, help="GPUs, with --device cuda a model on each")
     add("--device", help="cpu, cuda, mps, or auto (spread over devices)")
