@@ -132,9 +132,18 @@ def finite(values):
     return [value for value in values if np.isfinite(value)]
 
 
-FILTERS = {"digits": digits, "pct": percent, "p": p_values, "middle": middle}
-FILTERS |= {"median": np.median, "finite": finite, "tally": tally, "short": short}
-FILTERS |= {"plain": plain, "title": title}
+FILTERS = {
+    "digits": digits,
+    "pct": percent,
+    "p": p_values,
+    "middle": middle,
+    "median": np.median,
+    "finite": finite,
+    "tally": tally,
+    "short": short,
+    "plain": plain,
+    "title": title,
+}
 
 
 @cache
@@ -185,7 +194,7 @@ def start():
     parameters.check()
     style.use()
     shell = get_ipython()
-    if shell is not None:
+    if shell:
         magic = lambda line, cell: say(line, cell, shell.user_ns)  # noqa: E731
         shell.register_magic_function(magic, "cell", "words")
 

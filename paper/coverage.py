@@ -146,8 +146,9 @@ def judged(loss, y, alpha, n_resamples, seed):
     Questions: the exponent of these very models on endless text, that of the planted law, of any
     training, and whether a test at 5% rejects the law. NaN where there is no answer.
     """
-    law = fit(loss, n_bootstrap=n_resamples, seed=seed)
-    documents = law.over_documents
+    law, documents = (
+        fit(way, n_bootstrap=n_resamples, seed=seed) for way in (loss, loss.over_documents())
+    )
     # the exponent of these models on endless text
     these = np.nan
     if np.isfinite(law.alpha):

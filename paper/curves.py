@@ -15,6 +15,7 @@ from rbplib.families import InputError, load_family
 from rbplib.losses import (
     Loss,
     check_inside,
+    cross_entropy,
     measured_on,
     paired,
     rbp_loss,
@@ -69,7 +70,7 @@ class Curve:
         if k not in self.ks:
             place = f"{self.family} on {self.corpus}"
             raise InputError(f"k = {k} was not counted for {place}: add it to ks.")
-        return int(np.flatnonzero(self.ks == k)[0])
+        return int(np.searchsorted(self.ks, k))
 
     def loss(self, k):
         """-log RBP_k of every model, as what a law is fitted to."""
@@ -82,8 +83,7 @@ class Curve:
         return self._loss(sums=self.nll, hits=False, name="cross-entropy", repeats=again)
 
     def _loss(self, **about):
-        shared = {name: getattr(self, name) for name in SHARED}
-        return Loss(**about, **shared)
+        return Loss(**about, **{name: getattr(self, name) for name in SHARED})
 
 
 def rbp_curve(tables, ks, definition="greater+ties"):
@@ -104,7 +104,7 @@ def rbp_curve(tables, ks, definition="greater+ties"):
     return Curve(
         vocab_size=vocab,
         ks=ks.astype(np.int64),
-        hits=np.stack([t.hits(ks, definition) for t in tables], axis=1).astype(np.int64),
+        hits=np.stack([t.hits(ks, definition) for t in tables], 1),
         nll=np.stack([t.nll for t in tables], axis=1),
         definition=definition,
         **measured_on(tables),
@@ -167,20 +167,17 @@ def family_losses(tables, repeats=None):
         tables: RankTables of one family and corpus, same tokens.
         repeats: RankTables from which each Loss takes its `repeats`, see `repeated`.
     """
-    tables = by_size(tables)
-    again = family_losses(repeats) if repeats else {}
-    sums = {name: [] for name in NAMES[:2]}
+    tables, sums = by_size(tables), []
     # sums of each document
     for table in tables:
         _, correction, log_p = rank_entropy(table.rank())
-        sums[NAMES[0]].append(table.nll)
-        sums[NAMES[1]].append(table.per_document(correction - log_p))
+        sums.append(table.per_document(correction - log_p))
     # as records
-    losses, shared = {}, measured_on(tables)
-    for name, columns in sums.items():
-        about = {"name": name, "hits": False, "repeats": again.get(name), **shared}
-        losses[name] = Loss(sums=np.stack(columns, axis=1), **about)
-    return losses | {NAMES[2]: replace(rbp_loss(tables, 1), repeats=again.get(NAMES[2]))}
+    again = family_losses(repeats)[NAMES[1]] if repeats else None
+    about = {"name": NAMES[1], "hits": False, "repeats": again, **measured_on(tables)}
+    entropy = Loss(sums=np.stack(sums, axis=1), **about)
+    losses = cross_entropy(tables, repeats), entropy, rbp_loss(tables, repeats=repeats or ())
+    return dict(zip(NAMES, losses, strict=True))
 
 
 def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):

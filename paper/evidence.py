@@ -10,7 +10,7 @@ from paper.families import exponent_difference
 from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside, known_interval
 from paper.show.loss_tables import with_trainings
-from rbplib.families import InputError, load_corpus, load_family
+from rbplib.families import InputError, default_corpora, load_corpus, load_family
 from rbplib.losses import vocabulary
 
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
@@ -30,8 +30,9 @@ BEND = "k below direction estimate interval groups sources_sd trainings_sd noise
 ONE_CURVE = "corpus k models r2 sd times p_of_one_curve".split()
 FORECAST = "left_out worth share held error worst_error too_low".split()
 LINE = "line_worth line_share line_held line_far line_low reach".split()
-CONTEST = "family corpus place laws behind behind_interval zipf_lead interval misfit".split()
-CONTEST += "best_misfit best".split()
+CONTEST = (
+    "family corpus place laws behind behind_interval zipf_lead interval misfit best_misfit best"
+).split()
 LADDER = "family corpus ridge size_r2 log_size_r2 p_of_size p_of_log_size models".split()
 WORSE = "family corpus k times p surely".split()
 
@@ -51,7 +52,11 @@ def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
     again, curves = {}, {}
     for (family, corpus), ranks in tables.items():
         if family not in again:
-            again[family] = repeated(places.get(family, family), corpora, protocol)
+            # several families may have the same repeats
+            about = load_family(places.get(family, family))
+            key = about.repeats, *(corpora or default_corpora(about))
+            again[key] = again.get(key) or repeated(about, corpora, protocol)
+            again[family] = again[key]
         curve = rbp_curve(ranks, ks(vocabulary(ranks)))
         curves[family, corpus] = beside(curve, again[family].get(corpus))
     return curves

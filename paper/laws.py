@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 from rbplib import law as library
-from rbplib.noise import own_seeds, trained_together, training_quantile
+from rbplib.estimators import ESTIMATORS
+from rbplib.noise import lack_of_fit, own_seeds, trained_together, training_quantile
 
 NONE = (np.nan, np.nan)
 NOISES = ("documents", "sources", "trainings")
@@ -133,15 +133,6 @@ class Law(library.Law):
         return self.p["sources"] if np.isnan(known) else known
 
     @cached_property
-    def over_documents(self):
-        """The same law with documents resampled in place of sources;
-        itself where each document is its own source."""
-        if self.loss.n_sources == self.loss.n_documents:
-            return self
-        how = self.estimator, self.n_bootstrap, self.seed, self.level
-        return fit(self.loss.over_documents(), *how)
-
-    @property
     def explained_by(self):
         """The first noise that is enough for how the models leave the law, one of EXPLAINED, or
         NOT_TESTED.
@@ -149,7 +140,16 @@ class Law(library.Law):
         What the widest of them rejects no other explains: with all trainings of a size together it
         sees more.
         """
-        tests = np.array([self.over_documents.p["sources"], self.p["sources"], self.p["trainings"]])
+        documents = self.p["sources"]
+        # documents resampled in place of sources, where these are fewer
+        if self.spare > 0 and self.loss.n_sources < self.loss.n_documents:
+            part = self.loss.keep(np.array(self.used, int)).over_documents()
+            drawn = part.resampled(self.n_bootstrap, self.seed)
+            kind, x = ESTIMATORS[self.estimator], np.log(self.S)
+            jacobian = kind.jacobian(list(self.parameters.values()), x, x.mean())
+            documents = lack_of_fit(part, jacobian, self.y - self.fitted, drawn and drawn.y)[1]
+        # the first that is enough
+        tests = np.array([documents, *self.p.values()])
         enough = tests >= 1 - self.level
         if enough.any() and not tests[2] < 1 - self.level:
             return NOISES[enough.argmax()]
@@ -164,9 +164,9 @@ def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95
     return Law(**vars(law), n_bootstrap=n_bootstrap, seed=seed)
 
 
-def fit_law(curve, k=1, estimator="least_squares", n_bootstrap=10_000, seed=42, **options):
-    """`fit` of -log RBP_k at one k of a curve; options as there."""
-    return fit(curve.loss(k), estimator, n_bootstrap, seed, **options)
+def fit_law(curve, k=1, *how, **options):
+    """`fit` of -log RBP_k at one k of a curve; estimator and options as there."""
+    return fit(curve.loss(k), *how, **options)
 
 
 def spread_of_trainings(y, sizes):
@@ -174,6 +174,8 @@ def spread_of_trainings(y, sizes):
 
     (NaN, 0) where no size is there twice.
     """
+    import pandas as pd
+
     groups = pd.Series(y, sizes).dropna().groupby(level=0)
     spare = groups.size() - 1
     if not spare.sum():
@@ -184,5 +186,4 @@ def spread_of_trainings(y, sizes):
 def pooled_df(first, first_df, second, second_df):
     """Degrees of freedom of the sum of two estimated variances (Welch and Satterthwaite)."""
     weights = first**2 / first_df + second**2 / second_df
-    nothing = np.full(np.shape(weights), np.nan)
-    return np.divide((first + second) ** 2, weights, out=nothing, where=weights > 0)
+    return (first + second) ** 2 / weights if weights else np.nan

@@ -20,7 +20,7 @@ def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
     """
     laws = {}
     for k in ks:
-        for N in dict.fromkeys([1, *lengths]):
+        for N in (1, *lengths):
             loss = run_loss(tables, k, N, repeats or ())
             laws[k, N] = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
     return laws
@@ -78,9 +78,7 @@ class Dependence:
         """log p_N with Beta documents and Markov hits, from p, plateau and rho alone: nothing is
         fitted to p_N.
         """
-        plateau = max(self.plateau, 0.0)
-        rho = max(self.rho, 0.0)
-        return float(log_run_both(self.p, N, plateau, rho))
+        return float(log_run_both(self.p, N, max(self.plateau, 0.0), max(self.rho, 0.0)))
 
 
 def hit_dependence(table, k):

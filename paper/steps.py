@@ -41,19 +41,16 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     drawn = loss.resampled(n_bootstrap, seed)
     if alpha is None:
         alpha = fit(loss, "binomial", n_bootstrap=0).alpha
-    if drawn is None or law.n_models < len(loss.models) or np.isnan(law.alpha):
-        nothing = np.full(len(loss.models), np.nan)
-        no_band = np.full(3, np.nan)
-        return NoiseFloor(loss.k, loss.misses, law.r2, nothing, no_band, np.nan)
-
-    # the noise of the text, laid on an exact law that is fitted again
-    y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
-    x = np.log(loss.S)
-    exact = law.y.mean() - alpha * (x - x.mean())
-    _, _, r2 = line(exact + y - law.y, x)
-    band = np.quantile(r2, [0.05, 0.5, 0.95])
-    worse = float((r2 < law.r2).mean())
-    return NoiseFloor(loss.k, loss.misses, law.r2, y.std(axis=0), band, worse)
+    sd, band, worse = np.full(len(loss.models), np.nan), np.full(3, np.nan), np.nan
+    if drawn is not None and law.n_models == len(loss.models) and np.isfinite(law.alpha):
+        # the noise of the text, laid on an exact law that is fitted again
+        y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
+        x = np.log(loss.S)
+        exact = law.y.mean() - alpha * (x - x.mean())
+        _, _, r2 = line(exact + y - law.y, x)
+        sd, band = y.std(axis=0), np.quantile(r2, [0.05, 0.5, 0.95])
+        worse = float((r2 < law.r2).mean())
+    return NoiseFloor(loss.k, loss.misses, law.r2, sd, band, worse)
 
 
 def slope_weights(S):

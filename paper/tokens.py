@@ -7,6 +7,7 @@ the exponent of D (Kaplan et al. 2020, Eq. 1.5). All by least squares of the log
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -37,11 +38,11 @@ class Form:
     terms: tuple[str, ...]
     joined: str = ""  # the parameter that is g; none: 1
 
-    @property
+    @cached_property
     def parameters(self):
         return tuple("".join(self.terms))
 
-    @property
+    @cached_property
     def exponents(self):
         """Which parameters are exponents, bool (P,)."""
         return np.isin(self.parameters, ["a", "b"])
@@ -56,11 +57,15 @@ class Form:
         columns = [slopes.get(name, level) for name in self.parameters]
         return np.stack(columns, axis=-1)
 
+    @cached_property
+    def member(self):
+        """Whether a parameter is of a term, float64 (P, T)."""
+        lengths = list(map(len, self.terms))
+        return np.repeat(np.eye(len(lengths)), lengths, axis=0)
+
     def log_terms(self, values, design):
         """log of each term, (..., T), from parameters (P,), coefficients as logs."""
-        lengths = list(map(len, self.terms))
-        member = np.repeat(np.eye(len(lengths)), lengths, axis=0)
-        return (design * values) @ member
+        return (design * values) @ self.member
 
     def log_loss(self, values, design):
         g = values[self.parameters.index(self.joined)] if self.joined else 1.0
@@ -111,7 +116,7 @@ def fit(S, D, loss, form="additive"):
     S, D, loss: float64 (n,), positive. form: one of FORMS. Returns JointLaw.
     InputError: the points cannot carry the form, see `reason`. Cost: about 20 ms.
     """
-    S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
+    S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
     if why := reason(S, D, loss, form):
         title = FORMS[form].title
         raise InputError(f"Of the forms of a joint law, {title} cannot be fitted: {why}.")
@@ -125,7 +130,7 @@ def fit(S, D, loss, form="additive"):
 
     # exponents are searched by their logs, so none of the terms rises
     def values(theta):
-        powers = np.exp(np.clip(theta, -40, 5))
+        powers = np.exp(np.minimum(np.maximum(theta, -40), 5))
         return np.where(form.exponents, powers, theta)
 
     def miss(theta):
@@ -228,7 +233,7 @@ def held_out(S, D, loss, left, forms=FORMS):
     left: list of bool (n,), True where left out, see `groupings`. NaN where the rest cannot carry a
     form.
     """
-    S, D, loss = (np.asarray(values, dtype=np.float64) for values in (S, D, loss))
+    S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
     errors = pd.DataFrame(np.nan, index=range(len(left)), columns=list(forms))
     for row, out in enumerate(left):
         for form, law in fits(S[~out], D[~out], loss[~out], forms).items():

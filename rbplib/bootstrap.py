@@ -13,7 +13,7 @@ import numpy as np
 MIN_DOCUMENTS = 20  # below this a percentile interval is visibly too short (page 14_coverage)
 MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few draws
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
-BLOCK = 500_000  # counts made at once: few enough to stay near the cache, enough for a product
+BLOCK = 50_000  # counts made at once: few enough to stay near the cache, enough for a product
 KEPT = 1 << 24  # counts kept for the next loss on the same sources: 64 MB
 
 
@@ -36,9 +36,9 @@ def resampled_counts(n_sources, n_resamples, seed):
         yield counts.reshape(size, n_sources).astype(np.float32)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=12)
 def kept_counts(n_sources, n_resamples, seed):
-    """`resampled_counts` as a list that the next loss on as many sources finds again."""
+    """`resampled_counts` as a list that the next losses on as many sources find again."""
     return list(resampled_counts(n_sources, n_resamples, seed))
 
 
@@ -57,10 +57,8 @@ def resampled_sums(values, n_resamples, seed):
     return np.concatenate([counts @ columns for counts in blocks])
 
 
-def sum_by_source(values, source=None):
-    """Rows of documents (D, ...) added up by source, (U, ...); unchanged without sources."""
-    if source is None:
-        return values
+def sum_by_source(values, source):
+    """Rows of documents (D, ...) added up by source, (U, ...)."""
     order = np.argsort(source, kind="stable")
     starts = np.flatnonzero(np.diff(source[order], prepend=-1))
     return np.add.reduceat(values[order], starts)
@@ -76,7 +74,8 @@ def percentile_interval(samples, level=0.95):
     samples = np.where(known, samples, np.nan)
     samples = np.where(enough, samples, 0.0)
     shares = [(1 - level) / 2, (1 + level) / 2]
-    ends = np.nanquantile(samples, shares, axis=0)
+    quantile = np.quantile if known.all() else np.nanquantile  # as one, and slower
+    ends = quantile(samples, shares, axis=0)
     return np.where(enough, ends, np.nan)
 
 

@@ -103,13 +103,13 @@ class Floor(Line):
         z = x - x.mean()
         each = np.arange(len(u))
         width = np.log(EXPONENTS[1] / EXPONENTS[0])
-        grid = np.broadcast_to(EXPONENTS, (len(u), len(EXPONENTS)))
+        grid = EXPONENTS[None]  # of all rows
         for _ in range(1 + ZOOMS):
             floor, scale, misfit = self.floor_and_scale(u, grid, z)
             # Take the best of the grid for each row.
             misfit = np.where(np.isnan(misfit), np.inf, misfit)
             best = each, np.argmin(misfit, axis=1)
-            alpha = grid[best]
+            alpha = np.broadcast_to(grid, misfit.shape)[best]
             # Zoom: a finer grid about it.
             times = np.exp(np.linspace(-width, width, 17))
             grid = alpha[:, None] * times
@@ -121,17 +121,18 @@ class Floor(Line):
         return params
 
     def floor_and_scale(self, u, grid, z):
-        """Best floor and C for each alpha of a grid (B, G), and the sum of squares: float64 (B, G).
+        """Best floor and C for each alpha of a grid (B or 1, G), and the sum of squares: (B, G).
 
         That sum is of (1 - floor u - C v)^2 over the models, u = 1 / L and v = S^-alpha / L.
         """
-        v = u[:, None] * np.exp(-grid[..., None] * z)  # (B, G, M)
+        u = u.T[..., None]  # (M, B, 1)
+        v = u * np.exp(-grid * z[:, None, None])  # (M, B, G)
         # Sums over the models.
-        u_v = (v * u[:, None]).sum(axis=2)
-        v_v = (v * v).sum(axis=2)
-        one_v = v.sum(axis=2)
-        u_u = (u * u).sum(axis=1)[:, None]
-        one_u = u.sum(axis=1)[:, None]
+        u_v = (v * u).sum(axis=0)
+        v_v = (v * v).sum(axis=0)
+        one_v = v.sum(axis=0)
+        u_u = (u * u).sum(axis=0)
+        one_u = u.sum(axis=0)
         # Two linear equations. A floor lies at 0 or above, C above 0.
         above = v_v * one_u - u_v * one_v
         determinant = u_u * v_v - u_v**2

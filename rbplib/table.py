@@ -15,7 +15,7 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +63,7 @@ def distinct(*columns):
     shape = [int(column.max(initial=0)) + 1 for column in columns]
     cells = np.ravel_multi_index(columns, shape)
     cells, number = np.unique(cells, return_counts=True)
-    rows = np.unravel_index(cells, shape)
-    return np.vstack([*rows, number]).astype(np.int64)
+    return np.vstack([*np.unravel_index(cells, shape), number]).astype(np.int64)
 
 
 def place(columns):
@@ -160,8 +159,7 @@ class RankTable:
         first = np.searchsorted(ks, self.rank(definition))
         columns = len(ks) + 1
         cells = self.document.astype(np.int64) * columns + first
-        counts = np.bincount(cells, minlength=self.documents * columns)
-        counts = counts.reshape(-1, columns)
+        counts = np.bincount(cells, minlength=self.documents * columns).reshape(-1, columns)
         return counts[:, :-1].cumsum(1)
 
     @cached_property
@@ -174,8 +172,13 @@ class RankTable:
         """Distinct (document, length) of runs of scored tokens, and their number, int64 (3, R)."""
         return self.runs(np.inf)
 
-    def runs(self, k):
-        """The same of runs of hits at k, each as long as it is; a gap ends a run."""
+    @cached_property
+    def runs(self):
+        """`runs_of`, for each k once: lengths of several N are counted from the same runs."""
+        return cache(self.runs_of)
+
+    def runs_of(self, k):
+        """As `scored`, of runs of hits at k, each as long as it is; a gap ends a run."""
         if "order" in self.record.get("lacks", ()):
             self.refuse("order", "runs of hits")
         hits = self.rank() <= k
@@ -330,7 +333,7 @@ def read_table(path, asked=None, command=""):
 
     record = read_record(path, asked, command)
     try:
-        rows = pq.read_table(path, columns=list(COLUMNS))
+        rows = pq.ParquetFile(path).read()
     except (OSError, pa.ArrowException):
         raise unusable(path, "is damaged", command) from None
     columns = {}

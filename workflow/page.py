@@ -282,9 +282,19 @@ def execute(source, parameters, out):
     failed = root() / "logs" / f"{out.parent.name}-{out.stem}.ipynb"
     run = failed.with_stem(f"{failed.stem}-{os.getpid()}")
     run.parent.mkdir(parents=True, exist_ok=True)
-    options = {"kernel_name": "python3", "cwd": str(root()), "progress_bar": False}
-    options |= {"stderr_file": sys.stderr, "request_save_on_cell_execute": False}
-    options["extra_arguments"] = ["--log-level=ERROR"]  # that the kernel speaks TCP is known
+    # by a kernel that ends at once, and looks for garbage once in a million objects
+    options = {
+        "kernel_name": "python3",
+        "cwd": str(root()),
+        "progress_bar": False,
+        "stderr_file": sys.stderr,
+        "request_save_on_cell_execute": False,
+        "shutdown_kernel": "immediate",
+        "extra_arguments": [
+            "--log-level=ERROR",  # that it speaks TCP is known
+            "--IPKernelApp.exec_lines=__import__('gc').set_threshold(10**6)",
+        ],
+    }
     notebook = for_family(source, parameters.get("family"))
     # a cell that fails is named
     try:

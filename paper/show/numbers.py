@@ -4,7 +4,6 @@ import math
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 
 from paper.laws import EXPLAINED
 
@@ -91,6 +90,8 @@ class Values:
     """
 
     def __init__(self, values, around=()):
+        import pandas as pd
+
         single = [x for x in values if np.ndim(x) == 0 and x is not pd.NA]
         # numbers
         numbers = [x for x in single if not isinstance(x, str) and np.isfinite(x)]

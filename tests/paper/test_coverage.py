@@ -66,11 +66,12 @@ def test_exponents_are_drawn_by_tokens_documents_and_sources():
     text = {"token": TABLES[0].token}
     tables = [replace(t, columns=t.columns | text) for t in TABLES]
     loss = replace(rbp_curve(tables, [1]).loss(1), source=np.arange(120) // 4)
-    drawn, law = drawn_exponents(loss, tables, 2000), fit(loss, n_bootstrap=2000)
+    drawn = drawn_exponents(loss, tables, 2000)
     ways = ["tokens", "documents", "sources"]
     assert list(drawn) == ways + [f"{way}, unpaired" for way in ways]
-    for way, known in (("sources", law), ("documents", law.over_documents)):
-        assert np.quantile(drawn[way], [0.025, 0.975]) == pytest.approx(known.ci_tokens, rel=1e-9)
+    for way, of in (("sources", loss), ("documents", loss.over_documents())):
+        ends = fit(of, n_bootstrap=2000).ci_tokens
+        assert np.quantile(drawn[way], [0.025, 0.975]) == pytest.approx(ends, rel=1e-9)
 
 
 def test_a_bend_has_the_size_that_was_asked_for_and_is_seen_where_it_is_large():
