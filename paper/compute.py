@@ -20,7 +20,8 @@ def flops(S, D):
 def frontier(C, loss):
     """Models that none of as little compute equals: bool (n,). C, loss: float (n,)."""
     order = np.lexsort((loss, C))
-    best = np.minimum.accumulate(np.asarray(loss, float)[order])
+    in_order = np.asarray(loss, float)[order]
+    best = np.minimum.accumulate(in_order)
     before = np.concatenate([[np.inf], best[:-1]])
     on = np.zeros(len(order), bool)
     on[order] = before > best
@@ -33,7 +34,9 @@ def frontier_line(C, loss):
     on = frontier(C, loss)
     if on.sum() < 3:
         return np.nan, np.nan
-    slope, _, r2 = line(np.log(loss[on]), np.log(C[on]))
+    x = np.log(C[on])
+    y = np.log(loss[on])
+    slope, _, r2 = line(y, x)
     return -float(slope), float(r2)
 
 
@@ -46,7 +49,8 @@ def optimum(S, D, loss, C):
     both = np.log(C / 6)
     slopes = law["a"] * law["A"] / (law["b"] * law["B"])
     balance = np.log(slopes) + law["b"] * both
-    return float(both - 2 * balance / (law["a"] + law["b"]))
+    exponents = law["a"] + law["b"]
+    return float(both - 2 * balance / exponents)
 
 
 def asked_ratios(S, D, losses, C):
@@ -61,7 +65,8 @@ def asked_ratios(S, D, losses, C):
         optima lie within the sizes and tokens of the models}; NaN where a fit cannot be made.
     Cost: about a second.
     """
-    S, D = np.asarray(S, float), np.asarray(D, float)
+    S = np.asarray(S, float)
+    D = np.asarray(D, float)
     first, second = (optimum(S, D, loss, C) for loss in losses)
     apart = []
     for size in np.unique(S):

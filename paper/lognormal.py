@@ -45,13 +45,15 @@ def tail(lam, beta):
     T = np.log(HEAD)
     peak = np.maximum(T, -lam / np.maximum(2 * beta, TINY))
     fall = np.maximum(lam + 2 * beta * peak, 0.0)
-    beyond = 2 * FADE / (fall + np.sqrt(fall**2 + 4 * beta * FADE))
+    root = np.sqrt(fall**2 + 4 * beta * FADE)
+    beyond = 2 * FADE / (fall + root)
 
     # the rule on that stretch
     nodes, weights = LEGENDRE
     half = (peak - T + beyond) / 2
     t = T + half * (1 + nodes)
-    return t, np.exp(-lam * t - beta * t**2) * weights * half
+    values = np.exp(-lam * t - beta * t**2)
+    return t, values * weights * half
 
 
 def lattice_sums(lam, beta, orders):
@@ -144,7 +146,10 @@ def formulas_and_sums(mu, sigma):
     edge = np.exp(-c) * (sigma - ratio / 2)
     exact = natural(mu, sigma)
     entropy = first + (inner + edge)
-    return {"-log p_1": (first, log_z(*exact)), "H": (entropy, rank_entropy(*exact))}
+    return {
+        "-log p_1": (first, log_z(*exact)),
+        "H": (entropy, rank_entropy(*exact)),
+    }
 
 
 # --- the second hypothesis, paper section 5.2: mu/sigma falls with S, or with log S
@@ -168,8 +173,12 @@ def parameter_path(S, mu, sigma, fall, scale="log S"):
         S: float (M,). mu, sigma: the lognormal at S[0]; sigma stays.
         scale: what mu/sigma is linear in, "log S" or "S".
     """
-    x = np.log(S) if scale == "log S" else np.asarray(S, float)
-    moved = mu - sigma * fall * (x - x[0]) / (x[-1] - x[0])
+    x = np.asarray(S, float)
+    if scale == "log S":
+        x = np.log(x)
+    # the way from the first size to each, and to the last
+    way = x - x[0]
+    moved = mu - sigma * fall * way / way[-1]
     return moved, np.full_like(moved, sigma)
 
 

@@ -106,7 +106,8 @@ def onset_slope(onsets):
     """
     known = onsets["onset"].notna()
     x = np.log(onsets["size"].to_numpy(float))
-    y = np.log(onsets["onset"].fillna(onsets["end"]).to_numpy(float))
+    seen = onsets["onset"].fillna(onsets["end"])
+    y = np.log(seen.to_numpy(float))
     spare = len(y) - 2
     if known.sum() < 3 or len(set(x[known])) < 2:
         return np.nan, (np.nan, np.nan)
@@ -148,7 +149,11 @@ def parted(tables):
     if "token" in first.record.get("lacks", ()):
         return {}
     before = np.roll(first.token, 1)
-    columns = {"document": first.document, "before": before, "token": first.token}
+    columns = {
+        "document": first.document,
+        "before": before,
+        "token": first.token,
+    }
     bigrams = pd.DataFrame(columns)
     # a row that does not go on from another has no bigram
     copyable = np.zeros(len(bigrams), bool)
@@ -217,8 +222,10 @@ def law_of_trainings(S, loss, first=1):
     scatter = np.sqrt(apart @ apart / spare) if spare else np.nan
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
     # the bend is a weighted sum of the logs of its sizes, with their own scatter
-    steps, least = step_weights(S), np.log(0.999 * first)
-    weights = steps[-1] - steps[:-1][sizes[:-2] > least].mean(axis=0)
+    steps = step_weights(S)
+    least = np.log(0.999 * first)
+    before = steps[:-1][sizes[:-2] > least]
+    weights = steps[-1] - before.mean(axis=0)
     bend = weights @ y
     near = apart[x > least]
     free = len(near) - sum(sizes > least)
@@ -301,9 +308,14 @@ def forecasts(frame):
     # medians over the points of a row
     each["away"] = np.log1p(each["error"]).abs()
     each["error"] = each["error"].abs()
-    medians = {"error": "median", "away": "median", "noise": "mean"}
+    medians = {
+        "error": "median",
+        "away": "median",
+        "noise": "mean",
+    }
     rows = each.groupby(PLACE, sort=False).agg(medians).reset_index()
-    return rows.assign(away=rows["away"] / np.sqrt(rows["noise"]))
+    scatter = np.sqrt(rows["noise"])
+    return rows.assign(away=rows["away"] / scatter)
 
 
 def curves(trainings):
@@ -328,9 +340,16 @@ def curves(trainings):
         shown.append((TEN, "other", first["tokens"], np.exp(-10 * first["other"])))
         # a row for each
         at = onset(probes)[0] / 1e6
-        row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
+        row = {
+            "size": int(size),
+            "seed": int(seed),
+            "onset": at if at == at else None,
+        }
         for what, part, tokens, value in shown:
-            curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
+            curve = {
+                "tokens": np.array(tokens) / 1e6,
+                "value": np.array(value),
+            }
             rows.append(row | {"what": what, "part": part} | curve)
     return rows
 

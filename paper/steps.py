@@ -41,14 +41,18 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
     drawn = loss.resampled(n_bootstrap, seed)
     if alpha is None:
         alpha = fit(loss, "binomial", n_bootstrap=0).alpha
-    sd, band, worse = np.full(len(loss.models), np.nan), np.full(3, np.nan), np.nan
+    sd = np.full(len(loss.models), np.nan)
+    band = np.full(3, np.nan)
+    worse = np.nan
     if drawn is not None and law.n_models == len(loss.models) and np.isfinite(law.alpha):
         # the noise of the text, laid on an exact law that is fitted again
         y = drawn.y[np.isfinite(drawn.y).all(axis=1)]  # (B, M)
         x = np.log(loss.S)
-        exact = law.y.mean() - alpha * (x - x.mean())
+        away = x - x.mean()
+        exact = law.y.mean() - alpha * away
         _, _, r2 = line(exact + y - law.y, x)
-        sd, band = y.std(axis=0), np.quantile(r2, [0.05, 0.5, 0.95])
+        sd = y.std(axis=0)
+        band = np.quantile(r2, [0.05, 0.5, 0.95])
         worse = float((r2 < law.r2).mean())
     return NoiseFloor(loss.k, loss.misses, law.r2, sd, band, worse)
 
@@ -56,7 +60,8 @@ def noise_floor(loss, alpha=None, n_bootstrap=10_000, seed=42):
 def slope_weights(S):
     """Weights whose sum with y is the exponent, float64 (M,): least squares on log S,
     the sign turned."""
-    x = np.log(S) - np.log(S).mean()
+    x = np.log(S)
+    x = x - x.mean()
     return -x / (x @ x)
 
 
@@ -83,4 +88,5 @@ def size_spread(S):
     """S_xx, the sum of squared deviations of ln S:
     the leverage a ladder of model sizes gives to a slope."""
     x = np.log(np.asarray(S, float))
-    return float(((x - x.mean()) ** 2).sum())
+    away = x - x.mean()
+    return float((away**2).sum())

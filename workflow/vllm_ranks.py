@@ -24,22 +24,36 @@ PARSER.add_argument("--url", default="http://127.0.0.1:8000")
 
 def main(given):
     def ask(path, question=None):
-        data, kind = question and json.dumps(question), {"Content-Type": "application/json"}
-        return json.load(urlopen(Request(given.url + path, data and data.encode(), kind)))
+        kind = {"Content-Type": "application/json"}
+        data = json.dumps(question).encode() if question else None
+        request = Request(given.url + path, data, kind)
+        return json.load(urlopen(request))
 
     def ranked(window):
-        question = {"model": about["served"], "prompt": window["ids"], "prompt_logprobs": 0}
-        answer = ask("/v1/completions", question | {"max_tokens": 1, "temperature": 0})
-        entries = zip(answer["choices"][0]["prompt_logprobs"][1:], window["ids"][1:], strict=True)
+        # of every token but the first the server tells its rank and log-probability
+        question = {
+            "model": about["served"],
+            "prompt": window["ids"],
+            "prompt_logprobs": 0,
+            "max_tokens": 1,
+            "temperature": 0,
+        }
+        answer = ask("/v1/completions", question)
+        read = answer["choices"][0]["prompt_logprobs"][1:]
+        entries = zip(read, window["ids"][1:], strict=True)
         true = [entry[str(token)] for entry, token in entries]
-        lists = {name: [None, *(entry[name] for entry in true)] for name in ("rank", "logprob")}
-        return json.dumps({"ids": window["ids"], **lists}) + "\n"
+        # as `rbp import` takes them
+        lists = {"ids": window["ids"]}
+        for name in ("rank", "logprob"):
+            lists[name] = [None, *(entry[name] for entry in true)]
+        return json.dumps(lists) + "\n"
 
     # what the ranks are of: the line of the windows, the model, the server
     about, *windows = map(json.loads, open(given.windows))
     about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
     about |= {"weights_dtype": given.weights, "head_dtype": given.head or given.weights}
-    about |= {"engine": "vllm", "served": ask("/v1/models")["data"][0]["id"]} | ask("/version")
+    served = ask("/v1/models")["data"][0]["id"]
+    about |= {"engine": "vllm", "served": served} | ask("/version")
     with open(given.ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
         file.seek(0)
         done = [line for line in file if line.endswith("\n")]  # what is there and whole

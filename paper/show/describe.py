@@ -19,13 +19,15 @@ def describe(figure):
     An axis whose heights are names is told row by row with its intervals, any other by each named
     line.
     """
-    panels, axes_told = [figure.get_suptitle()], set()
+    panels = [figure.get_suptitle()]
+    axes_told = set()
     for ax in seen_axes(figure):
         drawn = parts(ax)
         rows = row_values(ax, drawn)
         values = rows or line_values(drawn)
         labels = ["by row" if rows else ax.get_ylabel(), ax.get_xlabel()]
-        axes = (", " if rows else " against ").join(filter(None, labels))
+        between = ", " if rows else " against "
+        axes = between.join(filter(None, labels))
         # labels of axes that panels share are told once
         head = [ax.get_title(), "" if axes in axes_told else axes]
         axes_told.add(axes)
@@ -70,7 +72,8 @@ def row_values(ax, drawn):
                 values.append(f"{name} {interval(x)}")
             elif part in ("points", "bar"):
                 values += [f"{name} {number(float(value))}".strip() for value in x[here]]
-        rows.append(" ".join([*label.split(), ", ".join(values)]))
+        text = ", ".join(values)
+        rows.append(" ".join([*label.split(), text]))
     return rows
 
 
@@ -101,20 +104,24 @@ def parts(ax):
     for line in ax.get_lines():
         if line.get_transform() == ax.transData and line not in caps:
             part = "points" if line.get_linestyle() == "None" else "line"
-            drawn.append((part, names.get(line, line.get_label()), line.get_xydata()))
+            name = names.get(line, line.get_label())
+            drawn.append((part, name, line.get_xydata()))
     for bar in ax.patches:
         if hasattr(bar, "get_width") and bar.get_data_transform() == ax.transData:
             right = bar.get_x() + bar.get_width()
             top = bar.get_y() + bar.get_height()
-            drawn.append(("bar", names.get(bar, ""), [(right, top)]))
+            name = names.get(bar, "")
+            drawn.append(("bar", name, [(right, top)]))
     for collection in ax.collections:
         name = collection.get_label()
         if isinstance(collection, LineCollection):
-            drawn += [("interval", name, ends) for ends in collection.get_segments() if len(ends)]
+            segments = collection.get_segments()
+            drawn += [("interval", name, ends) for ends in segments if len(ends)]
         elif isinstance(collection, PolyCollection):
             drawn += [("band", name, path.vertices) for path in collection.get_paths()]
         elif isinstance(collection, QuadMesh):
-            points = collection.get_coordinates()[:-1, :-1].reshape(-1, 2)
+            corners = collection.get_coordinates()[:-1, :-1]
+            points = corners.reshape(-1, 2)
             for value, point in zip(collection.get_array().ravel(), points, strict=True):
                 drawn.append(("map", f"{value:.3g}", [point]))
     # matplotlib's own names begin so

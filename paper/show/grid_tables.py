@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from paper import tokens as joint
 from paper.evidence import FORECAST, forecast_rows
+from paper.families import mean_over
 from paper.forecasts import tried
 from paper.laws import fit
 
@@ -56,12 +56,10 @@ def contest(points, budget, **place):
         errors = joint.held_out(*points, groups)
         each = errors.dropna(axis=1, how="all").dropna()
         # is the sum better than the product by more than groups spread?
-        lead = (errors["product"] - errors["additive"]).dropna()
-        better, n = np.nan, len(lead)
-        if n > 2:
-            half = stdtrit(n - 1, 0.975) * lead.std() / np.sqrt(n)
-            mean = lead.mean()
-            better = np.sign(mean) * (abs(mean) > half)
+        lead = mean_over(errors["product"] - errors["additive"])
+        better = np.nan
+        if lead.groups > 2:
+            better = np.sign(lead.estimate) * (lead.p < 0.05)
         row = place | {"left": left, "better_beyond_the_spread": better}
         rmse = np.sqrt((each**2).mean())
         rows.append(row | rmse.reindex(errors.columns).to_dict())
