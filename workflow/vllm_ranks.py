@@ -26,8 +26,7 @@ def main(given):
     def ask(path, question=None):
         kind = {"Content-Type": "application/json"}
         data = json.dumps(question).encode() if question else None
-        request = Request(given.url + path, data, kind)
-        return json.load(urlopen(request))
+        return json.load(urlopen(Request(given.url + path, data, kind)))
 
     def ranked(window):
         # of every token but the first the server tells its rank and log-probability
@@ -52,8 +51,7 @@ def main(given):
     about, *windows = map(json.loads, open(given.windows))
     about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
     about |= {"weights_dtype": given.weights, "head_dtype": given.head or given.weights}
-    served = ask("/v1/models")["data"][0]["id"]
-    about |= {"engine": "vllm", "served": served} | ask("/version")
+    about |= {"engine": "vllm", "served": ask("/v1/models")["data"][0]["id"]} | ask("/version")
     with open(given.ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
         file.seek(0)
         done = [line for line in file if line.endswith("\n")]  # what is there and whole
