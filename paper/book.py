@@ -27,7 +27,7 @@ from paper.show.plain import shown as plain
 MAGIC = re.compile(
     r"%%words *(\w*)\n"
 )  # its line may name what other pages show too: answer, front, slide
-WIDE = 76  # characters of a line of a figure's title
+WIDE = 70  # characters of a line of a figure's title
 CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the figure above it
 
 

@@ -18,6 +18,7 @@ from paper import book, tables_here
 from paper.laws import fit
 from paper.show import describe, figures, style
 from paper.show.numbers import Values, number
+from tests import figureboxes
 from tests.planted import exact, straight
 
 SIZES = np.array([1e3, 1e4, 1e5])
@@ -85,6 +86,16 @@ def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(drawn, title)
     points = frame[frame["part"] == "points"]
     np.testing.assert_allclose(points["y"], np.exp(np.concatenate([x.y for x in drawn])), rtol=1e-5)
     assert set(points["name"]) == {"'=cmd"}  # no formula for a spreadsheet
+    plt.close(fig)
+
+
+def test_a_title_breaks_before_the_edge_of_its_figure():
+    with plt.rc_context(style.RC):
+        fig, ax = plt.subplots()
+        fig.suptitle("Worked examples")
+        figures.tell(ax, "runs", {"N": 100, "times": 1.67e7})
+        book.set_title(fig)
+        assert figureboxes.faults(style.svg_of(fig)) == []
     plt.close(fig)
 
 
