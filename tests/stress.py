@@ -9,7 +9,6 @@ whether a network's file system locks between machines, and faults that leave th
 """
 
 import argparse
-import itertools
 import json
 import os
 import random
@@ -190,31 +189,6 @@ def calls(place):
     return count
 
 
-def flips(place, tries=400, seed=0):
-    """One bit of any kept file, its times as before: a sentence names it, or what is read stays."""
-    import pyarrow.parquet as pq
-
-    from rbplib.families import InputError
-    from rbplib.table import read_table
-
-    count, draw, results = Count("flips"), random.Random(seed), place / "flipped"
-    expected, _ = whole(place)
-    run(place, results)
-    for number, name in zip(range(tries), itertools.cycle(sorted(expected)), strict=False):
-        path = results / name
-        rows, record, times = pq.read_table(path), read_table(path).record, path.stat()
-        path.write_bytes(flipped(path.read_bytes(), draw))
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        try:
-            fine = read_table(path).record == record and pq.read_table(path).equals(rows)
-        except (InputError, ValueError, OSError) as error:
-            fine = isinstance(error, InputError) and path.name in str(error)
-        path.write_bytes(expected[name])
-        count.take(fine, f"flip {number}, in {path.name}")
-    judge(count, place, results, expected, "flipped back")
-    return count
-
-
 def together(place, rounds=4):
     """Processes that measure the same tables at once."""
     count, (expected, _) = Count("together"), whole(place)
@@ -317,7 +291,7 @@ def book(place, tries=8, seed=0, seconds=(5, 40)):
     return count
 
 
-PARTS = {part.__name__: part for part in (kills, calls, flips, together, disks, reader, book)}
+PARTS = {part.__name__: part for part in (kills, calls, together, disks, reader, book)}
 SMALL = {"kills": {"tries": 1, "processes": 2}, "calls": {}}  # two go on at once from what is left
 
 

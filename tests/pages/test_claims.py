@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from paper import evidence, findings
+from paper import evidence, findings, published
 from paper.authors import NAME
 from paper.forecasts import independent
 from paper.show import claims
@@ -53,7 +53,7 @@ def test_verdicts(holds, hidden, enough, verdict, count, fails):
     ],
 )
 def test_an_open_verdict_says_whether_cases_are_few_or_hidden(holds, fails, hidden, words):
-    row = {"k": 1, "r2": 1.0, "alpha": 0.1, "ci_known": (0, 1), "noise": "other sizes"}
+    row = {"k": 1, "r2": 1.0, "alpha": 0.1, "ci_known": (0, 1)}
     rows = claims.cases([row] * (holds + fails + hidden))
     outcome = [YES] * holds + [NO] * fails + [YES] * hidden
     within = [False] * (holds + fails) + [True] * hidden
@@ -65,8 +65,7 @@ def test_a_number_that_does_not_exist_neither_passes_nor_fails():
     rows = claims.cases({"x": x, "y": y} for x in (1, np.nan, np.inf) for y in (1, -1, np.nan))
     holds = claims.judge("top1_line", rows, (rows.x > 0) & (rows.y > 0)).rows["holds"]
     # a part that fails decides, whatever the other part is
-    unknown = ["<NA>", "False", "<NA>"]
-    assert [*map(str, holds)] == ["True", "False", "<NA>", *unknown, *unknown]
+    assert [*map(str, holds)] == ["True", "False", "<NA>"] + 2 * ["<NA>", "False", "<NA>"]
 
 
 def test_how_far_an_interval_lies_from_0():
@@ -89,10 +88,10 @@ def test_an_interval_is_judged_by_binomial_tests(inside, n):
     assert told == 0 if fewer else np.isnan(told) if not any(more) else told == sum(more)
 
 
-def drawn_forecasts(rng, sharing, families=5, corpora=5, cases=4):
+def drawn_forecasts(rng, sharing):
     """Errors of forecasts over their true spread, those of one family, and of one text, alike."""
-    shape = families, corpora, cases
-    own = rng.normal(size=(families, 1, 1)) + rng.normal(size=(1, corpora, 1))
+    shape = 5, 5, 4
+    own = rng.normal(size=(5, 1, 1)) + rng.normal(size=(1, 5, 1))
     error = np.sqrt(sharing / 2) * own + np.sqrt(1 - sharing) * rng.normal(size=shape)
     family, corpus, _ = np.indices(shape)
     columns = {"error": error, "family": family, "corpus": corpus}
@@ -125,6 +124,39 @@ def test_exponents_are_alike_by_the_interval_of_their_ratio(page):
         names = dict.fromkeys(("rows", "words"), rows) | {"inside": claims.inside}
         exec(rule, names | {"claim": lambda *a, judged=judged: judged.append(claims.judge(*a))})
         assert judged[0].verdict == verdict
+
+
+def verdicts_of(page, words, **names):
+    """{claim: verdict} of the cells of a page that hold any of these words, on frames given."""
+    verdicts, names = {}, vars(claims) | names
+    names["claim"] = lambda *a, **by: verdicts.update({a[0]: claims.judge(*a, **by).verdict})
+    for cell in re.split(r"^```.*\n", PAGES[page], flags=re.M):
+        if re.search(words, cell):
+            exec(cell, names)
+    return verdicts
+
+
+def test_no_kind_is_lent_the_cases_of_another():
+    each = {"ratio": 1.0, "given": 1.0, "off": 0.01, "nearer": -1.0}
+    rows = [each | {"of": of, "p_of_one_curve": p} for of, p in (("ladders", 0.5), ("grid", 0.01))]
+    names = ("rows", "others", "ours", "passed", "theirs")
+    frames = dict.fromkeys(names, claims.cases(rows * 4)) | {"within": lambda rows: False}
+    verdicts = verdicts_of("23_one_curve", r'part\["of"\] ==', **frames)
+    assert verdicts["beyond_entropy"] == "differs" and verdicts["beyond_entropy_grid"] == "agrees"
+
+
+def test_the_cuts_of_one_recipe_count_once():
+    errors = {f"open_lm, {i}": 1.0 for i in range(14)} | dict.fromkeys("abcde", -1.0)
+    forms = pd.DataFrame(errors.items(), columns=["family", "line, 1 out"])
+    forms["text"] = published.FIXED
+    names = {"forms": forms, "published": published}
+    assert verdicts_of("10_published", "leans", **names) == {"bends_by_text": "agrees"}
+
+
+def test_an_author_quotes_only_claims_whose_verdicts_are_asked_first():
+    guarded = r"written_for\(\w+, (.*?)\)[^%]*%}(.*?)(?=written_for|{% e)"
+    for guard, text in re.findall(guarded, PAGES["13_findings"], re.S):
+        assert set(re.findall(r"\b(?:of|judged)\.(\w+)\.", text)) <= {*re.findall(r"(\w+)=", guard)}
 
 
 def test_an_exponent_is_settled_by_its_interval_and_not_by_one_small_amount_of_text():
@@ -293,7 +325,7 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
     # one ladder on one text by design: one case decides, on their page and among the findings
     assert (finding.verdict, finding.count) == ("agrees", "1 of 1")
     alone = claims.judge("thousand_line", rows[1:], [YES])
-    assert alone.verdict == "agrees" and "one case is enough" in claims.line(alone)
+    assert "one case is enough" in claims.line(alone)
     assert findings.kind(finding.words) == findings.AUTHORS
     # a claim begins with a capital, but for a quantity
     assert finding.title.startswith("A line")
