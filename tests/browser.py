@@ -286,6 +286,6 @@ def main(folder, *pages, axe=None):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--axe":
-        main(*sys.argv[3:], axe=Path(sys.argv[2]).read_text(encoding="utf-8"))
+        main(*sys.argv[3:], axe=Path(sys.argv[2]).read_text())
     else:
         main(*sys.argv[1:])

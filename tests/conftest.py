@@ -4,7 +4,6 @@ import gc
 import os
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -57,8 +56,6 @@ def empty_root(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def small_book(tmp_path_factory):
     """The root of a small book: every notebook run once on planted tables, and every page built."""
-    if given := os.environ.get("RBP_SMALL_BOOK"):  # one built earlier, for work on these tests
-        return Path(given).resolve()
     with degenerate.root_of_its_own(tmp_path_factory.mktemp("book"), degenerate.WHOLE) as place:
         degenerate.write_book(place)
     return place

@@ -70,7 +70,7 @@ def plant(tables, losses):
 
 def write_text_of_derivations(root):
     pages = sorted((ROOT / "book" / "derivations").glob("*.md"))
-    words = " ".join(p.read_text(encoding="utf-8") for p in pages)
+    words = " ".join(p.read_text() for p in pages)
     words = words.encode("ascii", "ignore").decode().split()
     # two texts of other words, forty documents each
     for i, (name, title) in enumerate([(CORPUS, "Text notes"), (SECOND, "Text proofs")]):

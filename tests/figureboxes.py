@@ -1,12 +1,10 @@
 """Texts of a static figure that lie over each other or are cut at its edge.
 
-`python -m tests.figureboxes HTML_FOLDER` prints them for every figure of a built book. Figures are
-matplotlib's SVG with letters as shapes: a text is a group that uses shapes of a font, and its box
-is that of its ink.
+Figures are matplotlib's SVG with letters as shapes: a text is a group that uses shapes of a font,
+and its box is that of its ink.
 """
 
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -85,15 +83,9 @@ def figures_of(html):
     """{"PAGE, figure N": SVG text} of a built book."""
     figures = {}
     for page in sorted(p for p in Path(html).rglob("*.html") if "_static" not in p.parts):
-        text = page.read_text(encoding="utf-8")
+        text = page.read_text()
         links = re.findall(r'<img\b[^>]*\bsrc="((?:(?!/still-)[^"])+\.svg)"', text)
         for n, link in enumerate(dict.fromkeys(links), 1):
             name = f"{page.parent.name}/{page.stem}, figure {n}"
-            figures[name] = (page.parent / link).read_text(encoding="utf-8")
+            figures[name] = (page.parent / link).read_text()
     return figures
-
-
-if __name__ == "__main__":
-    for figure, svg in figures_of(sys.argv[1]).items():
-        for sentence in faults(svg):
-            print(f"{figure}: {sentence}")

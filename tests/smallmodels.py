@@ -23,7 +23,7 @@ def tokenizer(vocab=320):
     trainer = trainers.BpeTrainer(
         vocab_size=vocab, special_tokens=["<end>"], initial_alphabet=alphabet
     )
-    backend.train_from_iterator([Path(__file__).read_text(encoding="utf-8")], trainer)
+    backend.train_from_iterator([Path(__file__).read_text()], trainer)
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", bos_token="<end>")
 
 

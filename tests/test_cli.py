@@ -42,6 +42,11 @@ def run(capsys, words):
     return code, captured.out, captured.err
 
 
+def told(capsys, words):
+    """What a command tells as JSON."""
+    return json.loads(run(capsys, f"{words} --json")[1])
+
+
 def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, capsys):
     code, out, err = run(capsys, f"{FIT} --json --n-bootstrap 300")
     row = json.loads(out)
@@ -68,7 +73,7 @@ def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
         and "--corpus prose" in err
         and "--partial" in err
     )
-    row = json.loads(run(capsys, f"{FIT} --partial --json --n-bootstrap 0")[1])
+    row = told(capsys, f"{FIT} --partial --n-bootstrap 0")
     assert (
         row["missing"] == ["synthetic-9000"] and row["n_models"] == 4 and row["ci_tokens"] is None
     )
@@ -96,23 +101,22 @@ def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
 
 def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
     words = "fit --family synthetic --n-bootstrap 0"
-    rows = json.loads(run(capsys, f"{words} --json")[1])
+    rows = told(capsys, words)
     found = [(row["corpus"], row["k"]) for row in rows]
     assert found == [(text, k) for text in ("code", "prose") for k in (1, 10, 100, None)]
     # several with commas, or named again; one law alone is the same
-    chosen = f"{words} --corpus prose,code,prose --k 10 --k 1,100,1 --json"
-    chosen = json.loads(run(capsys, chosen)[1])
+    chosen = told(capsys, f"{words} --corpus prose,code,prose --k 10 --k 1,100,1")
     assert [(row["corpus"], row["k"]) for row in chosen] == [
         (text, k) for text in ("prose", "code") for k in (10, 1, 100)
     ]
-    alone = json.loads(run(capsys, f"{words} --corpus prose --k 10 --json")[1])
+    alone = told(capsys, f"{words} --corpus prose --k 10")
     assert alone == chosen[0] == rows[5]
     write_family(root, "other", sizes=(3_000, 30_000, 300_000))
     both = words.replace("synthetic", "synthetic,other")
-    both = json.loads(run(capsys, f"{both} --k 1 --json")[1])
+    both = told(capsys, f"{both} --k 1")
     assert [row["family"] for row in both] == 2 * ["synthetic"] + 2 * ["other"]
     # a family may stand where a table does
-    assert json.loads(run(capsys, "fit other --n-bootstrap 0 --k 1 --json")[1]) == both[2:]
+    assert told(capsys, "fit other --n-bootstrap 0 --k 1") == both[2:]
     # as people read them, and as CSV
     lines = run(capsys, words)[1].splitlines()
     assert lines[0].split()[:4] == ["family", "corpus", "k", "alpha"] and len(lines) == 10
@@ -162,7 +166,7 @@ def test_ranks_without_ties_are_told_as_bounds(root, capsys):
 def test_families_are_compared_at_every_k(root, capsys):
     write_family(root, "other", sizes=(3_000, 30_000, 300_000))
     words = "compare synthetic other --n-bootstrap 200"
-    rows = json.loads(run(capsys, f"{words} --json")[1])
+    rows = told(capsys, words)
     assert [(row["corpus"], row["k"]) for row in rows] == [
         (text, k) for text in ("code", "prose") for k in (1, 10, 100, None)
     ]
@@ -172,7 +176,7 @@ def test_families_are_compared_at_every_k(root, capsys):
         assert row["as_good"] == pytest.approx(row["ratio"] * 800_000)
     # a family is as good as itself, whatever the text
     words = "compare synthetic synthetic --corpus prose --k 1 --n-bootstrap 200"
-    assert json.loads(run(capsys, f"{words} --json")[1])[0]["ci_text"] == pytest.approx([1, 1])
+    assert told(capsys, words)[0]["ci_text"] == pytest.approx([1, 1])
     assert run(capsys, words)[1].split()[-1] == "yes"
 
 
@@ -186,7 +190,7 @@ def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
     ours.write_text("\n".join(rows[:4]))
     theirs.write_text("\n".join([rows[0], *rows[4:]]))
     for words in (f"compare {both}", f"compare {ours} {theirs}"):
-        (row,) = json.loads(run(capsys, f"{words} --json --size 2e7")[1])
+        (row,) = told(capsys, f"{words} --size 2e7")
         assert row["ratio"] == pytest.approx(3) and row["as_good"] == pytest.approx(6e7)
         assert words.endswith(row["b_corpus"]) and f"/{row['corpus']}" in words.split()[1]
         assert row["ci_text"][0] < 3 < row["ci_text"][1] and row["beyond"] == 0
@@ -197,12 +201,12 @@ def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
 
 
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
-    (row, *_) = json.loads(run(capsys, "families synthetic --json")[1])
+    (row, *_) = told(capsys, "families synthetic")
     assert (row["family"], row["nonembedding_params"]) == ("synthetic", 2000)
     tables = row["tables"]
     assert [table["corpus"] for table in tables] == ["code", "prose"]
     assert tables[1]["scored_tokens"] == 7173 and tables[1]["model"] == row["model"]
-    rows = {row["name"]: row for row in json.loads(run(capsys, "corpora --json")[1])}
+    rows = {row["name"]: row for row in told(capsys, "corpora")}
     assert (rows["prose"]["source"], rows["prose"]["documents"]) == ("file", 1000)
     code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
     assert code == 0 and "tables_to_measure" in out and "memory_bytes" in out
@@ -311,7 +315,7 @@ def test_an_exponent_that_may_be_0_or_no_line_is_not_ok(root, capsys, hits, stat
     for j, most in enumerate(hits, 1):
         rows += [f"m{j},1e{j},{most + i * j % 7},1000,s{i}" for i in range(40)]
     (root / "runs.csv").write_text("\n".join(rows))
-    (row,) = json.loads(run(capsys, f"fit {root}/runs.csv --json --n-bootstrap 300")[1])
+    (row,) = told(capsys, f"fit {root}/runs.csv --n-bootstrap 300")
     assert row["status"] == status and (row["ci_models"][0] > 0) == (status != "not told from 0")
 
 

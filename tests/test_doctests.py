@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "rbplib"
-WITH_EXAMPLES = sorted(
-    p for p in PACKAGE.rglob("*.py") if "\n    >>> " in p.read_text(encoding="utf-8")
-)
+WITH_EXAMPLES = sorted(p for p in PACKAGE.rglob("*.py") if "\n    >>> " in p.read_text())
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda p: p.relative_to(PACKAGE).as_posix())

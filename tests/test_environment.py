@@ -187,10 +187,10 @@ def test_conda_brings_only_python_and_pip():
 
 
 def test_notices_are_of_the_versions_of_the_scripts_that_the_site_holds():
-    head = (ROOT / "book/_static/vendor/LICENSES.txt").read_text(encoding="utf-8").split("===")[0]
+    head = (ROOT / "book/_static/vendor/LICENSES.txt").read_text().split("===")[0]
     told = dict(line.split() for line in head.splitlines() if len(line.split()) == 2)
     mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
-    version = re.search(r'VERSION="([^"]+)"', (mathjax / "startup.js").read_text(encoding="utf-8"))
+    version = re.search(r'VERSION="([^"]+)"', (mathjax / "startup.js").read_text())
     assert told["mathjax"] == version[1]
     assert told["vega"] == vl_convert.get_vega_version()
     assert told["vega-embed"] == vl_convert.get_vega_embed_version()

@@ -38,7 +38,7 @@ def python_files(folder):
 
 def token_rows(path):
     """The row of each token of a file that is neither docstring nor comment."""
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     documented = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DEFINITIONS) and ast.get_docstring(node) is not None:
@@ -50,7 +50,7 @@ def token_rows(path):
 
 def imported_names(path):
     """Full names of everything a module imports, wherever in it."""
-    return names_in(path.read_text(encoding="utf-8"))
+    return names_in(path.read_text())
 
 
 def names_in(source):
@@ -73,7 +73,7 @@ def test_no_comprehension_stands_inside_another():
     kinds = ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
     nested = []
     for path in [*python_files("rbplib"), *python_files("paper")]:
-        for outer in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for outer in ast.walk(ast.parse(path.read_text())):
             inner = [node for node in ast.walk(outer) if isinstance(node, kinds)]
             if isinstance(outer, kinds) and len(inner) > 1:
                 nested.append(f"{path.relative_to(ROOT)}:{outer.lineno}")
@@ -107,13 +107,9 @@ def test_every_module_of_paper_serves_a_page_or_a_step():
     """Imported, directly or not, by a notebook, the workflow or the book; or the README runs it."""
     files = [*python_files("workflow"), *python_files("book")]
     names = {name for path in files for name in imported_names(path)}
-    names.update(
-        re.findall(r"python -m (paper[\w.]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    )
+    names.update(re.findall(r"python -m (paper[\w.]+)", (ROOT / "README.md").read_text()))
     for page in sorted((ROOT / "notebooks").glob("*.md")):
-        cells = re.findall(
-            r"^```{code-cell}.*?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S
-        )
+        cells = re.findall(r"^```{code-cell}.*?\n(.*?)^```", page.read_text(), re.M | re.S)
         cells = [cell for cell in cells if "%%words" not in cell]
         names.update(names_in(re.sub(r"^(?::tags:.*|%.*)$", "", "\n".join(cells), flags=re.M)))
 

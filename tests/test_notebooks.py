@@ -32,7 +32,7 @@ def test_every_notebook_has_its_pair():
 
 
 def test_every_page_says_how_it_opens():
-    openings = yaml.safe_load((ROOT / "book/pages.yml").read_text(encoding="utf-8"))
+    openings = yaml.safe_load((ROOT / "book/pages.yml").read_text())
     assert not {path.stem for path in NOTEBOOKS} - set(openings)
     for opening in openings.values():
         assert {"question", "goals", "needs", "minutes"} <= set(opening)

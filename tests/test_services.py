@@ -21,7 +21,7 @@ FILES = [
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_each_is_a_mapping_without_a_key_twice(path):
-    assert isinstance(yaml.load(path.read_text(encoding="utf-8"), Reader), dict)
+    assert isinstance(yaml.load(path.read_text(), Reader), dict)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

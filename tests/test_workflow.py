@@ -133,7 +133,7 @@ OTHER = {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FR
 
 
 def append(path, text):
-    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+    path.write_text(path.read_text() + text)
 
 
 def comment_in_notebook(place):

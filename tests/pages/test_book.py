@@ -43,7 +43,7 @@ class Page(HTMLParser):
         super().__init__()
         self.path, self.loads, self.links, self.ids, self.wordless = path, [], [], set(), []
         self.inside = ""
-        self.feed(path.read_text(encoding="utf-8"))
+        self.feed(path.read_text())
 
     def handle_starttag(self, tag, attributes):
         about = {name: value or "" for name, value in attributes}
@@ -136,7 +136,7 @@ def test_every_page_reads_offline(pages):
 
 
 def test_what_pages_quote_of_a_run_is_there(pages):
-    texts = {name: page.path.read_text(encoding="utf-8") for name, page in pages.items()}
+    texts = {name: page.path.read_text() for name, page in pages.items()}
     quoting = [name for name, text in texts.items() if "rbp-figure" in text]
     assert len(quoting) > 5
     lacking = re.compile("built without (what|this)")
@@ -152,7 +152,7 @@ def test_no_style_or_own_script_loads_anything_from_outside(built_html):
 def test_a_page_carries_no_index_of_search_no_icons_by_the_thousand_and_no_idle_script(pages):
     moving = 0
     for name, page in pages.items():
-        text = page.path.read_text(encoding="utf-8")
+        text = page.path.read_text()
         heavy = [a for a in page.loads if re.search("fontawesome|searchindex|vega.js", a)]
         assert heavy == (["searchindex.js"] if name == "search.html" else []), name
         assert any("mathjax" in a for a in page.loads) == ('class="math' in text), name

@@ -62,7 +62,7 @@ def ran(class_room):
         patch.delitem(sys.modules, "ranks")
         for page in PAGES:
             names, printed = {}, []
-            for block in CODE.findall(page.read_text(encoding="utf-8")):
+            for block in CODE.findall(page.read_text()):
                 with redirect_stdout(StringIO()) as out:
                     exec(compile(block, page.stem, "exec"), names)
                 printed.append(out.getvalue())
@@ -118,7 +118,7 @@ def test_the_fits_at_every_k_are_the_librarys(ran, class_room):
 def test_students_get_no_solution_and_teachers_all_with_what_their_code_prints(
     class_room, ran, page
 ):
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     code, sheets, pairs = CODE.findall(text), [], []
     for who in ("", "teacher"):
         sheets.append((class_room[0] / who / page.name).read_text())

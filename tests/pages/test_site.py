@@ -156,7 +156,7 @@ def write_planted(place):
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/derivations/power.md": "# The proof\n",
         "book/start.md": BY_HAND,
-        "book/api.md": (ROOT / "book/api.md").read_text(encoding="utf-8"),
+        "book/api.md": (ROOT / "book/api.md").read_text(),
         "book/glossary.md": GLOSSARY,
     }
     for name, text in files.items():
@@ -210,7 +210,7 @@ def site(tmp_path_factory):
     command = "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"
     done = python(*command, cwd=place, PYTHONPATH=f"{ROOT / 'book' / '_ext'}:{ROOT}")
     assert not done.returncode, done.stderr[-3000:]
-    built = {page: (place / "out" / f"{page}.html").read_text(encoding="utf-8") for page in pages}
+    built = {page: (place / "out" / f"{page}.html").read_text() for page in pages}
     return built, notebook, place / "out"
 
 

@@ -18,9 +18,7 @@ from rbplib.law import doubts
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
-TEXTS = {
-    p: p.read_text(encoding="utf-8") for p in [*BOOK.rglob("*.md"), *ROOT.glob("notebooks/*.md")]
-}
+TEXTS = {p: p.read_text() for p in [*BOOK.rglob("*.md"), *ROOT.glob("notebooks/*.md")]}
 NOTEBOOKS = {p.stem: text for p, text in TEXTS.items() if p.parent.name == "notebooks"}
 BY_HAND = {
     p: text
@@ -39,7 +37,7 @@ NUMBER = re.compile(r"(?<![\w.{])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 def blocks(kind):
     """[(what stands behind the directive's name, its body)] of exercises.md and the derivations."""
     pattern = re.compile(rf"^(`{{3,}})\{{{kind}\}} (.+?)\n(.*?)^\1$", re.M | re.S)
-    texts = [(BOOK / "exercises.md").read_text(encoding="utf-8"), *DERIVATIONS.values()]
+    texts = [(BOOK / "exercises.md").read_text(), *DERIVATIONS.values()]
     return [(match[2], match[3]) for text in texts for match in pattern.finditer(text)]
 
 
@@ -111,7 +109,7 @@ def test_a_choice_has_one_right_answer_and_asks_what_the_page_can_answer():
 
 
 def glossary_words():
-    text = (BOOK / "glossary.md").read_text(encoding="utf-8")
+    text = (BOOK / "glossary.md").read_text()
     entries = re.findall(r"```\{glossary\}\n(.*?)```", text, re.S)
     return re.findall(r"^(\S.*)\n  \S", "\n".join(entries), re.M)
 
@@ -155,13 +153,13 @@ def test_labels_are_unique_and_those_named_in_code_exist():
     labels = re.findall(r"^\s*:label: ([\w-]+)", "\n".join(BY_HAND.values()), re.M)
     assert len(labels) == len(set(labels)) > 50
     for path in [*ROOT.glob("rbplib/*.py"), *ROOT.glob("paper/**/*.py")]:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text()
         assert set(re.findall(r"[Ll]abel (eq-[\w-]+\w)", text)) <= set(labels), path.name
         assert set(re.findall(r"book/derivations/(\w+)", text)) <= set(DERIVATIONS), path.name
 
 
 def test_every_reference_is_cited():
-    keys = re.findall(r"^@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.M)
+    keys = re.findall(r"^@\w+\{(\w+),", (BOOK / "references.bib").read_text(), re.M)
     cited = re.findall(r"\{cite:[pt]\}`([\w,]+)`", "\n".join(TEXTS.values()))
     assert set(keys) == set(",".join(cited).split(",")) and len(keys) == len(set(keys))
 

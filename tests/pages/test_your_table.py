@@ -22,11 +22,11 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     (folder / "_static").mkdir()
     script = browser.ROOT / "book/_static/table.js"
-    (folder / "_static/table.js").write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
-    part = re.search(r"```{raw} html\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[1]
+    (folder / "_static/table.js").write_text(script.read_text())
+    part = re.search(r"```{raw} html\n(.*?)```", PAGE.read_text(), re.S)[1]
     html = f'<!doctype html><meta charset="utf-8"><title>x</title>{part}'
     (folder / "book").mkdir()
-    (folder / "book/your_table.html").write_text(html, encoding="utf-8")
+    (folder / "book/your_table.html").write_text(html)
     driver = browser.open_browser()
 
     def set_to(rows=None, size="70B", law=None):

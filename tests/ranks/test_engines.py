@@ -203,7 +203,7 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
 
 @pytest.mark.skipif(not (which("jq") and which("curl")), reason="there is no jq or curl")
 def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
-    text = (ROOT / "book/vllm.md").read_text(encoding="utf-8")
+    text = (ROOT / "book/vllm.md").read_text()
     (script,) = re.findall(r"```bash\n(head -1 windows.*?)```", text, re.S)
     names = {"EleutherAI/pythia-12b": "served/1.9k", "pythia-12b": "1.9k"}
     names |= {"http://127.0.0.1:8000": engine.url, "ranks.jsonl": f"{fresh}/ranks.jsonl"}
@@ -226,7 +226,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     assert out.strip().endswith("nano-vllm.yml") and "bfloat16" in err
     # with what the page measured
     claim = "all/11_precision,all/11_precision claim half_precision 1,in_widths,"
-    rows = (ROOT / "book/reference.csv").read_text(encoding="utf-8").splitlines()
+    rows = (ROOT / "book/reference.csv").read_text().splitlines()
     (row,) = (row for row in rows if row.startswith(claim))
     assert f"up to {float(row.split(',')[3]):.0%} of" in err
     words = imported_words("nano-vllm")

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from rbplib import InputError, windows
 from rbplib.windows import encode
 
-PROSE = 2 * (ROOT / "book/your_models.md").read_text(encoding="utf-8")
+PROSE = 2 * (ROOT / "book/your_models.md").read_text()
 
 
 def byte_level():
