@@ -138,6 +138,7 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
     text = words(run_page("18_authors_figures", n_bootstrap=100))
     assert "With 40 articles resampled" in text and "judged by intervals over articles" in text
     assert "differs.** Random noise is enough for GPT-2's reversed slope" in text
+    assert "differs.** GPT-2's points on Wikipedia rest on at least 500,000 tokens" in text
     # paired, and with an interval over articles that the counts alone do not give
     law = rbplib.fit(rbplib.rbp_loss(tables, 10), n_bootstrap=200)
     low, high = law.intervals["text"]["alpha"]
