@@ -346,14 +346,14 @@ def import_family(path, name=None):
 
 def check_record(table):
     """ValueError for a record that no table of models and documents can have."""
-    record, documents = table.record, table.documents
+    record = table.record
     S, units = record["nonembedding_params"], record["units"]
     texts = {type(record["model_id"]), type(record.get("requested_revision", ""))}
     rules = (
         isinstance(S, int) and 0 < S < 1e18,
         texts <= {str, type(None)},
         record.get("definition", TIE_RULES[0]) in TIE_RULES,
-        table.document.max(initial=0) < documents == len(units),
+        table.document.max(initial=0) < table.documents == len(units),
         {*map(type, units)} == {int},
     )
     if not all(rules):

@@ -66,6 +66,11 @@ class Task:
     path: Path  # where it goes
     record: dict  # what its record must hold
 
+    @property
+    def part(self):
+        """Where the rows so far are kept."""
+        return self.path.with_name(f".{self.path.name}.part")
+
 
 def measure(family, corpus, protocol="paper", **options):
     """Rank tables of a family's models on one corpus, measured where they are missing.
@@ -172,6 +177,7 @@ def is_missing(task, replace):
             if "weights_dtype" in known:
                 table = read_table(path, known)
                 write_table(task.path, table.columns, table.record | task.record)
+                task.part.unlink(missing_ok=True)
                 return False
     return True
 
@@ -216,7 +222,7 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
     record = provenance(loaded, task, windows)
     # go on from the rows that a killed run left, and cut batches as it did
-    part, rows, done = task.path.with_name(f".{task.path.name}.part"), [], 0
+    part, rows, done = task.part, [], 0
     with suppress(InputError, KeyError):  # none, or damaged ones
         begun = read_table(part, record)
         done, batch_tokens = begun.record["groups"], begun.record["batch_tokens"]
