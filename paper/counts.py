@@ -96,8 +96,9 @@ def read_counts(path):
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: check the path.") from None
     except (*DAMAGE, lzma.LZMAError):
-        message = f"{path} is damaged, or no counts file of version {FORMAT['version']}"
-        raise InputError(f"{message}: get it again.") from None
+        raise InputError(
+            f"{path} is damaged, or no counts file of version {FORMAT['version']}: get it again."
+        ) from None
     return record, {place: by_size(counts) for place, counts in tables.items()}
 
 

@@ -57,8 +57,10 @@ def look(families):
                     raise InputError(message)
                 context = model_context(replace(model, context=None)) or window
                 if context < window:
-                    message = f"{model.name} reads {context} tokens, not the window of {window}"
-                    raise InputError(f"{message}: write 'context: {context}' into {family.path}.")
+                    raise InputError(
+                        f"{model.name} reads {context} tokens, not the window of {window}: "
+                        f"write 'context: {context}' into {family.path}."
+                    )
             except InputError as error:
                 faults[f"{family.name}/{model.name}"] = str(error)
     return faults
@@ -212,7 +214,10 @@ def evening(families, corpora, options):
         for path in filter(None, paths):
             if path.is_file():
                 file.add(path, path.name)
-    print(f"{archive}: {archive.stat().st_size:,} bytes to send; without any text")
+    print(
+        f"{archive}: {archive.stat().st_size:,} bytes to send, without tokens; "
+        "whoever has a model can read the text back from ranks in order"
+    )
     return faults
 
 

@@ -36,6 +36,9 @@ KS = (1, 10, 100)  # fitted where no k is named
 RARE = 0.001  # p of the widest noise that is known, below which the line does not fit
 # of several laws, and of forecasts, what a table on a screen has room for
 LAWS = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status")
+# of a corpus, and of a rank table
+OF_CORPUS = ("name", "source", "title", "documents", "licence")
+OF_TABLE = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")
 FORECASTS = ("family", "corpus", "k", "S", "rbp", "ci_rbp", "loss", "ci_loss", "beyond")
 
 # --- How options are read
@@ -59,13 +62,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
 
 
-def whole(text):
-    """A whole number, 0 or above; raises ArgumentTypeError."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or above")
-    return int(text)
-
-
 def size(text):
     """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
     number = as_number(text)
@@ -84,9 +80,9 @@ def names(text):
     return listed
 
 
-def wholes(text):
+def whole_numbers(text):
     """Whole numbers between commas."""
-    return [whole(part) for part in text.split(",")]
+    return list(map(int, text.split(",")))
 
 
 def option(*names, **how):
@@ -133,7 +129,7 @@ FITTING = (
     option(
         "--k",
         action="extend",
-        type=wholes,
+        type=whole_numbers,
         dest="ks",
         help="ranks counted as success, 1 to the vocabulary size, with commas or again "
         "(default: 1,10,100 and the cross-entropy)",
@@ -144,7 +140,7 @@ FITTING = (
     ),
     option(
         "--n-bootstrap",
-        type=whole,
+        type=int,
         default=10_000,
         help="resamples of the sources (default 10000), 0 for none",
     ),
@@ -200,8 +196,7 @@ def tell(records, form, columns=None):
     frame = pd.DataFrame(rows, dtype=object)
     if form == "csv":
         # no text is a spreadsheet's formula, or steers a terminal
-        cells = frame.replace(FORMULA, "'", regex=True)
-        print(printable(cells.to_csv(index=False)), end="")
+        print(printable(frame.replace(FORMULA, "'", regex=True).to_csv(index=False)), end="")
     elif len(rows) == 1:
         print(*(f"{key:22} {show(entry)}" for key, entry in rows[0].items()), "", sep="\n")
     else:
@@ -268,9 +263,8 @@ def tables_of(family, results):
     tables = []
     for path in sorted(Path(results or results_dir(), "ranks", family.name).glob("*/*.parquet")):
         if record := record_here(path, {"family": family.name}):
-            about = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")
-            made = date.fromtimestamp(path.stat().st_mtime)
-            tables.append({name: record.get(name) for name in about} | {"file_of": str(made)})
+            row = {name: record.get(name) for name in OF_TABLE}
+            tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
     return tables
 
 
@@ -279,8 +273,7 @@ def list_corpora(name, form):
     """List corpora: where their text comes from."""
     rows = []
     for corpus in [load_corpus(name)] if name else known("corpus"):
-        about = ("name", "source", "title", "documents", "licence")
-        rows.append({entry: getattr(corpus, entry) for entry in about})
+        rows.append({entry: getattr(corpus, entry) for entry in OF_CORPUS})
     tell(rows, form)
 
 
@@ -317,7 +310,7 @@ def fetch(**options):
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
     option(
         "--batch-tokens",
-        type=whole,
+        type=int,
         help="tokens of one forward pass (default: found against memory)",
     ),
     option(
@@ -407,7 +400,7 @@ def source_losses(source, corpora, ks, protocol, results, partial):
         except InputError as error:
             if corpora:
                 raise
-            faults.append(error)
+            faults.append(InputError(f"{corpus}: {error}"))
             continue
         tell_ties(tables)
         for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
@@ -416,8 +409,7 @@ def source_losses(source, corpora, ks, protocol, results, partial):
             losses.append((cross_entropy(tables, repeats), missing))
     # nothing, or not all
     if not losses:
-        nothing = "nothing of that was measured: name a text by --corpus."
-        raise next(iter(faults), InputError(nothing))
+        raise [*faults, InputError("nothing of that was measured: name a text by --corpus.")][0]
     for fault in faults:
         complain(f"left out: {fault}")
     return losses

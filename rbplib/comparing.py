@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib.bootstrap import line, percentile_interval
-from rbplib.families import InputError
+from rbplib.families import InputError, as_number
 from rbplib.forecasting import widening
 from rbplib.law import fit
 from rbplib.losses import check_models, check_resamples
@@ -52,7 +52,7 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
 
     Args:
         a, b: Loss, of three sizes or more each; models without a value are left out.
-        S: size of a, non-embedding parameters; its largest by default.
+        S: size of a, non-embedding parameters, or text such as "13B"; its largest by default.
         n_bootstrap: resamples of the sources, 100 or more; 0 for none.
     Returns:
         Comparison; without a ratio where b gets no better with size.
@@ -67,7 +67,7 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     a, b = a.defined(), b.defined()
     for loss in (a, b):
         check_models(loss)
-    S = float(a.S.max() if S is None else S)
+    S = as_number(a.S.max() if S is None else S)
     if not 0 < S < np.inf:
         raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
 

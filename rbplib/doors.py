@@ -57,7 +57,7 @@ PATH = (str, os.PathLike)  # of a file
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
 # precisions by the names that they have in files of families, and with engines
 PRECISIONS = {name: name for name in (*DTYPES[1:], "float64", "fp8", "int8", "int4")}
-PRECISIONS |= {"float": "float32", "half": "float16"}
+PRECISIONS |= {"float": "float32", "half": "float16", "none": None}
 ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
@@ -96,8 +96,10 @@ def table_losses(table):
     quantities = [column for column in QUANTITIES if column in rows]
     if len(quantities) != 1 or rows.empty:
         columns = " and ".join(quantities) or "nothing measured"
-        choice = ", ".join(QUANTITIES)
-        raise InputError(f"{name} has {columns} in {len(rows)} rows: give rows of one of {choice}.")
+        raise InputError(
+            f"{name} has {columns} in {len(rows)} rows: "
+            f"give rows of one of {', '.join(QUANTITIES)}."
+        )
     (quantity,) = quantities
     share, sourced = quantity in ("hits", "accuracy"), "source" in rows
     total = QUANTITIES[quantity] if share or sourced else ""
@@ -129,7 +131,6 @@ def table_losses(table):
         "of no family: name one in each row": frame["family"].isna() | (frame["family"] == ""),
         "there twice: tell rows of a model apart by k, source or seed": again,
         "at a k, or of hits, that are no whole number": parts > 0,
-        f"above its {total}: give a share of at most 1": share & (frame[quantity] > frame[total]),
     }
     for rule, broken in rules.items():
         if broken.any():
@@ -144,8 +145,10 @@ def table_losses(table):
         wide = wide.sort_index().sort_index(axis=1)
         of_all = wide[total]
         if wide.isna().any(axis=None) or (of_all.nunique(axis=1) > 1).any():
-            need = f"one S, and a row at every k and source, of the same {total or 'text'}"
-            raise InputError(f"each model of {family} in {name} needs {need}.")
+            raise InputError(
+                f"each model of {family} in {name} needs one S, and a row at every k and source, "
+                f"of the same {total or 'text'}."
+            )
         sizes, trained, models = zip(*of_all.columns, strict=True)
         if len(set(models)) < len(models):
             models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
@@ -156,10 +159,10 @@ def table_losses(table):
                     "intervals over them have no width."
                 )
             loss = Loss(
-                sums=rows_of_k[quantity].to_numpy(),
-                totals=rows_of_k[total].to_numpy()[:, 0],
-                S=np.array(sizes),
-                D=np.array(trained) if "D" in rows else None,
+                sums=rows_of_k[quantity],
+                totals=rows_of_k[total].iloc[:, 0],
+                S=sizes,
+                D=trained if "D" in rows else None,
                 hits=share,
                 k=int(k) or None,
                 name=f"-log {quantity}" if share else "loss",
@@ -167,7 +170,7 @@ def table_losses(table):
                 corpus=name,
                 models=tuple(models),
                 labels=tuple(rows_of_k.index.get_level_values("source")),
-                se=rows_of_k["loss_se"].to_numpy()[0] if errors else None,
+                se=rows_of_k["loss_se"].iloc[0] if errors else None,
             )
             check_models(loss)
             losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
@@ -177,7 +180,7 @@ def table_losses(table):
             f"models of {name} saw several amounts of text (D): a law in size mixes them, "
             "and `rbp predict --tokens` does not."
         )
-    if len(others):
+    if others.size:
         complain(f"columns of {name} that are not used: {', '.join(map(str, others))}.")
     if not (sourced or errors):
         complain(f"{name} has no sources or errors: its intervals are of other sizes alone.")
@@ -223,8 +226,10 @@ def numbers(column, name):
     least = int(column.name in ("S", "D", "k", *QUANTITIES.values()))
     wrong = np.flatnonzero(~((values >= least) & (values < np.inf)))
     if len(wrong):
-        where = f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}'"
-        raise InputError(f"{where}: give a number from {least} up, such as 13e9 or 1.4B.")
+        raise InputError(
+            f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}': "
+            f"give a number from {least} up, such as 13e9 or 1.4B."
+        )
     return values
 
 
@@ -483,10 +488,9 @@ def import_answers(path, family, name=None):
     # what was made, and of which model
     lines = read_lines(path) if isinstance(path, PATH) else iter(path)
     path = path if isinstance(path, PATH) else "the list"
-    header = next(lines, None)
-    header = header if isinstance(header, dict) else {}
-    needed = ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties")
-    for key in needed:
+    with telling(f"the first line of {path} is no mapping"):
+        header = dict(next(lines, {}))
+    for key in ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties"):
         if not header.get(key) or not isinstance(header[key], str):
             raise InputError(f"the first line of {path} does not tell {key!r}: add it.")
     check_choice(header["ties"], TIE_RULES, "tie rule")
@@ -494,18 +498,26 @@ def import_answers(path, family, name=None):
     model = family.model(header["model"])
     asked_for, (_, source) = model.revision or "main", model_folder(model, weights=False)
     if header["revision"] not in (asked_for, source["revision"]):
-        of = f"{model.name} at revision {header['revision']}"
-        raise InputError(f"{path} holds ranks of {of}: rank {asked_for}.")
+        raise InputError(
+            f"{path} holds ranks of {model.name} at revision {header['revision']}: "
+            f"rank {asked_for}."
+        )
     names = {model.name, Path(model.id).name}  # on whatever hub, or in whatever folder
     served = str(header.get("served", model.name))
     if Path(served).name not in names:
-        of = f"what its server calls {served!r}: if that is {model.name}"
-        raise InputError(f"{path} holds ranks of {of}, serve it with --served-model-name.")
+        raise InputError(
+            f"{path} holds ranks of what its server calls {served!r}: if that is {model.name}, "
+            "serve it with --served-model-name."
+        )
 
     # its record: as of one measured here, but for the precision
     corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
-    ours = {"family": family.name, "text": documents.digest, "tokenizer": tokenizer}
-    ours |= {"window": windows.length, "windows": len(windows.windows)}
+    ours = {
+        "family": family.name,
+        "text": documents.digest,
+        "tokenizer": tokenizer,
+        "window": windows.length,
+    }
     for key, here in ours.items():
         if header.get(key, here) != here:
             raise InputError(
@@ -513,11 +525,10 @@ def import_answers(path, family, name=None):
                 "name its family by --family, or have it read the windows made here."
             )
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
-    precision = {"weights_dtype": None}
+    precision = {}
     for key in ("weights_dtype", "head_dtype"):
-        if header.get(key) is not None:
-            told = str(header[key]).lower().removeprefix("torch.")
-            precision[key] = PRECISIONS[check_choice(told, PRECISIONS, key)]
+        told = str(header.get(key)).lower().removeprefix("torch.")
+        precision[key] = PRECISIONS[check_choice(told, PRECISIONS, key)]
     record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
@@ -574,8 +585,8 @@ def engine_columns(path, lines, names, windows, record):
     if missing := len(windows.windows) - len(parts):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
-    columns = map(np.concatenate, zip(*(parts[number] for number in sorted(parts)), strict=True))
-    document, position, token, rank, logprob = columns
+    told = (parts[number] for number in sorted(parts))
+    document, position, token, rank, logprob = map(np.concatenate, zip(*told, strict=True))
     # as many candidates are as likely at least, and all of them together at most 1
     V = record["vocab_size"]
     likely = np.isfinite(logprob) & (logprob <= ROUNDING - np.log(np.maximum(rank, 1)))
@@ -584,8 +595,9 @@ def engine_columns(path, lines, names, windows, record):
             f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more than its "
             "rank allows: measure it again."
         )
-    rows = {"document": document, "position": position, "token": token}
-    return told_ranks(rows, rank, logprob, record)
+    return told_ranks(
+        {"document": document, "position": position, "token": token}, rank, logprob, record
+    )
 
 
 def read_lines(path):
@@ -619,7 +631,7 @@ def answered(answer, names, path):
             )
         for choice in answer.get("choices", [answer]):
             if "prompt_logprobs" in choice:
-                (first, *_) = choice.get("prompt_token_ids") or [None]
+                first, *_ = choice.get("prompt_token_ids") or [None]
                 tokens = [(first, None, None)]
                 for entry in choice["prompt_logprobs"][1:]:
                     ((token, about),) = entry.items()

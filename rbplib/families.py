@@ -387,7 +387,7 @@ def yaml_file(what, name):
     """The path that `yaml_files` gives a name, or None, without a look at the others."""
     for folder in reversed(yaml_folders(what)):
         path = folder / f"{name}.yml"
-        if "/" not in str(name) and os.path.isfile(path):  # of any length, unlike Path's
+        if "/" not in name and os.path.isfile(path):  # of any length, unlike Path's
             return path.resolve()
     return None
 
@@ -412,9 +412,9 @@ def one_each(records, what):
 
 def argument(record):
     """A family or corpus as another process finds it: its name, or the whole path of its file."""
-    what = "corpus" if isinstance(record, Corpus) else "family"
+    files = yaml_files("corpus" if isinstance(record, Corpus) else "family")
     path = getattr(record, "file", None) or record.path
-    return str(path) if path and path != yaml_files(what).get(record.name) else record.name
+    return str(path) if path and path != files.get(record.name) else record.name
 
 
 def default_corpora(family):

@@ -104,10 +104,10 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
         if np.isfinite(law.residual_sd):
             laws[name] = law
     if "line" not in laws:
-        few = f"{len(part.S)} of {len(loss.S)} models have one"
         raise InputError(
             f"{loss.family} on {loss.corpus} gives no forecast of {loss.name}: it takes three "
-            f"sizes whose losses exist and differ, and {few}."
+            "sizes whose losses exist and differ, "
+            f"and {len(part.S)} of {len(loss.S)} models have one."
         )
     # What other trainings, and other text, would make of it.
     variance, _, df = part.training_variance
@@ -155,8 +155,9 @@ def joint_forecast(loss, S, D):
     of = f"{loss.family} on {loss.corpus}"
     part = loss.defined()
     if part.D is None:
-        mend = "give a table of numbers with a column 'D' of them"
-        raise InputError(f"{of} tells no tokens of training: {mend}.")
+        raise InputError(
+            f"{of} tells no tokens of training: give a table of numbers with a column 'D' of them."
+        )
     S, D = np.broadcast_arrays(np.atleast_1d(np.asarray(S, float)), D)
     # Trainings at one point are one, of their mean.
     logs = np.log([part.S, part.D])
@@ -167,8 +168,10 @@ def joint_forecast(loss, S, D):
     steps = np.diff(np.sort(points, axis=1), axis=1)
     groups = 1 + np.sum(steps > APART, axis=1).min()
     if groups < 3 or len(y) < 5 or abs(np.corrcoef(points)[0, 1]) > ALIGNED:
-        need = "five models of three sizes on three amounts of text that do not grow together"
-        raise InputError(f"{of} has no forecast in tokens: give {need}.")
+        raise InputError(
+            f"{of} has no forecast in tokens: give five models of three sizes on three amounts "
+            "of text that do not grow together."
+        )
 
     from scipy.optimize import leastsq
     from scipy.special import softmax
@@ -225,7 +228,7 @@ def one_a_size(loss):
     if len(sizes) == len(loss.S):
         return loss
     sums = loss.sums @ (np.eye(len(sizes)) / times)[which]
-    models = tuple(loss.models[i] for i in first)
+    models = tuple(loss.models[i] for i in first if loss.models)
     return replace(loss, sums=sums, S=sizes, models=models, repeats=loss.repeats or loss)
 
 

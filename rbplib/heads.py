@@ -125,8 +125,12 @@ def head_of(model, input_ids):
         if weight is not None and weight.dim() == 2 and weight.device.type != "meta":
             head = _proven_head(model, input_ids[:1, :PROBE_TOKENS])
         if head is None:
-            message = "its head is unknown: its own logits are taken, one sequence at a time"
-            warnings.warn(f"{type(model).__name__}: {message}", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"{type(model).__name__}: its head is unknown: "
+                "its own logits are taken, one sequence at a time",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         _heads[model] = weight, head
     return _heads[model][1]
 

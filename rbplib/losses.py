@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
-from rbplib.families import InputError, load_family
+from rbplib.families import InputError, load_family, telling
 from rbplib.table import asked, by_size, family_tables, tables_here
 
 
@@ -43,6 +43,10 @@ class Values:
 class Loss:
     """Losses of the models of one family on one corpus, smallest model first.
 
+    Lists and frames are taken, and one number as the total of every document.
+    Raises InputError: shapes that do not fit together, hits below 0 or above their total, a size
+    that is not above 0.
+
     Attributes:
         sums: int64 or float64 (D, M), hits or nats of each document.
         totals: int64 (D,), what the sums are out of: scored tokens, or windows.
@@ -70,6 +74,25 @@ class Loss:
     repeats: "Loss | None" = None
     se: np.ndarray | None = None
     D: np.ndarray | None = None
+
+    def __post_init__(self):
+        # arrays that fit together
+        with telling("sums (D, M), totals (D,), S and models (M,) of a Loss do not fit together"):
+            sums, arrays = np.atleast_2d(self.sums), vars(self)
+            D, M = sums.shape
+            arrays |= {"sums": sums, "totals": np.broadcast_to(self.totals, D)}
+            for name, length in {"S": M, "D": M, "se": M, "source": D}.items():
+                if arrays[name] is not None:
+                    arrays[name] = np.asarray(arrays[name]).reshape(length)
+            names = np.reshape(self.models or range(1, M + 1), M)
+            # sizes and hits that can be; means of hits are rounded
+            counted = (sums >= 0) & (sums <= self.totals[:, None] + 1e-6)
+            wrong = names[~(self.S > 0) | self.hits & ~counted.all(0)]
+        if wrong.size:
+            raise InputError(
+                f"model '{wrong[0]}' of {self.corpus or 'a Loss'} cannot be: "
+                "a size is above 0, and hits are from 0 to their total."
+            )
 
     def nats(self, ratio):
         """The loss, from sums over totals."""
@@ -130,7 +153,10 @@ class Loss:
         """The same loss for some of its models, by index."""
         if np.array_equal(models, np.arange(len(self.S))):
             return self  # with what is known of it already
-        parts = {"sums": self.sums[:, models], "models": tuple(self.models[i] for i in models)}
+        parts = {
+            "sums": self.sums[:, models],
+            "models": tuple(self.models[i] for i in models if self.models),
+        }
         for name in ("S", "D", "se"):
             values = getattr(self, name)
             parts[name] = None if values is None else values[models]

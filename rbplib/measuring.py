@@ -150,10 +150,9 @@ def measured(
                 failed[model] = type(error)
     if failed:
         others = ", the other models were" if len(failed) < len(asked_for) else ""
-        message = f"of {family.name} {', '.join(failed)} could not be measured{others}"
         raise InputError(
-            f"{message}: mend what is named above, "
-            f"run `{measuring(family, corpora, protocol, results)}` again."
+            f"of {family.name} {', '.join(failed)} could not be measured{others}: mend what is "
+            f"named above, run `{measuring(family, corpora, protocol, results)}` again."
         )
     return tables_here(*reading, **compared)[0]
 
@@ -308,8 +307,10 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
 
     # batch by batch, each as large as memory allows
     queue, rows = list(batches(windows, batch_tokens)), []
-    mend = "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
-    with telling(f"a window of {len(queue[0][0].ids)} tokens cannot be ranked, {mend}"):
+    with telling(
+        f"a window of {len(queue[0][0].ids)} tokens cannot be ranked, "
+        "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
+    ):
         while queue:
             batch = queue.pop(0)
             try:

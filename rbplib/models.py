@@ -252,8 +252,10 @@ def read_config(place, model_id):
     from transformers import AutoConfig
 
     folder, options = for_transformers(place)
-    hint = "and code that comes with a model is not run"
-    with telling(f"the configuration of {model_id!r} cannot be used, {hint}"):
+    with telling(
+        f"the configuration of {model_id!r} cannot be used, "
+        "and code that comes with a model is not run"
+    ):
         return AutoConfig.from_pretrained(folder, **options)
 
 

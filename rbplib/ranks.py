@@ -131,7 +131,8 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
     Returns:
         Ranks of shape (B, T - 1), where the ids were given.
     Raises:
-        ValueError: as `head_ranks`; the model is in training mode; shapes that disagree.
+        ValueError: as `head_ranks`; the model is in training mode.
+        RuntimeError: `scored` has another shape.
     """
     # refuse what has no ranks
     if model.training:
@@ -140,10 +141,7 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score")
     ids = input_ids.to(device)
     targets = ids[:, 1:]  # (B, T-1)
-    scored = torch.ones_like(targets) if scored is None else scored
-    if scored.shape != targets.shape:
-        shapes = f"{tuple(scored.shape)}, not {tuple(targets.shape)}"
-        raise ValueError(f"`scored` has shape {shapes} as these windows need")
+    scored = torch.ones_like(targets) if scored is None else scored.view_as(targets)
     _check_ids(ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
 
     ranks = Ranks(
@@ -326,11 +324,15 @@ def _tensor(values):
 def _check(values, targets, name):
     """Refuse inputs that would give a wrong rank, or a message about something else."""
     if values.dim() < 1 or targets.shape != values.shape[:-1]:
-        shapes = f"{tuple(values.shape)} need one target per row, not {tuple(targets.shape)}"
-        raise ValueError(f"{name} of shape {shapes}")
+        raise ValueError(
+            f"{name} of shape {tuple(values.shape)} need one target per row, "
+            f"not {tuple(targets.shape)}"
+        )
     if targets.dtype != torch.int64 or not values.is_floating_point():
-        kinds = f"{values.dtype} and targets {targets.dtype}"
-        raise ValueError(f"{name} are {kinds}: give floating-point numbers and int64 ids")
+        raise ValueError(
+            f"{name} are {values.dtype} and targets {targets.dtype}: "
+            "give floating-point numbers and int64 ids"
+        )
     if targets.numel() == 0:
         raise ValueError("there is no token to rank: the window is empty")
 

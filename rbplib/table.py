@@ -239,13 +239,9 @@ def columns_digest(columns, names=tuple(COLUMNS)):
 
 def checked_columns(columns, vocab):
     """The columns in the contract's dtypes and order; ValueError names the first broken rule."""
-    if lacking := [name for name in COLUMNS if name not in columns]:
-        raise ValueError(f"rank table lacks the column {lacking[0]!r}")
-    # one type each, and one length
+    # one type each
     columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
     document, position, token, greater, ties, logprob = columns.values()
-    if len({column.shape for column in columns.values()}) != 1 or document.ndim != 1:
-        raise ValueError("the columns of a rank table must be one-dimensional and of one length")
     # what must hold
     rules = {
         "rows are not sorted by (document, position), or repeat": np.diff(place(columns)) > 0,
@@ -269,7 +265,7 @@ def write_table(path, columns, record):
         columns: {name: array (n,)} of COLUMNS.
         record: provenance, JSON-able, with what `measuring.provenance` tells.
     Raises:
-        ValueError: a column is missing or breaks the contract.
+        KeyError, ValueError: a column is missing, is of another length or breaks the contract.
         InputError: the file cannot be written.
     """
     import pyarrow as pa
@@ -311,15 +307,20 @@ def read_record(path, asked=None, command=""):
 
     # of what is asked for
     if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
-        names = " and ".join(different)
-        raise unusable(path, f"was measured with another {names} than what is asked for", command)
+        raise unusable(
+            path,
+            f"was measured with another {' and '.join(different)} than what is asked for",
+            command,
+        )
     return record
 
 
 def unusable(path, why, command=""):
     """What to say of a table that is not used; nothing writes over it unasked."""
-    mend = f"measure over it by `{command or 'rbp measure'} --replace`"
-    return InputError(f"{path} {why}: {mend}, or give another folder by --results.")
+    return InputError(
+        f"{path} {why}: measure over it by `{command or 'rbp measure'} --replace`, "
+        "or give another folder by --results."
+    )
 
 
 def read_table(path, asked=None, command=""):

@@ -316,7 +316,7 @@ def file_sample(corpus):
 def find_path(corpus):
     """Where a corpus' file or folder is: as it says, beside its YAML, or in the root."""
     if not corpus.path:
-        raise InputError(f"corpus {corpus.name!r} has no 'path': name a file or a folder of text.")
+        raise InputError(f"corpus {corpus.name!r} has no 'path': give that of its file or folder.")
     if corpus.kind:
         return root() / corpus.path
     places = places_of(corpus.path, corpus.file.parent if corpus.file else Path())
@@ -336,9 +336,11 @@ def make_text(corpus):
     env = os.environ | {"RBP_ROOT": str(root())}
     done = subprocess.run(command, cwd=PACKAGE.parent, env=env, capture_output=True, text=True)
     if done.returncode:
-        message = f"the text of corpus {corpus.name!r} is not here: run `python -m corpora.make`"
         reason = done.stderr.strip().rpartition("\n")[2].removeprefix("rbp: ")
-        raise InputError(f"{message} in a checkout ({reason})")
+        raise InputError(
+            f"the text of corpus {corpus.name!r} is not here: "
+            f"run `python -m corpora.make` in a checkout ({reason})"
+        )
 
 
 def text_files(path):

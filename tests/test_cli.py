@@ -242,7 +242,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("fit --family pair,pair", "name a text by --corpus"),
         ("fit --family synthetic --corpus prose --csv --json", "--json"),
         ("fit --family synthetic --corpus ,", "','"),
-        ("fit --family synthetic --corpus prose --k 1,", "''"),
+        ("fit --family synthetic --corpus prose --k 1,", "'1,'"),
         ("fit --family synthetic --n-bootstrap 100 --n-bootstrap 200", "--n-bootstrap"),
         ("compare synthetic --corpus prose", "two families"),
         ("fit synthetik", "synthetic"),

@@ -17,6 +17,7 @@ from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
 
 from rbplib import InputError
+from rbplib.doors import export_family, import_family
 from rbplib.measuring import measured
 from workflow import book, html, page
 
@@ -300,6 +301,12 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert "(other)" in joined.read_text() and page.is_current(joined, given)
     assert not [s for s in planned(place, families=["other"], only=True) if s.startswith("demo")]
     assert shown("all-09_families")[:2] == (["other"], ["other"])
+    # a label of a text that is not here
+    import_family(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
+    (place / "corpora/notes.yml").unlink()
+    steps = planned(place, families=["theirs"], corpora=["notes"], only=True)
+    assert "theirs/01_first" in steps
+    assert page.found(["notes"], "theirs") == ["notes"]
 
 
 def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(built, tmp_path, monkeypatch):

@@ -19,7 +19,6 @@ from rbplib.cli import Parser, names
 from rbplib.families import (
     InputError,
     argument,
-    load_corpus,
     load_family,
     one_at_a_time,
     one_each,
@@ -29,7 +28,7 @@ from rbplib.families import (
     write_text,
 )
 from workflow import html
-from workflow.page import ended
+from workflow.page import ended, found
 
 FLOW = Path(__file__).resolve().parent
 # Each scheduling asks for another one after this span, beside those that follow the end of a step:
@@ -71,8 +70,7 @@ def failure(logs, message):
     lines = []
     for path in (root() / log for log in logs):
         if path.is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            lines += text.splitlines()[-LAST:]
+            lines += path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:]
     if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
         lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
     return lines
@@ -185,8 +183,8 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
     """
     # an unknown name fails here, before anything starts
     families = one_each(map(load_family, families), "families")
-    corpora = one_each(map(load_corpus, corpora), "corpora")
-    settings |= {"families": list(map(argument, families)), "corpora": list(map(argument, corpora))}
+    settings["corpora"] = found(corpora, *families[:1])
+    settings["families"] = list(map(argument, families))
     settings = {name: value for name, value in settings.items() if value}
     refuse_names()
 
@@ -212,8 +210,7 @@ def main(argv=None):
     parser = Parser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
     several = {"action": "extend", "type": names, "default": []}
     add = parser.add_argument
-    beside = "names or YAML paths, beside the embedded families"
-    add("--family", dest="families", help=beside, **several)
+    add("--family", dest="families", help="beside the embedded: names or YAML", **several)
     add("--corpus", dest="corpora", help="texts of these families' pages, or of all", **several)
     add("--only", action="store_true", help="these families without the embedded")
     add("--replace", action="store_true", help="measure tables of another record again")

@@ -85,9 +85,9 @@ def build(builder, strict=("-W", "--keep-going", "-n")):
     shutil.rmtree(place, ignore_errors=True)
 
     # the contents show one family's pages
-    contents, story = place / "contents.yml", families_page()
+    contents = place / "contents.yml"
     toc = (root() / "_toc.yml").read_text(encoding="utf-8")
-    write_text(contents, toc.replace(DEFAULT_FAMILY, story))
+    write_text(contents, toc.replace(DEFAULT_FAMILY, families_page()))
 
     # build
     command = [Path(sys.executable).with_name("jupyter-book"), "build", root(), "--all", "-q"]
@@ -115,7 +115,7 @@ def build_html(files=None):
 
 
 def main(given=None):
-    files = json.loads(Path(given).read_text(encoding="utf-8"))["made_of"] if given else None
+    files = given and json.loads(Path(given).read_text(encoding="utf-8"))["made_of"]
     return f"first page: {build_html(files)}"
 
 

@@ -43,7 +43,7 @@ from rbplib.families import (
     root,
     write_text,
 )
-from rbplib.table import read_record
+from rbplib.table import asked, read_record
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents
@@ -106,6 +106,13 @@ def page_path(name, family=None):
 
 def executed_pages():
     return sorted((root() / "book" / "_executed").glob("*/[!.]*.ipynb"))
+
+
+def found(corpora, family=None):
+    """Texts as another process finds them: names, whole paths, or labels of what a family was
+    measured on."""
+    texts = asked(family, None, corpora)[2] if family and corpora else map(load_corpus, corpora)
+    return list(map(argument, texts))
 
 
 # ---- what a page follows from
@@ -241,7 +248,7 @@ def run_notebook(name, family=None, parameters=(), given=()):
         RuntimeError: a cell failed; the message says which.
     """
     source, parameters, given = notebook_path(name), dict(parameters), dict(given)
-    family = load_family(family) if family is not None else None
+    family = family and load_family(family)
     takes = parameter_defaults(name)
     if family and takes.get("families") == "[]":
         parameters.setdefault("families", [argument(family)])
@@ -249,14 +256,14 @@ def run_notebook(name, family=None, parameters=(), given=()):
         parameters["family"] = argument(family)
     check_parameters(parameters_cell(name), parameters, f"notebook {name}")
     if "corpora" in parameters:  # the page runs in another folder
-        parameters["corpora"] = [argument(load_corpus(corpus)) for corpus in parameters["corpora"]]
+        parameters["corpora"] = found(parameters["corpora"], family)
     out = page_path(name, family and family.name)
 
     # run, and make it fit for the book
     began = time.monotonic()
     page = execute(source, parameters, out)
     tidy(page, family and family.name)
-    record = {
+    page.metadata["rbp"] = {
         "notebook": name,
         "parameters": json.loads(FOLDERS.sub("", json.dumps(parameters))),
         "texts": texts(parameters),
@@ -264,7 +271,6 @@ def run_notebook(name, family=None, parameters=(), given=()):
         "made_of": made_of(name, given) if given else None,
         "tables": table_digests(given),
     }
-    page.metadata["rbp"] = record
     text = nbformat.writes(page) + "\n"
     write_text(out, text)
 
@@ -300,8 +306,10 @@ def execute(source, parameters, out):
     try:
         papermill.execute_notebook(notebook, run, parameters, **options)
     except DeadKernelError:
-        killed = "its kernel was killed by the system, as for want of memory"
-        raise RuntimeError(f"running {out.stem} for {out.parent.name}: {killed}.") from None
+        raise RuntimeError(
+            f"running {out.stem} for {out.parent.name}: "
+            "its kernel was killed by the system, as for want of memory."
+        ) from None
     except papermill.PapermillExecutionError as error:
         run.replace(failed)
         if error.ename == "InputError":
@@ -362,9 +370,7 @@ def tidy(page, family=None):
         raise InputError("the notebook has no heading: begin its first cell with '# Title'.")
     title = TITLE.search(headings[0].source)[1]
     if family not in (None, DEFAULT_FAMILY, *re.findall(r"[^\s()]+", title)):
-        headings[0].source = TITLE.sub(
-            lambda m: f"# {m[1]} ({family})", headings[0].source, count=1
-        )
+        headings[0].source = TITLE.sub(rf"# \1 ({family})", headings[0].source, count=1)
 
 
 def circumstances():

@@ -25,7 +25,7 @@ PARSER.add_argument("--url", default="http://127.0.0.1:8000")
 def main(given):
     def ask(path, question=None):
         kind = {"Content-Type": "application/json"}
-        data = json.dumps(question).encode() if question else None
+        data = question and json.dumps(question).encode()
         return json.load(urlopen(Request(given.url + path, data, kind)))
 
     def ranked(window):
@@ -68,5 +68,8 @@ if __name__ == "__main__":
     try:
         main(PARSER.parse_args())
     except Exception as error:  # servers fail in many ways
-        reason = f"{type(error).__name__}: {error} {getattr(error, 'read', bytes)().decode()}"
-        PARSER.exit(2, f"no server, file or answer ({reason}): mend that and run again.\n")
+        PARSER.exit(
+            2,
+            f"no server, file or answer ({type(error).__name__}: {error} "
+            f"{getattr(error, 'read', bytes)().decode()}): mend that and run again.\n",
+        )

@@ -41,11 +41,11 @@ def check_parameters(cell, given, page):
                 check_value(f"each of {name}", item, ITEMS.get(name))
         if values == [] and default != "[]":
             raise InputError(f"{name} is empty: give at least one, as in {name} = {default}.")
-        # names that must be known; the families of page 10 are published ones
+        # names that must be known (of texts a family may know more); page 10 has published families
         for item in values:
             if name == "protocol":
                 check_choice(item, PROTOCOLS, name)
-            if name == "corpora":
+            if name == "corpora" and "family" not in given:
                 load_corpus(item)
             if name == "family" or (name == "families" and default == "[]"):
                 load_family(item)

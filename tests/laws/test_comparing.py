@@ -18,9 +18,8 @@ def hits(rng, times, alpha=0.1, documents=40, tokens=400, source=None):
     """A Loss of hits whose law needs so many times the parameters."""
     share = np.exp(-2 * (SIZES / times / 1e5) ** -alpha)
     sums = rng.binomial(tokens, share, (documents, len(SIZES)))
-    totals = np.full(documents, tokens)
     names = tuple(f"m{i}" for i in range(len(SIZES)))
-    return Loss(sums, totals, SIZES, k=1, corpus="text", models=names, source=source)
+    return Loss(sums, tokens, SIZES, k=1, corpus="text", models=names, source=source)
 
 
 @pytest.mark.parametrize("x", [2e5, 1e7, None])

@@ -37,7 +37,8 @@ def rows_of(hits, tokens):
 @pytest.mark.parametrize("ending", ["CSV.gz", "tsv", "parquet", "jsonl", None])
 def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     hits, tokens = planted()
-    law, table = rbp.fit(rbp.Loss(hits, tokens, S)), rows_of(hits, tokens)
+    loss = rbp.Loss(hits.tolist(), pd.Series(tokens), list(S))
+    law, table = rbp.fit(loss), rows_of(hits, tokens)
     path = tmp_path / f"runs.{ending}"
     write = {
         "CSV.gz": lambda: table.to_csv(path, index=False),
@@ -146,7 +147,6 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
         (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "'a' is of no family"),
         (GOOD.replace("9\n", "9,7\n"), "more fields"),
-        (GOOD.replace("2,9", "2,9,"), "Expected 4 fields"),
         ("", "t.csv"),
         ("\x00\xff", "t.csv"),
     ],
