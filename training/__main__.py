@@ -7,7 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from rbplib.families import InputError, nearest, root
+from rbplib.cli import Parser
+from rbplib.families import InputError, check_choice, one_at_a_time, root
 
 # One thread per model; freed blocks are kept, since returning each to the system costs a tenth of
 # the time (glibc).
@@ -20,32 +21,52 @@ WHAT = "one model, a family, `grid`, `check`, `vocabularies`, `table` or `tokeni
 EPILOG = """
 RBP_TRAINING names the folder of the text, the checkpoints and what else a run leaves (by default
 results/training). While it holds a file named `pause`, probed trainings wait. The first run makes
-the text: two minutes of a core, 2.6 GB of memory. A probed training of 79k takes seven minutes.
+the text: two minutes of a core, 2.6 GB of memory. Sizes that are probed, of nano-pythia: 79k, 200k,
+656k, 1.9M and 4.8M; `--probe 79k --seed 45` takes seven minutes, and to try it out, with
+`--tokens 409600 --out /tmp/try` as well, half a minute.
 """
 
 
+def at_least(least):
+    """A type of `argparse`: a whole number, at least so large."""
+
+    def number(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least:,} or above")
+        return int(text)
+
+    return number
+
+
 def arguments():
-    from training.ladders import PROBED_TOKENS, SEED
+    from training.ladders import CONTEXT, PROBED_TOKENS, SEED
     from training.train import Plan
 
-    parser = argparse.ArgumentParser(
-        "python -m training", description="Train the embedded models.", epilog=EPILOG
+    parser = Parser(prog="python -m training", description="Train models.", epilog=EPILOG)
+    add, kind = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
+    add("what", nargs="*", const=[], metavar="FAMILY SIZE", help=WHAT)
+    kind("--all", action="store_true", help="every family and size, and the repeated seeds")
+    kind("--grid", action="store_true", help="a model of the grid: to results/, not to models/")
+    kind("--probe", action="store_true", help="train and probe one size, or all that are probed")
+    add(
+        "--tokens",
+        type=at_least(Plan.batch * CONTEXT),
+        help=f"seen by each model (default: {Plan.tokens:,}; probed: {PROBED_TOKENS:,})",
     )
-    add = parser.add_argument
-    add("what", nargs="*", metavar="FAMILY SIZE", help=WHAT)
-    add("--all", action="store_true", help="every family and size, and the repeated seeds")
-    add("--grid", action="store_true", help="a model of the grid: to results/, not to models/")
-    add("--probe", action="store_true", help="train and probe one size, or all that are probed")
-    add("--tokens", type=int, help=f"tokens that each model sees (default: {Plan.tokens:,})")
-    add("--seed", type=int, default=SEED, help="of the initial weights and the text's order")
+    add("--seed", type=at_least(0), default=SEED, help="of the initial weights, the text's order")
     add("--out", type=Path, help="folder of the models, or of the probes' records")
-    add("--workers", type=int, default=2, help="models trained at once")
-    # what hangs on another option
+    add("--workers", type=at_least(1), default=2, help="models trained at once")
     args = parser.parse_args()
-    if args.out is None:
-        args.out = root() / "published" / "probes" if args.probe else root() / "models"
-    if args.tokens is None:
-        args.tokens = PROBED_TOKENS if args.probe else Plan.tokens
+    # what hangs on another option: where whole trainings are kept no trial goes
+    kept, tokens = "models/", Plan.tokens
+    if args.probe:
+        kept, tokens = "published/probes/", PROBED_TOKENS
+    if not (args.out or args.grid) and args.tokens not in (None, tokens):
+        raise InputError(
+            f"{kept} keeps trainings of {tokens:,} tokens: "
+            "for fewer or more, name a folder of its own with --out."
+        )
+    args.out, args.tokens = args.out or root() / kept, args.tokens or tokens
     return args
 
 
@@ -53,21 +74,21 @@ def train_one(family, name, args):
     """Train one model and write it to its place in `args.out`, or in the grid."""
     from training import data, grid, ladders, train
 
-    # train, from where a stopped run was
+    # trained from where a stopped run was
     plan = train.Plan(args.tokens, seed=args.seed)
     stream, heldout = data.training_streams(plan.tokens)
     checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt"
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     size = ladders.sizes(family, top=True)[name]
-    model, record = train.train(family, size, plan, stream, heldout, checkpoint)
-    record["text_digest"] = data.digest(stream[: plan.tokens + 1])
-    # write it to its place
+    # its place, which can be written
     if args.grid:
         names = ladders.grid_place(family, name, plan.seed, plan.tokens)
         place = grid.folder().joinpath(*names)
     else:
         place = args.out.joinpath(*ladders.place(family, name, plan.seed))
-    train.save_model(model, record, place)
+    with one_at_a_time(place):
+        model, record = train.train(family, size, plan, stream, heldout, checkpoint)
+        record["text_digest"] = data.digest(stream[: plan.tokens + 1])
+        train.save_model(model, record, place)
     losses = f"loss {record['train_loss']}, held out {record['heldout_loss']}"
     print(f"{family} {name}: {losses}, {record['wall_seconds']} s", flush=True)
 
@@ -112,9 +133,7 @@ def train_named(words, args):
     # all its sizes, or the one that is named
     if len(words) == 1:
         return train_all(ladder(family, args), args)
-    names = list(ladders.sizes(family, top=True))
-    if words[1] not in names:
-        raise InputError(f"{family} has no size {words[1]!r}: {nearest(words[1], names)}")
+    check_choice(words[1], list(ladders.sizes(family, top=True)), f"size of {family}")
     return train_one(family, words[1], args)
 
 
@@ -142,7 +161,8 @@ def train_probed(words, args):
 
     # all of them
     if not words:
-        return train_all(ladders.probed(), args, ["--probe"])
+        jobs = [(*run, args.tokens) for run in ladders.probed()]
+        return train_all(jobs, args, ["--probe"])
     # the one that is named
     names = list(ladders.sizes_to_probe())
     if words[:-1] not in ([], [ladders.PROBED_FAMILY]) or words[-1] not in names:

@@ -52,7 +52,6 @@ def run(name, tokens, blocks, tables):
     plan = train.Plan(tokens, rate=blocks, table_rate=tables)
     stream, heldout = data.training_streams(tokens)
     checkpoint = data.folder() / FAMILY / f"{name}-{tokens}-{blocks:g}-{tables:g}.pt"
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     size = ladders.sizes(FAMILY, top=True)[name]
     try:
         model, trained = train.train(FAMILY, size, plan, stream, heldout, checkpoint)

@@ -10,7 +10,7 @@ import numpy as np
 
 from corpora import make
 from corpora.shingles import shingles
-from rbplib.families import InputError, results_dir, root
+from rbplib.families import InputError, atomic_path, results_dir, root, write_text
 
 SHARE = {"docs": 0.30, "code": 0.63, "doctests": 0.07}  # of the characters
 OVERLAP = 0.05  # share of a training document's shingles in evaluation text, above which it goes
@@ -110,7 +110,7 @@ def training_text(characters):
         print("the training text is made, once: some minutes", flush=True)
         documents, counts = training_documents()
         print(json.dumps(counts, indent=1))
-        path.write_text(json.dumps(documents))
+        write_text(path, json.dumps(documents))
     # Draw from each kind until its share is full, then shuffle all together.
     rng = np.random.default_rng(SEED)
     chosen = []
@@ -143,6 +143,12 @@ def load_tokenizer():
     return Tokenizer.from_file(str(tokenizer_file()))
 
 
+def token_stream(tokenizer, texts, longest=None):
+    """Documents end to end, uint16 (n,): each cut at so many tokens and ended by id 0."""
+    encodings = tokenizer.encode_batch(list(texts))
+    return np.concatenate([np.array([*e.ids[:longest], 0], np.uint16) for e in encodings])
+
+
 def streams():
     """(training tokens, held-out tokens), uint16: documents in order, each ended by id 0.
 
@@ -150,14 +156,13 @@ def streams():
     """
     path = folder() / "tokens.npz"
     if not path.is_file():
-        # tokens of every document, kept for the next call
+        # tokens of all documents, kept for the next call
         texts = training_text(CHARACTERS)
         tokenizer = load_tokenizer() if tokenizer_file().is_file() else make_tokenizer()
-        documents = []
-        for encoding in tokenizer.encode_batch(texts):
-            documents.append(np.array([*encoding.ids[:LONGEST], 0], np.uint16))
-        heldout = np.concatenate(documents[:HELDOUT])[:HELDOUT_TOKENS]
-        np.savez(path, training=np.concatenate(documents[HELDOUT:]), heldout=heldout)
+        heldout = token_stream(tokenizer, texts[:HELDOUT], LONGEST)[:HELDOUT_TOKENS]
+        training = token_stream(tokenizer, texts[HELDOUT:], LONGEST)
+        with atomic_path(path) as part, part.open("wb") as file:
+            np.savez(file, training=training, heldout=heldout)
     # what is kept
     with np.load(path) as arrays:
         return arrays["training"], arrays["heldout"]
@@ -180,13 +185,11 @@ def write_first():
 
     stream, plan = streams()[0], train.Plan()
     windows = train.windows(stream, plan.order()[: FIRST_STEPS * plan.batch])
-    np.savez_compressed(
-        root() / "training" / "first_tokens.npz",
-        training=stream[: FIRST_TOKENS + 1],
-        windows=windows.numpy().astype(np.uint16),
-    )
+    windows = windows.numpy().astype(np.uint16)
+    with atomic_path(root() / "training" / "first_tokens.npz") as part, part.open("wb") as file:
+        np.savez_compressed(file, training=stream[: FIRST_TOKENS + 1], windows=windows)
 
 
 def digest(stream):
     """SHA-256 of tokens as little-endian 16-bit numbers."""
-    return hashlib.sha256(np.ascontiguousarray(stream, np.dtype("<u2")).tobytes()).hexdigest()
+    return hashlib.sha256(stream.astype("<u2").tobytes()).hexdigest()

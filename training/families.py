@@ -1,6 +1,6 @@
 """`families/nano-*.yml` out of the training records."""
 
-from rbplib.families import root
+from rbplib.families import root, write_text
 from training.ladders import REPEATED_FAMILY
 from training.table import records
 
@@ -65,4 +65,4 @@ def write_family(family, title, note, more, models):
         model = f"name: {path.name}, id: models/{path.parent.name}/{path.name}"
         size = record["nonembedding_params"]
         lines.append(f"  - {{{model}, nonembedding_params: {size}}}")
-    (root() / "families" / f"{family}.yml").write_text("\n".join(lines) + "\n")
+    write_text(root() / "families" / f"{family}.yml", "\n".join(lines) + "\n")

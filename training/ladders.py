@@ -144,7 +144,7 @@ BUDGETS = {f"{n}m": n * MILLION for n in (1, 2, 4, 8, 16)}
 TOKENS = BUDGETS["4m"]  # of the ladders
 # Probed on their way through training: four sizes with every seed, and one larger with one seed.
 PROBED_FAMILY, PROBED_TOKENS = GRID_FAMILY, BUDGETS["16m"]
-PROBED = (RUNGS[5], TOP, RUNGS[4], RUNGS[3], LARGEST)
+PROBED = (*RUNGS[3:], TOP, LARGEST)
 
 
 def place(family, name, seed=SEED):
@@ -242,13 +242,13 @@ def grid():
 
 
 def sizes_to_probe():
-    """Name -> Size, in the order in which they are trained."""
+    """Name -> Size, smallest first."""
     return named(PROBED_FAMILY, PROBED)
 
 
 def probed():
-    """(family, size, seed, tokens) of every probed training."""
+    """(family, size, seed) of every probed training."""
     *names, largest = sizes_to_probe()
     runs = [(name, seed) for seed in (SEED, *OTHER_SEEDS) for name in names]
     runs.append((largest, SEED))
-    return [(PROBED_FAMILY, name, seed, PROBED_TOKENS) for name, seed in runs]
+    return [(PROBED_FAMILY, *run) for run in runs]

@@ -23,12 +23,6 @@ def split_documents(corpora=("docs", "code", "doctests"), seed=42):
     return [texts[i] for i in order[heldout:]], [texts[i] for i in order[:heldout]]
 
 
-def token_stream(texts):
-    """Documents end to end as uint16 ids, each closed by the separator (id 0)."""
-    encodings = data.load_tokenizer().encode_batch(list(texts))
-    return np.concatenate([np.array([*e.ids, 0], np.uint16) for e in encodings])
-
-
 def train_ladder(family="nano-pythia", rungs=4, tokens=300_000, seed=42, show=True):
     """Train the smallest sizes of a family and leave a family file that every page can run on.
 
@@ -55,7 +49,7 @@ def train_ladder(family="nano-pythia", rungs=4, tokens=300_000, seed=42, show=Tr
     names = names[:rungs]
     # The text, read again where it ends too soon.
     texts, heldout = split_documents(seed=seed)
-    stream = token_stream(texts)
+    stream = data.token_stream(data.load_tokenizer(), texts)
     plan = train.Plan(tokens=tokens, seed=seed)
     stream = np.tile(stream, -(-(tokens + 1) // len(stream)))
     # A folder for this recipe and text: what was trained before is there.

@@ -15,7 +15,7 @@ import time
 import numpy as np
 import torch
 
-from rbplib.families import write_text
+from rbplib.families import one_at_a_time, write_text
 from rbplib.ranks import sequence_ranks
 from training import data, ladders, train
 
@@ -156,14 +156,14 @@ def run(name, plan, out):
     """
     family = ladders.PROBED_FAMILY
     file = out / f"{family}-{name}-{plan.seed}.csv"
-    # done already
-    if file.is_file():
-        print(f"{file} is there: remove it to train this size again.")
-        return
+    # done already, or in a folder that cannot be written
+    with one_at_a_time(file):
+        if file.is_file():
+            print(f"{file} is there: remove it to train this size again.")
+            return
     # train, looking at the model on the way
     stream, heldout = data.training_streams(plan.tokens)
     place = data.folder() / "probes" / f"{name}-{plan.tokens}-{plan.seed}"
-    place.parent.mkdir(parents=True, exist_ok=True)
     look = Probe(heldout, pause=data.folder() / "pause")
     model, record = train.train(
         family,
@@ -178,6 +178,5 @@ def run(name, plan, out):
     text = as_csv(record.pop("looks"), record)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
     train.save_model(model, record, place)
-    out.mkdir(parents=True, exist_ok=True)
     write_text(file, text)
     print(f"{file}: held-out loss {record['heldout_loss']}", flush=True)

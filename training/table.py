@@ -6,6 +6,7 @@ import math
 import statistics
 
 from corpora.make import TRAINING
+from rbplib.families import write_text
 from training import checks, grid, ladders
 from training.train import Plan
 
@@ -208,4 +209,4 @@ def write(out):
             rows="\n".join(checks.rows(checked)),
             gain=checks.largest_gain(checked),
         )
-    (out / "README.md").write_text(text + NOTES)
+    write_text(out / "README.md", text + NOTES)

@@ -3,9 +3,10 @@
 import io
 import json
 import math
-import os
 import platform
+import re
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 
 import training.attention  # noqa: F401  registers the attention used below
-from rbplib.families import write_error
+from rbplib.families import atomic_path, write_text
 from training import data, ladders, scan
 from training.loss import head_loss
 
@@ -203,7 +204,7 @@ def train(
     stop = plan.steps if stop is None else min(stop, plan.steps)
     written = time.time()
     began = written - progress.spent
-    if look and progress.step == 0:
+    if look and not (progress.step or progress.looks):
         progress.looks += look(model, 0)
     while progress.step < stop:
         # One step.
@@ -266,13 +267,10 @@ def record_of(model, family, size, plan, progress, stop):
 
 def hardware():
     """Name of the processor."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return f"1 core of {[*names, name][0]}, bf16"
+    names = [platform.processor() or platform.machine()]
+    with suppress(OSError):
+        names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) or names
+    return f"1 core of {names[0]}, bf16"
 
 
 def read_checkpoint(path, plan, master, say):
@@ -296,13 +294,8 @@ def write_checkpoint(path, plan, master, progress):
     # Through memory, since torch's own words for a full disk are of its archive.
     whole = io.BytesIO()
     torch.save({"plan": repr(plan), "state": master.state(), **asdict(progress)}, whole)
-    part = path.with_suffix(".part")
-    try:
+    with atomic_path(path) as part:
         part.write_bytes(whole.getbuffer())
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise write_error(path, error) from None
 
 
 def save_model(model, record, folder):
@@ -324,4 +317,4 @@ def save_model(model, record, folder):
         save_tokenizer(data.load_tokenizer(), folder, ladders.CONTEXT)
     # The curve has a line of its own for each entry.
     text = json.dumps(record, indent=1).replace("\n   ", " ").replace("\n  ]", "]")
-    (folder / "training.json").write_text(text + "\n")
+    write_text(folder / "training.json", text + "\n")

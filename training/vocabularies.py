@@ -57,8 +57,7 @@ def stream_in(tokenizer, stream):
     documents = np.split(stream, np.flatnonzero(stream == 0))
     embedded = data.load_tokenizer()
     texts = [embedded.decode(ids[ids != 0].tolist()) for ids in documents]
-    encodings = tokenizer.encode_batch([text for text in texts if text])
-    return np.concatenate([np.array([*e.ids, 0], np.uint16) for e in encodings])
+    return data.token_stream(tokenizer, filter(None, texts))
 
 
 def train_run(vocabulary, seed, name):

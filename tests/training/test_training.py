@@ -197,11 +197,35 @@ def test_the_committed_files_are_made_of_the_records(tmp_path, monkeypatch):
         ([], "--all"),
         (["--probe", "2k"], "656k"),
         (["--probe", "nano-opt", "656k"], "nano-pythia"),
+        (["--probe", "79k", "--tokens", "409600"], "--out"),
+        (["--probe", "79k", "--out", __file__], "could not be written"),
+        (["--probe", "79k", "--seed", "-1"], "2"),
+        (["--probe", "--workers", "0"], "2"),
+        (["--tokens", "2047"], "2"),
+        (["--probe", "--grid"], "2"),
     ],
 )
-def test_command_refuses_unknown_names(monkeypatch, words, hint):
+def test_command_refuses_what_cannot_be(monkeypatch, words, hint):
     from training import __main__ as command
 
     monkeypatch.setattr("sys.argv", ["training", *words])
-    with pytest.raises(InputError, match=hint):
+    with pytest.raises((InputError, SystemExit), match=hint):
         command.main()
+    assert all(name in command.EPILOG for name in ladders.sizes_to_probe())
+
+
+def test_a_text_that_was_cut_off_is_made_again(monkeypatch, tmp_path):
+    texts = {kind: 300 * ["a b c"] for kind in data.SHARE}
+    monkeypatch.setattr(data, "training_documents", lambda: (texts, {}))
+    monkeypatch.setenv("RBP_TRAINING", str(tmp_path))
+
+    def unable(*_):
+        raise OSError
+
+    places = {"documents.json": lambda: data.training_text(99), "tokens.npz": data.streams}
+    for name, write in places.items():
+        with monkeypatch.context() as patch, pytest.raises(InputError):
+            patch.setattr("os.replace", unable)
+            write()
+        write()
+        assert [path.name for path in tmp_path.iterdir()].count(name) == 1
