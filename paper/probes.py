@@ -16,6 +16,7 @@ from paper.show.numbers import number
 from paper.steps import step_weights
 from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
+from rbplib.doors import read_rows
 from rbplib.families import InputError, held
 from rbplib.losses import Loss
 
@@ -25,9 +26,11 @@ STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
 COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
 TEN = "ten in a row, if independent"
 WIDTH = 1.959963984540054  # standard errors of a 95% interval
-COLUMNS = ["size", "seed", "onset", "low", "high", "copyable", "other", "times", "before", "end"]
+RUN, PROBED = ["size", "seed"], ["tokens", "probe", "part", "k"]  # what a row is known by
+COLUMNS = [*RUN, *PROBED, "value", "se", "total"]
+ONSETS = [*RUN, "onset", "low", "high", "copyable", "other", "times", "before", "end"]
 PARTS = ("copyable", "other")  # of a text
-LOSSES = ["size", "seed", "tokens", "k", *PARTS, "whole", "share"]
+LOSSES = [*RUN, "tokens", "k", *PARTS, "whole", "share"]
 PLACE = ["k", "left", "part"]
 STEEP = np.log(2) / 2  # half the length of the steep piece, in ln tokens
 FITTED = ["line", "step", "bent", "fall", "steep"]
@@ -35,15 +38,41 @@ TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forec
 
 
 def runs():
-    """{(size, seed): its probes} of every kept training, smallest first.
+    """{(size, seed): its probes} of every kept training, smallest first; k = 0 of what is no hits.
 
-    InputError: no file of one is there.
+    InputError: no file of one is there, or one has a fault, whose row is named.
     """
-    files = sorted(held("published", "probes").glob("*.csv"))
+    files = {
+        file.name: read_rows(file) for file in sorted(held("published", "probes").glob("*.csv"))
+    }
     if not files:
         raise InputError("published/probes holds no training: get its files from the repository.")
-    probes = pd.concat(map(pd.read_csv, files))
-    return dict(list(probes.groupby(["size", "seed"])))
+    probes = pd.concat(files, names=["file"]).reindex(columns=COLUMNS)
+    numbers = probes.drop(columns=["probe", "part"]).apply(pd.to_numeric, errors="coerce")
+    # hits are of a k, and have no standard error
+    hits = probes["probe"] == "hits"
+    numbers["k"] = numbers["k"].where(hits, 0)
+    known = np.isfinite(numbers.assign(se=numbers["se"].mask(hits, 0))).all(axis=1)
+    known &= ~hits | (numbers["value"] / numbers["total"]).between(0, 1)
+    # a training has a row once
+    probes = probes.assign(**numbers)
+    known &= ~probes.duplicated(COLUMNS[:6])
+    if not known.all():
+        file, row = known.idxmin()
+        raise InputError(
+            f"published/probes/{file}, row {row + 2}: a number is missing or cannot be, or the row "
+            "is there already; get the file again, or train anew."
+        )
+    # and every row that others have; a file is of one training
+    seen = probes.groupby(["file", *RUN, *PROBED]).size().unstack(["file", *RUN])
+    lacking = seen.unstack("tokens").isna().any()
+    if lacking.any():
+        file, *_, tokens = lacking.idxmax()
+        raise InputError(
+            f"published/probes/{file} lacks rows at {tokens} tokens that others have: it was cut, "
+            "or is of fewer tokens; get it again, train anew, or move it away."
+        )
+    return dict(list(probes.groupby(RUN)))
 
 
 def series(probes, probe, part):
@@ -94,7 +123,7 @@ def onset_frame(trainings):
         before = earlier / less if less else np.inf
         end = probes["tokens"].max()
         rows.append((size, seed, at, *around, copyable, other, times, before, end))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=ONSETS)
 
 
 def onset_slope(onsets):
@@ -149,12 +178,7 @@ def parted(tables):
     if "token" in first.record.get("lacks", ()):
         return {}
     before = np.roll(first.token, 1)
-    columns = {
-        "document": first.document,
-        "before": before,
-        "token": first.token,
-    }
-    bigrams = pd.DataFrame(columns)
+    bigrams = pd.DataFrame({"document": first.document, "before": before, "token": first.token})
     # a row that does not go on from another has no bigram
     copyable = np.zeros(len(bigrams), bool)
     copyable[first.joined] = bigrams[first.joined].duplicated()
@@ -166,8 +190,7 @@ def parted(tables):
 
 def only(table, rows):
     """Some rows, bool (n,), of a rank table."""
-    columns = {name: column[rows] for name, column in table.columns.items()}
-    return replace(table, columns=columns)
+    return replace(table, columns={name: of[rows] for name, of in table.columns.items()})
 
 
 def losses(trainings):
@@ -180,7 +203,7 @@ def losses(trainings):
     begun = text["tokens"] > 0
     text = text[begun & text["probe"].isin(["hits", "loss"])]
     # hits, or the mean loss, with both parts side by side
-    text = text.assign(k=text["k"].fillna(0).astype(int))
+    text = text.assign(k=text["k"].astype(int))
     wide = text.pivot(index=LOSSES[:4], columns="part", values=["value", "total"])
     totals = wide["total"]
     ranked = wide.index.get_level_values("k") > 0
@@ -199,19 +222,20 @@ def joined(copyable, other, share, k):
     return np.where(k == 0, mean, -np.log(hits))
 
 
-def law_of_trainings(S, loss, first=1):
+def law_of_trainings(S, loss):
     """A line through ln S and ln loss of trainings (n,),
     held to how far trainings of one size scatter.
 
     Returns:
         {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of
         trainings of one size; p: of a line, F test of what sizes leave against it. bend: exponent
-        of the last step less the mean of those before that begin at size `first` or later, with
-        interval (95%, Student's t over trainings of these sizes). NaN without a size that was
-        trained again.
+        of the last step less the mean of those before, with interval (95%, Student's t over
+        trainings). NaN without a size that was trained again, {} below three sizes.
     """
     x = np.log(np.asarray(S, float))
     y = np.log(np.asarray(loss, float))
+    if len(set(x)) < 3:
+        return {}
     slope, level, r2 = line(y, x)
     # each size's mean, how far it is from the line, and trainings from it
     sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
@@ -221,16 +245,11 @@ def law_of_trainings(S, loss, first=1):
     spare = len(y) - len(sizes)
     scatter = np.sqrt(apart @ apart / spare) if spare else np.nan
     misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
-    # the bend is a weighted sum of the logs of its sizes, with their own scatter
+    # the bend is a weighted sum of logs
     steps = step_weights(S)
-    least = np.log(0.999 * first)
-    before = steps[:-1][sizes[:-2] > least]
-    weights = steps[-1] - before.mean(axis=0)
+    weights = steps[-1] - steps[:-1].mean(axis=0)
     bend = weights @ y
-    near = apart[x > least]
-    free = len(near) - sum(sizes > least)
-    error = np.sqrt(near @ near / free * weights @ weights) if free else np.nan
-    half = stdtrit(free, 0.975) * error
+    half = stdtrit(spare, 0.975) * scatter * np.linalg.norm(weights)
     return {
         "alpha": -slope,
         "r2": float(r2),
@@ -327,16 +346,14 @@ def curves(trainings):
     """
     rows = []
     for (size, seed), probes in trainings.items():
-        shown = []
         # strings that are read twice
-        for part in STRINGS:
-            shown.append((COPYING, part, *series(probes, "copying", part)[:2]))
+        shown = [(COPYING, part, *series(probes, "copying", part)[:2]) for part in STRINGS]
         # both parts of the text
         text = losses({(size, seed): probes})
         mean, first = (text[text["k"] == k] for k in (0, 1))
         for part in PARTS:
-            shown.append((LOSS, part, mean["tokens"], mean[part]))
-            shown.append((FIRST, part, first["tokens"], first[part]))
+            shown += [(LOSS, part, mean["tokens"], mean[part])]
+            shown += [(FIRST, part, first["tokens"], first[part])]
         shown.append((TEN, "other", first["tokens"], np.exp(-10 * first["other"])))
         # a row for each
         at = onset(probes)[0] / 1e6
@@ -358,14 +375,14 @@ def draw(ax, rows, what, *parts):
     """One thing of `curves` against training tokens: a colour a size, a dash a part,
     a line a training."""
     sizes = sorted({row["size"] for row in rows})
-    looks = style.series(len(sizes))
-    colors = {S: look["color"] for S, look in zip(sizes, looks, strict=True)}
+    looks = dict(zip(sizes, style.series(len(sizes)), strict=True))
     # a line a training, and the sizes for a legend
     for row in rows:
         if row["what"] == what and row["part"] in parts:
-            dash = ("-", ":")[parts.index(row["part"])]
-            color = colors[row["size"]]
+            dash = "-:"[parts.index(row["part"])]
+            color = looks[row["size"]]["color"]
             ax.plot(row["tokens"], row["value"], dash, color=color, linewidth=1)
-    for S, color in colors.items():
-        ax.plot([], [], color=color, label=f"$S$ = {number(S)}")
-    return ax.set(title=what, xlabel="training tokens, millions") and ax
+    for S, look in looks.items():
+        ax.plot([], [], color=look["color"], label=f"$S$ = {number(S)}")
+    ax.set(title=what, xlabel="training tokens, millions")
+    return ax

@@ -242,26 +242,6 @@ def draw_three(ax, labels, laws, parameter="alpha"):
     return draw_intervals(ax, labels, values, ends, names)
 
 
-def draw_runs(ax, law, single, N, **style):
-    """N hits in a row: points, their law, and N times the law at N = 1, dashed between marks."""
-    draw_fit(ax, law, label=f"$N = {N}$", markersize=4, **style)
-    # how many times as often the largest has such a run as N independent hits give
-    times = np.nan
-    if len(law.y) and len(single.y):
-        apart = N * np.exp(single.y[-1])
-        together = np.exp(law.y[-1])
-        times = float(np.exp(apart - together))
-    tell(ax, "runs", {"N": N, "times": times})
-    dashed = {
-        "linestyle": "--",
-        "linewidth": 1,
-        "markersize": 4,
-        "mfc": "white",
-        "markevery": [0, -1],
-    }
-    return draw_line(ax, single, times=N, **style, **dashed)
-
-
 def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
     """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band."""
     # a row a design, and the band of rates that are near enough
