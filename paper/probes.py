@@ -134,9 +134,7 @@ def onset_slope(onsets):
     onset is censored. NaNs where fewer than two sizes, or three onsets, are known.
     """
     known = onsets["onset"].notna()
-    x = np.log(onsets["size"].to_numpy(float))
-    seen = onsets["onset"].fillna(onsets["end"])
-    y = np.log(seen.to_numpy(float))
+    x, y = np.log([onsets["size"], onsets["onset"].fillna(onsets["end"])])
     spare = len(y) - 2
     if known.sum() < 3 or len(set(x[known])) < 2:
         return np.nan, (np.nan, np.nan)
@@ -232,8 +230,7 @@ def law_of_trainings(S, loss):
         of the last step less the mean of those before, with interval (95%, Student's t over
         trainings). NaN without a size that was trained again, {} below three sizes.
     """
-    x = np.log(np.asarray(S, float))
-    y = np.log(np.asarray(loss, float))
+    x, y = np.log([S, loss])
     if len(set(x)) < 3:
         return {}
     slope, level, r2 = line(y, x)
@@ -352,21 +349,14 @@ def curves(trainings):
         text = losses({(size, seed): probes})
         mean, first = (text[text["k"] == k] for k in (0, 1))
         for part in PARTS:
-            shown += [(LOSS, part, mean["tokens"], mean[part])]
-            shown += [(FIRST, part, first["tokens"], first[part])]
+            curve = FIRST, part, first["tokens"], first[part]
+            shown += [(LOSS, part, mean["tokens"], mean[part]), curve]
         shown.append((TEN, "other", first["tokens"], np.exp(-10 * first["other"])))
         # a row for each
         at = onset(probes)[0] / 1e6
-        row = {
-            "size": int(size),
-            "seed": int(seed),
-            "onset": at if at == at else None,
-        }
+        row = {"size": int(size), "seed": int(seed), "onset": at if at == at else None}
         for what, part, tokens, value in shown:
-            curve = {
-                "tokens": np.array(tokens) / 1e6,
-                "value": np.array(value),
-            }
+            curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
             rows.append(row | {"what": what, "part": part} | curve)
     return rows
 
