@@ -132,7 +132,7 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
         Ranks of shape (B, T - 1), where the ids were given.
     Raises:
         ValueError: as `head_ranks`; the model is in training mode.
-        RuntimeError: `scored` has another shape.
+        RuntimeError: the shape of `scored` is another.
     """
     # refuse what has no ranks
     if model.training:
@@ -141,7 +141,7 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score")
     ids = input_ids.to(device)
     targets = ids[:, 1:]  # (B, T-1)
-    scored = torch.ones_like(targets) if scored is None else scored.view_as(targets)
+    scored = torch.ones_like(targets) if scored is None else scored.expand_as(targets)
     _check_ids(ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
 
     ranks = Ranks(

@@ -24,31 +24,19 @@ PARSER.add_argument("--url", default="http://127.0.0.1:8000")
 
 def main(given):
     def ask(path, question=None):
-        kind = {"Content-Type": "application/json"}
-        data = question and json.dumps(question).encode()
-        return json.load(urlopen(Request(given.url + path, data, kind)))
+        data, kind = question and json.dumps(question), {"Content-Type": "application/json"}
+        return json.load(urlopen(Request(given.url + path, data and data.encode(), kind)))
 
     def ranked(window):
-        # of every token but the first the server tells its rank and log-probability
-        question = {
-            "model": about["served"],
-            "prompt": window["ids"],
-            "prompt_logprobs": 0,
-            "max_tokens": 1,
-            "temperature": 0,
-        }
-        answer = ask("/v1/completions", question)
-        read = answer["choices"][0]["prompt_logprobs"][1:]
-        entries = zip(read, window["ids"][1:], strict=True)
-        true = [entry[str(token)] for entry, token in entries]
-        # as `rbp import` takes them
-        lists = {"ids": window["ids"]}
+        question = {"model": about["served"], "prompt": window["ids"], "prompt_logprobs": 0}
+        answer = ask("/v1/completions", question | {"max_tokens": 1})
+        pairs = zip(answer["choices"][0]["prompt_logprobs"][1:], window["ids"][1:], strict=True)
+        true, line = [entry[str(token)] for entry, token in pairs], {"ids": window["ids"]}
         for name in ("rank", "logprob"):
-            lists[name] = [None, *(entry[name] for entry in true)]
-        return json.dumps(lists) + "\n"
+            line[name] = [None, *(entry[name] for entry in true)]
+        return json.dumps(line) + "\n"
 
-    # what the ranks are of: the line of the windows, the model, the server
-    about, *windows = map(json.loads, open(given.windows))
+    about, *windows = map(json.loads, open(given.windows))  # first, what they are of
     about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
     about |= {"weights_dtype": given.weights, "head_dtype": given.head or given.weights}
     about |= {"engine": "vllm", "served": ask("/v1/models")["data"][0]["id"]} | ask("/version")
@@ -59,8 +47,8 @@ def main(given):
         if done and json.loads(done[0]) != about:
             PARSER.exit(2, f"{given.ranks} is of another model or server: choose another.\n")
         lines = pool.map(ranked, windows[len(done[1:]) :])
-        if not done:  # with a first answer that can be used
-            file.write(json.dumps(about) + "\n" + next(lines, ""))
+        # a first line comes with a first answer that can be used
+        file.write("" if done else json.dumps(about) + "\n" + next(lines, ""))
         file.writelines(lines)
 
 
@@ -68,8 +56,5 @@ if __name__ == "__main__":
     try:
         main(PARSER.parse_args())
     except Exception as error:  # servers fail in many ways
-        PARSER.exit(
-            2,
-            f"no server, file or answer ({type(error).__name__}: {error} "
-            f"{getattr(error, 'read', bytes)().decode()}): mend that and run again.\n",
-        )
+        why = f"{type(error).__name__}: {error} {getattr(error, 'read', bytes)().decode()}"
+        PARSER.exit(2, f"no server, file or answer ({why}): mend that and run again.\n")

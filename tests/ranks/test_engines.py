@@ -101,9 +101,11 @@ def place(tmp_path_factory, engine):
 
 
 def ask(windows, ranks, url, weights="float32"):
-    """Run the script; what it says of an error."""
+    """Run the script, of at most 60 lines; what it says of an error."""
     words = [windows, ranks, "--model", "1.9k", "--url", url, "--weights", weights]
-    return python(ROOT / "workflow/vllm_ranks.py", *words).stderr
+    script = ROOT / "workflow/vllm_ranks.py"
+    assert script.read_text().count("\n") <= 60
+    return python(script, *words).stderr
 
 
 def lines_of(path):
