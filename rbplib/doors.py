@@ -353,12 +353,13 @@ def check_record(table):
     """ValueError for a record that no table of models and documents can have."""
     record = table.record
     S, units = record["nonembedding_params"], record["units"]
-    texts = {type(record["model_id"]), type(record.get("requested_revision", ""))}
+    texts = {type(record.get(name)) for name in ("requested_revision", "weights_dtype")}
     rules = (
-        isinstance(S, int) and 0 < S < 1e18,
+        type(S) is int and 0 < S < 1e18,  # to isinstance true is a number
+        REPO_ID.match(record["model_id"]),
         texts <= {str, type(None)},
         record.get("definition", TIE_RULES[0]) in TIE_RULES,
-        table.document.max(initial=0) < table.documents == len(units),
+        table.document.max() < table.documents == len(units),
         {*map(type, units)} == {int},
     )
     if not all(rules):

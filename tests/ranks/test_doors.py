@@ -141,11 +141,12 @@ def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
     away = tmp_path_factory.mktemp("away")
     entries = {
         "protocol": [f"/../../../../../../..{away}/planted"],
-        "nonembedding_params": [-5, "big", 10**400],
+        "nonembedding_params": [-5, "big", 10**400, True],
         "documents": [1, 10**12],
         "units": [[None] * 60, "abc"],
         "definition": ["foo"],
-        "model_id": [["a"]],
+        "model_id": [["a"], None, "a b"],
+        "weights_dtype": [["a"]],
         "requested_revision": [{}],
     }
     cases = [{name: value} for name in entries for value in entries[name]]
