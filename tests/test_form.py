@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 9_840,
     "training": 12_920,
     "benchmarks": 7_390,
-    "tests": 104_810,
+    "tests": 104_660,
 }
 SILENT = {
     tokenize.COMMENT,
