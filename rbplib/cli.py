@@ -62,6 +62,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
 
 
+def whole_number(text):
+    """A whole number, 0 or above; raises ValueError."""
+    if not text.isdecimal():
+        raise ValueError
+    return int(text)
+
+
 def size(text):
     """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
     number = as_number(text)
@@ -82,7 +89,7 @@ def names(text):
 
 def whole_numbers(text):
     """Whole numbers between commas."""
-    return list(map(int, text.split(",")))
+    return list(map(whole_number, text.split(",")))
 
 
 def option(*names, **how):
@@ -310,7 +317,7 @@ def fetch(**options):
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
     option(
         "--batch-tokens",
-        type=int,
+        type=whole_number,
         help="tokens of one forward pass (default: found against memory)",
     ),
     option(

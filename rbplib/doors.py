@@ -317,7 +317,7 @@ def import_family(path, name=None):
             with zipfile.ZipFile(path) as file:
                 # nothing in it is packed, so it holds no more than it has bytes
                 members = file.infolist()
-                size = sum(member.file_size for member in members)
+                size = sum(m.file_size for m in members)
                 if size > os.path.getsize(path) or any(m.compress_type for m in members):
                     raise ValueError("it is packed")
                 file.extractall(folder)
@@ -340,12 +340,15 @@ def import_family(path, name=None):
             if texts != {str} or not roles["family"] or about["format"] != "rbp ranks":
                 raise ValueError("another format")
         except OSError as error:
-            message = f"{path} could not be read or unpacked ({first_line(error)})"
-            raise InputError(f"{message}: check the path, and the space in {folder}.") from None
+            raise InputError(
+                f"{path} could not be read or unpacked ({first_line(error)}): "
+                f"check the path, and the space in {folder}."
+            ) from None
         except DAMAGE as error:
-            message = f"{path} is damaged, or no export of a family ({first_line(error)})"
-            mend = "get it again, or, for ranks of windows, name their family by --family"
-            raise InputError(f"{message}: {mend}.") from None
+            raise InputError(
+                f"{path} is damaged, or no export of a family ({first_line(error)}): "
+                "get it again, or, for ranks of windows, name their family by --family."
+            ) from None
         return keep_family(name or about["name"], entry, roles["family"], roles["repeats"])
 
 
@@ -487,8 +490,10 @@ def import_answers(path, family, name=None):
     from rbplib.models import model_folder, sizes_of
 
     # what was made, and of which model
-    lines = read_lines(path) if isinstance(path, PATH) else iter(path)
-    path = path if isinstance(path, PATH) else "the list"
+    if isinstance(path, PATH):
+        lines = read_lines(path)
+    else:
+        lines, path = iter(path), "the list"
     with telling(f"the first line of {path} is no mapping"):
         header = dict(next(lines, {}))
     for key in ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties"):
@@ -603,13 +608,12 @@ def engine_columns(path, lines, names, windows, record):
 
 def read_lines(path):
     """What each line of a file of JSON lines holds."""
-    message = (
-        f"{path} is not there, or a line of it is cut short, "
-        "check the path, or have that window read again"
-    )
-    with telling(message), open(path, encoding="utf-8-sig") as file:
-        for line in filter(str.strip, file):
-            yield dict(json.loads(line))
+    with telling(
+        f"{path} is not there, or has a line cut short, check it or read that window again"
+    ):
+        with open(path, encoding="utf-8-sig") as file:
+            for line in filter(str.strip, file):
+                yield dict(json.loads(line))
 
 
 def answered(answer, names, path):
@@ -621,8 +625,10 @@ def answered(answer, names, path):
 
     names: those that the server may give the model.
     """
-    message = f"{path} holds an answer that is cut short, or gives other tokens too"
-    with telling(f"{message}, have its window read again, with prompt_logprobs 0"):
+    with telling(
+        f"{path} holds an answer that is cut short, or gives other tokens too, "
+        "have its window read again, with prompt_logprobs 0"
+    ):
         # is it of this model?
         answer = answer if isinstance(answer, dict) else vars(answer)
         if answer.get("model") and Path(answer["model"]).name not in names:

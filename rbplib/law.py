@@ -164,8 +164,9 @@ def fit(
         raise InputError("a Loss has sizes of its own, hits and totals: give it without.")
     if not isinstance(loss, Loss):
         if plain:
-            tokens = 1 if hits is totals is None else totals
-            loss = number_rows(S=S, hits=hits, loss=loss, tokens=tokens)
+            loss = number_rows(
+                S=S, hits=hits, loss=loss, tokens=1 if hits is totals is None else totals
+            )
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")

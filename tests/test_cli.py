@@ -230,6 +230,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("measure --family synthetic --corpus prose --protocol half", "half"),
         ("measure --family synthetic --corpus prose --dtype int3 --model synthetic-2000", "int3"),
         ("measure --family pair --corpus prose --batch-tokens many", "many"),
+        ("measure --family pair --corpus prose --batch-tokens=-5", "'-5'"),
         ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl': check the path"),
         (f"measure --family pair --corpus {'x' * 500}", "xxx"),
         (f"measure --family {{root}}/{'y' * 500} --corpus prose", "yyy"),
