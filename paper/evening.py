@@ -55,7 +55,7 @@ def look(families):
                 if ids != first:
                     message = f"{model.name} cuts text otherwise than the first: leave it out."
                     raise InputError(message)
-                context = model_context(replace(model, context=None)) or window
+                context = model_context(model) or window
                 if context < window:
                     raise InputError(
                         f"{model.name} reads {context} tokens, not the window of {window}: "

@@ -88,12 +88,9 @@ def line(y, x):
         slope, intercept, r2: float64 (...); r2 is NaN where y is flat: nothing to explain.
     """
     centred = x - x.mean()
-    spread = centred @ centred
-    slope = y @ (centred / spread)
-    mean = y @ np.full(len(x), 1 / len(x))
-    squares = np.einsum("...m,...m->...", y, y)
-    scatter = squares - len(x) * mean**2
-    flat = ~(scatter > 1e-14 * (1 + mean**2))
-    explained = slope**2 * spread / np.where(flat, 1, scatter)
+    mean, variance = y.mean(axis=-1), y.var(axis=-1)
+    slope = y @ centred / (centred @ centred)
+    flat = ~(variance > 1e-14 * (1 + mean**2))
+    explained = slope**2 * x.var() / np.where(flat, 1, variance)
     r2 = np.where(flat, np.nan, np.minimum(explained, 1.0))
     return slope, mean - slope * x.mean(), r2

@@ -7,7 +7,6 @@ import argparse
 import json
 import math
 import os
-import shlex
 import signal
 import sys
 import warnings
@@ -28,7 +27,6 @@ from rbplib.families import (
     load_corpus,
     load_family,
     printable,
-    results_dir,
     yaml_files,
 )
 
@@ -265,13 +263,12 @@ def list_families(name, form, results):
 
 def tables_of(family, results):
     """What is measured of a family: a record for each rank table that is whole."""
-    from rbplib.table import record_here
+    from rbplib.table import records_of
 
     tables = []
-    for path in sorted(Path(results or results_dir(), "ranks", family.name).glob("*/*.parquet")):
-        if record := record_here(path, {"family": family.name}):
-            row = {name: record.get(name) for name in OF_TABLE}
-            tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
+    for path, record in records_of(family.name, results):
+        row = {name: record.get(name) for name in OF_TABLE}
+        tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
     return tables
 
 
@@ -329,16 +326,12 @@ def fetch(**options):
 )
 def measure(**options):
     """Measure rank tables that are missing."""
-    from rbplib.measuring import measured
+    from rbplib.measuring import measured, measuring
 
     for corpus, tables in measured(**options).items():
         print(f"{corpus}: tokens {len(tables[0]):,}, models {len(tables)}")
-    words = ["rbp", "fit", "--family", options["family"]]
-    words += [f"--corpus={corpus}" for corpus in options["corpora"] or ()]
-    for name in ("protocol", "results"):
-        if options[name] not in ("paper", None):
-            words += [f"--{name}", str(options[name])]
-    print("next:", shlex.join(words))
+    about = [options[name] for name in ("family", "corpora", "protocol", "results")]
+    print("next:", measuring(*about, "fit"))
 
 
 # --- Laws

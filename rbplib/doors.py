@@ -49,7 +49,7 @@ from rbplib.table import (
     write_table,
 )
 from rbplib.texts import JSON, file_rows, file_text, load_documents, text_kind
-from rbplib.windows import scored_rows, text_windows
+from rbplib.windows import text_windows
 
 # what a row of a table of numbers measures, with the column that it is out of
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
@@ -461,7 +461,7 @@ def write_windows(family, corpus, out, protocol="paper"):
     # what each window holds, and what of it is scored
     for window in windows.windows:
         line = {"document": window.document, "start": window.start, "ids": window.ids.tolist()}
-        line["scored"] = scored_rows(window, windows.special).tolist()
+        line["scored"] = window.scored.tolist()
         line["source"] = (documents.units or range(windows.documents))[window.document]
         lines.append(line)
     write_text(out, "".join(f"{json.dumps(line)}\n" for line in lines))
@@ -585,7 +585,7 @@ def engine_columns(path, lines, names, windows, record):
                 )
             # what is told of its scored tokens
             window = windows.windows[number]
-            rows = scored_rows(window, windows.special)
+            rows = window.scored
             place = np.full_like(rows, window.document), window.start + rows
             parts[number] = *place, window.ids[rows].astype(int), rank[rows], logprob[rows]
     if missing := len(windows.windows) - len(parts):

@@ -411,7 +411,10 @@ def one_each(records, what):
 
 
 def argument(record):
-    """A family or corpus as another process finds it: its name, or the whole path of its file."""
+    """A family or corpus as another process finds it: its name, or the whole path of its file; what
+    a person wrote as it is."""
+    if isinstance(record, str):
+        return record
     files = yaml_files("corpus" if isinstance(record, Corpus) else "family")
     path = getattr(record, "file", None) or record.path
     return str(path) if path and path != files.get(record.name) else record.name

@@ -228,8 +228,7 @@ def one_a_size(loss):
     if len(sizes) == len(loss.S):
         return loss
     sums = loss.sums @ (np.eye(len(sizes)) / times)[which]
-    models = tuple(loss.models[i] for i in first if loss.models)
-    return replace(loss, sums=sums, S=sizes, models=models, repeats=loss.repeats or loss)
+    return replace(loss.keep(first), sums=sums, repeats=loss.repeats or loss)
 
 
 def widening(law, S):

@@ -158,8 +158,8 @@ class Loss:
             "models": tuple(self.models[i] for i in models if self.models),
         }
         for name in ("S", "D", "se"):
-            values = getattr(self, name)
-            parts[name] = None if values is None else values[models]
+            if (values := getattr(self, name)) is not None:
+                parts[name] = values[models]
         return replace(self, **parts)
 
     def defined(self):

@@ -46,7 +46,7 @@ from rbplib.table import (
     write_table,
 )
 from rbplib.texts import Documents, hub_bytes, load_documents, sample_here
-from rbplib.windows import batches, scored_rows, text_windows
+from rbplib.windows import batches, text_windows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
@@ -235,7 +235,7 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
         for number, group in enumerate(groups(windows.windows), 1):
             if number > done:
                 columns, batch_tokens = measure_windows(
-                    loaded, group, windows.special, batch_tokens, record["head_dtype"]
+                    loaded, group, batch_tokens, record["head_dtype"]
                 )
                 rows.append(columns)
             if time.monotonic() - saved > SAVED:
@@ -293,12 +293,12 @@ def provenance(loaded, task, windows):
     }
 
 
-def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"):
+def measure_windows(loaded, windows, batch_tokens, head_dtype):
     """(columns of the rank table for some windows, tokens of a batch, halved when memory is out).
 
     Args:
-        windows: list of Window. special: ids that are not scored.
-        batch_tokens: tokens of one forward pass. head_dtype: name of that of the head's product.
+        windows: list of Window. batch_tokens: tokens of one forward pass.
+        head_dtype: name of that of the head's product.
     Raises:
         InputError: memory runs out with a single window; the model has too few positions, another's
             tokenizer, or scores that hold a NaN.
@@ -314,7 +314,7 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
         while queue:
             batch = queue.pop(0)
             try:
-                rows.append(batch_ranks(loaded, batch, special, getattr(torch, head_dtype)))
+                rows.append(batch_ranks(loaded, batch, getattr(torch, head_dtype)))
                 continue
             except torch.OutOfMemoryError:
                 if len(batch) == 1:
@@ -331,7 +331,7 @@ def measure_windows(loaded, windows, special, batch_tokens, head_dtype="float32"
     return {name: values[order] for name, values in columns.items()}, batch_tokens
 
 
-def batch_ranks(loaded, batch, special, dtype):
+def batch_ranks(loaded, batch, dtype):
     """Columns for one batch of windows, padded on the right: a causal model never sees that."""
     import torch
 
@@ -343,7 +343,7 @@ def batch_ranks(loaded, batch, special, dtype):
     scored = np.zeros((len(batch), longest - 1), dtype=bool)
     for row, window in enumerate(batch):
         ids[row, : len(window.ids)] = window.ids
-        scored[row, scored_rows(window, special) - 1] = True
+        scored[row, window.scored - 1] = True
     # ranks of the scored ones, as columns
     inputs, mask = torch.from_numpy(ids), torch.from_numpy(scored)
     ranks = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype, device=loaded.device)

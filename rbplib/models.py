@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
@@ -583,13 +583,11 @@ def known_config(model):
 
 
 def model_context(model):
-    """Longest input of a model in tokens: its family file's word, else its configuration's.
+    """Longest input of a model in tokens, as its own configuration says.
 
-    None where neither says, and for a model that cannot be had, which will fail by itself. Neither
+    None where it does not, and for a model that cannot be had, which will fail by itself. Neither
     torch nor transformers is loaded for it, but for a GGUF file.
     """
-    if model.context:
-        return model.context
     # its configuration, where it can be had
     try:
         place, _ = model_folder(model, weights=False)
@@ -606,15 +604,16 @@ def model_context(model):
 
 
 def window_length(family):
-    """W of a family: the smaller of 512 and the shortest context of its models."""
-    contexts = map(model_context, family.models)
+    """W of a family: the smaller of 512 and the shortest context of its models, that of the family
+    file before that of a configuration."""
+    contexts = [model.context or model_context(model) for model in family.models]
     return min([WINDOW, *filter(None, contexts)])
 
 
 def check_window(model, length):
     """Refuse a window that is longer than what a model's own configuration says it reads: cut for
     one model, it would unpair the family's tokens."""
-    most = model_context(replace(model, context=None))
+    most = model_context(model)
     if most is not None and most < length:
         raise InputError(
             f"{model.name} reads at most {most} tokens, not the window of {length}: "

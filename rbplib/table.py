@@ -51,13 +51,6 @@ DEFINITIONS = ("greater+ties", "greater+1", "random")
 # --- Counting
 
 
-def rank_of(greater, ties, definition="greater+ties"):
-    """Rank (n,) from the candidates scored above and equal, (n,) each; see `RankTable.rank`."""
-    greater, ties = np.asarray(greater, np.int64), np.asarray(ties, np.int64)
-    others = {"greater+ties": ties, "greater+1": 1, "random": (ties + 1) / 2}
-    return greater + others[check_choice(definition, DEFINITIONS, "rank definition")]
-
-
 def distinct(*columns):
     """The distinct rows of integer columns (n,), sorted, and their number: int64 (C + 1, R)."""
     shape = [int(column.max(initial=0)) + 1 for column in columns]
@@ -121,7 +114,9 @@ class RankTable:
         known = self.record.get("definition")
         if known and definition not in (known, DEFINITIONS[0]):
             self.refuse("ties", f"the rank {definition!r}")
-        return rank_of(self.greater, self.ties, definition)
+        others = {"greater+ties": self.ties, "greater+1": 1, "random": (self.ties + 1) / 2}
+        others = others[check_choice(definition, DEFINITIONS, "rank definition")]
+        return self.greater.astype(np.int64) + others
 
     def refuse(self, column, what):
         """InputError for what a table that lacks something cannot tell."""
@@ -249,7 +244,7 @@ def checked_columns(columns, vocab):
         "a token id is outside the vocabulary": (token >= 0) & (token < vocab),
         "greater is negative": greater >= 0,
         "ties is below 1": ties >= 1,
-        "a rank is above the vocabulary size": rank_of(greater, ties) <= vocab,
+        "a rank is above the vocabulary size": np.add(greater, ties, dtype=np.int64) <= vocab,
         "a logprob is above 0 or not a number": logprob <= 1e-4,
     }
     for broken, fine in rules.items():
@@ -272,9 +267,8 @@ def write_table(path, columns, record):
     import pyarrow.parquet as pq
 
     columns = checked_columns(columns, int(record["vocab_size"]))
-    record = {key: value for key, value in record.items() if key != "sha256"}
-    record |= {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
-    record["sha256"] = digest(record)
+    counted = {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
+    record = record | counted
     # a column that is not known is null
     lacking = COLUMNS.keys() & record.get("lacks", ())
     columns |= {name: pa.nulls(len(columns[name]), pa.int32()) for name in lacking}
@@ -282,7 +276,8 @@ def write_table(path, columns, record):
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, **how) as file:
         file.write_table(table)
         # not as metadata of the schema, which would stand in the file twice
-        file.add_key_value_metadata({KEY: json.dumps(record, sort_keys=True)})
+        text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
+        file.add_key_value_metadata({KEY: text})
 
 
 def read_record(path, asked=None, command=""):
@@ -299,7 +294,7 @@ def read_record(path, asked=None, command=""):
         raise InputError(f"there is no rank table {path}: run `rbp measure` for it first.")
     try:
         record = dict(json.loads(pq.read_metadata(path).metadata[KEY]))
-        whole = digest({k: v for k, v in record.items() if k != "sha256"}) == record["sha256"]
+        whole = record.pop("sha256") == digest(record)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         whole = False
     if not whole:
@@ -361,10 +356,6 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(name) for name in models] if models else family.models
     corpora = corpora or default_corpora(family)
-    if family.imported:  # text is a label
-        names = [getattr(corpus, "name", corpus) for corpus in corpora]
-        names = [check_choice(name, family.corpora, "corpus") for name in names]
-        corpora = [Corpus(name, source="table") for name in names]
     corpora = [load_corpus(labelled(family, corpus, results) or corpus) for corpus in corpora]
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
@@ -372,14 +363,17 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
 
 
 def labelled(family, name, results=None):
-    """The Corpus of a text that a family was measured on by its path, for its label; or None."""
+    """The Corpus of a text that is not here, for its label: of an imported family, or of one that
+    was measured on it by its path; else None."""
+    if family.imported:
+        name = check_choice(getattr(name, "name", name), family.corpora, "corpus")
+        return Corpus(name, source="table")
     is_label = not isinstance(name, Corpus) and NAME.match(str(name))
     if not is_label or os.path.lexists(name) or yaml_file("corpus", str(name)):
         return None
     # of any model, by whichever protocol
-    folder = Path(results or results_dir(), "ranks", family.name)
-    for path in sorted(folder.glob(f"*/{name}*.parquet")):
-        if record := record_here(path, {"corpus": name}):
+    for _, record in records_of(family.name, results):
+        if record["corpus"] == name:
             known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
             return Corpus(str(name), source="table", where=known)
     return None
@@ -437,6 +431,14 @@ def record_here(path, asked):
         return read_record(path, asked)
 
 
+def records_of(family, results=None):
+    """(path, record) of each whole rank table of a family of this name, by their paths."""
+    folder = Path(results or results_dir(), "ranks", family)
+    for path in sorted(folder.glob("*/*.parquet")):
+        if record := record_here(path, {"family": family}):
+            yield path, record
+
+
 def tables_here(family, models, corpora, protocol="paper", results=None, **options):
     """({corpus name: tables, smallest model first}, [(model, corpus) names without one]).
 
@@ -469,10 +471,10 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
     return {name: by_size(ladder) for name, ladder in tables.items()}, missing
 
 
-def measuring(family, corpora, protocol="paper", results=None):
-    """The command that measures a family, as a shell takes it."""
-    command = ["rbp", "measure", "--family", argument(family)]
-    for corpus in corpora:
+def measuring(family, corpora, protocol="paper", results=None, name="measure"):
+    """The command that measures a family, or another one, as a shell takes it."""
+    command = ["rbp", name, "--family", argument(family)]
+    for corpus in corpora or ():
         command += ["--corpus", argument(corpus)]
     command += ["--protocol", protocol] if protocol != "paper" else []
     command += ["--results", str(results)] if results else []

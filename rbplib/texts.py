@@ -17,7 +17,6 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -83,10 +82,9 @@ def load_documents(corpus):
         entries = asdict(documents)
         write_text(sample_path(corpus), json.dumps(entries | {"sha256": digest(entries)}))
     if corpus.digest not in (None, documents.digest):
-        warnings.warn(
+        complain(
             f"the text of corpus {corpus.name!r} differs from the one on record: "
-            "its numbers will differ too.",
-            stacklevel=2,
+            "its numbers will differ too."
         )
     return documents
 

@@ -23,12 +23,12 @@ LONGEST = 1 << 24  # characters of a text all of whose ids are wanted: about 3 G
 
 
 class Window(NamedTuple):
-    """ids: integers (T,) of a document from `start` on; tokens from index `first` on are scored."""
+    """ids: integers (T,) of a document from `start` on. scored: indices of those that are."""
 
     ids: np.ndarray
     document: int
     start: int
-    first: int
+    scored: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Windows:
     """All windows of one corpus for one tokenizer."""
 
     windows: tuple[Window, ...]
-    special: frozenset[int]  # ids that are read as context, but never scored
     documents: int  # in the sample, those without a window too
     length: int  # W
     read: int  # characters of the sample that the ids stand for
@@ -109,26 +108,22 @@ def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
 
     Args:
         ids: an int array (n_d,) of each document, in the sample's order.
-        special: ids that are never scored. length: W in tokens, at least 2.
+        special: ids that are read as context, but never scored. length: W in tokens, at least 2.
         read: characters of each document that its ids stand for, see `encode`.
     """
     windows = []
     for document, row in enumerate(ids):
+        counted = ~np.isin(row, special)
         for start, stop, first in spans(len(row), length, protocol):
-            windows.append(Window(row[start:stop], document, start, first))
-    return Windows(tuple(windows), frozenset(special), len(ids), length, int(sum(read)))
+            scored = first + np.flatnonzero(counted[start + first : stop])
+            windows.append(Window(row[start:stop], document, start, scored))
+    return Windows(tuple(windows), len(ids), length, int(sum(read)))
 
 
 def text_windows(tokenizer, texts, length, protocol="paper"):
     """Windows of texts as a tokenizer cuts them; arguments and InputError as of `make_windows`."""
     ids, read = encode(tokenizer, texts, length if protocol == "paper" else None)
     return make_windows(ids, tokenizer.all_special_ids, length, protocol, read)
-
-
-def scored_rows(window, special):
-    """Indices i >= 1 of the window whose token is scored, as an int array."""
-    index = np.arange(window.first, len(window.ids))
-    return index[~np.isin(window.ids[index], list(special))]
 
 
 def batches(windows, batch_tokens):

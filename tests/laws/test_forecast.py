@@ -131,6 +131,8 @@ def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
     assert record["tokens"] == 2e12 and record["beyond"] == pytest.approx(np.log10(2e12 / 16e8))
     low, high = record["ci_loss"]
     assert low < planted(256e6, 2e12) < high
+    # sizes alone: those of several amounts of text count as one
+    assert main(words) == 0 and json.loads(capsys.readouterr().out)
     for bad in (table.drop(columns="D"), table[table.D == 1e8], table.assign(D=20 * table["S"])):
         bad.drop_duplicates("model").to_csv(tmp_path / "bad.csv", index=False)
         assert main(["predict", str(tmp_path / "bad.csv"), "--size", "1B", "--tokens", "2T"]) == 2

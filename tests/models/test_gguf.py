@@ -36,9 +36,8 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
         tmp_path / "results",
     ]
     assert cli.main(["measure", *map(str, request), "--quiet"]) == 0
-    said = f"--family {tmp_path}/mine.yml --corpus={tmp_path}/text.txt --results {tmp_path}/results"
     out = capsys.readouterr().out
-    assert "models 1" in out and f"next: rbp fit {said}\n" in out
+    assert "models 1" in out and f"next: rbp fit {' '.join(map(str, request))}\n" in out
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")
     assert table.record["quantisation"] == {"file_type": "Q4_1"} and table.record["window"] == 64
     assert table.record["model_digest"] == folder_digest(path)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbplib.windows import batches, make_windows, scored_rows, spans
+from rbplib.windows import batches, make_windows, spans
 
 
 @given(st.integers(0, 60), st.integers(2, 17))
@@ -31,7 +31,7 @@ def test_paper_takes_the_first_tokens():
 
 def test_special_tokens_are_context_but_never_scored():
     w = make_windows([np.array([9, 1, 2, 9, 3])], special=[9], length=8)
-    assert list(scored_rows(w.windows[0], w.special)) == [1, 2, 4]
+    assert list(w.windows[0].scored) == [1, 2, 4]
 
 
 def test_documents_without_a_window_are_counted():
