@@ -593,9 +593,10 @@ def engine_columns(path, lines, names, windows, record):
 
     told = (parts[number] for number in sorted(parts))
     document, position, token, rank, logprob = map(np.concatenate, zip(*told, strict=True))
-    # as many candidates are as likely at least, and all of them together at most 1
+    # as many candidates are as likely at least, and all of them together at most 1; vLLM tells
+    # minus infinity as -9999
     V = record["vocab_size"]
-    likely = np.isfinite(logprob) & (logprob <= ROUNDING - np.log(np.maximum(rank, 1)))
+    likely = (logprob > -9999) & (logprob <= ROUNDING - np.log(np.maximum(rank, 1)))
     if not (likely & (rank >= 1) & (rank <= V) & (rank == np.floor(rank))).all():
         raise InputError(
             f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more than its "

@@ -1,10 +1,8 @@
-"""Ranks of the windows that `rbp windows` wrote, asked of a vLLM server; it needs no package.
-
+"""Ranks of the windows that `rbp windows` wrote, asked of a vLLM server.
+It needs no package; stopped, it goes on where it was:
     vllm serve EleutherAI/pythia-12b --dtype float32  # float32 in the head is what counts
     python vllm_ranks.py windows.jsonl ranks.jsonl --model pythia-12b --weights float32
-    rbp import ranks.jsonl --family pythia
-
-Stopped, it goes on where it was. Made after vLLM's documentation; no vLLM was run here."""
+    rbp import ranks.jsonl --family pythia"""
 
 import argparse
 import json
@@ -16,36 +14,38 @@ PARSER.add_argument("windows")
 PARSER.add_argument("ranks")
 PARSER.add_argument("--model", required=True, help="its name in the family's file")
 PARSER.add_argument("--revision", default="main", help="of the model that is served")
-PARSER.add_argument("--weights", required=True, help="dtype of the server's weights")
+PARSER.add_argument("--weights", dest="weights_dtype", required=True, help="their dtype as served")
 PARSER.add_argument("--head", help="dtype of the server's head (default: of its weights)")
 PARSER.add_argument("--ties", default="greater+ties", help="greater+1 before vLLM's V1 engine")
 PARSER.add_argument("--url", default="http://127.0.0.1:8000")
 
 
-def main(given):
+def main(windows, ranks, url, head, **model):
     def ask(path, question=None):
-        data, kind = question and json.dumps(question), {"Content-Type": "application/json"}
-        return json.load(urlopen(Request(given.url + path, data and data.encode(), kind)))
+        data = question and json.dumps(question).encode()
+        return json.load(urlopen(Request(url + path, data, {"Content-Type": "application/json"})))
 
     def ranked(window):
-        question = {"model": about["served"], "prompt": window["ids"], "prompt_logprobs": 0}
-        answer = ask("/v1/completions", question | {"max_tokens": 1})
-        pairs = zip(answer["choices"][0]["prompt_logprobs"][1:], window["ids"][1:], strict=True)
-        true, line = [entry[str(token)] for entry, token in pairs], {"ids": window["ids"]}
-        for name in ("rank", "logprob"):
-            line[name] = [None, *(entry[name] for entry in true)]
+        line = {"ids": window["ids"], "rank": [None], "logprob": [None]}
+        question = {"model": served["id"], "prompt": window["ids"], "prompt_logprobs": 0}
+        (answer,) = ask("/v1/completions", question | {"max_tokens": 1})["choices"]
+        for token, entry in zip(window["ids"][1:], answer["prompt_logprobs"][1:], strict=True):
+            for name in ("rank", "logprob"):
+                line[name].append(entry[str(token)][name])
         return json.dumps(line) + "\n"
 
-    about, *windows = map(json.loads, open(given.windows))  # first, what they are of
-    about |= {"model": given.model, "revision": given.revision, "ties": given.ties}
-    about |= {"weights_dtype": given.weights, "head_dtype": given.head or given.weights}
-    about |= {"engine": "vllm", "served": ask("/v1/models")["data"][0]["id"]} | ask("/version")
-    with open(given.ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
+    about, *windows = map(json.loads, open(windows))  # first, what they are of
+    served = ask("/v1/models")["data"][0]
+    if served["max_model_len"] <= about["window"]:  # vLLM adds a token
+        raise ValueError(f"its context is short: --max-model-len {about['window'] + 1}")
+    about |= model | {"head_dtype": head or model["weights_dtype"], "engine": "vllm"}
+    about |= {"served": served["id"]} | ask("/version")
+    with open(ranks, "a+", 1, newline="") as file, ThreadPoolExecutor(16) as pool:
         file.seek(0)
         done = [line for line in file if line.endswith("\n")]  # what is there and whole
         file.truncate(sum(map(len, done)))  # as bytes, for all is ASCII
         if done and json.loads(done[0]) != about:
-            PARSER.exit(2, f"{given.ranks} is of another model or server: choose another.\n")
+            PARSER.exit(2, f"{ranks} is of another model or server: choose another.\n")
         lines = pool.map(ranked, windows[len(done[1:]) :])
         # a first line comes with a first answer that can be used
         file.write("" if done else json.dumps(about) + "\n" + next(lines, ""))
@@ -54,7 +54,7 @@ def main(given):
 
 if __name__ == "__main__":
     try:
-        main(PARSER.parse_args())
+        main(**vars(PARSER.parse_args()))
     except Exception as error:  # servers fail in many ways
         why = f"{type(error).__name__}: {error} {getattr(error, 'read', bytes)().decode()}"
         PARSER.exit(2, f"no server, file or answer ({why}): mend that and run again.\n")

@@ -1,4 +1,4 @@
-"""Ranks of another engine: a server that answers in vLLM's form with the ranks of an embedded model
+"""Ranks of another engine: a server that answers as vLLM did, with the ranks of an embedded model,
 is `rbp measure` row by row; what cannot be ours is one sentence, and nothing is written."""
 
 import json
@@ -20,16 +20,17 @@ import rbplib
 from paper.show.prose import imported_words
 from rbplib import InputError
 from rbplib.cli import main
-from rbplib.doors import import_answers
+from rbplib.doors import answered, import_answers
 from tests.ranks.workshop import write_lines
 
 MODEL = ROOT / "models/nano-pythia/1.9k"
+VLLM = json.loads((ROOT / "tests/ranks/vllm.json").read_text())  # recorded answers
 
 
 @pytest.fixture(scope="module")
 def engine():
-    """Answers in the form of vLLM's completions with prompt_logprobs: every candidate's rank counts
-    those at least as good among float32 log-probabilities."""
+    """Answers with the fields of vLLM's own: every candidate's rank counts those at least as good
+    among float32 log-probabilities."""
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32).eval()
 
     def entries(ids):
@@ -46,28 +47,23 @@ def engine():
         asked = []
 
         def do_GET(self):
-            served = {"object": "list", "data": [{"id": "served/1.9k", "object": "model"}]}
-            self.answer({"version": "0.11.0"} if self.path.endswith("/version") else served)
+            models = {"data": [VLLM["models"]["data"][0] | {"id": "served/1.9k"}]}
+            self.answer(VLLM["version"] if self.path.endswith("/version") else models)
 
         def do_POST(self):
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert question["prompt_logprobs"] == 0 and question["model"] == "served/1.9k"
             self.asked.append(question["prompt"])
-            if len(question["prompt"]) < 2:
-                return self.answer({"message": "too short"}, 400)
-            choice = {"index": 0, "text": " x", "logprobs": None, "finish_reason": "length"}
-            choice["prompt_logprobs"] = entries(question["prompt"])
-            if self.path.startswith("/null"):
-                choice["prompt_logprobs"] = None
-            answer = {"id": "cmpl-1", "object": "text_completion", "created": 1}
-            self.answer(answer | {"model": "served/1.9k", "choices": [choice], "usage": {}})
+            if max(question["prompt"]) >= 4096:
+                return self.answer(VLLM["refused"], 400)
+            told = None if self.path.startswith("/null") else entries(question["prompt"])
+            choices = [VLLM["answer"]["choices"][0] | {"prompt_logprobs": told}]
+            self.answer(VLLM["answer"] | {"model": "served/1.9k", "choices": choices})
 
         def answer(self, value, status=200):
-            data = json.dumps(value).encode()
             self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(json.dumps(value).encode())
 
         def log_message(self, *_):
             pass
@@ -138,26 +134,26 @@ def compare_with_measured(table, results):
         assert np.array_equal(getattr(table, name), getattr(measured, name))
     assert np.array_equal(table.rank(), measured.rank()) and len(table) > 500
     assert np.abs(table.logprob - measured.logprob).max() < 1e-5
-    assert table.record["units"] == measured.record["units"]
-    same = ("nonembedding_params", "vocab_size", "tokenizer_digest", "documents", "read_tokens")
+    same = "units nonembedding_params vocab_size tokenizer_digest documents read_tokens".split()
     assert [table.record[key] for key in same] == [measured.record[key] for key in same]
 
 
 def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engine):
     whole = (place / "ranks.jsonl").read_bytes()
     # stopped in a line it goes on there, and asks for no other window again
-    (place / "ranks.jsonl").write_bytes(whole[: 2 * len(whole) // 3])
-    before, left = len(engine.asked), len(whole[2 * len(whole) // 3 :].splitlines())
+    cut = 2 * len(whole) // 3
+    (place / "ranks.jsonl").write_bytes(whole[:cut])
+    before, left = len(engine.asked), len(whole[cut:].splitlines())
     assert not ask(place / "windows.jsonl", place / "ranks.jsonl", engine.url)
     assert (place / "ranks.jsonl").read_bytes() == whole
     assert len(engine.asked) - before == left
     assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 0
     (table,) = rbplib.measure("nano", "lines")  # found, and so not measured
-    made = {"engine": "vllm", "version": "0.11.0", "revision": "main", "served": "served/1.9k"}
+    made = {"engine": "vllm", "version": "0.32.0", "revision": "main", "served": "served/1.9k"}
     assert table.record["made_by"] == made
     compare_with_measured(table, fresh / "measured")
     words = imported_words("nano")
-    assert "reported by vllm 0&#46;11&#46;0" in words and "(served as served&#47;1&#46;9k)" in words
+    assert "reported by vllm 0&#46;32&#46;0" in words and "(served as served&#47;1&#46;9k)" in words
     with pytest.raises(InputError, match="without their ties"):
         table.rank("random")
     # it goes to others as any table, and what they have says who ranked
@@ -170,10 +166,9 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     )
     # where a family asks for no precision it takes what the engine has
     (place / "families/any.yml").write_text(f"models: [{MODEL}]\n")
-    half = whole.replace(b'"weights_dtype": "float32"', b'"weights_dtype": "bfloat16"')
-    half = half.replace(b'"family": "nano"', b'"family": "any"')
-    (fresh / "half.jsonl").write_bytes(half)
-    path = import_answers(fresh / "half.jsonl", "any")
+    header, *lines = lines_of(place / "ranks.jsonl")
+    header |= {"weights_dtype": "bfloat16", "family": "any"}
+    path = import_answers([header, *lines], "any")
     assert path.parts[-3:] == ("any", "1.9k", "lines.parquet")
     assert rbplib.measure("any", "lines")[0].record["weights_dtype"] == "bfloat16"
     # what was measured is not written over
@@ -189,10 +184,9 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
         told = engine.entries(line["ids"])
         answers.append({"model": "served/1.9k", "choices": [{"index": 0, "prompt_logprobs": told}]})
         objects = [None]
-        for entry in told[1:]:
-            ((token, about),) = entry.items()
+        for ((token, about),) in map(dict.items, told[1:]):
             objects.append({int(token): SimpleNamespace(**about)})
-        result = {"prompt_token_ids": line["ids"], "prompt_logprobs": objects, "outputs": []}
+        result = {"prompt_token_ids": line["ids"], "prompt_logprobs": objects}
         results.append(SimpleNamespace(**result))
     # with a mark of the order of bytes, and an empty line, as editors leave them
     (fresh / "a.jsonl").write_text("\ufeff" + "\n\n".join(map(json.dumps, [header, *answers])))
@@ -208,16 +202,28 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
         import_answers([header | {"ties": "greater+1"}, *results], "nano")
 
 
+def test_what_vllm_answered_are_the_ranks_of_this_library():
+    folder, ids = ROOT / VLLM["question"]["model"], VLLM["question"]["prompt"]
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    ours = rbplib.sequence_ranks(model, torch.tensor([ids]))
+    ((_, rank, logprob),) = answered(VLLM["answer"], {"200k"}, "the answer")
+    assert [list(rank[1:])] == ours.rank.tolist()
+    assert np.allclose(logprob[1:], ours.logprob, atol=1e-5)
+
+
 @pytest.mark.skipif(not (which("jq") and which("curl")), reason="there is no jq or curl")
 def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
     text = (ROOT / "book/vllm.md").read_text()
     (script,) = re.findall(r"```bash\n(head -1 windows.*?)```", text, re.S)
-    names = {"EleutherAI/pythia-12b": "served/1.9k", "pythia-12b": "1.9k"}
-    names |= {"http://127.0.0.1:8000": engine.url, "ranks.jsonl": f"{fresh}/ranks.jsonl"}
+    names = {
+        "EleutherAI/pythia-12b": "served/1.9k",
+        "pythia-12b": "1.9k",
+        "http://127.0.0.1:8000": engine.url,
+        "ranks.jsonl": f"{fresh}/ranks.jsonl",
+    }
     for theirs, ours in names.items():
         script = script.replace(theirs, ours)
-    run = subprocess.run(["bash", "-c", script], cwd=place, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    subprocess.run(["bash", "-c", script], cwd=place, check=True)
     path = import_answers(fresh / "ranks.jsonl", "nano")
     compare_with_measured(rbplib.read_table(path), fresh / "measured")
 
@@ -241,7 +247,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
     bounds = f"RBP₁ between {sure:.4f} and {np.mean(table.rank() == 1):.4f}"
     assert f"(served as 1&#46;9k; {bounds})" in words
-    assert "reported by vllm 0&#46;11&#46;0" in words and "head was in bfloat16" in words
+    assert "reported by vllm 0&#46;32&#46;0" in words and "head was in bfloat16" in words
     assert "page 11 shows what half precision moves" in words
     with pytest.raises(InputError, match="without models and text"):
         rbplib.measure("nano-vllm", "lines", replace=True)
@@ -264,13 +270,15 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
 
 
 def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, engine):
-    (fresh / "short.jsonl").write_text('{}\n{"ids": [1]}\n')
+    (fresh / "other.jsonl").write_text('{"window": 9}\n{"ids": [1, 4096]}\n')
+    (fresh / "long.jsonl").write_text('{"window": 257}\n{"ids": [1, 2]}\n')
     (fresh / "r.jsonl").touch()
     for windows, url, word in (
         (place / "windows.jsonl", "http://127.0.0.1:9", "refused"),
         (fresh / "none.jsonl", engine.url, "none.jsonl"),
         (fresh / "r.jsonl", engine.url, "ValueError"),
-        (fresh / "short.jsonl", engine.url, "too short"),  # in the server's own words
+        (fresh / "other.jsonl", engine.url, "out of vocabulary"),  # in the server's own words
+        (fresh / "long.jsonl", engine.url, "--max-model-len 258"),
         (place / "windows.jsonl", f"{engine.url}/null", "TypeError"),
     ):
         said = ask(windows, fresh / "r.jsonl", url)
@@ -296,17 +304,12 @@ def test_a_precision_has_one_name_or_is_not_known(place, fresh, capsys, weights,
     assert ("family nano-vllm" in err) != own and "makes ties" not in err
 
 
-def no_tie_rule(header, lines):
-    return [{k: v for k, v in header.items() if k != "ties"}, *lines]
-
-
 def changed(column, value):
     """Lines whose third entry of a column of the fifth is another."""
 
     def change(header, lines):
-        entries = [*lines[4][column]]
-        entries[2] = value
-        return [header, *lines[:4], lines[4] | {column: entries}, *lines[5:]]
+        lines[4][column][2] = value
+        return [header, *lines]
 
     return change
 
@@ -316,7 +319,7 @@ def with_header(**about):
 
 
 BAD = {
-    "a tie rule not declared": (no_tie_rule, "'ties'"),
+    "a tie rule not declared": (with_header(ties=None), "'ties'"),
     "of another family": (with_header(family="other"), "another family, other"),
     "of other windows": (with_header(window=128), "another window, 128"),
     "of no engine": (with_header(engine=""), "'engine'"),
@@ -335,6 +338,7 @@ BAD = {
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
     "a rank without end": (changed("rank", np.inf), "rank outside 1 to"),
     "a logprob that is infinite": (changed("logprob", -np.inf), "logprob"),
+    "a logprob that vLLM tells so": (changed("logprob", -9999.0), "logprob"),
     "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another model's answer": (
         lambda header, lines: [header, *lines[1:], lines[0] | {"model": "other"}],
@@ -353,10 +357,14 @@ def test_ranks_that_are_not_of_our_windows_are_one_sentence(place, fresh, capsys
     header, *lines = lines_of(place / "ranks.jsonl")
     path = fresh / "bad.jsonl"
     path.write_text("\n".join(map(json.dumps, change(header, lines))))
+    refuses(path, word, capsys)
+    assert list(fresh.rglob("*")) == [path]
+
+
+def refuses(path, word, capsys):
     assert main(["import", str(path), "--family", "nano"]) == 2
     out, err = capsys.readouterr()
     assert not out and word in err and len(err.splitlines()) == 1
-    assert list(fresh.rglob("*")) == [path]
 
 
 def test_a_cut_file_is_one_sentence(place, fresh, capsys):
@@ -364,7 +372,5 @@ def test_a_cut_file_is_one_sentence(place, fresh, capsys):
     assert "name their family by --family" in capsys.readouterr().err
     path = fresh / "cut.jsonl"
     path.write_bytes((place / "ranks.jsonl").read_bytes()[:-40])
-    for name, word in ((path, "cut short"), (fresh / "none.jsonl", "none.jsonl")):
-        assert main(["import", str(name), "--family", "nano"]) == 2
-        out, err = capsys.readouterr()
-        assert not out and word in err and len(err.splitlines()) == 1
+    refuses(path, "cut short", capsys)
+    refuses(fresh / "none.jsonl", "none.jsonl", capsys)
