@@ -185,17 +185,18 @@ def _by_rows(inputs, scores_of, targets, count):
         scores = scores_of(filled)
         if not parts:
             _check_ids(targets, scores.shape[1])
-        scores = scores.to(_compared(scores.dtype), copy=True)
+        scores = scores.to(_compared(scores.dtype), copy=not scores.is_cuda)
         ranks = _count(scores, F.pad(wanted, (0, missing)))
         parts.append([column[: len(some)] for column in ranks])
     return Ranks(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def _count(scores, targets):
-    """Ranks of targets (n,) among whole rows of scores (n, V), float32 or float64, which are lost.
+    """Ranks of targets (n,) among whole rows of scores (n, V), float32 or float64.
 
     Comparisons are added up as floats, which is ten times as fast as integers and exact: a count is
-    below 2^24. On CUDA flags in bfloat16 need no copy first, and are added up in float32.
+    below 2^24. On CUDA flags in bfloat16 need no copy first, and are added up in float32; a softmax
+    is one kernel there. Elsewhere the scores are lost.
     """
     # one flag a candidate
     own = scores.gather(1, targets[:, None])  # (n, 1)
@@ -211,9 +212,12 @@ def _count(scores, targets):
     own = own[:, 0]
     top = scores.amax(1)
     share = torch.where(own == top, -ties.log(), -math.inf)
-    scores.sub_(top[:, None]).mul_(LOG2_E).exp2_()
-    total = scores.sum(1)
-    logprob = torch.where(top.isinf(), share, own - top - total.log())
+    if scores.is_cuda:
+        finite = scores.log_softmax(1).gather(1, targets[:, None])[:, 0]
+    else:
+        scores.sub_(top[:, None]).mul_(LOG2_E).exp2_()
+        finite = own - top - scores.sum(1).log()
+    logprob = torch.where(top.isinf(), share, finite)
     return Ranks(greater.long(), ties.long(), logprob.float())
 
 

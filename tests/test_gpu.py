@@ -72,6 +72,15 @@ def test_ranks_of_a_head_are_within_rounding(device, dtype):
 
 
 @everywhere
+def test_infinite_scores(device):
+    """The limit of finite ones, read off scores that stay as they are."""
+    scores = torch.tensor([[torch.inf, 0, torch.inf], [-torch.inf] * 3, [0, -torch.inf, 1]])
+    given, targets = scores.to(device), torch.tensor([0, 1, 1], device=device)
+    assert_brute(token_ranks(given, targets), scores, targets)
+    assert torch.equal(given.cpu(), scores)
+
+
+@everywhere
 def test_a_whole_measure(device, tmp_path, monkeypatch):
     """A rank table made on the device beside the model's logits on the processor."""
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
