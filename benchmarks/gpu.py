@@ -3,16 +3,19 @@
     python -m benchmarks gpu [--minutes 10]
 
 The head alone and whole models, beside full logits and torch's `linear_cross_entropy`, in turn in
-one process. What does not fit the device's memory or the time is named. Without CUDA it says so.
+one process; then whole measurings (`benchmarks.whole`). What does not fit the device's memory or
+the time is named. Without CUDA it says so.
 """
 
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import torch
 
-from benchmarks import common, heads, peers
+from benchmarks import common, heads, peers, whole
 from rbplib.ranks import head_ranks
 
 CHECKED = [  # rows, V, d, stored
@@ -27,7 +30,9 @@ HEADS = [
     (16_384, 151_936, 1536, torch.bfloat16),
 ]
 MODELS = [("410m", 16, 512), ("410m", 8, 2048), ("1.4b", 16, 512), ("1.4b", 8, 2048)]
-QUICK = [[(64, 3_000, 32, torch.float32)]] * 2 + [[("tiny", 2, 16)]]  # the same three, tiny
+FAMILIES = ["nano-pythia", "nano-gpt2", "nano-opt", "nano-qwen2.5", "nano-mamba"]
+LARGE = ("12b", 80)  # shape, windows
+QUICK = [[(64, 3_000, 32, torch.float32)]] * 2 + [[("tiny", 2, 16)]]  # the first three, tiny
 HEAD = [
     "rows, V, d, stored",
     "wrong of exact products",
@@ -134,6 +139,7 @@ def main(argv=None):
     elif device != "cuda":
         parser.error("--device cpu is a rehearsal: add --quick.")
     end = time.monotonic() + 60 * options.minutes
+    families, large = ([], ("tiny", 2)) if options.quick else (FAMILIES, LARGE)
     with torch.inference_mode():
         lines = []
         for size in sizes[0]:
@@ -141,6 +147,12 @@ def main(argv=None):
         texts = [common.table(HEAD, lines)]
         texts.append(by_size(time_heads, sizes[1], end, count, device))
         texts.append(by_size(time_models, sizes[2], end, count, device))
+        with tempfile.TemporaryDirectory() as place:
+            folder, measured = Path(place), []
+            for name in families:
+                measured += whole.time_family(name, device, folder)
+            texts.append(common.table(whole.FAMILIES, measured))
+            texts.append(common.table(whole.LARGE, whole.time_large(*large, device, folder)))
     text = "\n\n".join(texts)
     print(text)
     if not options.quick:

@@ -17,6 +17,7 @@ SHAPES = {  # hidden, layers, heads, vocabulary, as in Pythia's configurations
     "70m": (512, 6, 8, 50_304),
     "410m": (1024, 24, 16, 50_304),
     "1.4b": (2048, 24, 16, 50_304),
+    "12b": (5120, 36, 40, 50_688),
 }
 
 
@@ -88,9 +89,11 @@ def word_tokenizer(vocab):
     """A tokenizer of the right size, which the peers ask for; ids go past it."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer(WordLevel({f"w{i}": i for i in range(vocab)}, unk_token="w0"))
+    words.pre_tokenizer = WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=words, pad_token="w0", eos_token="w0", bos_token="w0"
     )
