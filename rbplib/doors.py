@@ -329,7 +329,7 @@ def import_family(path, name=None):
             roles = {"repeats": [], "family": []}
             places = sorted(Path(folder).glob("*/*/*.parquet"))
             names = [place.relative_to(folder).as_posix() for place in places]
-            if names != sorted(about["tables"]):
+            if sorted(names) != sorted(about["tables"]):
                 raise ValueError("a table is missing")
             for place in places:
                 table = read_table(place)

@@ -25,14 +25,18 @@ CORPORA = {"prose": "Synthetic prose", "code": "Synthetic code"}
 
 
 def write_family(
-    root, name="synthetic", sizes=(2_000, 9_000, 40_000, 180_000, 800_000), documents=60
+    root,
+    name="synthetic",
+    sizes=(2_000, 9_000, 40_000, 180_000, 800_000),
+    documents=60,
+    models=None,
 ):
     """Families, corpora and results under `root`; ranks follow a law in S, documents and neighbours
     hang together."""
     root = Path(root)
     for folder in ("families", "corpora"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    models = [f"{name}-{s}" for s in sizes]
+    models = models or [f"{name}-{s}" for s in sizes]
     entries = "".join(
         f"  - {{id: none/{m}, dtype: float32, nonembedding_params: {s}}}\n"
         for m, s in zip(models, sizes, strict=True)

@@ -27,7 +27,8 @@ def shared(tmp_path_factory):
     """(root of the family that was measured, its exported file); documents of 25 sources with paths
     of this machine, and other models as its repeats."""
     root = write_family(tmp_path_factory.mktemp("measured"))
-    write_family(root, "again", (2000, 2001, 9000))
+    # names that sort otherwise as paths than as text
+    write_family(root, "again", (2000, 2001, 9000), models=["m", "m-1", "m.2"])
     with open(root / "families/synthetic.yml", "a") as file:
         file.write("repeats: again\n")
     with pytest.MonkeyPatch.context() as patch:
