@@ -180,11 +180,11 @@ def family_losses(tables, repeats=None):
     return dict(zip(NAMES, losses, strict=True))
 
 
-def gap(first, second, n_bootstrap=10_000, seed=42, level=0.95):
+def gap(first, second, n_bootstrap=10_000, seed=42):
     """(first loss less the second, its interval): float64 (M,) and (2, M),
     both over the same resampled sources."""
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
     ends = np.full((2, len(first.S)), np.nan)
     if drawn[0] is not None:
-        ends = percentile_interval(drawn[0].loss - drawn[1].loss, level)
+        ends = percentile_interval(drawn[0].loss - drawn[1].loss)
     return first.values - second.values, ends

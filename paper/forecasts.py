@@ -26,7 +26,7 @@ def extrapolate(loss, S, estimator="least_squares"):
     law = fit(loss, estimator, n_bootstrap=0)
     y, half = law.y_at(S), np.full(len(S), np.nan)
     if np.isfinite(law.residual_sd):
-        half = training_quantile(law.spare, 0.95) * law.residual_sd * widening(law, S)
+        half = training_quantile(law.spare) * law.residual_sd * widening(law, S)
     return Forecast({estimator: law}, S, y, np.stack([y - half, y + half]))
 
 

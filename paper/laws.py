@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from rbplib import law as library
+from rbplib.bootstrap import LEVEL
 from rbplib.estimators import ESTIMATORS
 from rbplib.noise import lack_of_fit, own_seeds, trained_together, training_quantile
 
@@ -122,7 +123,7 @@ class Law(library.Law):
         None where one is not known."""
         if self.band is None or not self.training_df:
             return None
-        wider = training_quantile(self.training_df, self.level) * self.training_sd
+        wider = training_quantile(self.training_df) * self.training_sd
         return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.band - self.y, wider)
 
     @property
@@ -150,17 +151,17 @@ class Law(library.Law):
             documents = lack_of_fit(part, jacobian, self.y - self.fitted, drawn and drawn.y)[1]
         # the first that is enough
         tests = np.array([documents, *self.p.values()])
-        enough = tests >= 1 - self.level
-        if enough.any() and not tests[2] < 1 - self.level:
+        enough = tests >= 1 - LEVEL
+        if enough.any() and not tests[2] < 1 - LEVEL:
             return NOISES[enough.argmax()]
         if np.isnan(tests).all():
             return NOT_TESTED
         return UNKNOWN if np.isnan(tests[2]) else NONE_OF_THESE
 
 
-def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42, level=0.95):
+def fit(loss, estimator="least_squares", n_bootstrap=10_000, seed=42):
     """The library's `fit` of a Loss, as a Law that pages show."""
-    law = library.fit(loss, estimator, n_bootstrap, seed, level)
+    law = library.fit(loss, estimator, n_bootstrap, seed)
     return Law(**vars(law), n_bootstrap=n_bootstrap, seed=seed)
 
 

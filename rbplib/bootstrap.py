@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+LEVEL = 0.95  # of all intervals: page 14_coverage tries this one
 MIN_DOCUMENTS = 20  # below this a percentile interval is visibly too short (page 14_coverage)
 MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few draws
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
@@ -64,7 +65,7 @@ def sum_by_source(values, source):
     return np.add.reduceat(values[order], starts)
 
 
-def percentile_interval(samples, level=0.95):
+def percentile_interval(samples):
     """Percentile interval of each column of samples (B, ...), float64 (2, ...).
 
     NaN where more than MAX_UNDEFINED of a column are not finite.
@@ -73,7 +74,7 @@ def percentile_interval(samples, level=0.95):
     enough = known.mean(axis=0) >= 1 - MAX_UNDEFINED
     samples = np.where(known, samples, np.nan)
     samples = np.where(enough, samples, 0.0)
-    shares = [(1 - level) / 2, (1 + level) / 2]
+    shares = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     quantile = np.quantile if known.all() else np.nanquantile  # as one, and slower
     ends = quantile(samples, shares, axis=0)
     return np.where(enough, ends, np.nan)

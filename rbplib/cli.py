@@ -7,6 +7,7 @@ import argparse
 import json
 import math
 import os
+import re
 import signal
 import sys
 import warnings
@@ -60,13 +61,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"rbp: {message}; see `{self.prog} --help`.\n")
 
 
-def whole_number(text):
-    """A whole number, 0 or above; raises ValueError."""
-    if not text.isdecimal():
-        raise ValueError
-    return int(text)
-
-
 def size(text):
     """A number of parameters as people write it: 13e9, 13B, 350M, 22k."""
     number = as_number(text)
@@ -86,8 +80,12 @@ def names(text):
 
 
 def whole_numbers(text):
-    """Whole numbers between commas."""
-    return list(map(whole_number, text.split(",")))
+    """Whole numbers, 0 or above, between commas."""
+    if not re.fullmatch("[0-9]{1,18}(,[0-9]{1,18})*", text):
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is no whole number from 0 up: write 10, or several with commas"
+        )
+    return list(map(int, text.split(",")))
 
 
 def option(*names, **how):
@@ -314,7 +312,7 @@ def fetch(**options):
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
     option(
         "--batch-tokens",
-        type=whole_number,
+        type=size,
         help="tokens of one forward pass (default: found against memory)",
     ),
     option(
@@ -345,12 +343,14 @@ def is_table(name):
 
 
 def measured_texts(family, protocol, results):
-    """Names of the texts that some model of a family was measured on; its default ones where it was
-    measured on none."""
-    family = load_family(family)
-    tables = tables_of(family, results)
-    names = {table["corpus"] for table in tables if table["protocol"] == protocol}
-    return sorted(names) or default_corpora(family)
+    """Names of the texts that some model of a family has a table of, by the names of the files; its
+    default ones where there is none."""
+    from rbplib.table import table_paths
+
+    family, ending = load_family(family), "" if protocol == "paper" else f".{protocol}"
+    paths = table_paths(family.name, results, f"*{ending}")
+    names = {path.stem.removesuffix(ending) for path in paths}
+    return sorted(name for name in names if not name.endswith(".full")) or default_corpora(family)
 
 
 def tell_ties(tables):
@@ -448,6 +448,8 @@ def fit(n_bootstrap, form, **options):
             status = "lack of fit"
         if law.status == "ok" and any(low <= 0 <= high for low, high in (text, trainings, models)):
             status = "not told from 0"
+        elif law.status == "ok" and text[1] - text[0] < 1e-12:
+            status = "equal sources"
         record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
         records.append(record)
     alone = len(records) == 1 and not is_table(options["sources"][0])

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib.bootstrap import line, percentile_interval
-from rbplib.families import InputError, as_number
-from rbplib.forecasting import widening
+from rbplib.families import InputError
+from rbplib.forecasting import sizes_given, widening
 from rbplib.law import fit
 from rbplib.losses import check_models, check_resamples
 from rbplib.noise import training_quantile
@@ -39,7 +39,7 @@ class Comparison:
     beyond: float
 
 
-def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
+def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     """Compare two losses of one kind: how many times the parameters b needs to be as good as a.
 
     >>> from rbplib import table_losses
@@ -63,13 +63,11 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     """
     if (a.hits, a.k) != (b.hits, b.k):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
-    check_resamples(n_bootstrap, level)
+    check_resamples(n_bootstrap)
     a, b = a.defined(), b.defined()
     for loss in (a, b):
         check_models(loss)
-    S = as_number(a.S.max() if S is None else S)
-    if not 0 < S < np.inf:
-        raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
+    (S,) = sizes_given(a.S.max() if S is None else S)
 
     # the log of the ratio, and those of resamples: one seed draws the same sources for both
     log_times = log_ratio(a.y, b.y, a, b, S)
@@ -77,13 +75,13 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42, level=0.95):
     drawn = a.resampled(n_bootstrap, seed), b.resampled(n_bootstrap, seed + (not paired))
     text = np.full(2, np.nan)
     if None not in drawn:
-        text = percentile_interval(log_ratio(drawn[0].y, drawn[1].y, a, b, S), level)
+        text = percentile_interval(log_ratio(drawn[0].y, drawn[1].y, a, b, S))
 
     # on the scale of sizes
     with np.errstate(over="ignore"):
         ratio = np.exp(log_times)
         as_good = S * ratio
-        half = half_width_of_models(a, b, S, as_good, level)
+        half = half_width_of_models(a, b, S, as_good)
         models = log_times + np.array([-half, half])
         text, models = np.exp([text, models]).tolist()
         above = np.log10(as_good / b.S.max())
@@ -115,19 +113,19 @@ def log_ratio(y_a, y_b, a, b, S):
     return (y - intercept_b) / slope_b - x
 
 
-def half_width_of_models(a, b, S, as_good, level):
+def half_width_of_models(a, b, S, as_good):
     """Half an interval of the log ratio, by how the models scatter about both lines.
 
     The height of each line where they are as good is uncertain (`widening`), and the slope of b
     turns heights into sizes. Student's t has the degrees of freedom of the shorter ladder. NaN
     where that slope is not told from 0: then no size, or every size, may do.
     """
-    laws = [fit(loss, n_bootstrap=0, level=level) for loss in (a, b)]
+    laws = [fit(loss, n_bootstrap=0) for loss in (a, b)]
     low, _ = laws[1].intervals["models"]["alpha"]
     if not low > 0:
         return np.nan
     variance = 0.0
     for law, size in zip(laws, (S, as_good), strict=True):
         variance += law.residual_sd**2 * (widening(law, size) ** 2 - 1)
-    times = training_quantile(min(law.spare for law in laws), level)
+    times = training_quantile(min(law.spare for law in laws))
     return times * np.sqrt(variance.item()) / laws[1].alpha

@@ -5,7 +5,6 @@ tables of another machine (`rbp export`) and ranks of another engine become rank
 need no model, no text and no torch to be read.
 """
 
-import io
 import json
 import math
 import os
@@ -20,7 +19,7 @@ import numpy as np
 import yaml
 
 from rbplib.families import (
-    DTYPES,
+    PRECISIONS,
     REPO_ID,
     InputError,
     argument,
@@ -46,18 +45,18 @@ from rbplib.table import (
     ranks_path,
     read_record,
     read_table,
+    table_paths,
     write_table,
 )
-from rbplib.texts import JSON, file_rows, file_text, load_documents, text_kind
+from rbplib.texts import JSON, file_rows, file_text, load_documents, table_rows, text_kind
 from rbplib.windows import text_windows
 
 # what a row of a table of numbers measures, with the column that it is out of
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
 PATH = (str, os.PathLike)  # of a file
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
-# precisions by the names that they have in files of families, and with engines
-PRECISIONS = {name: name for name in (*DTYPES[1:], "float64", "fp8", "int8", "int4")}
-PRECISIONS |= {"float": "float32", "half": "float16", "none": None}
+WHOLE = 2**53  # above it a float is no count
+ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engines have
 ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
@@ -121,7 +120,6 @@ def table_losses(table):
         frame[column] = numbers(frame[column], name)
     if quantity == "loss_bits":
         frame[[quantity, "loss_se"]] *= math.log(2)
-    parts = frame["k"] % 1 + frame[quantity] % 1 * (quantity == "hits")
     if quantity != "hits":
         frame[quantity] *= frame[total]
 
@@ -130,7 +128,6 @@ def table_losses(table):
     rules = {
         "of no family: name one in each row": frame["family"].isna() | (frame["family"] == ""),
         "there twice: tell rows of a model apart by k, source or seed": again,
-        "at a k, or of hits, that are no whole number": parts > 0,
     }
     for rule, broken in rules.items():
         if broken.any():
@@ -211,24 +208,23 @@ def read_rows(table):
     text = file_text(table)
     first = next(filter(str.strip, text.splitlines()), "")
     between = next((mark for mark in "\t;" if mark in first), ",")
-    how = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
-    rows = pd.read_csv(io.StringIO(text), sep=between, **how)
-    # pandas would take the first fields of longer rows for their names
-    if not isinstance(rows.index, pd.RangeIndex):
-        raise ValueError("a row has more fields than the first line names")
+    rows = pd.DataFrame(table_rows(text, between, skipinitialspace=True))
     return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
 
 
 def numbers(column, name):
     """The numbers of a column of the table of this name, float64 (R,)."""
     values = np.array([as_number(value) for value in column])
-    # a size, a rank, or what something is out of, is above 0
-    least = int(column.name in ("S", "D", "k", *QUANTITIES.values()))
-    wrong = np.flatnonzero(~((values >= least) & (values < np.inf)))
+    # a size, a rank, or what something is out of, is above 0; ranks and hits are counts
+    least, most, of = int(column.name in ("S", "D", "k", *QUANTITIES.values())), np.inf, "number"
+    if column.name in ("k", "hits"):
+        most, of = WHOLE, "whole number"
+        values = np.where(values % 1 == 0, values, np.nan)
+    wrong = np.flatnonzero(~((values >= least) & (values < most)))
     if len(wrong):
         raise InputError(
             f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}': "
-            f"give a number from {least} up, such as 13e9 or 1.4B."
+            f"give a {of} from {least} up, such as 13e9 or 1.4B."
         )
     return values
 
@@ -398,8 +394,7 @@ def keep_family(name, entry, tables, repeats=()):
 
     # the files of what is there by now; the family's, which names the repeats', last
     for part, path in paths.items():
-        places = (results_dir() / "ranks" / part).glob("*/*.parquet")
-        records = [table.record for table in by_size(map(read_table, sorted(places)))]
+        records = [table.record for table in by_size(map(read_table, table_paths(part)))]
         corpora = sorted({record["corpus"] for record in records})
         models = list({record["model"]: model_entry(record) for record in records}.values())
         about = entry | {"imported": True, "corpora": corpora, "models": models}
@@ -534,7 +529,8 @@ def import_answers(path, family, name=None):
     precision = {}
     for key in ("weights_dtype", "head_dtype"):
         told = str(header.get(key)).lower().removeprefix("torch.")
-        precision[key] = PRECISIONS[check_choice(told, PRECISIONS, key)]
+        told = ALSO.get(told, told)
+        precision[key] = told and check_choice(told, PRECISIONS, key)
     record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}

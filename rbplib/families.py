@@ -21,15 +21,33 @@ import yaml
 PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}"  # of a file's name, which may have 255 letters
 REPO_ID = re.compile(rf"{PART}(/{PART})?\Z")  # OWNER/NAME or NAME on the hub
 NAME = re.compile(rf"{PART}\Z")  # what may become a file or folder name
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+# bytes of a parameter in each precision that is known; weights are loaded in the first three
+PRECISIONS = {
+    "float32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "float64": 8,
+    "fp8": 1,
+    "int8": 1,
+    "int4": 0.5,
+}
+DTYPES = ("auto", *list(PRECISIONS)[:3])
 PROTOCOLS = ("paper", "full")
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 YAML = (".yml", ".yaml")
 POWERS = {"k": "e3", "m": "e6", "b": "e9", "t": "e12"}
+LARGEST = 100_000  # characters of a YAML file, of which a second reads some 400,000
 WINDOW = 512  # tokens, the paper's truncation
 # the least that a number in a YAML file may be
 LEAST = {"context": 2, "tokens": 1, "nonembedding_params": 1, "documents": 1, "first": 1}
 LEAST |= {"seed": 0, "min_characters": 0}
+MENDS = {  # how a value of a type is written; to Python a bool is an int
+    str: "put it in quotes",
+    int: "write a whole number",
+    bool: "write true or false",
+    list: "write a list, as [a, b]",
+    dict: "write lines of 'name: value', indented, below it",
+}
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 PACKAGE = Path(__file__).resolve().parent
 
@@ -258,7 +276,10 @@ class PeoplesReader(Reader):
 def read_yaml(path, reader=Reader):
     """The mapping in a YAML file. Raises InputError."""
     with telling(f"{path} is not readable YAML, correct it or its permissions"):
-        entries = yaml.load(Path(path).read_text(encoding="utf-8"), reader)
+        text = Path(path).read_text(encoding="utf-8")
+        if len(text) > LARGEST:
+            raise ValueError(f"it has more than {LARGEST:,} characters")
+        entries = yaml.load(text, reader)
     if not isinstance(entries, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return entries
@@ -278,11 +299,7 @@ def checked_entries(entries, record, path, others=None):
         # to Python a bool is an int
         strange = isinstance(value, bool) and kinds[key] not in (bool, object)
         if strange or not isinstance(value, kinds[key]):
-            mend = "write true or false, or a list of 'name: value'"
-            if isinstance("", kinds[key]):
-                mend = "put it in quotes"
-            elif isinstance(2, kinds[key]):
-                mend = "write a whole number"
+            mend = next(mend for kind, mend in MENDS.items() if issubclass(kind, kinds[key]))
             shown = json.dumps(value, default=str, skipkeys=True)[:60]
             raise InputError(f"{path}: {key!r} cannot be {shown}: {mend}.")
         if key in LEAST and value < LEAST[key]:

@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from rbplib.bootstrap import LEVEL
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, as_number
 from rbplib.law import fit
@@ -70,13 +71,21 @@ class Forecast:
         return float(values[0]), sorted(values[1:].tolist())
 
 
+def sizes_given(S):
+    """Sizes as numbers or text, one or several, as float64 (H,). InputError: one is none."""
+    S = np.array([as_number(size) for size in np.atleast_1d(S)])
+    if not ((S > 0) & (S < np.inf)).all():
+        raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
+    return S
+
+
 def exponential(y):
     """exp, infinite where it is too large."""
     with np.errstate(over="ignore"):
         return np.exp(y)
 
 
-def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
+def forecast(loss, S, n_bootstrap=0, seed=42):
     """Forecast a loss at sizes that were not measured.
 
     A new model scatters about a form as those fitted do about it, or about the line where that
@@ -93,11 +102,8 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
             1 to 99 resamples.
     Cost: three fits, and a line through each resample.
     """
-    check_resamples(n_bootstrap, level)
-    S = np.array([as_number(size) for size in np.atleast_1d(S)])
-    part = one_a_size(loss)
-    if not (S > 0).all():
-        raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
+    check_resamples(n_bootstrap)
+    S, part = sizes_given(S), one_a_size(loss)
     laws = {}
     for name, estimator in FORMS.items() if len(part.S) else ():
         law = fit(part, estimator, n_bootstrap=0)
@@ -125,13 +131,13 @@ def forecast(loss, S, n_bootstrap=0, seed=42, level=0.95):
         noises = []
         for about in (law, laws["line"]):
             sd = max(about.residual_sd, least)
-            half = sd * training_quantile(about.spare, level)
+            half = sd * training_quantile(about.spare)
             noises.append((half, sd, about.spare))
         _, sd, df = min(noises)
         centre.append(law.y_at(S))
         scatter.append(np.hypot(sd * widening(law, S), sources))
         spare.append([df])
-    shares = [(1 - level) / 2, 0.5, (1 + level) / 2]
+    shares = [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]
     low, y, high = mixture_quantiles(np.array(centre), np.array(scatter), np.array(spare), shares)
     return Forecast(laws, S, y, np.stack([low, high]))
 
@@ -158,7 +164,7 @@ def joint_forecast(loss, S, D):
         raise InputError(
             f"{of} tells no tokens of training: give a table of numbers with a column 'D' of them."
         )
-    S, D = np.broadcast_arrays(np.atleast_1d(np.asarray(S, float)), D)
+    S, D = np.broadcast_arrays(sizes_given(S), D)
     # Trainings at one point are one, of their mean.
     logs = np.log([part.S, part.D])
     points, which = np.unique(logs, axis=1, return_inverse=True)
@@ -205,7 +211,7 @@ def joint_forecast(loss, S, D):
     ahead = np.linalg.pinv(slopes(points), rcond=1e-4) @ slopes(x)
     variance = np.sum(miss(best) ** 2) / (len(y) - 4)
     sd = np.sqrt(variance * (1 + np.sum(ahead**2, axis=0)))
-    half = sd * training_quantile(max(1, groups - 2), 0.95)
+    half = sd * training_quantile(max(1, groups - 2))
     interval = np.stack([total - half, total + half])
     return Forecast({"sum": part}, S, total, interval, D)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib import noise
-from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval
+from rbplib.bootstrap import LEVEL, MIN_DOCUMENTS, percentile_interval
 from rbplib.doors import number_rows, table_losses
 from rbplib.estimators import ESTIMATORS, EXPONENTS
 from rbplib.families import InputError, check_choice
@@ -30,7 +30,7 @@ class Law:
         used: models of the loss that the fit used, by index. S: float64 (M,), their sizes.
         models: their names.
         parameters: {name: value}, the first two alpha and log_c.
-        intervals: {"text" | "trainings" | "models": {name: (low, high)}} at `level`.
+        intervals: {"text" | "trainings" | "models": {name: (low, high)}}, of 95%.
         y, fitted: float64 (M,), log losses of the models used, and of the law.
         band: float64 (2, M), interval of y over other text; None without resamples.
         residual_sd: of y - fitted, by degrees of freedom.
@@ -40,7 +40,6 @@ class Law:
 
     loss: Loss
     estimator: str
-    level: float
     used: tuple[int, ...]
     S: np.ndarray
     models: tuple[str, ...]
@@ -65,7 +64,7 @@ class Law:
         known = ", ".join(intervals) or "no interval"
         of = f"{self.loss.name} of {self.loss.family} on {self.loss.corpus}"
         return (
-            f"alpha {self.alpha:.4g} ({self.level:.0%}: {known})\n"
+            f"alpha {self.alpha:.4g} ({LEVEL:.0%}: {known})\n"
             f"R2 {self.r2:.4g}, {self.status}\n"
             f"{of}: {len(self.used)} models, S {sizes.min():.4g} to {sizes.max():.4g}"
         )
@@ -125,7 +124,6 @@ def fit(
     estimator="least_squares",
     n_bootstrap=10_000,
     seed=42,
-    level=0.95,
     *,
     S=None,
     hits=None,
@@ -147,15 +145,14 @@ def fit(
             log-log link), "irreducible" (a floor under the loss) or "quadratic" (in log S).
         n_bootstrap: resamples of the sources, 100 or more; 0 for none.
         seed: int; one seed, one set of them.
-        level: of the intervals.
         S: sizes of plain numbers, float (M,), three or more. hits: (M,) out of totals, a number.
             Without documents there is no interval of other text: those go into a Loss.
     Returns:
         Law; `status` and `notes` say how far to trust it. Fewer than three sizes of a Loss are a
         status.
     Raises:
-        InputError: an unknown estimator, a model twice, too few resamples, a level that is no
-            share, numbers that do not fit together.
+        InputError: an unknown estimator, a model twice, too few resamples, numbers
+            that do not fit together.
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
@@ -171,7 +168,7 @@ def fit(
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")
     check_models(loss, 1)
-    check_resamples(n_bootstrap, level)
+    check_resamples(n_bootstrap)
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.
     used = np.flatnonzero(np.isfinite(loss.y) | (estimator == "binomial"))
     part = loss.keep(used)
@@ -189,13 +186,13 @@ def fit(
     if drawn is not None:
         drawn_params = kind.solve(drawn.loss, x)
         drawn_y = drawn.y
-        text = percentile_interval(drawn_params, level)
-        band = percentile_interval(drawn_y, level)
+        text = percentile_interval(drawn_params)
+        band = percentile_interval(drawn_y)
     # What the other noises make of it.
     residuals = y - fitted
     jacobian, weights = kind.jacobian(params, x, centre), kind.weights(params, x)
-    residual_sd, models = noise.student_interval(jacobian, weights, residuals, level)
-    trainings = noise.training_interval(part, jacobian, drawn_params, level)
+    residual_sd, models = noise.student_interval(jacobian, weights, residuals)
+    trainings = noise.training_interval(part, jacobian, drawn_params)
     variance, by_sources, by_trainings = noise.lack_of_fit(part, jacobian, residuals, drawn_y)
     trainings, models = params + SIDES * trainings, params + SIDES * models
     intervals = {}
@@ -207,7 +204,6 @@ def fit(
     return Law(
         loss=loss,
         estimator=estimator,
-        level=level,
         used=tuple(used.tolist()),
         S=part.S,
         models=part.models,

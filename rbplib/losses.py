@@ -226,11 +226,8 @@ def check_models(loss, sizes=3):
             raise InputError(f"the model {name!r} is there twice on {loss.corpus}: name it once.")
 
 
-def check_resamples(number, level=0.95):
-    """InputError for so few resamples that they have no ends of an interval, but for 0; or for a
-    level that is no share."""
-    if not 0 < level < 1:
-        raise InputError(f"the level of intervals cannot be {level}: give a share, such as 0.95.")
+def check_resamples(number):
+    """InputError for so few resamples that they have no ends of an interval, but for 0."""
     if number and not MIN_RESAMPLES <= number <= 1_000_000:
         raise InputError(f"resamples cannot be {number}: give {MIN_RESAMPLES} to 1000000, or 0.")
 

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 import rbplib
 from rbplib.families import (
+    PRECISIONS,
     Corpus,
     InputError,
     NoAnswer,
@@ -54,7 +55,6 @@ SAVED = 600  # seconds of work that a killed measuring may lose
 # what a plan reckons with, about
 CHARACTERS = 4.0  # of a token of English
 PROCESS, ROW = 600_000_000, 9  # bytes of the process, and of a row of a table on disk
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of a parameter
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def measure_model(
 
     # cache-sized on a processor; elsewhere halved until it fits
     many = 1 << 16 if loaded.device.type == "cuda" else 4096
-    batch_tokens = batch_tokens or max(length, many)
+    batch_tokens = int(batch_tokens or max(length, many))
     for task in tasks:
         text = loaded.record["tokenizer_digest"], task.path.name
         if text not in cut:
@@ -448,8 +448,8 @@ def plan_model(model, notes, dtype=None):
     if sizes := or_note(lambda: sizes_of(model), notes):
         S = sizes["nonembedding_params"]
         total = sizes.get("total_params", S)
-        weights = total * BYTES.get(dtype or model.dtype, BYTES["float32"])
-        download = 0 if model.local else total * BYTES["bfloat16"]
+        weights = total * PRECISIONS.get(dtype or model.dtype, PRECISIONS["float32"])
+        download = 0 if model.local else total * PRECISIONS["bfloat16"]
     row = {"model": model.name, "nonembedding_params": S}
     return row | {"weights_bytes": weights, "download_bytes": download}
 

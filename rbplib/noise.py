@@ -7,10 +7,12 @@ its parameters (M, P), and the residuals (M,).
 
 import numpy as np
 
+from rbplib.bootstrap import LEVEL
+
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
 
 
-def student_interval(jacobian, weights, residuals, level):
+def student_interval(jacobian, weights, residuals):
     """(residual sd, half-widths (P,)) by Student's t on the scatter of the models.
 
     NaN with no model to spare, or where the parameters cannot be told apart.
@@ -28,7 +30,7 @@ def student_interval(jacobian, weights, residuals, level):
     # Their variance, in that of the scatter.
     squares = residuals[known] ** 2
     variance = spread * (weights * squares).sum() / spare
-    half = training_quantile(spare, level) * np.sqrt(variance)
+    half = training_quantile(spare) * np.sqrt(variance)
     return float(np.sqrt(squares.sum() / spare)), half
 
 
@@ -41,7 +43,7 @@ def unit_variances(jacobian, weights):
     return np.diag(np.linalg.inv(gram))
 
 
-def training_interval(part, jacobian, drawn, level):
+def training_interval(part, jacobian, drawn):
     """Half-widths (P,) over sources and trainings, two independent noises.
 
     drawn: parameters of resamples (B, P), or None. NaN where no size was trained twice.
@@ -59,16 +61,16 @@ def training_interval(part, jacobian, drawn, level):
         return nothing
     text_df, seeds = part.n_sources - 1, own_seeds(part, df)
     pairs = zip(text, trainings, strict=True)
-    return np.array([half_width(a, text_df, b, df, seeds, level) for a, b in pairs])
+    return np.array([half_width(a, text_df, b, df, seeds) for a, b in pairs])
 
 
-def half_width(text, text_df, trainings, df, seeds, level=0.95):
+def half_width(text, text_df, trainings, df, seeds):
     """Half an interval of a contrast with these variances: what `exceeding` does not reject."""
     from scipy.optimize import brentq
 
     def excess(f):
         p = exceeding(f, 1, text, text_df, trainings, df, seeds)
-        return p - (1 - level)
+        return p - (1 - LEVEL)
 
     f = brentq(excess, 1e-3, 1e4)
     return float(np.sqrt(f * (text + trainings)))
@@ -111,11 +113,11 @@ def exceeding(f, count, text, text_df, trainings, df, seeds=np.inf):
     return fdtrc(count, mass**2 / square, mass / plus)
 
 
-def training_quantile(df, level):
+def training_quantile(df):
     """Half-width of an interval, in standard deviations estimated with df degrees of freedom."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(df, (1 + level) / 2))
+    return float(stdtrit(df, (1 + LEVEL) / 2))
 
 
 def lack_of_fit(part, jacobian, residuals, drawn):

@@ -15,7 +15,7 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -163,17 +163,23 @@ class RankTable:
         return np.diff(place(self.columns), prepend=-9) == 1
 
     @cached_property
+    def kept_runs(self):
+        """{k: `runs`} of what was asked for."""
+        return {}
+
+    @property
     def scored(self):
-        """Distinct (document, length) of runs of scored tokens, and their number, int64 (3, R)."""
+        """As `runs`, of scored tokens, hits or not."""
         return self.runs(np.inf)
 
-    @cached_property
-    def runs(self):
-        """`runs_of`, for each k once: lengths of several N are counted from the same runs."""
-        return cache(self.runs_of)
+    def runs(self, k):
+        """Distinct (document, length) of runs of hits at k, and their number, int64 (3, R).
 
-    def runs_of(self, k):
-        """As `scored`, of runs of hits at k, each as long as it is; a gap ends a run."""
+        Each is as long as it is; a gap ends a run. Those of a k are kept: lengths of several N are
+        counted from the same runs.
+        """
+        if k in self.kept_runs:
+            return self.kept_runs[k]
         if "order" in self.record.get("lacks", ()):
             self.refuse("order", "runs of hits")
         hits = self.rank() <= k
@@ -183,7 +189,8 @@ class RankTable:
         starts[1:] &= ~goes_on
         run = starts.cumsum()[hits] - 1
         lengths = np.bincount(run, minlength=starts.sum())
-        return distinct(self.document[starts], lengths)
+        self.kept_runs[k] = distinct(self.document[starts], lengths)
+        return self.kept_runs[k]
 
 
 def plain_table(ranks, S, vocab_size, **about):
@@ -417,6 +424,11 @@ def expected(
     return records
 
 
+def table_paths(family, results=None, text="*"):
+    """Paths of a family's rank tables, by its name: of all texts, or whose file's stem matches."""
+    return sorted(Path(results or results_dir(), "ranks", family).glob(f"*/{text}.parquet"))
+
+
 def ranks_path(record, results=None):
     """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
     parts = [check_name(record[key], f"{key} name") for key in ("family", "model", "corpus")]
@@ -433,8 +445,7 @@ def record_here(path, asked):
 
 def records_of(family, results=None):
     """(path, record) of each whole rank table of a family of this name, by their paths."""
-    folder = Path(results or results_dir(), "ranks", family)
-    for path in sorted(folder.glob("*/*.parquet")):
+    for path in table_paths(family, results):
         if record := record_here(path, {"family": family}):
             yield path, record
 

@@ -162,7 +162,7 @@ def lookup(row, name, corpus):
     if isinstance(row, list | dict | bytes):
         kind = type(row).__name__
         raise InputError(f"field {name!r} of corpus {corpus.name!r} holds a {kind}, not text.")
-    return "" if row is None else str(row)
+    return "" if row is None or row != row else str(row)  # NaN too
 
 
 def texts_digest(texts):
@@ -401,11 +401,11 @@ def file_text(path):
     return text
 
 
-def table_rows(text, delimiter):
-    """Rows of a table, {column: text}; its first line names the columns."""
+def table_rows(text, delimiter, **how):
+    """Rows of a table, {column: text}; its first line names the columns. how: of `read_csv`."""
     import pandas as pd
 
-    how = {"sep": delimiter, "header": None, "dtype": str, "keep_default_na": False}
+    how |= {"sep": delimiter, "header": None, "dtype": str, "keep_default_na": False}
     rows = pd.read_csv(io.StringIO(text), **how)
     names = rows.iloc[0]
     # what is too little is not known

@@ -159,6 +159,7 @@ def new_time(place):
         os.utime(path)
 
 
+RUN = "logs/runs/demo-01_first.json"
 EDITS = {  # what is edited: (how, the steps that run again)
     "nothing": (lambda place: None, set()),
     "a touched file": (new_time, set()),
@@ -177,7 +178,11 @@ EDITS = {  # what is edited: (how, the steps that run again)
         OTHER,
     ),
     "a cut record of a run": (
-        lambda place: append(place / "logs/runs/demo-01_first.json", "}"),
+        lambda place: append(place / RUN, "}"),
+        FIRST,
+    ),
+    "a folder in place of a record of a run": (
+        lambda place: (place / RUN).unlink() or (place / RUN).mkdir(),
         FIRST,
     ),
     "a page": (
@@ -247,7 +252,13 @@ def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(built, tmp_pat
 
 
 def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
-    moved(built, tmp_path, monkeypatch)
+    place = moved(built, tmp_path, monkeypatch)
+    # the second by a kernel that dies the first time, as where another process takes its port
+    begin = f"mkdir once 2>&- && exit; exec {sys.executable} -m ipykernel_launcher $@"
+    words = ["sh", "-c", begin, "sh", "-f", "{connection_file}"]
+    about = {"argv": words, "display_name": "once", "language": "python"}
+    page.write_text(place / "kernels/python3/kernel.json", json.dumps(about))
+    monkeypatch.setenv("JUPYTER_PATH", str(place))
     before = page.page_path("01_first", "demo").read_bytes()
     page.page_path("01_first", "demo").unlink()
     given = page.read_given(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")

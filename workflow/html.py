@@ -14,7 +14,15 @@ from pathlib import Path
 
 from paper.show.plain import shown
 from rbplib.families import InputError, digest, load_family, root, write_text
-from workflow.page import DEFAULT_FAMILY, TOGETHER, content, ended, executed_pages, page_record
+from workflow.page import (
+    DEFAULT_FAMILY,
+    TOGETHER,
+    content,
+    ended,
+    executed_pages,
+    kept,
+    page_record,
+)
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 
@@ -69,11 +77,7 @@ def manifest(files):
 
 def is_current(files):
     """Whether the book that is here was built of these files and these pages, and is whole."""
-    try:
-        kept = json.loads((root() / "_build" / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return kept == manifest(files)
+    return kept(root() / "_build" / MANIFEST) == manifest(files)
 
 
 def build(builder, strict=("-W", "--keep-going", "-n")):
@@ -115,7 +119,7 @@ def build_html(files=None):
 
 
 def main(given=None):
-    files = given and json.loads(Path(given).read_text(encoding="utf-8"))["made_of"]
+    files = given and kept(Path(given), "made_of")
     return f"first page: {build_html(files)}"
 
 

@@ -19,9 +19,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -209,13 +208,9 @@ def made_of(name, given):
 def is_current(path, given):
     """Whether an executed page is of all that it would be made of now."""
     record, run = page_record(path), run_path(path)
-    with suppress(FileNotFoundError):
-        try:
-            if json.loads(run.read_bytes())["page"] != content(path):
-                return False  # another page than the run left
-        except (ValueError, LookupError, TypeError):
-            return False
-    return record is not None and record["made_of"] == made_of(path.stem, given)
+    if record is None or run.exists() and kept(run, "page") != content(path):
+        return False  # no page, or another than the run left
+    return record["made_of"] == made_of(path.stem, given)
 
 
 def run_path(page):
@@ -225,8 +220,17 @@ def run_path(page):
 
 def page_record(path):
     """The record of an executed page, or None where there is no such page."""
+    return kept(path, "metadata", "rbp")
+
+
+def kept(path, *keys):
+    """What a file of JSON holds at the keys, one inside the other; None where that cannot be
+    read."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
+        value = json.loads(path.read_text(encoding="utf-8"))
+        for key in keys:
+            value = value[key]
+        return value
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -303,8 +307,14 @@ def execute(source, parameters, out):
     }
     notebook = for_family(source, parameters.get("family"))
     # a cell that fails is named
+    begin = partial(papermill.execute_notebook, notebook, run, parameters, **options)
     try:
-        papermill.execute_notebook(notebook, run, parameters, **options)
+        try:
+            begin()
+        except RuntimeError as error:  # as where another process took a port of the kernel first
+            if "before replying" not in str(error):
+                raise
+            begin()
     except DeadKernelError:
         raise RuntimeError(
             f"running {out.stem} for {out.parent.name}: "

@@ -119,8 +119,6 @@ def test_what_cannot_be_fitted_is_told(loss):
         rbp.fit(loss.keep([0, 1, 2, 2]))
     with pytest.raises(rbp.InputError, match="least_squares"):
         rbp.fit(loss, "least_square")
-    with pytest.raises(rbp.InputError, match="level .* 95"):
-        rbp.fit(loss, level=95)
     for plain in ({"S": [1, 2]}, {"hits": [1, 2]}, {"totals": 9}):
         with pytest.raises(rbp.InputError, match="sizes of its own"):
             rbp.fit(loss, **plain)

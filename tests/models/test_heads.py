@@ -27,17 +27,17 @@ KNOWN = {  # what the head does: an architecture, and its settings beside those 
 }
 
 
-def tiny(name="plain", dtype=torch.float32):
+def tiny(name="plain"):
     kind, changes = KNOWN[name]
-    model = made(kind, vocab_size=V, **changes).to(dtype)
+    model = made(kind, vocab_size=V, **changes)
     with torch.no_grad():  # scores spread as a trained model's, so that soft-capping saturates
         model.get_output_embeddings().weight.mul_(3)
     return model
 
 
-def window(batch=3, length=50):
-    ids = torch.randint(3, V, (batch, length), generator=torch.Generator().manual_seed(1))
-    scored = torch.rand(batch, length - 1, generator=torch.Generator().manual_seed(2)) < 0.7
+def window():
+    ids = torch.randint(3, V, (3, 50), generator=torch.Generator().manual_seed(1))
+    scored = torch.rand(3, 49, generator=torch.Generator().manual_seed(2)) < 0.7
     return ids, scored
 
 

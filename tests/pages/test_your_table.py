@@ -59,7 +59,7 @@ def compare(shown, loss, size):
     assert shown["loss"] == pytest.approx(np.exp(law.y_at(size)), rel=1e-9)
     x, n = np.log(law.S), len(law.used)
     wide = np.sqrt(1 + 1 / n + (np.log(size) - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum())
-    half = wide * law.residual_sd * training_quantile(n - 2, 0.95)
+    half = wide * law.residual_sd * training_quantile(n - 2)
     ends = np.exp(law.y_at(size) + np.array([-half, half]))
     assert shown["ci_loss"] == pytest.approx(ends.tolist(), rel=1e-9)
 

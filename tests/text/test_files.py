@@ -172,7 +172,7 @@ def test_columns_make_documents_and_sources(tmp_path, name):
 ZST = zstd(os.urandom(9_000))
 BAD = [  # file, its bytes, changes of the corpus
     ("empty.txt", b"", {}),
-    ("blank.jsonl", b'{"text": " "}\n{"text": null}\n', {}),
+    ("blank.jsonl", b'{"text": " "}\n{"text": null}\n{"text": NaN}\n', {}),
     ("surrogate.jsonl", b'{"text": "ab \\ud83d"}', {}),
     ("deep.jsonl", b"[" * 200_000, {}),
     ("nul.txt", b"ab\ncd\0ef", {}),

@@ -58,6 +58,7 @@ BAD_FAMILIES = [
     "title: 2020-13-45\nmodels: [a/b]\n",
     "models: [a/b]\npublished: {a: &a [x, x], b: [*a, *a]}\n",
     "? [a]\n: b\nmodels: [a/b]\n",
+    "models: [a/b]\nnote: " + "a" * 100_000,
     "models:\n  - {id: a/b, tokens: 300X}\n",
     "title: " + "[" * 5000 + "\nmodels: [a/b]\n",
     "models:\n  - {name: x, id: a/b}\n  - {name: y, id: a/b}\n",
@@ -102,7 +103,8 @@ def test_a_bad_file_is_one_sentence_that_names_it(root, kind, text):
         ("revision: 20231101", "'revision' cannot be 20231101: put it in quotes"),
         ("revision: 2023-11-01", "'revision' cannot be \"2023-11-01\": put it in quotes"),
         ("seed: 3.5", "'seed' cannot be 3.5: write a whole number"),
-        ("shuffle: 1", "write true or false"),
+        ("shuffle: 1", "'shuffle' cannot be 1: write true or false.$"),
+        ("where: [a]", "write lines of 'name: value'"),
         ("file: a.txt", "unknown key 'file': did you mean 'path'"),
     ],
 )
