@@ -5,7 +5,6 @@ import pandas as pd
 
 from paper.counts import far_ks
 from paper.curves import beside, rbp_curve, repeated
-from paper.distributions import PAPER
 from paper.families import exponent_difference
 from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside, known_interval
@@ -173,26 +172,6 @@ def above_one(intervals):
     """Whether each interval of a column of ratios lies above 1, Float64;
     none where there is none."""
     return inside(intervals, 1, np.inf).clip(lower=0)
-
-
-def contest_row(contest):
-    """The paper's lognormal in the Contest of laws on one rank table;
-    no lead where it is Zipf's law."""
-    # what the others lose beside the lognormal; Zipf's law with its interval
-    lognormal, behind = contest.fits[PAPER], contest.loss - contest.loss[PAPER]
-    around = (contest.drawn["zipf"] - contest.drawn[PAPER]).quantile([0.025, 0.975])
-    is_zipf = lognormal.bound.any()  # its curvature is 0
-    return {
-        "place": 1 + list(contest.fits).index(PAPER),
-        "laws": len(contest.fits),
-        "behind": contest.loss[PAPER],
-        "behind_interval": tuple(contest.interval[PAPER]),
-        "zipf_lead": 0.0 if is_zipf else behind["zipf"],
-        "interval": (0.0, 0.0) if is_zipf else tuple(around),
-        "misfit": lognormal.max_drbp,
-        "best_misfit": contest.best.max_drbp,
-        "best": contest.best.title,
-    }
 
 
 def ladder_row(frame):

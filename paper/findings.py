@@ -11,7 +11,7 @@ from dataclasses import replace
 import pandas as pd
 
 from paper.authors import NAME
-from paper.show.claims import AGREES, DIFFERS, all_claims, collected
+from paper.show.claims import AGREES, DIFFERS, RANKS, all_claims, collected
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 
@@ -21,6 +21,7 @@ LADDERS, GRID = "our ladders", "our grid"
 KINDS = (AUTHORS, FIGURES, PUBLISHED, LADDERS, GRID, EXACT)
 BASIS = {  # of a claim: its kind of evidence
     "authors' counts": AUTHORS,
+    RANKS: AUTHORS,
     "inference from figures": FIGURES,
     "published results": PUBLISHED,
     "proved": EXACT,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from paper.show.claims import page_records
+from paper.show.claims import RANKS, page_records
 from rbplib.cli import Parser
 from rbplib.families import InputError, default_corpora, held, known, load_family, root
 from rbplib.table import columns_digest, family_tables
@@ -46,10 +46,14 @@ def page_rows(path, embedded):
     page = "/".join(path.parts[-2:]).removesuffix(".ipynb")
     record = json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
     parameters = record["parameters"]
-    if others := {label.split("/")[0] for label in record.get("tables", ())} - embedded:
+    others = {label.split("/")[0] for label in record.get("tables", ())} - embedded
+    # a page run by hand has no list of tables
+    records = page_records(path)
+    others |= {RANKS} & {record.get("basis") for record in records.values()}
+    if others:
         parameters = parameters | {"beside": sorted(others)}
     rows = [(page, page, "parameters", json.dumps(parameters, sort_keys=True), "", "")]
-    for name, record in page_records(path).items():
+    for name, record in records.items():
         if name.startswith("claim"):
             verdict = f"{record['verdict']}, {record['cases that hold']}"
             rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))

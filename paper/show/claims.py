@@ -28,6 +28,7 @@ from rbplib.families import held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 WITHOUT_K = r"^At k = {k}, | at k = {k}"
+RANKS = "authors' ranks"  # the basis of what rests on them and not on counts or figures
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
 ALONE = "; of the authors' ranks, one ladder on one text by design, one case is enough"
 
@@ -206,6 +207,7 @@ class Judged:
         records = recordable(self.plain) if rows else []
         return {
             "verdict": self.verdict,
+            "basis": self.words.basis,
             "cases that hold": self.count,
             "enough": self.enough,
             "rows": records,
@@ -262,7 +264,14 @@ def judge(name, rows, holds=None, hidden=False, enough=None):
     holds = pd.Series(pd.NA if holds is None else holds, rows.index, dtype="boolean")
     hidden = pd.Series(hidden, rows.index, dtype="boolean").fillna(False)
     rows = rows.assign(holds=holds.mask(hidden), hidden=hidden)
-    return Judged(all_claims()[name], rows, enough or enough_of(rows))
+    return Judged(worded(name, rows), rows, enough or enough_of(rows))
+
+
+def worded(name, rows):
+    """The Claim of a name, on another basis where its rows have a column `basis`; None of what
+    `keep` has."""
+    words = all_claims().get(name)
+    return replace(words, basis=rows["basis"].iloc[0]) if "basis" in rows else words
 
 
 def claim(name, rows=None, holds=None, hidden=False, enough=None):
@@ -354,7 +363,7 @@ def collected(name, page, families):
         row |= {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
     rows = cases(rows, None if rows else ["holds", "hidden"])
     truths = rows.columns.intersection(["holds", "hidden"])
-    return Judged(all_claims().get(name), rows.astype(dict.fromkeys(truths, "boolean")), enough)
+    return Judged(worded(name, rows), rows.astype(dict.fromkeys(truths, "boolean")), enough)
 
 
 def all_judged(here, families):

@@ -8,9 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import rbplib as rbp
-from paper.published import laws
 from rbplib.cli import main
-from rbplib.families import complain, held
+from rbplib.families import complain
 
 S = np.array([1e6, 5e6, 2.5e7, 1.25e8, 6.25e8])
 MODELS = ["tiny", "small", "base", "large", "huge"]
@@ -106,17 +105,6 @@ def test_every_family_and_k_is_a_law_and_seeds_are_trainings(tmp_path, capsys):
     assert records[0]["alpha"] == law.alpha and [r["n_models"] for r in records] == [10, 10, 5]
     with pytest.raises(rbp.InputError, match="several laws"):
         rbp.fit(pd.concat(parts))
-
-
-def test_a_bare_table_of_pythia_gives_the_published_pages_numbers(tmp_path, capsys):
-    page = laws(families=["pythia"])["pythia"]
-    head, *rows = held("published", "lambada_by_size.csv").read_text().splitlines()
-    rows = [row for row in rows if row.startswith("pythia,")]
-    (tmp_path / "pythia.csv").write_text("\n".join([head, *rows]))
-    assert main(["fit", str(tmp_path / "pythia.csv"), "--json"]) == 0
-    (record,) = json.loads(capsys.readouterr().out)
-    assert record["alpha"] == page.law.alpha and record["r2"] == page.law.r2
-    assert record["ci_models"] == list(page.law.ci_models)
 
 
 GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"

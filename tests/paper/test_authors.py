@@ -6,15 +6,18 @@ import math
 import subprocess
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 
 import rbplib
-from paper import authors
+from paper import authors, verify
+from paper.show.claims import page_records
 from paper.show.prose import imported_words
 from rbplib import InputError, load_family
 from rbplib.cli import main
+from rbplib.families import write_text
 from rbplib.measuring import measured
 from tests.pagerunner import run_page, words
 from training.live import train_ladder
@@ -135,14 +138,30 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
     assert "many true tokens tie is not known" in text
     assert f"is not known by Equation 3, {share} by" in text
     # the page of their counts judges by them what it says that they would tell
-    text = words(run_page("18_authors_figures", n_bootstrap=100))
+    page = run_page("18_authors_figures", n_bootstrap=100)
+    text = words(page)
     assert "With 40 articles resampled" in text and "judged by intervals over articles" in text
     assert "differs.** Random noise is enough for GPT-2's reversed slope" in text
     assert "differs.** GPT-2's points on Wikipedia rest on at least 500,000 tokens" in text
+    # runs too few for an interval decide nothing
+    page.metadata["rbp"] = {"parameters": {}}
+    path = here / "all" / "18_authors_figures.ipynb"
+    write_text(path, nbformat.writes(page))
+    runs = page_records(path)["claim gpt2_runs"]["rows"]
+    few = [(row["hidden"], row["holds"]) for row in runs if None in row["times_around"]]
+    assert few and set(few) == {(True, None)}
+    # so it is another page than the book's, which `rbp verify` does not hold against it
+    rows = pd.DataFrame(verify.page_rows(path, set()), columns=verify.COLUMNS)
+    assert verify.compared(verify.read_reference(), rows).empty
     # paired, and with an interval over articles that the counts alone do not give
     law = rbplib.fit(rbplib.rbp_loss(tables, 10), n_bootstrap=200)
     low, high = law.intervals["text"]["alpha"]
     assert low < law.alpha < high and law.loss.n_sources == 40
+    # what is named or damaged is not taken as not fetched
+    next(here.glob("results/ranks/*/gpt2-xl/*.parquet")).unlink()
+    for raw, message in ((authors.NAME, "of gpt2-xl: it is imported"), ("other", "'other'")):
+        with pytest.raises(InputError, match=message):
+            run_page("18_authors_figures", raw=raw)
 
 
 def test_it_is_not_exported(here, theirs, capsys):
@@ -193,12 +212,10 @@ def test_ranks_that_cannot_be_theirs_are_one_sentence_and_nothing_is_imported(na
 
 
 def test_another_repository_is_one_sentence(here, theirs, capsys, monkeypatch):
-    url, commit, blobs = theirs
+    url, _, blobs = theirs
     other = repository(here / "other", changed("gpt2-xl", harder))
     with pytest.raises(InputError, match="lacks the ranks of gpt2-xl, blob"):
         authors.take(*other[:2], blobs, counted())
-    with pytest.raises(InputError, match="could not be fetched"):
-        authors.take(url, "0" * 40, blobs, counted())
     # the command, with the paper's own commit, of a repository without it and of none
     for place in (url, str(here / "none")):
         assert authors.main(["--url", place]) == 2

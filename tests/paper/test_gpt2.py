@@ -5,7 +5,6 @@ import pytest
 
 import rbplib
 from paper import gpt2, published
-from paper.distributions import fit_rank_law
 
 RANKS = gpt2.gpt2_ranks()
 
@@ -14,18 +13,6 @@ def test_the_digitised_bins_are_every_rank_once_and_begin_as_counted():
     low, high = RANKS.low, RANKS.high
     assert low[0] == 1 and high[-1] == 50257 and np.array_equal(low[1:], high[:-1] + 1)
     assert RANKS.share[0] == pytest.approx(132_065 / 317_414, abs=2e-3)
-
-
-@pytest.mark.parametrize(
-    "name, max_drbp, p_1",
-    [
-        ("zipf_mandelbrot_cutoff", 0.0036, 0.4157),
-        ("lognormal_rounded", 0.0592, 0.3559),
-    ],
-)
-def test_candidates_on_the_digitised_histogram(name, max_drbp, p_1):
-    fit = fit_rank_law(RANKS, name)
-    assert [fit.max_drbp, fit.pmf[0]] == pytest.approx([max_drbp, p_1], abs=6e-5)
 
 
 def test_what_the_printed_likelihood_ratio_measures():

@@ -1,11 +1,13 @@
 """Planted curves in cross-entropy come back; frontiers and optima are what brute force finds."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from paper import compute, one_curve
+from paper import compute, one_curve, tables_here
+from rbplib.families import root
 from tests.planted import exact
 
 SIZES = np.geomspace(1e4, 1e7, 6)
@@ -51,6 +53,18 @@ def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents()
     # a steeper family crosses more of a curve that bends: the ratio is the slope where it lies
     rows = one_curve.points(groups()["text", 100, 1][:1])
     assert one_curve.one_curve(rows).deriv()(1.5) == pytest.approx(1.5 + 0.8 * 1.5)
+
+
+def test_the_page_draws_as_many_models_as_it_tells():
+    page = (root() / "notebooks" / "23_one_curve.md").read_text()
+    (cell,) = re.findall(r"```.*\n([^`]*again = [^`]*)```", page)
+    # of the second ladder the largest model alone is new
+    more, counts = tables_here.counted_curves(["nano-pythia-1m", "nano-pythia-4m"], lambda V: [1])
+    names = {"scope": tables_here.scope, "more": more, "counts": counts, "every": {}}
+    names["counted"] = lambda V: [1]
+    exec(cell, names)
+    drawn = [curve.models for curve in names["apart"] if curve.corpus == "docs"]
+    assert len(sum(drawn, ())) == names["rests_on"]["models"]
 
 
 def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():

@@ -42,12 +42,6 @@ def test_a_published_table_goes_through_the_door_as_it_lies(name, ladders):
     assert len(table_losses(held("published", f"{name}.csv"))) == ladders
 
 
-def test_every_family_of_three_sizes_is_fitted():
-    names = set(laws("-log acc"))
-    assert len(names) == 41 and sum("open_lm" in name for name in names) == 21  # of 24 cells
-    assert len(published.every_loss()) == 41 + 15 + 10 + 16 + 24 + 1
-
-
 RAW = np.genfromtxt(held("published", "gpt2_wikipedia_counts.csv"), delimiter=",", skip_header=1)
 PRINTED = {1: 0.0560, 10: 0.0932, 100: 0.1257, 1000: 0.1225, 10_000: -0.0901}  # exponents
 
@@ -94,12 +88,6 @@ def test_reference_points_are_where_a_family_file_names_them(tmp_path):
     (tmp_path / "mine.yml").write_text("published: {wikipedia: other}\nmodels: [gpt2]\n")
     with pytest.raises(InputError, match="'other' is not known"):
         published.reference_points(tmp_path / "mine.yml", "wikipedia")
-
-
-def test_open_lm_sizes_leave_out_both_embeddings():
-    rows = published.read("openlm_scaling")
-    total = rows["D"] / rows["tokens_per_20_params"] / 20
-    assert np.allclose(rows["S"] + 2 * 50_432 * rows["width"], total, rtol=2e-3)
 
 
 @pytest.mark.parametrize("least", [0.1, 0])

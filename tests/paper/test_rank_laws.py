@@ -25,17 +25,6 @@ def test_planted_parameters_return(name):
     assert fit.values == pytest.approx(PLANTED[name], rel=3e-3, abs=3e-3)
 
 
-@pytest.mark.parametrize("size", [2, 49, 70, 50257])
-def test_pivots_sum_like_ranks(size):
-    k = np.arange(1.0, size + 1)
-    nodes, matrix = distributions.pivots(size)
-    for name, params in PLANTED.items():
-        short = matrix.sum(axis=0) @ np.exp(CANDIDATES[name].formula(nodes, *params))
-        assert short == pytest.approx(np.exp(CANDIDATES[name].formula(k, *params)).sum(), rel=1e-9)
-    counts = np.random.default_rng(1).multinomial(10_000, np.full(size, 1 / size))
-    assert counts @ matrix @ np.log(nodes) == pytest.approx(counts @ np.log(k))
-
-
 def test_binned_counts_use_the_mass_of_bins():
     name = "zipf_cutoff"
     pmf = planted_pmf(name, PLANTED[name])
