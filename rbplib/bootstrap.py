@@ -88,6 +88,7 @@ def line(y, x):
     Returns:
         slope, intercept, r2: float64 (...); r2 is NaN where y is flat: nothing to explain.
     """
+    y, x = np.asarray(y), np.asarray(x)  # a column's own variance is another, its own axes too
     centred = x - x.mean()
     mean, variance = y.mean(axis=-1), y.var(axis=-1)
     slope = y @ centred / (centred @ centred)

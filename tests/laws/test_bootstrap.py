@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from planted import planted_curve
 
@@ -58,3 +59,5 @@ def test_the_line_is_numpys_for_every_row_and_flat_losses_have_no_r2():
     assert np.array([slope, intercept]) == pytest.approx(np.polyfit(x, y.T, 1), rel=1e-9)
     assert r2 == pytest.approx([np.corrcoef(x, row)[0, 1] ** 2 for row in y], rel=1e-9)
     assert np.isnan(line(np.full(4, 0.3), x)[2])
+    # columns of a table, as on pages
+    assert line(pd.Series(y[0]), pd.Series(x)) == pytest.approx((slope[0], intercept[0], r2[0]))
