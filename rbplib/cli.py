@@ -669,7 +669,3 @@ def main(argv=None):
         return 0
     print(f"rbp: {printable(message)}", file=sys.stderr)
     return code
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -199,7 +199,7 @@ def fit(
     for of, pairs in {"text": text, "trainings": trainings, "models": models}.items():
         intervals[of] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
     notes = doubts(loss, estimator, params, enough)
-    if drawn is not None and np.isnan(drawn_params[:, 0]).any() and np.isnan(text[:, 0]).any():
+    if drawn is not None and np.isnan(text[:, 0]).any():
         notes += ("no interval of other text",)
     return Law(
         loss=loss,

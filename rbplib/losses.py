@@ -244,7 +244,7 @@ def measured_tables(family, corpus, protocol="paper", results=None, partial=Fals
     if again and (not again.imported or text.name in again.corpora):
         ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results)
         (repeats,) = ladders.values()
-    return tables, repeats, tuple(missing)
+    return tables, repeats, missing
 
 
 def measured_on(tables):

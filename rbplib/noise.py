@@ -159,17 +159,16 @@ def lack_of_fit(part, jacobian, residuals, drawn):
     # With trainings, whose scatter was measured on this text and holds a part of its noise.
     text = max(noise - shared, 0.0)
     share = text / noise if noise else 0.0
-    seeds = own_seeds(part, df)
-    if np.isfinite(seeds):
+    if np.isfinite(own_seeds(part, df)):
         # Means of all trainings of a size, which say nothing of the scatter between those.
         means, count = trained_together(part)
         residuals = residuals + (means - part.y)[known]
-        each, seeds = variance / count[known], np.inf
+        each = variance / count[known]
     else:
         each = variance * np.ones(len(residuals))
     both = covariance * share + each * identity
     f = generalised_squares(jacobian, residuals, both) / spare
-    trained = exceeding(f, spare, text, n - 1, each.mean(), df, seeds)
+    trained = exceeding(f, spare, text, n - 1, each.mean(), df)
     return noise, p, float(trained)
 
 

@@ -19,6 +19,8 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rbplib.families import (
     DTYPES,
@@ -93,7 +95,7 @@ class RankTable:
     def source(self):
         """Number of each document's source, int64 (D,): those of one were drawn as one."""
         units = self.record.get("units") or range(self.documents)
-        return np.unique(np.asarray(units), return_inverse=True)[1]
+        return np.unique(units, return_inverse=True)[1]
 
     def inside(self, runs, N):
         """Windows of N tokens inside runs (document, length, number), int (3, R): int64 (D,)."""
@@ -270,9 +272,6 @@ def write_table(path, columns, record):
         KeyError, ValueError: a column is missing, is of another length or breaks the contract.
         InputError: the file cannot be written.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     columns = checked_columns(columns, int(record["vocab_size"]))
     counted = {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
     record = record | counted
@@ -293,9 +292,6 @@ def read_record(path, asked=None, command=""):
     This alone decides whether a table is used again. command: which measures it, for a sentence.
     Raises InputError: no file, a damaged one, or one that was measured with something else.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     # a whole record
     if not Path(path).is_file():
         raise InputError(f"there is no rank table {path}: run `rbp measure` for it first.")
@@ -331,9 +327,6 @@ def read_table(path, asked=None, command=""):
     Raises InputError: as there, or the rows fail their checksum. Cost: one reading of the file, and
     24 bytes of memory a row.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     record = read_record(path, asked, command)
     try:
         rows = pq.ParquetFile(path).read()
