@@ -345,14 +345,14 @@ def batch_ranks(loaded, batch, dtype):
         ids[row, : len(window.ids)] = window.ids
         scored[row, window.scored - 1] = True
     # ranks of the scored ones, as columns
-    inputs, mask = torch.from_numpy(ids), torch.from_numpy(scored)
-    ranks = sequence_ranks(loaded.model, inputs, scored=mask, dtype=dtype, device=loaded.device)
+    inputs, mask = torch.from_numpy(ids).to(loaded.device), torch.from_numpy(scored)
+    ranks = sequence_ranks(loaded.model, inputs, mask, dtype)
     row, column = np.nonzero(scored)
     return {
         "document": np.array([window.document for window in batch])[row],
         "position": np.array([window.start for window in batch])[row] + column + 1,
         "token": ids[row, column + 1],
-        **{name: values.numpy()[row, column] for name, values in ranks._asdict().items()},
+        **{name: values.cpu().numpy()[row, column] for name, values in ranks._asdict().items()},
     }
 
 

@@ -113,7 +113,7 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
     return _shaped(ranks, targets)
 
 
-def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=None):
+def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32):
     """Ranks of every token of a batch but the first of each sequence, which has no context.
 
         position   0   1   2   3        entry t-1 of a row is the rank of token t
@@ -127,9 +127,8 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
         scored: bool (B, T-1), the entries to score, all when None; elsewhere greater and ties are
             0, logprob is NaN.
         dtype: as in `head_ranks`.
-        device: where the model reads its ids, by default where they are.
     Returns:
-        Ranks of shape (B, T - 1), where the ids were given.
+        Ranks of shape (B, T - 1), on the device of the ids, which is that of the model's inputs.
     Raises:
         ValueError: as `head_ranks`; the model is in training mode.
         RuntimeError: the shape of `scored` is another.
@@ -139,36 +138,35 @@ def sequence_ranks(model, input_ids, scored=None, dtype=torch.float32, device=No
         raise ValueError("the model is in training mode, where dropout moves ranks: call eval()")
     if input_ids.dim() != 2 or input_ids.shape[1] < 2:
         raise ValueError(f"windows of shape {tuple(input_ids.shape)} hold no token to score")
-    ids = input_ids.to(device)
-    targets = ids[:, 1:]  # (B, T-1)
+    targets = input_ids[:, 1:]  # (B, T-1)
     scored = torch.ones_like(targets) if scored is None else scored.expand_as(targets)
-    _check_ids(ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
+    _check_ids(input_ids, getattr(model.get_input_embeddings(), "num_embeddings", math.inf))
 
     ranks = Ranks(
         greater=torch.zeros_like(targets),
         ties=torch.zeros_like(targets),
-        logprob=torch.full(targets.shape, math.nan, device=ids.device),
+        logprob=torch.full(targets.shape, math.nan, device=targets.device),
     )
     with torch.inference_mode():
-        head = head_of(model, ids)
-        scored = scored.to(ids.device).bool()
+        head = head_of(model, input_ids)
+        scored = scored.to(targets.device).bool()
         # the whole batch at once, or a sequence at a time where logits are held
-        at_once = 1 if head is None else len(ids)
-        for first in range(0, len(ids), at_once):
+        at_once = 1 if head is None else len(targets)
+        for first in range(0, len(targets), at_once):
             some = slice(first, first + at_once)
             mask = scored[some]
             if not mask.any():
                 continue
             if head is None:
-                states = model(ids[some], use_cache=False).logits
+                states = model(input_ids[some], use_cache=False).logits
             else:
-                states = final_hidden(model, ids[some])
+                states = final_hidden(model, input_ids[some])
             states = states[:, :-1][mask.to(states.device)]
             wanted = targets[some][mask].to(states.device)
             counted = head_ranks(states, head or nn.Identity(), wanted, dtype=dtype)
             for column, values in zip(ranks, counted, strict=True):
                 column[some][mask] = values.to(column.device)
-    return Ranks(*(column.to(input_ids.device) for column in ranks))
+    return ranks
 
 
 def _by_rows(inputs, scores_of, targets, count):
