@@ -238,6 +238,7 @@ def show(value):
 def list_families(name, form, results):
     """List families and the sizes of their models; of one, the tables that are there too."""
     from rbplib.models import family_sizes
+    from rbplib.table import records_of
 
     # a family that cannot be read is told, and the others are listed
     rows, code = [], 0
@@ -250,24 +251,17 @@ def list_families(name, form, results):
                 raise
             complain(str(error))
             code = 2
-    tables = tables_of(family, results) if name else []
+    # of one that is named, a record for each rank table that is whole
+    tables = []
+    for path, record in records_of(family.name, results) if name else []:
+        row = {entry: record.get(entry) for entry in OF_TABLE}
+        tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
     for row in rows if form and name else []:
         row["tables"] = [table for table in tables if table["model"] == row["model"]]
     tell(rows, form)
     if tables and not form:
         tell(tables, form)
     return code
-
-
-def tables_of(family, results):
-    """What is measured of a family: a record for each rank table that is whole."""
-    from rbplib.table import records_of
-
-    tables = []
-    for path, record in records_of(family.name, results):
-        row = {name: record.get(name) for name in OF_TABLE}
-        tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
-    return tables
 
 
 @command("corpora", "docs --json", option("name", nargs="?", help="one only, or a path"), JSON)
