@@ -8,8 +8,17 @@ import pandas as pd
 
 from paper.laws import fit
 from paper.show.numbers import share
-from rbplib.forecasting import FAR, Forecast, attempt, one_a_size, widening
+from rbplib.families import InputError
+from rbplib.forecasting import FAR, Forecast, forecast, one_a_size, widening
 from rbplib.noise import training_quantile
+
+
+def attempt(loss, S, **drawn):
+    """`forecast`, or in a sentence why there is none; a sentence for a Loss is handed on."""
+    try:
+        return loss if isinstance(loss, str) else forecast(loss, S, **drawn)
+    except InputError as error:
+        return str(error)
 
 
 def apart(loss, held_out=1):

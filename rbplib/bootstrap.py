@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 LEVEL = 0.95  # of all intervals: page 14_coverage tries this one
+ENDS = (1 - LEVEL) / 2, (1 + LEVEL) / 2  # shares below the ends of one
 MIN_DOCUMENTS = 20  # below this a percentile interval is visibly too short (page 14_coverage)
 MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few draws
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
@@ -74,9 +75,8 @@ def percentile_interval(samples):
     enough = known.mean(axis=0) >= 1 - MAX_UNDEFINED
     samples = np.where(known, samples, np.nan)
     samples = np.where(enough, samples, 0.0)
-    shares = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     quantile = np.quantile if known.all() else np.nanquantile  # as one, and slower
-    ends = quantile(samples, shares, axis=0)
+    ends = quantile(samples, ENDS, axis=0)
     return np.where(enough, ends, np.nan)
 
 

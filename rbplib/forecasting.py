@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from rbplib.bootstrap import LEVEL
+from rbplib.bootstrap import ENDS
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, as_number
 from rbplib.law import fit
@@ -137,8 +137,8 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
         centre.append(law.y_at(S))
         scatter.append(np.hypot(sd * widening(law, S), sources))
         spare.append([df])
-    shares = [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]
-    low, y, high = mixture_quantiles(np.array(centre), np.array(scatter), np.array(spare), shares)
+    parts = np.array(centre), np.array(scatter), np.array(spare)
+    low, y, high = mixture_quantiles(*parts, [ENDS[0], 0.5, ENDS[1]])
     return Forecast(laws, S, y, np.stack([low, high]))
 
 
@@ -214,14 +214,6 @@ def joint_forecast(loss, S, D):
     half = sd * training_quantile(max(1, groups - 2))
     interval = np.stack([total - half, total + half])
     return Forecast({"sum": part}, S, total, interval, D)
-
-
-def attempt(loss, S, **drawn):
-    """`forecast`, or in a sentence why there is none; a sentence for a Loss is handed on."""
-    try:
-        return loss if isinstance(loss, str) else forecast(loss, S, **drawn)
-    except InputError as error:
-        return str(error)
 
 
 def one_a_size(loss):

@@ -7,7 +7,7 @@ its parameters (M, P), and the residuals (M,).
 
 import numpy as np
 
-from rbplib.bootstrap import LEVEL
+from rbplib.bootstrap import ENDS, LEVEL
 
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
 
@@ -117,7 +117,7 @@ def training_quantile(df):
     """Half-width of an interval, in standard deviations estimated with df degrees of freedom."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(df, (1 + LEVEL) / 2))
+    return float(stdtrit(df, ENDS[1]))
 
 
 def lack_of_fit(part, jacobian, residuals, drawn):

@@ -78,7 +78,7 @@ def load_documents(corpus):
     corpus = load_corpus(corpus)
     documents = read_sample(corpus) if corpus.source == "hub" else file_sample(corpus)
     if documents is None:
-        documents = draw_sample(*hub_rows(corpus))
+        documents = hub_sample(corpus)
         entries = asdict(documents)
         write_text(sample_path(corpus), json.dumps(entries | {"sha256": digest(entries)}))
     if corpus.digest not in (None, documents.digest):
@@ -210,7 +210,7 @@ def split_of(corpus):
 def hub_bytes(corpus):
     """Bytes of the files of a corpus of the hub, whether they are here or not.
 
-    Raises InputError: as `hub_rows`. Cost: the data set's listing.
+    Raises InputError: as `hub_builder`. Cost: the data set's listing.
     """
     from huggingface_hub import HfFileSystem
 
@@ -219,8 +219,8 @@ def hub_bytes(corpus):
         return sum(HfFileSystem().info(path)["size"] for path in paths)
 
 
-def hub_rows(corpus):
-    """(rows, corpus, {"id", "revision"}) of a corpus of the hub, as `datasets` reads it.
+def hub_sample(corpus):
+    """The Documents of a corpus of the hub, as `datasets` reads it.
 
     Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
     than these are fetched. Raises InputError: as `hub_builder`.
@@ -233,7 +233,7 @@ def hub_rows(corpus):
         else:
             stream = builder.as_streaming_dataset(split)
             rows = list(islice((row for row in stream if fits(row, corpus)), corpus.first))
-    return rows, corpus, {"id": corpus.id, "revision": builder.hash}
+    return draw_sample(rows, corpus, {"id": corpus.id, "revision": builder.hash})
 
 
 def definition(corpus):
