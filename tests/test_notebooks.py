@@ -26,6 +26,18 @@ def python_of(path):
     return [cell for cell in code_of(path) if not book.MAGIC.match(cell.source)]
 
 
+def test_the_first_page_is_read_in_a_minute():
+    """Its prose, and the bullets that findings lend it: at most 220 words and 15 numbers."""
+    opening = (ROOT / "book/intro.md").read_text().split("```")[2]
+    front = (ROOT / "notebooks/13_findings.md").read_text().split("%%words front")[1]
+    lines = re.findall(r"^(?:- \*\*|Our ladders|.*copying).*", front.split("```")[0], re.M)
+    text = re.sub(r"{%.*?%}", "", "\n".join([opening, *lines]))
+    text = re.sub(r"{{[^}]*\.count }}", "1 of 1", text)
+    text = re.sub(r"{{.*?}}", "1", text)
+    assert 150 < len(text.split()) <= 220
+    assert 10 < len(re.findall(r"(?<![\w^-])\d", text.replace("0.975", "1"))) <= 15
+
+
 def test_every_notebook_has_its_pair():
     names = {p.stem for p in (ROOT / "notebooks").glob("*.md")} - {"words"}
     assert NOTEBOOKS and names == {p.stem for p in NOTEBOOKS}
