@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 9_840,
     "training": 12_920,
     "benchmarks": 8_580,
-    "tests": 104_770,
+    "tests": 104_920,
 }
 SILENT = {
     tokenize.COMMENT,
