@@ -125,19 +125,17 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
         params = line.solve(drawn.loss, np.log(part.S))
         forecasts = line.curve(params, np.log(S))
         sources = np.nanstd(forecasts, axis=0)
+
     # Scatter about each form, or about the line where that is narrower.
-    centre, scatter, spare = [], [], []
+    def half(law):
+        return max(law.residual_sd, least) * training_quantile(law.spare)
+
+    parts = []
     for law in laws.values():
-        noises = []
-        for about in (law, laws["line"]):
-            sd = max(about.residual_sd, least)
-            half = sd * training_quantile(about.spare)
-            noises.append((half, sd, about.spare))
-        _, sd, df = min(noises)
-        centre.append(law.y_at(S))
-        scatter.append(np.hypot(sd * widening(law, S), sources))
-        spare.append([df])
-    parts = np.array(centre), np.array(scatter), np.array(spare)
+        about = min(law, laws["line"], key=half)
+        sd = max(about.residual_sd, least) * widening(law, S)
+        parts.append((law.y_at(S), np.hypot(sd, sources), [about.spare]))
+    parts = map(np.array, zip(*parts, strict=True))
     low, y, high = mixture_quantiles(*parts, [ENDS[0], 0.5, ENDS[1]])
     return Forecast(laws, S, y, np.stack([low, high]))
 
