@@ -55,6 +55,7 @@ from rbplib.windows import text_windows
 QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
 PATH = (str, os.PathLike)  # of a file
 BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
+NUMBER = "number, such as 13e9 or 1.4B,"
 WHOLE = 2**53  # above it a float is no count
 ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engines have
 ROUNDING = 1e-3  # nats that a logprob may be off by
@@ -216,15 +217,15 @@ def numbers(column, name):
     """The numbers of a column of the table of this name, float64 (R,)."""
     values = np.array([as_number(value) for value in column])
     # a size, a rank, or what something is out of, is above 0; ranks and hits are counts
-    least, most, of = int(column.name in ("S", "D", "k", *QUANTITIES.values())), np.inf, "number"
+    least, most, of = int(column.name in ("S", "D", "k", *QUANTITIES.values())), np.inf, NUMBER
     if column.name in ("k", "hits"):
         most, of = WHOLE, "whole number"
-        values = np.where(values % 1 == 0, values, np.nan)
+        values = np.where(values == np.floor(values), values, np.nan)
     wrong = np.flatnonzero(~((values >= least) & (values < most)))
     if len(wrong):
         raise InputError(
             f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}': "
-            f"give a {of} from {least} up, such as 13e9 or 1.4B."
+            f"give a {of} from {least} up."
         )
     return values
 

@@ -204,30 +204,30 @@ def check_answer(response):
 
     huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache.
     """
-    # what it names files by, and how much it sends
-    with telling(f"{response.url.host} answers as no hub does, use another mirror"):
-        names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
-        if response.request.method != "HEAD":
-            names, size = [], int(response.headers.get("content-length", 0))
-            response.iter_bytes = partial(bounded, response, response.iter_bytes, size)
-            if "/tree/" in response.url.path and response.is_success:
-                response.read()
+    # what it names files by
+    names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
+    if response.request.method != "HEAD":
+        names = []
+        response.iter_bytes = partial(bounded, response, response.iter_bytes)
+        if "/tree/" in response.url.path and response.is_success:
+            response.read()
+            with telling(f"{response.url.host} lists files as no hub does, use another mirror"):
                 names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
-        for name in filter(None, names):
-            if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', name):
-                raise InputError(
-                    f"{response.url.host} names a file {name!r}, not hexadecimal: "
-                    "use another mirror."
-                )
+    for name in filter(None, names):
+        if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', str(name)):
+            raise InputError(
+                f"{response.url.host} names a file {name!r}, not hexadecimal: use another mirror."
+            )
 
 
-def bounded(response, read, size, **options):
+def bounded(response, read, **options):
     """The bytes of an answer that fit the disk, as many as it announced or ANSWER."""
     from huggingface_hub import constants
 
     # is there room for what was announced?
     place = next(p for p in Path(constants.HF_HUB_CACHE).absolute().parents if p.exists())
-    path, free, most = response.url.path, shutil.disk_usage(place).free, max(size, ANSWER)
+    size, free = int(response.headers.get("content-length", 0)), shutil.disk_usage(place).free
+    path, most = response.url.path, max(size, ANSWER)
     if size > free:
         raise InputError(f"{path} has {size:,} bytes, and {place} has {free:,} left: free space.")
     # no more than that is taken
