@@ -431,15 +431,20 @@ def model_entry(record):
 
 
 def family_windows(family, corpus, protocol="paper"):
-    """(Corpus, its Documents, Windows, tokenizer's digest) of a text as a family reads it."""
+    """(Corpus, its Documents, Windows, what these are of: {"family", "protocol", "text",
+    "tokenizer" (their digests), "window" (W), "windows" (how many)}) of a text as a family reads
+    it."""
     from rbplib.models import load_tokenizer, model_folder, tokenizer_digest, window_length
 
     family, models, (corpus,) = asked(family, None, [corpus], protocol)
     family.need_models()
     documents, (folder, _) = load_documents(corpus), model_folder(models[0], weights=False)
     tokenizer = load_tokenizer(folder, models[0].id)
-    windows = text_windows(tokenizer, documents.texts, window_length(family), protocol)
-    return corpus, documents, windows, tokenizer_digest(tokenizer)
+    length = window_length(family)
+    windows = text_windows(tokenizer, documents.texts, length, protocol)
+    about = {"family": family.name, "protocol": protocol, "text": documents.digest}
+    about |= {"tokenizer": tokenizer_digest(tokenizer), "window": length}
+    return corpus, documents, windows, about | {"windows": len(windows.windows)}
 
 
 def write_windows(family, corpus, out, protocol="paper"):
@@ -450,10 +455,8 @@ def write_windows(family, corpus, out, protocol="paper"):
     indices of the ids that are.
     """
     refuse_existing(out)
-    corpus, documents, windows, tokenizer = family_windows(family, corpus, protocol)
-    about = {"family": load_family(family).name, "corpus": argument(corpus), "protocol": protocol}
-    about |= {"window": windows.length, "windows": len(windows.windows)}
-    lines = [about | {"text": documents.digest, "tokenizer": tokenizer}]
+    corpus, documents, windows, about = family_windows(family, corpus, protocol)
+    lines = [about | {"corpus": argument(corpus)}]
     # what each window holds, and what of it is scored
     for window in windows.windows:
         line = {"document": window.document, "start": window.start, "ids": window.ids.tolist()}
@@ -513,14 +516,8 @@ def import_answers(path, family, name=None):
         )
 
     # its record: as of one measured here, but for the precision
-    corpus, documents, windows, tokenizer = family_windows(family, header["corpus"], protocol)
-    ours = {
-        "family": family.name,
-        "text": documents.digest,
-        "tokenizer": tokenizer,
-        "window": windows.length,
-    }
-    for key, here in ours.items():
+    corpus, documents, windows, about = family_windows(family, header["corpus"], protocol)
+    for key, here in about.items():
         if header.get(key, here) != here:
             raise InputError(
                 f"{path} is of another {key}, {header[key]}: "
@@ -533,7 +530,8 @@ def import_answers(path, family, name=None):
         told = ALSO.get(told, told)
         precision[key] = told and check_choice(told, PRECISIONS, key)
     record = wanted | source | sizes_of(model) | precision
-    record |= {"definition": header["ties"], "lacks": ["ties"], "tokenizer_digest": tokenizer}
+    record |= {"definition": header["ties"], "lacks": ["ties"]}
+    record["tokenizer_digest"] = about["tokenizer"]
     record |= {"documents": windows.documents, "read_tokens": windows.tokens}
     record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
     if "served" in header:  # without folders of the server's machine

@@ -37,7 +37,6 @@ class Windows:
 
     windows: tuple[Window, ...]
     documents: int  # in the sample, those without a window too
-    length: int  # W
     read: int  # characters of the sample that the ids stand for
 
     @property
@@ -117,7 +116,7 @@ def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
         for start, stop, first in spans(len(row), length, protocol):
             scored = first + np.flatnonzero(counted[start + first : stop])
             windows.append(Window(row[start:stop], document, start, scored))
-    return Windows(tuple(windows), len(ids), length, int(sum(read)))
+    return Windows(tuple(windows), len(ids), int(sum(read)))
 
 
 def text_windows(tokenizer, texts, length, protocol="paper"):
