@@ -63,10 +63,10 @@ class Documents:
     empty where every document stands for itself.
     """
 
-    texts: tuple[str, ...] = field(compare=False)
+    texts: list[str] = field(compare=False)
     digest: str
-    source: dict = field(default_factory=dict)
-    units: tuple[str, ...] = ()
+    source: dict
+    units: list[str]
 
 
 def load_documents(corpus):
@@ -128,7 +128,7 @@ def draw_sample(rows, corpus, source):
     if units == [f"row {i}" for i in range(len(units))]:
         units = []
     with telling(f"corpus {corpus.name!r} holds half a character"):
-        return Documents(tuple(texts), texts_digest(texts), source, tuple(units))
+        return Documents(texts, texts_digest(texts), source, units)
 
 
 def fits(row, corpus):
@@ -256,8 +256,7 @@ def read_sample(corpus):
         entries = json.loads(path.read_text(encoding="utf-8"))
         if entries.pop("sha256") != digest(entries):
             raise ValueError("its digest is another")
-        lists = {name: tuple(entries[name]) for name in ("texts", "units")}
-        return Documents(**entries | lists)
+        return Documents(**entries)
 
 
 # --- what a table's record says of its text

@@ -86,7 +86,7 @@ SAME_PROSE = {
 def test_the_same_documents_in_every_format(tmp_path, name):
     (tmp_path / name).write_bytes(GOOD[name])
     documents = load_documents(str(tmp_path / name))
-    assert documents.digest == DIGEST and documents.units == ()
+    assert documents.digest == DIGEST and documents.units == []
     assert list(documents.texts) == datasets.Dataset.from_list(OBJECTS).shuffle(seed=42)["text"]
 
 
@@ -135,10 +135,10 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path):
     for name in ("c.docx", ".hidden/d.txt", ".e.txt"):
         (tmp_path / name).write_text("not read")
     documents = load_documents(Corpus("mine", path=str(tmp_path), shuffle=False))
-    assert documents.texts == (*parts, "short", "one", "two")
-    assert documents.units == (*["a.txt"] * 3, "b/a.txt", "row 4", "row 5")
+    assert documents.texts == [*parts, "short", "one", "two"]
+    assert documents.units == [*["a.txt"] * 3, "b/a.txt", "row 4", "row 5"]
     assert (
-        load_documents(str(tmp_path / "a.txt")).units == ()
+        load_documents(str(tmp_path / "a.txt")).units == []
     )  # one file alone: there is nothing else to draw
 
 
@@ -146,7 +146,7 @@ def test_equal_documents_are_one_source_and_it_says_so(tmp_path, capsys):
     path = tmp_path / "same.jsonl"
     path.write_text('"one"\n"two"\n"one"\n""\n" one"\n""\n')
     documents = load_documents(Corpus("same", path=str(path), shuffle=False))
-    assert documents.units == ("row 0", "row 1", "row 0", "row 3", "row 0", "row 5")
+    assert documents.units == ["row 0", "row 1", "row 0", "row 3", "row 0", "row 5"]
     assert "2 documents that are equal" in capsys.readouterr().err
     assert load_documents(Corpus("same", path=str(path), group="{text}")).units.count("one") == 2
     assert not capsys.readouterr().err

@@ -144,8 +144,8 @@ def root(empty_root):
 
 def test_text_that_is_not_here_is_made_once(root):
     documents = load_documents("few")
-    sources, texts = zip(*make.evaluation_documents("licences", 30, 1), strict=True)
-    assert documents.texts == texts and documents.units == sources
+    pairs = zip(documents.units, documents.texts, strict=True)
+    assert [*pairs] == make.evaluation_documents("licences", 30, 1)
     assert sorted(path.name for path in (root / "text").iterdir()) == ["few.jsonl", "few.made.json"]
     record = json.loads((root / "text/few.made.json").read_text())
     assert list(record["packages"]) == make.evaluation_packages("licences")
