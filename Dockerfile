@@ -6,4 +6,5 @@ ENV HF_HOME=/hf RBP_ROOT=/rbp
 WORKDIR /rbp
 COPY . .
 RUN make env PYTHON=python
+ENV PATH=/rbp/.venv/bin:$PATH
 CMD ["make", "book"]

@@ -1,7 +1,5 @@
 """The quick form of benchmarks: whole runs, and no time told of ways that do not agree."""
 
-import pytest
-
 from benchmarks import bootstrap, gpu, heads
 from benchmarks.__main__ import main
 
@@ -29,11 +27,14 @@ def test_bootstraps_agree(capsys, monkeypatch):
     assert bootstrap.main(["--quick"]) == 1
 
 
-def test_the_script_for_a_gpu_on_a_processor(capsys):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torch.cuda.is_available", lambda: False)
-        assert gpu.main([]) == 0
-    assert capsys.readouterr().out == "There is no CUDA device here: nothing was measured.\n"
+def test_what_needs_a_gpu_or_vllm_says_so(capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setenv("PATH", "")
+    assert gpu.main([]) == main(["vllm"]) == 0
+    assert capsys.readouterr().out == (
+        "There is no CUDA device here: nothing was measured.\n"
+        "There is no vLLM here: nothing was compared.\n"
+    )
     assert gpu.main(["--quick", "--device", "cpu"]) == 0
     checked, *_ = capsys.readouterr().out.splitlines()[2:]
     assert checked.split(" | ")[1:3] == ["0", "0.00%"]

@@ -18,7 +18,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "corpora": 2_140,
     "book": 9_840,
     "training": 12_920,
-    "benchmarks": 8_580,
+    "benchmarks": 9_000,
     "tests": 104_920,
 }
 SILENT = {
