@@ -18,7 +18,8 @@ from rbplib.families import held, read_yaml
 AUTHORS, FIGURES = "authors' counts", "their printed figures"
 PUBLISHED, EXACT = "published models", "proofs and exact sums"
 LADDERS, GRID = "our ladders", "our grid"
-KINDS = (AUTHORS, FIGURES, PUBLISHED, LADDERS, GRID, EXACT)
+COLUMNS = {title: (title,) for title in (PUBLISHED, LADDERS, GRID, EXACT)}  # of the matrix: kinds
+COLUMNS = {"authors' counts and figures": (AUTHORS, FIGURES)} | COLUMNS
 BASIS = {  # of a claim: its kind of evidence
     "authors' counts": AUTHORS,
     RANKS: AUTHORS,
@@ -35,7 +36,7 @@ DOT = (
 
 
 def kind(words):
-    """Which of KINDS a Claim rests on."""
+    """Which kind of evidence a Claim rests on."""
     return BASIS.get(words.basis, LADDERS)
 
 
@@ -74,16 +75,15 @@ def show_matrix(whose, *every, download):
     A cell holds the verdict of each claim: on the page a mark, which is a link to the page that
     judges the claim, and has its words where a pointer rests. download: file name of its CSV.
     """
-    rows, dots = [], {title: [] for title in KINDS}
+    rows, dots = [], {title: [] for title in COLUMNS}
     for statement, parts in statements(whose, *every):
         row = {"statement": statement}
-        for title in KINDS:
-            findings, marks = parts.get(title, []), ""
+        for title, kinds in COLUMNS.items():
+            findings, marks = [of for name in kinds for of in parts.get(name, [])], ""
             for finding in findings:
                 label = html.escape(f"{finding.verdict}: {finding.title}")
-                marks += DOT.format(
-                    of=finding, kind=title, title=label, mark=MARKS[finding.verdict]
-                )
+                about = {"kind": kind(finding.words), "title": label}
+                marks += DOT.format(of=finding, mark=MARKS[finding.verdict], **about)
             row[title] = ", ".join(finding.verdict for finding in findings) or "–"
             dots[title].append(marks)
         rows.append(row)

@@ -1,9 +1,10 @@
-"""A small book, built once per test session from the smallest embedded models and few documents."""
+"""What all test processes share: a small book, the embedded text, and the order of the files."""
 
 import gc
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ signal.signal(
     signal.SIGHUP, signal.SIG_DFL
 )  # processes that tests start and send it would be deaf to it under nohup
 
-LONGEST = ("test_book", "test_workflow", "test_pages", "test_stress", "test_site")  # files
+LONGEST = ("test_book", "test_browser", "test_workflow", "test_pages", "test_stress", "test_site")
 
 
 def pytest_collection_modifyitems(items):
@@ -36,8 +37,8 @@ def pytest_xdist_auto_num_workers():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Under `-n`, one process runs all tests of a file: the small book is built once, by
-    test_book.py. Files are taken in the order above, not by how many tests they have."""
+    """Under `-n`, one process runs all tests of a file. Files are taken in the order above, not by
+    how many tests they have."""
     from xdist.scheduler import LoadFileScheduling
 
     config.option.loadscopereorder = False
@@ -53,12 +54,26 @@ def empty_root(tmp_path, monkeypatch):
     return tmp_path
 
 
+def shared(factory):
+    """The folder that all test processes have together."""
+    place = factory.getbasetemp()
+    return place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
+
+
 @pytest.fixture(scope="session")
 def small_book(tmp_path_factory):
-    """The root of a small book: every notebook run once on planted tables, and every page built."""
-    with degenerate.root_of_its_own(tmp_path_factory.mktemp("book"), degenerate.WHOLE) as place:
+    """The root of a small book: every notebook run once on planted tables, and every page built, by
+    all processes that ask for it."""
+    with degenerate.root_of_its_own(shared(tmp_path_factory) / "book", degenerate.WHOLE) as place:
         degenerate.write_book(place)
     return place
+
+
+@pytest.fixture(scope="session")
+def built_html(request):
+    """A built book: the one RBP_HTML names, or the small one."""
+    given = os.environ.get("RBP_HTML")
+    return Path(given or request.getfixturevalue("small_book") / "_build/html").resolve()
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +84,7 @@ def embedded(tmp_path_factory):
     from rbplib.families import load_corpus, one_at_a_time
     from rbplib.texts import load_documents
 
-    place, here = tmp_path_factory.getbasetemp(), degenerate.ROOT / "results/text"
-    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "embedded"
+    place, here = shared(tmp_path_factory) / "embedded", degenerate.ROOT / "results/text"
     with one_at_a_time(place), pytest.MonkeyPatch.context() as patch:
         if not place.exists():
             (place / "families").mkdir(parents=True)

@@ -6,12 +6,12 @@ so that a table's place and record are always the library's own.
 """
 
 import json
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock, Timeout
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (1_000, 4_000, 16_000, 64_000)
@@ -88,14 +88,16 @@ WHOLE = [path.name for path in (ROOT / "book").iterdir() if path.name != "_execu
 @contextmanager
 def root_of_its_own(place, parts=PARTS):
     """`place` as the root, with the checkout's notebooks and folders of its own for what is
-    planted."""
+    planted; several processes may share it."""
     shared = ("notebooks", "published", "training", "models", "_config.yml", "_toc.yml")
-    for name in (*shared, "benchmarks", "CITATION.cff"):
-        (place / name).symlink_to(ROOT / name)
-    for folder in ("families", "corpora", "book"):
-        (place / folder).mkdir()
-    for name in parts:
-        (place / "book" / name).symlink_to(ROOT / "book" / name)
+    with FileLock(f"{place}.lock"):
+        if not (place / "book").exists():
+            for folder in ("families", "corpora", "book"):
+                (place / folder).mkdir(parents=True)
+            for name in (*shared, "benchmarks", "CITATION.cff"):
+                (place / name).symlink_to(ROOT / name)
+            for name in parts:
+                (place / "book" / name).symlink_to(ROOT / "book" / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(place))
         patch.setenv("RBP_RESULTS", str(place / "results"))
@@ -126,27 +128,50 @@ ASKED = {  # of single pages, so that each takes seconds; page 02 has two texts 
 }
 
 
+LAST = "13_findings"  # which reads all other pages
+
+
 def write_book(root):
-    """Every notebook run once in this process, as the workflow would, and the HTML of all pages."""
-    from paper import published, tokens
-    from tests.pagerunner import run_page
+    """Every notebook run once without a kernel, as the workflow would, and the HTML of all pages:
+    by all processes that call this, each of which takes what no other is at."""
+    from paper import tokens
+    from tests.pagerunner import read_once, run_page
     from tests.planted import planted_grid
     from workflow import html, page
 
     def execute(source, parameters, out):
         return run_page(source.stem, **parameters)
 
-    write_degenerate(root, {STORY: LOSSES}, (CORPUS, SECOND))
-    write_degenerate(root, {"backwards": LOSSES[::-1]})
-    for name in ("docs", "code", "doctests"):  # which page 12 trains on
-        (root / "corpora" / f"{name}.yml").write_text(f"path: {CORPUS}.jsonl\n")
-    each, once = page.notebook_names()
+    def tables():
+        write_degenerate(root, {STORY: LOSSES}, (CORPUS, SECOND))
+        write_degenerate(root, {"backwards": LOSSES[::-1]})
+        for name in ("docs", "code", "doctests"):  # which page 12 trains on
+            (root / "corpora" / f"{name}.yml").write_text(f"path: {CORPUS}.jsonl\n")
+
+    def run(name):
+        family = STORY if name in each else None
+        page.run_notebook(name, family, ASKED.get(name, SHORT))
+
+    def once(name, make, *of, wait=-1):
+        """Call `make`, unless another process has; one that is at it is waited for, or left."""
+        made = root / "made" / name
+        made.parent.mkdir(exist_ok=True)
+        with suppress(Timeout), FileLock(f"{made}.lock", timeout=wait):
+            if not made.exists():
+                make(*of)
+                made.touch()
+
+    each, together = page.notebook_names()
+    names = sorted({*each, *together} - {LAST})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "execute", execute)
         grid = planted_grid(sizes=5, budgets=4)
         patch.setattr(tokens, "grid", lambda families, corpus, ks: grid)
         patch.setattr(tokens, "SEARCHES", 1)
-        patch.setattr(published, "losses", cache(published.losses))  # pages read the same tables
-        for name in sorted(each + once):
-            page.run_notebook(name, STORY if name in each else None, ASKED.get(name, SHORT))
-    html.build_html()
+        read_once(patch)
+        once("tables", tables)
+        for name in names:
+            once(name, run, name, wait=0)
+        for name in (*names, LAST):
+            once(name, run, name)
+    once("html", html.build_html)

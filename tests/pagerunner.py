@@ -4,13 +4,13 @@ start."""
 import html
 import re
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import nbformat
 from matplotlib.mathtext import MathTextParser
 
-from paper import book
+from paper import book, counts, probes, published
 from workflow.page import for_family
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,6 +18,12 @@ ROOT = Path(__file__).resolve().parents[1]
 MathTextParser._parse_cached = lru_cache(10_000)(MathTextParser._parse_cached.__wrapped__)
 MathTextParser.__hash__ = lambda self: hash(self._output_type)
 MathTextParser.__eq__ = lambda self, other: self._output_type == other._output_type
+
+
+def read_once(patch):
+    """Let pages of this process read what all of them read one time."""
+    for module, name in ((published, "losses"), (counts, "read_counts"), (probes, "runs")):
+        patch.setattr(module, name, cache(getattr(module, name)))
 
 
 @contextmanager

@@ -295,23 +295,20 @@ def book(place, tries=8):
 
 
 PARTS = {part.__name__: part for part in (kills, calls, together, disks, reader, book)}
-SMALL = {"kills": {"tries": 1, "processes": 2}, "calls": {}}  # two go on at once from what is left
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.stress", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)} (default: all)")
-    parser.add_argument("--small", action="store_true", help="a few of each")
     options = parser.parse_args()
     failed = False
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         toys = workshop(Path(folder) / "toys")
-        for name in options.parts or (SMALL if options.small else PARTS):
+        for name in options.parts or PARTS:
             place = Path(folder) / name
             place.mkdir()
             began = time.monotonic()
-            settings = SMALL[name] if options.small else {}
-            count = PARTS[name](place if name == "book" else toys, **settings)
+            count = PARTS[name](place if name == "book" else toys)
             failed |= bool(count.failures)
             print(count, f"({time.monotonic() - began:.0f} s)", flush=True)
     return int(failed)

@@ -42,9 +42,9 @@ def test_hits_and_nats_equal_a_plain_count(rows, k):
     assert hits.misses[0] == sum(rank > k) and nats.misses is None
 
 
-@given(rows(3, 3), st.integers(1, 5), st.data())
+@given(rows(3, 3), st.integers(1, 5), st.integers(1, 2), st.data())
 @settings(max_examples=100, deadline=None)
-def test_runs_equal_a_plain_scan(rows, N, data):
+def test_runs_equal_a_plain_scan(rows, N, k, data):
     document, rank = np.array(rows).T
     gaps = data.draw(st.lists(st.integers(1, 2), min_size=len(rows), max_size=len(rows)))
     position = np.cumsum(gaps)
@@ -53,13 +53,13 @@ def test_runs_equal_a_plain_scan(rows, N, data):
         inside = slice(i, i + N)
         if len(set(document[inside])) == 1 and np.ptp(position[inside]) == N - 1:
             windows[document[i]] += 1
-            success[document[i]] += (rank[inside] <= 1).all()
+            success[document[i]] += (rank[inside] <= k).all()
     ranks = table(rank, document, position)
     if not windows.any():
         with pytest.raises(rbp.InputError, match="longest run"):
-            rbp.run_loss([ranks], 1, N)
+            rbp.run_loss([ranks], k, N)
         return
-    loss = rbp.run_loss([ranks], 1, N)
+    loss = rbp.run_loss([ranks], k, N)
     assert loss.sums[:, 0].tolist() == success.tolist() and loss.totals.tolist() == windows.tolist()
 
 

@@ -1,12 +1,8 @@
 """A built book reads offline: nothing from outside, links lead somewhere, pictures have words,
 figures are clean."""
 
-import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -87,13 +83,6 @@ class Page(HTMLParser):
 @cache
 def page_at(path):
     return Page(path)
-
-
-@pytest.fixture(scope="module")
-def built_html(request):
-    """A built book: the one RBP_HTML names, or the small one."""
-    given = os.environ.get("RBP_HTML")
-    return Path(given or request.getfixturevalue("small_book") / "_build/html").resolve()
 
 
 def test_every_notebook_ran_and_says_no_number_that_does_not_exist(small_book):
@@ -177,35 +166,3 @@ def test_texts_of_no_figure_of_the_book_meet_or_are_cut(built_html):
     figures = figureboxes.figures_of(built_html)
     faults = {name: figureboxes.faults(svg) for name, svg in figures.items()}
     assert len(figures) > 40 and {name: f for name, f in faults.items() if f} == {}
-
-
-def without_network():
-    """A prefix that takes the network away, where this user may do that."""
-    up = 'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"'
-    prefix = ["unshare", "-r", "-n", "sh", "-c", up, "_"]
-    works = shutil.which("unshare") and not subprocess.run([*prefix, "true"]).returncode
-    return prefix if works else []
-
-
-def opened(prefix, *arguments):
-    """What tests/browser.py tells of the pages that it opened, {page: faults or counts}."""
-    command = [str(c) for c in (*prefix, sys.executable, browser.__file__, *arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
-
-
-def test_a_browser_finds_no_fault(built_html, pages):
-    """One page of each kind, as browsers are slow: console, requests, formulas, tables, figures,
-    switch of texts."""
-    if not all(browser.find()):
-        pytest.skip("no Chromium with its driver is installed")
-    kinds = {Path(n).name if "_executed" in n else n: n for n in reversed(pages)}
-    chosen = [name for kind, name in kinds.items() if kind not in ("genindex.html", "search.html")]
-    visits = opened(without_network(), built_html, *chosen)
-    assert {name: visit["faults"] for name, visit in visits.items() if visit["faults"]} == {}
-    for of in ("math", "figures", "texts", "previews", "drawn later"):  # something to look at
-        assert sum(visit[of] for visit in visits.values()) > 1
-    if AXE.is_file():  # no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
-        audits = opened([], "--axe", AXE, built_html, *chosen)
-        assert {name: faults for name, faults in audits.items() if faults} == {}

@@ -1,14 +1,12 @@
 """Pages of a family on families without a law, and on an imported one."""
 
 import re
-from functools import cache
 
 import pytest
 
-from paper import counts
 from rbplib.doors import export_family, import_family
 from tests.degenerate import CORPUS, FAMILIES, ROOT, SHORT, root_of_its_own, write_degenerate
-from tests.pagerunner import NO_NUMBER, run_page, words
+from tests.pagerunner import NO_NUMBER, read_once, run_page, words
 
 OF_A_FAMILY = sorted(p.stem for p in (ROOT / "notebooks").glob("0[1-8]*.md"))
 UNTRUE = {  # sentences that a family makes untrue
@@ -28,7 +26,7 @@ def root(tmp_path_factory):
     ):
         # a third of the time, and nobody looks at these figures
         p.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None)
-        p.setattr(counts, "read_counts", cache(counts.read_counts))
+        read_once(p)
         write_degenerate(place)
         yield place
 

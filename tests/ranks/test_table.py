@@ -54,18 +54,6 @@ def path(tmp_path):
     return path
 
 
-def runs_by_hand(table, hits):
-    """[(document, length)] of neighbouring rows that are all hits."""
-    found, before = [], None
-    for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True):
-        if hit and before == (d, p - 1):
-            found[-1][1] += 1
-        elif hit:
-            found.append([d, 1])
-        before = (d, p) if hit else None
-    return found
-
-
 @pytest.mark.parametrize("definition", ["greater+ties", "greater+1", "random"])
 def test_counts_are_those_of_brute_force(path, definition):
     table, ks = read_table(path), [1, 2, 5, V]
@@ -79,15 +67,9 @@ def test_counts_are_those_of_brute_force(path, definition):
     assert table.source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4] and table.documents == 9
 
 
-def test_runs_and_lags_are_those_of_brute_force(path):
+def test_lags_and_pairs_are_those_of_brute_force(path):
     table = read_table(path)
     hits = table.rank() <= 2
-    by_hand = runs_by_hand(table, hits)
-    of_document, length, number = table.runs(2)
-    assert sorted(by_hand) == sorted(np.repeat([of_document, length], number, axis=1).T.tolist())
-    for N in (1, 2, 3):
-        inside = [sum(max(n - N + 1, 0) for of, n in by_hand if of == d) for d in range(9)]
-        assert table.inside(table.runs(2), N).tolist() == inside
     place = {
         (d, p): hit
         for d, p, hit in zip(table.document.tolist(), table.position.tolist(), hits, strict=True)
