@@ -110,7 +110,7 @@ class Law(library.Law):
         Against trainings the lack of fit is tested on these means; NaN where on the models alone.
         """
         part = self.loss.keep(np.array(self.used, int))
-        pooled = self.training_df and np.isfinite(own_seeds(part, self.training_df))
+        pooled = self.training_df and own_seeds(part, self.training_df) > 1
         if not pooled or np.isnan(self.residual_sd):
             return np.nan
         x, (means, _) = np.log(part.S), trained_together(part)

@@ -247,7 +247,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         InputError: a model without a table, a family that may not be shared, a file of that name,
             or the file cannot be written.
     """
-    family, _, corpora = asked(family, None, corpora, protocol)
+    family, _, corpora = asked(family, None, corpora, protocol, results)
     refuse_existing(out)
     # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}

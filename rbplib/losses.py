@@ -211,7 +211,7 @@ class Loss:
     def training_noise(self):
         """(sd of y between trainings of one size, the text's part taken off, df); or (NaN, 0)."""
         variance, text, df = self.training_variance
-        return float(np.sqrt(max(variance - text, 0.0))) if df else np.nan, df
+        return float(np.sqrt(np.maximum(variance - text, 0.0))), df
 
 
 def check_models(loss, sizes=3):

@@ -77,28 +77,28 @@ def half_width(text, text_df, trainings, df, seeds):
 
 
 def own_seeds(part, df):
-    """Trainings of one size, of which the models are themselves one; infinite where not."""
+    """Trainings of one size, of which the models are themselves one; 1 where they are not."""
     repeats = part.repeats
     if not (repeats.sums == part.sums[:, :1]).all(axis=0).any():
-        return np.inf
+        return 1
     return 1 + df / len(np.unique(repeats.S))
 
 
-def exceeding(f, count, text, text_df, trainings, df, seeds=np.inf):
+def exceeding(f, count, text, text_df, trainings, df, seeds=1):
     """P(mean square of `count` normal contrasts > f times its variance, text + trainings).
 
     `text` is an estimate with text_df degrees of freedom, `trainings` the scatter of `seeds`
     trainings a size with df. Contrasts of one of those trainings share 1 - 1/seeds of that scatter
     and are not independent of it: the positive root of the quadratic form is held against its
-    negative ones (Satterthwaite). Not among them (infinite seeds): the F distribution with Welch's
-    degrees of freedom.
+    negative ones (Satterthwaite). Not among them (seeds 1): the F distribution with Welch's degrees
+    of freedom.
     """
     from scipy.special import fdtrc
 
     if not text + trainings > 0:
         return np.nan
     # The quadratic form: contrasts less f times the estimate, in the part that both share.
-    mine = trainings * (1 - 1 / seeds) if np.isfinite(seeds) else 0.0
+    mine = trainings * (1 - 1 / seeds)
     rest = text + trainings - mine
     taken = f * count * trainings / df
     middle = (rest + mine - taken) / 2
@@ -106,9 +106,8 @@ def exceeding(f, count, text, text_df, trainings, df, seeds=np.inf):
     # Its negative roots as one, with as much mass and as many squares.
     minus = root - middle
     of_text = f * count * text
-    others = max(df - count, 0) if np.isfinite(seeds) else df - count
-    mass = count * minus + others * taken + of_text
-    square = count * minus**2 + others * taken**2 + of_text**2 / text_df
+    mass = count * minus + (df - count) * taken + of_text
+    square = count * minus**2 + (df - count) * taken**2 + of_text**2 / text_df
     plus = count * (middle + root)
     return fdtrc(count, mass**2 / square, mass / plus)
 
@@ -159,7 +158,7 @@ def lack_of_fit(part, jacobian, residuals, drawn):
     # With trainings, whose scatter was measured on this text and holds a part of its noise.
     text = max(noise - shared, 0.0)
     share = text / noise if noise else 0.0
-    if np.isfinite(own_seeds(part, df)):
+    if own_seeds(part, df) > 1:
         # Means of all trainings of a size, which say nothing of the scatter between those.
         means, count = trained_together(part)
         residuals = residuals + (means - part.y)[known]
