@@ -7,13 +7,13 @@ so that a table's place and record are always the library's own.
 
 import json
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
 from filelock import FileLock, Timeout
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.commands import ROOT
+
 SIZES = (1_000, 4_000, 16_000, 64_000)
 CORPUS, SECOND = "notes", "proofs"  # the second for a page that shows one text or another
 LOSSES = (

@@ -5,15 +5,14 @@ import html
 import re
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from pathlib import Path
 
 import nbformat
 from matplotlib.mathtext import MathTextParser
 
 from paper import book, counts, probes, published
+from tests.commands import ROOT
 from workflow.page import for_family
 
-ROOT = Path(__file__).resolve().parents[1]
 # Many pages set the same formulas: matplotlib would keep fifty of them, and for one figure alone.
 MathTextParser._parse_cached = lru_cache(10_000)(MathTextParser._parse_cached.__wrapped__)
 MathTextParser.__hash__ = lambda self: hash(self._output_type)

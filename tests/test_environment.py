@@ -16,8 +16,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from corpora.make import EVALUATION, TRAINING
+from tests.commands import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCKED_EXTRAS = ("book", "flow", "test")
 LOCKS = ("requirements.lock", "requirements-first.lock")

@@ -4,13 +4,12 @@ import errno
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from rbplib.families import InputError, atomic_path, one_at_a_time, write_text
+from tests.commands import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 HOLD = """
 import sys, time
 from pathlib import Path

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from pathlib import Path
 
 import jupytext
 import nbformat
@@ -11,9 +10,9 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from paper import book
+from tests.commands import ROOT
 from workflow import page
 
-ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

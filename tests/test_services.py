@@ -2,14 +2,13 @@
 are there."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
 from rbplib.families import Reader
+from tests.commands import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FILES = [
     *WORKFLOWS,

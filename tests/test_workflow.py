@@ -19,9 +19,9 @@ from smallmodels import save_model, tokenizer
 from rbplib import InputError
 from rbplib.doors import export_family, import_family
 from rbplib.measuring import measured
+from tests.commands import ROOT
 from workflow import book, html, page
 
-ROOT = Path(__file__).resolve().parents[1]
 PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
 TOGETHER = "families: list = []  # names\ncorpora: list = []"
 SETTINGS = {"families": ["demo", "other"], "corpora": ["notes"]}

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import re
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from paper import laws, verify
 from paper.distributions import RankDistribution
 from paper.show import claims
 from rbplib.law import doubts
+from tests.commands import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 TEXTS = {p: p.read_text() for p in [*BOOK.rglob("*.md"), *ROOT.glob("notebooks/*.md")]}
 NOTEBOOKS = {p.stem: text for p, text in TEXTS.items() if p.parent.name == "notebooks"}

@@ -4,7 +4,6 @@ git and imported."""
 import json
 import math
 import subprocess
-from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -19,10 +18,10 @@ from rbplib import InputError, load_family
 from rbplib.cli import main
 from rbplib.families import write_text
 from rbplib.measuring import measured
+from tests.commands import ROOT
 from tests.pagerunner import run_page, words
 from training.live import train_ladder
 
-ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 PLACE = "eval_N/wikimedia/wikipedia/openai-community/{}/top1/ranks.json"
 KS, NS = (1, 10, 100, 1000, 10_000), (1, 5, 10)

@@ -3,7 +3,6 @@ the grid are read."""
 
 import json
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,7 @@ from rbplib.cli import main
 from rbplib.doors import export_family, import_family
 from rbplib.measuring import measured
 from rbplib.table import COLUMNS, family_tables, read_table, write_table
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.commands import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,11 @@ the committed models held to their records."""
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.commands import ROOT
 
 torch = pytest.importorskip("torch")
 
@@ -14,7 +15,6 @@ from rbplib import InputError, load_family  # noqa: E402
 from training import data, ladders, train  # noqa: E402
 from training.loss import head_loss  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
 MODELS = sorted(path.parent for path in (ROOT / "models").glob("*/*/training.json"))
 SEEDS = (ladders.SEED, *ladders.OTHER_SEEDS)
 
