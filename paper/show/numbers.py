@@ -92,7 +92,7 @@ class Values:
     def __init__(self, values, around=()):
         import pandas as pd
 
-        single = [x for x in values if np.ndim(x) == 0 and x is not pd.NA]
+        single = [x for x in values if np.ndim(x) == 0 and not pd.isna(x)]
         # numbers
         numbers = [x for x in single if not isinstance(x, str) and np.isfinite(x)]
         ends = np.quantile(np.array(numbers or [np.nan], float), [0, 0.5, 1])

@@ -13,9 +13,9 @@ import numpy as np
 
 from paper.show.numbers import interval, number, p_value
 from paper.show.plain import FORMULA, plain
-from rbplib.families import InputError, load_family, results_dir
+from rbplib.families import InputError, default_corpora, load_corpus, load_family
 from rbplib.losses import vocabulary
-from rbplib.table import by_size, read_table, record_here
+from rbplib.table import by_size, read_table, records_of
 
 MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
@@ -43,17 +43,17 @@ def say(markdown, name=None, numbers=None):
         display(Markdown(markdown), metadata={key: x for key, x in about.items() if x})
 
 
-def imported_words(*families):
+def imported_words(*families, corpora=()):
     """Where the numbers of those families come from that were not measured here;
-    empty where all were."""
+    empty where all were. corpora: the page's texts, by default each family's own."""
     words = []
     for family in map(load_family, families):
-        # a table of each model that has one, on whatever text
-        tables = {}
-        for path in sorted((results_dir() / "ranks" / family.name).glob("*/*.parquet")):
-            if path.parent not in tables and record_here(path, {"family": family.name}):
-                tables[path.parent] = read_table(path)
-        ranked = by_size(tables.values())
+        texts = {load_corpus(corpus).name for corpus in corpora or default_corpora(family)}
+        ranked = []
+        for path, record in records_of(family.name):
+            if record["corpus"] in texts:
+                ranked.append(read_table(path))
+        ranked = by_size(ranked)
         about = ranked[0].record.get("imported") if ranked else None
         if about:
             about = {key: plain(str(value)) for key, value in about.items()}
@@ -62,12 +62,12 @@ def imported_words(*families):
                 f"and exported on {about['exported']}. Its ranks are here (from {about['file']}); "
                 "its models and its text are not."
             )
-        # models whose ranks leave the same open share a sentence
+        # models whose ranks leave the same open share a sentence, each named once
         sentences = {}
         for table in ranked:
             if "definition" in table.record:
                 model, rest = engine_words(table)
-                sentences.setdefault(rest, []).append(model)
+                sentences.setdefault(rest, {})[model] = True
         for rest, models in sentences.items():
             words.append(f"The ranks of {', '.join(models)} are those of others{rest}")
     return " ".join(words)

@@ -152,7 +152,8 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     made = {"engine": "vllm", "version": "0.32.0", "revision": "main", "served": "served/1.9k"}
     assert table.record["made_by"] == made
     compare_with_measured(table, fresh / "measured")
-    words = imported_words("nano")
+    words = imported_words("nano", corpora=["lines"])
+    assert not imported_words("nano")  # on pages of other texts
     assert "reported by vllm 0&#46;32&#46;0" in words and "(served as served&#47;1&#46;9k)" in words
     with pytest.raises(InputError, match="without their ties"):
         table.rank("random")
@@ -242,7 +243,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     rows = (ROOT / "book/reference.csv").read_text().splitlines()
     (row,) = (row for row in rows if row.startswith(claim))
     assert f"up to {float(row.split(',')[3]):.0%} of" in err
-    words = imported_words("nano-vllm")
+    words = imported_words("nano-vllm", corpora=["lines"])
     (table,) = rbplib.measure("nano-vllm", "lines")
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
     bounds = f"RBP₁ between {sure:.4f} and {np.mean(table.rank() == 1):.4f}"
