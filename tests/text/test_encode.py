@@ -2,7 +2,7 @@
 text."""
 
 import pytest
-from commands import ROOT, python
+from commands import ROOT
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -86,27 +86,6 @@ def test_characters_read_reach_to_where_the_last_id_ends():
         offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"][:30]
         end = offsets[-1][1] if len(offsets) == 30 else len(text)
         assert abs(n - end) <= 1 * (not text.isascii())  # the cut may part the bytes of a character
-
-
-MEMORY = """
-import resource, sys
-from transformers import AutoTokenizer
-from rbplib.windows import encode
-tokenizer = AutoTokenizer.from_pretrained("models/tokenizer")
-text = open("book/your_models.md").read() * 2000
-text = text[: int(sys.argv[1])]
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-ids, read = encode(tokenizer, [text], 512)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(len(ids[0]), int(read[0]), (after - before) // 1024)
-"""
-
-
-def test_a_long_line_takes_little_memory():
-    done = python("-c", MEMORY, 8_000_000)
-    tokens, read, megabytes = map(int, done.stdout.split())
-    assert tokens == 512 and 1_000 < read < 4_000
-    assert megabytes < 400  # 1,400 where the whole line is tokenised
 
 
 def test_a_document_that_would_take_gigabytes_is_one_sentence():
