@@ -13,6 +13,7 @@ for, and kept in results/paper.lock: what moves on the hub meanwhile moves nothi
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -234,7 +235,8 @@ def main(argv=None):
     parser.add_argument("--go-on", action="store_true", help="without models that cannot be had")
     parser.add_argument("--delete-weights", action="store_true", help="of each model once measured")
     options = parser.parse_args(argv)
-    # all of it, or why not
+    # all of it, or why not; a scheduler's stop reaches the model being measured too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         faults = evening(options.family or FAMILIES, options.corpus or CORPORA, options)
     except InputError as error:

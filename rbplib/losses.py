@@ -91,7 +91,7 @@ class Loss:
         if wrong.size:
             raise InputError(
                 f"model '{wrong[0]}' of {self.corpus or 'a Loss'} cannot be: "
-                "a size is above 0, and hits are from 0 to their total."
+                "a size is above 0, hits are from 0 to their total, and an accuracy is at most 1."
             )
 
     def nats(self, ratio):
