@@ -107,22 +107,27 @@ def fall(probes, part, start, end):
     return 1 - after / before
 
 
-def onset_frame(trainings):
-    """A row per training: where copying comes in,
-    and from half of that to twice the fall of both losses.
+def gains(probes, at):
+    """(copyable, other, times, before): the fall of both losses from half to twice so many tokens.
 
     times: copyable over other; before: the same ratio over as wide a stretch just before, from an
-    eighth to half. end: tokens of the last probe.
+    eighth to half.
     """
+    copyable, other = (fall(probes, part, at / 2, 2 * at) for part in PARTS)
+    earlier, less = (fall(probes, part, at / 8, at / 2) for part in PARTS)
+    times = copyable / other if other else np.inf
+    before = earlier / less if less else np.inf
+    return copyable, other, times, before
+
+
+def onset_frame(trainings):
+    """A row per training: where copying comes in, its `gains` there, and tokens of the last
+    probe."""
     rows = []
     for (size, seed), probes in trainings.items():
         at, around = onset(probes)
-        copyable, other = (fall(probes, part, at / 2, 2 * at) for part in PARTS)
-        earlier, less = (fall(probes, part, at / 8, at / 2) for part in PARTS)
-        times = copyable / other if other else np.inf
-        before = earlier / less if less else np.inf
         end = probes["tokens"].max()
-        rows.append((size, seed, at, *around, copyable, other, times, before, end))
+        rows.append((size, seed, at, *around, *gains(probes, at), end))
     return pd.DataFrame(rows, columns=ONSETS)
 
 
@@ -220,6 +225,15 @@ def joined(copyable, other, share, k):
     return np.where(k == 0, mean, -np.log(hits))
 
 
+def scatter(values, sizes):
+    """(sd, degrees of freedom) of values (n,) of trainings of one size; sd NaN without a size that
+    was trained again."""
+    groups = pd.Series(values).groupby(sizes)
+    spare = len(values) - groups.ngroups
+    apart = values - groups.transform("mean")
+    return np.sqrt(apart @ apart / spare) if spare else np.nan, spare
+
+
 def law_of_trainings(S, loss):
     """A line through ln S and ln loss of trainings (n,),
     held to how far trainings of one size scatter.
@@ -234,24 +248,22 @@ def law_of_trainings(S, loss):
     if len(set(x)) < 3:
         return {}
     slope, level, r2 = line(y, x)
-    # each size's mean, how far it is from the line, and trainings from it
+    # each size's mean, how far it is from the line, and trainings from each other
     sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
     means = np.bincount(which, y) / times
     off = means - level - slope * sizes
-    apart = y - means[which]
-    spare = len(y) - len(sizes)
-    scatter = np.sqrt(apart @ apart / spare) if spare else np.nan
-    misfit = times @ off**2 / (len(sizes) - 2) / scatter**2
+    sd, spare = scatter(y, x)
+    misfit = times @ off**2 / (len(sizes) - 2) / sd**2
     # the bend is a weighted sum of logs
     steps = step_weights(S)
     weights = steps[-1] - steps[:-1].mean(axis=0)
     bend = weights @ y
-    half = stdtrit(spare, 0.975) * scatter * np.linalg.norm(weights)
+    half = stdtrit(spare, 0.975) * sd * np.linalg.norm(weights)
     return {
         "alpha": -slope,
         "r2": float(r2),
         "worst": np.abs(off).max(),
-        "scatter": scatter,
+        "scatter": sd,
         "p": fdtrc(len(sizes) - 2, spare, misfit),
         "bend": bend,
         "interval": (bend - half, bend + half),
@@ -330,8 +342,7 @@ def forecasts(frame):
         "noise": "mean",
     }
     rows = each.groupby(PLACE, sort=False).agg(medians).reset_index()
-    scatter = np.sqrt(rows["noise"])
-    return rows.assign(away=rows["away"] / scatter)
+    return rows.assign(away=rows["away"] / np.sqrt(rows["noise"]))
 
 
 def curves(trainings):

@@ -51,7 +51,8 @@ ONCE = {"11_precision", "12_train_your_own"}  # they take a family, and one is e
 CODE = ("paper", "training")  # folders whose modules are followed from a notebook
 RUNNER = ("rbplib/*.py", "workflow/page.py", "book/claims.yml", "published/*.csv")
 RUNNER += ("notebooks/words.md",)  # of every page
-READS = {  # {module of paper/: files that it reads beside tables}
+READS = {  # {module of paper/, or page: files that it reads beside tables}
+    "19_tokens": "models/checks.json",
     "moving": "paper/show/charts/*.yml",
     "probes": "published/probes/*.csv",
     "tables_here": "published/ranks/*.*",

@@ -3,18 +3,21 @@ both."""
 
 import json
 import re
+from itertools import product
 from typing import NamedTuple
 from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import stdtrit
 from scipy.stats import binomtest
 
-from paper import evidence, findings, published
+from paper import evidence, findings, probes, published
 from paper.authors import NAME
 from paper.forecasts import independent
 from paper.show import claims
+from rbplib.bootstrap import line
 from rbplib.families import read_yaml, root
 
 WORDS = claims.all_claims()
@@ -130,12 +133,13 @@ def test_exponents_are_alike_by_the_interval_of_their_ratio(page):
         assert judged[0].verdict == verdict
 
 
-def verdicts_of(page, words, **names):
+def verdicts_of(page, holding, **names):
     """{claim: verdict} of the cells of a page that hold any of these words, on frames given."""
     verdicts, names = {}, vars(claims) | names
     names["claim"] = lambda *a, **by: verdicts.update({a[0]: claims.judge(*a, **by).verdict})
+    names["judge"] = names["claim"]
     for cell in re.split(r"^```.*\n", PAGES[page], flags=re.M):
-        if re.search(words, cell):
+        if re.search(holding, cell):
             exec(cell, names)
     return verdicts
 
@@ -147,6 +151,34 @@ def test_no_kind_is_lent_the_cases_of_another():
     frames = dict.fromkeys(names, claims.cases(rows * 4)) | {"within": lambda rows: False}
     verdicts = verdicts_of("23_one_curve", r'part\["of"\] ==', **frames)
     assert verdicts["beyond_entropy"] == "differs" and verdicts["beyond_entropy_grid"] == "agrees"
+
+
+def test_on_page_19_the_scatter_of_trainings_decides():
+    frames = {"np": np, "pd": pd, "probes": probes, "stdtrit": stdtrit, "line": line}
+    frames |= {"sd": 0.05, "free": 6, "names": {}, "across": False}
+    # copyable tokens gain as much where nothing is copied; a little narrower, beyond noise
+    frames |= {"nulls": [6.0, 9.0], "gains": pd.Series([7.0, 7.5, 8.0]), "around": pd.DataFrame()}
+    frames["sudden"] = pd.DataFrame({"size": 8, "seed": 1, "onset": 1, "ratio": [0.6, 0.7, 0.65]})
+    # a larger exponent, within noise; a slow power of the vocabulary, and shares somewhat nearer
+    ends = {"k": 1, "first_around": (0.1, 0.2), "last_around": (0.15, 0.3)}
+    ladders = product("abc", [0, 1], 2.0 ** np.arange(9, 15))
+    words = pd.DataFrame(ladders, columns=["corpus", "k", "vocabulary"])
+    frames |= {"words": words.assign(alpha=words["vocabulary"] ** -0.03)}
+    frames |= {"noise": [0.01, 0.01], "wider": 4.3, "aligned": claims.cases([{"lead": 0.9}] * 5)}
+    # one training of a size: of its scatter nothing is known
+    parts = product([*probes.PARTS, "whole", "apart"], range(3))
+    apart = pd.DataFrame(parts, columns=["part", "k"]).assign(left="x", error=0.1, away=np.nan)
+    cells = "copying = judge|narrower = |firsts, lasts|goes = |goes, beyond|sds = |sds, sds"
+    frames |= {"ends": claims.cases([ends] * 3), "apart": apart}
+    assert verdicts_of("19_tokens", cells, **frames) == {
+        "copying_steep": "differs",
+        "copying_sudden": "agrees",
+        "exponent_tokens": "cannot be told",
+        "parts_forecast": "cannot be told",
+        "apart_forecast": "differs",
+        "vocabulary_exponent": "differs",
+        "vocabulary_share": "agrees",
+    }
 
 
 def test_the_cuts_of_one_recipe_count_once():

@@ -1,5 +1,7 @@
 """What pages are asked for: what they cannot take is one sentence, before anything runs."""
 
+import re
+
 import pytest
 from commands import python
 
@@ -78,3 +80,9 @@ def test_texts_of_pages_and_of_the_book_are_found_from_any_folder(tmp_path, monk
         book.make_book(["nano-opt"], corpora=["docs", "my notes.txt"], show=False)
     with pytest.raises(InputError, match="did you mean 'docs'"):
         book.make_book(corpora=["dcos"])
+
+
+def test_a_page_follows_from_each_file_that_it_reads():
+    for path in (ROOT / "notebooks").glob("*.md"):
+        for place in re.findall(r'held\("(\w+)", "(\w+\.\w+)"\)', path.read_text()):
+            assert ROOT.joinpath(*place) in page.inputs(path.stem)
