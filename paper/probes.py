@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import fdtrc, log_ndtr, stdtrit
 
+from paper.laws import spread_of_trainings
 from paper.show import style
 from paper.show.numbers import number
 from paper.steps import step_weights
@@ -225,15 +226,6 @@ def joined(copyable, other, share, k):
     return np.where(k == 0, mean, -np.log(hits))
 
 
-def scatter(values, sizes):
-    """(sd, degrees of freedom) of values (n,) of trainings of one size; sd NaN without a size that
-    was trained again."""
-    groups = pd.Series(values).groupby(sizes)
-    spare = len(values) - groups.ngroups
-    apart = values - groups.transform("mean")
-    return np.sqrt(apart @ apart / spare) if spare else np.nan, spare
-
-
 def law_of_trainings(S, loss):
     """A line through ln S and ln loss of trainings (n,),
     held to how far trainings of one size scatter.
@@ -252,7 +244,7 @@ def law_of_trainings(S, loss):
     sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
     means = np.bincount(which, y) / times
     off = means - level - slope * sizes
-    sd, spare = scatter(y, x)
+    sd, spare = spread_of_trainings(y, x)
     misfit = times @ off**2 / (len(sizes) - 2) / sd**2
     # the bend is a weighted sum of logs
     steps = step_weights(S)
