@@ -18,7 +18,7 @@ from paper.steps import step_weights
 from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
 from rbplib.doors import read_rows
-from rbplib.families import InputError, held
+from rbplib.families import InputError, held, telling
 from rbplib.losses import Loss
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
@@ -43,9 +43,10 @@ def runs():
 
     InputError: no file of one is there, or one has a fault, whose row is named.
     """
-    files = {
-        file.name: read_rows(file) for file in sorted(held("published", "probes").glob("*.csv"))
-    }
+    files = {}
+    for file in sorted(held("published", "probes").glob("*.csv")):
+        with telling(f"{file} cannot be read, get it again"):
+            files[file.name] = read_rows(file)
     if not files:
         raise InputError("published/probes holds no training: get its files from the repository.")
     probes = pd.concat(files, names=["file"]).reindex(columns=COLUMNS)

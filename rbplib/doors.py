@@ -210,6 +210,8 @@ def read_rows(table):
     first = next(filter(str.strip, text.splitlines()), "")
     between = next((mark for mark in "\t;" if mark in first), ",")
     rows = pd.DataFrame(table_rows(text, between, skipinitialspace=True))
+    if rows.empty:
+        raise ValueError("no row stands below its first line")
     return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
 
 

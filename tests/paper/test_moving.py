@@ -38,6 +38,7 @@ def texts(spec, **chosen):
     ]
     assert set(chosen) <= {p["name"] for p in params}
     svg = vl_convert.vegalite_to_svg(spec | {"width": 600, "params": params})
+    assert not re.search(r'<text[^>]*fill="#', svg)  # the ink of the page, dark or light
     seen = re.findall(r'aria-label="([^"]*)"', svg) + re.findall(r">([^<>]+)</t", svg)
     return " | ".join(seen).replace("−", "-").replace(",", "")
 

@@ -46,11 +46,17 @@ def test_a_part_loses_its_share_between_half_and_twice_the_onset():
     assert np.isnan(probes.fall(early, "copyable", 6e6, 12e6))
 
 
+HEAD, BODY = "size,seed,tokens,probe,part,k,value,se,total\n", ""
+for tokens in (10, 20):
+    BODY += f"8,44,{tokens},loss,other,,1,.1,5\n8,44,{tokens},hits,other,1,2,,5\n"
+    BODY += f"8,44,{tokens},copying,random,,-0.25,.1,5\n8,44,{tokens},loss,copyable,,0.5,.1,5\n"
 FAULTS = {  # of a file: what stands where, and in its place
     "one.csv, row 4": ("-0.25", ""),
     "one.csv, row 3": ("2,,5", "6,,5"),
     "two.csv, row 2": (",44,", ",43,"),  # a copy of another
     "one.csv lacks rows at 20": ("8,44,20,hits,other,1,2,,5\n", ""),
+    "one.csv cannot be read.*no row": (BODY, ""),
+    "one.csv cannot be read": (HEAD + BODY, ""),
 }
 
 
@@ -59,10 +65,7 @@ def test_a_fault_of_a_probe_file_is_a_sentence_that_names_it(place, monkeypatch,
     monkeypatch.setattr(probes, "held", lambda *parts: tmp_path)
     with pytest.raises(InputError, match="published/probes"):
         probes.runs()
-    text = "size,seed,tokens,probe,part,k,value,se,total\n"
-    for tokens in (10, 20):
-        text += f"8,44,{tokens},loss,other,,1,.1,5\n8,44,{tokens},hits,other,1,2,,5\n"
-        text += f"8,44,{tokens},copying,random,,-0.25,.1,5\n8,44,{tokens},loss,copyable,,0.5,.1,5\n"
+    text = HEAD + BODY
     (tmp_path / "two.csv").write_text(text.replace(",44,", ",43,"))
     assert list(probes.runs()) == [(8, 43)]
     (tmp_path / "one.csv").write_text(text.replace(*FAULTS[place]))
