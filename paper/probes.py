@@ -128,8 +128,7 @@ def onset_frame(trainings):
     rows = []
     for (size, seed), probes in trainings.items():
         at, around = onset(probes)
-        end = probes["tokens"].max()
-        rows.append((size, seed, at, *around, *gains(probes, at), end))
+        rows.append((size, seed, at, *around, *gains(probes, at), probes["tokens"].max()))
     return pd.DataFrame(rows, columns=ONSETS)
 
 
