@@ -317,5 +317,7 @@ def set_title(figure):
     kind, facts = shown.popitem()  # the last is what the figure is for
     words = fill(f"{{{{ words.shows_{kind}(of) }}}}", {"of": Cases.of(facts), "facts": facts})
     title = f"{before}: {words}" if before else words
-    title = "\n".join(textwrap.wrap(title, WIDE))
+    # lines of like length
+    lines = len(textwrap.wrap(title, WIDE)) or 1
+    title = "\n".join(textwrap.wrap(title, len(title) // lines + 9))
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")

@@ -6,6 +6,7 @@ of evidence it rests on.
 """
 
 import html
+from collections import Counter
 from dataclasses import replace
 
 import pandas as pd
@@ -94,15 +95,16 @@ def show_matrix(whose, *every, download):
 
 
 def apart(*every):
-    """[(statement, "agrees by one kind of evidence; differs by another")] where a claim agrees
-    by one kind, and one differs by another."""
+    """[(statement, "one kind of evidence: agrees (2); another: differs (1)")], with the number of
+    claims, where a claim agrees by one kind, and one differs by another."""
     rows = []
     for statement, parts in statements("paper", *every):
         words, sides = [], {AGREES: set(), DIFFERS: set()}
         for title, findings in parts.items():
-            verdicts = sorted({of.verdict for of in findings})
-            words.append(f"{', '.join(verdicts)} by {title}")
-            for verdict in sides.keys() & verdicts:
+            verdicts = Counter(sorted(of.verdict for of in findings))
+            told = [f"{verdict} ({count})" for verdict, count in verdicts.items()]
+            words.append(f"{title}: {', '.join(told)}")
+            for verdict in sides.keys() & verdicts.keys():
                 sides[verdict].add(title)
         # one kind alone may judge two claims apart
         if all(sides.values()) and len(set.union(*sides.values())) > 1:

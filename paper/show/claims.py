@@ -313,7 +313,8 @@ def line(judged):
             both = f" and fails in {fails}" if fails else ""
             count = f"{holds}{both} of {whole}, {why}"
         sentence += f"; holds in {count}"
-    # what it rests on, and where else to read
+    # what it rests on, and where else to read: its first page judges a claim, or proves it
+    elsewhere = words.pages[:1] if words.proved else words.pages[1:]
     alone = ALONE if enough_of(judged.rows) == 1 else ""
     about = {
         "The paper": words.paper,
@@ -321,7 +322,7 @@ def line(judged):
         "Rule": words.rule and words.rule + alone,
         "Basis": words.basis,
         "What would change it": words.changes,
-        "See": ", ".join(map(reference, words.pages[1:])),  # it is judged on the first
+        "See": ", ".join(map(reference, elsewhere)),
     }
     rests = " ".join(f"{name}: {text}." for name, text in about.items() if text)
     return f"- {MARKS[judged.verdict]} **{judged.verdict}.** {sentence}.\n  - {rests}"

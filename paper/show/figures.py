@@ -8,6 +8,7 @@ import html
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FixedLocator
 
 from paper.show.describe import drawn_data, seen_axes
 from paper.show.plain import plain
@@ -16,6 +17,7 @@ from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, s
 BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
 FAINT = 0.28  # of a bar that wide
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
+VARIED = "sources", "sources and trainings", "models", "documents"  # in the inks of `draw_three`
 
 
 # ---- a figure on the page, its axes and its legend
@@ -109,8 +111,8 @@ def tell(ax, kind, *facts):
 def label_ends(ax):
     """Write the names of lines and points where they end, in place of a legend; did they fit?"""
     handles, names = ax.get_legend_handles_labels()
-    fits = 1 < len(names) < 7
-    if not fits or max(map(len, names)) > 24:
+    on_rows = isinstance(ax.yaxis.get_major_locator(), FixedLocator)
+    if on_rows or not 1 < len(names) < 7 or max(map(len, names)) > 24:
         return False
 
     # the last point of each, in points from the bottom
@@ -166,11 +168,8 @@ def draw_line(ax, law, times=1, **style):
     """A fitted law, `times` so high, a little beyond both ends of its sizes,
     where it was fitted."""
     if np.isfinite(law.alpha):
-        low = law.S.min() / 1.25
-        high = law.S.max() * 1.25
-        sizes = np.geomspace(low, high, 100)
-        loss = np.exp(law.y_at(sizes))
-        ax.plot(sizes, times * loss, **style)
+        sizes = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
+        ax.plot(sizes, times * np.exp(law.y_at(sizes)), **style)
     return ax
 
 
@@ -258,7 +257,7 @@ def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
         tell(ax, "rates", *(away <= within))
         height = rows + 0.15 * (1.5 - i)
         error = 2 * part["simulation error"]
-        look = mark(i) | {"label": noise}
+        look = mark(VARIED.index(noise)) | {"label": noise}
         ax.errorbar(part["share"], height, xerr=error, **look)
     return ax
 
@@ -305,17 +304,21 @@ def draw_fit_ratio(ax, histogram, fits):
 
 
 def draw_candidates(ax, example):
-    """Fig. 1 of the paper for one of `examples.examples`: candidates as bars,
-    the true one apart."""
-    names = [plain(ascii(text)) for text, _ in example.candidates]
-    rows = row_axis(ax, names)
-    # the true token stands out
-    for row, (text, probability) in zip(rows, example.candidates, strict=True):
+    """Fig. 1 of the paper for one of `examples.examples`: candidates as bars by their ranks,
+    the true one apart; dots where ranks are left out."""
+    names, bars = [], {}
+    for rank, (text, probability) in enumerate(example.candidates, 1):
         look = {"color": GREY}
+        # the true token stands out
         if text == example.target:
             look = {"color": ACCENT, "hatch": "//"}
-        ax.barh(row, probability, **look)
-    ax.axvline(example.probability, color="black", linewidth=1, linestyle=":")
+            names += ["⋮"] * (example.rank > rank)
+            rank = example.rank
+        bars[len(names)] = probability, look
+        names.append(f"{rank}  {plain(ascii(text))}")
+    rows = row_axis(ax, names)
+    for place, (probability, look) in bars.items():
+        ax.barh(rows[place], probability, **look)
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
     ax.set(xlabel="probability", title=title)
     return ax

@@ -84,7 +84,7 @@ class Shown(float):
 class Values:
     """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, ...
 
-    told: how many numbers are known; zeros, others: how many of them are 0, and are not. names,
+    told: how many numbers are known; others: how many of them are not 0. names,
     counts: of words. narrowest: of intervals. around: the interval of each number, which then
     stands beside the ends of the range.
     """
@@ -97,9 +97,9 @@ class Values:
         numbers = [x for x in single if not isinstance(x, str) and np.isfinite(x)]
         ends = np.quantile(np.array(numbers or [np.nan], float), [0, 0.5, 1])
         self.low, self.middle, self.high = map(Shown, ends)
-        self.found, zeros = len(numbers), sum(x == 0 for x in numbers)
-        self.told, self.zeros = share(self.found, len(values)), share(zeros, self.found)
-        self.others = share(self.found - zeros, self.found)
+        self.found = len(numbers)
+        self.told = share(self.found, len(values))
+        self.others = share(sum(x != 0 for x in numbers), self.found)
         self.around = dict(zip(values, around, strict=False))
         # words
         words = Counter(x for x in single if isinstance(x, str))
