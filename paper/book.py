@@ -318,6 +318,6 @@ def set_title(figure):
     words = fill(f"{{{{ words.shows_{kind}(of) }}}}", {"of": Cases.of(facts), "facts": facts})
     title = f"{before}: {words}" if before else words
     # lines of like length
-    lines = len(textwrap.wrap(title, WIDE)) or 1
-    title = "\n".join(textwrap.wrap(title, len(title) // lines + 9))
+    width = len(title) // (1 + len(title) // WIDE) + 9
+    title = "\n".join(textwrap.wrap(title, width))
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")

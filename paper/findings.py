@@ -6,12 +6,12 @@ of evidence it rests on.
 """
 
 import html
-from collections import Counter
 from dataclasses import replace
 
 import pandas as pd
 
 from paper.authors import NAME
+from paper.book import tally
 from paper.show.claims import AGREES, DIFFERS, RANKS, all_claims, collected
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
@@ -95,16 +95,15 @@ def show_matrix(whose, *every, download):
 
 
 def apart(*every):
-    """[(statement, "one kind of evidence: agrees (2); another: differs (1)")], with the number of
+    """[(statement, "one kind of evidence: 2 × *agrees*; another: 1 × *differs*")] by the number of
     claims, where a claim agrees by one kind, and one differs by another."""
     rows = []
     for statement, parts in statements("paper", *every):
         words, sides = [], {AGREES: set(), DIFFERS: set()}
         for title, findings in parts.items():
-            verdicts = Counter(sorted(of.verdict for of in findings))
-            told = [f"{verdict} ({count})" for verdict, count in verdicts.items()]
-            words.append(f"{title}: {', '.join(told)}")
-            for verdict in sides.keys() & verdicts.keys():
+            verdicts = sorted(of.verdict for of in findings)
+            words.append(f"{title}: {tally(verdicts)}")
+            for verdict in sides.keys() & verdicts:
                 sides[verdict].add(title)
         # one kind alone may judge two claims apart
         if all(sides.values()) and len(set.union(*sides.values())) > 1:

@@ -110,8 +110,7 @@ def parts(ax):
         if hasattr(bar, "get_width") and bar.get_data_transform() == ax.transData:
             right = bar.get_x() + bar.get_width()
             top = bar.get_y() + bar.get_height()
-            name = names.get(bar, "")
-            drawn.append(("bar", name, [(right, top)]))
+            drawn.append(("bar", names.get(bar, ""), [(right, top)]))
     for collection in ax.collections:
         name = collection.get_label()
         if isinstance(collection, LineCollection):
@@ -120,8 +119,7 @@ def parts(ax):
         elif isinstance(collection, PolyCollection):
             drawn += [("band", name, path.vertices) for path in collection.get_paths()]
         elif isinstance(collection, QuadMesh):
-            corners = collection.get_coordinates()[:-1, :-1]
-            points = corners.reshape(-1, 2)
+            points = collection.get_coordinates()[:-1, :-1].reshape(-1, 2)
             for value, point in zip(collection.get_array().ravel(), points, strict=True):
                 drawn.append(("map", f"{value:.3g}", [point]))
     # matplotlib's own names begin so

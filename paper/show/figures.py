@@ -16,6 +16,7 @@ from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, s
 
 BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
 FAINT = 0.28  # of a bar that wide
+ENOUGH = 0.02  # near a nominal rate
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
 VARIED = "sources", "sources and trainings", "models", "documents"  # in the inks of `draw_three`
 
@@ -46,9 +47,8 @@ def panels(n, height=2.6, columns=2):
     """(figure, n axes) side by side in columns with common scales."""
     shown = max(n, 1)
     rows = -(-shown // columns)
-    shape = rows, min(shown, columns)
-    scales = {"sharex": True, "sharey": True}
-    fig, axes = plt.subplots(*shape, squeeze=False, **scales)
+    columns = min(shown, columns)
+    fig, axes = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     fig.set_size_inches(WIDTH, 0.3 + height * rows)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < shown)
@@ -71,8 +71,7 @@ def k_axis(ax, ylabel, vocab_size=None):
     ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
     if vocab_size:
         ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
-        place = ax.get_xaxis_transform()
-        ax.text(vocab_size, 0.96, " $|V|$", transform=place, va="top")
+        ax.text(vocab_size, 0.96, " $|V|$", transform=ax.get_xaxis_transform(), va="top")
     return ax
 
 
@@ -241,24 +240,20 @@ def draw_three(ax, labels, laws, parameter="alpha"):
     return draw_intervals(ax, labels, values, ends, names)
 
 
-def draw_coverage(ax, frame, noises, nominal=0.95, within=0.02):
+def draw_coverage(ax, frame, nominal=0.95):
     """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band."""
     # a row a design, and the band of rates that are near enough
     designs = list(dict.fromkeys(frame["design"]))
     rows = row_axis(ax, designs)
-    low, high = nominal - within, nominal + within
-    ax.axvspan(low, high, color=GREY, alpha=0.2, linewidth=0)
+    ax.axvspan(nominal - ENOUGH, nominal + ENOUGH, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
     # marks beside each other
-    present = [noise for noise in noises if noise in set(frame["noise"])]
-    for i, noise in enumerate(present):
+    for i, noise in enumerate(VARIED):
         part = frame[frame["noise"] == noise].set_index("design").reindex(designs)
-        away = abs(part["share"].dropna() - nominal)
-        tell(ax, "rates", *(away <= within))
-        height = rows + 0.15 * (1.5 - i)
-        error = 2 * part["simulation error"]
-        look = mark(VARIED.index(noise)) | {"label": noise}
-        ax.errorbar(part["share"], height, xerr=error, **look)
+        share, error = part["share"], 2 * part["simulation error"]
+        if share.notna().any():
+            tell(ax, "rates", *(abs(share.dropna() - nominal) <= ENOUGH))
+            ax.errorbar(share, rows + 0.15 * (1.5 - i), xerr=error, label=noise, **mark(i))
     return ax
 
 
@@ -312,7 +307,8 @@ def draw_candidates(ax, example):
         # the true token stands out
         if text == example.target:
             look = {"color": ACCENT, "hatch": "//"}
-            names += ["⋮"] * (example.rank > rank)
+            if example.rank > rank:
+                names.append("⋮")
             rank = example.rank
         bars[len(names)] = probability, look
         names.append(f"{rank}  {plain(ascii(text))}")

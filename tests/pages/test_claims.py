@@ -356,13 +356,13 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     assert 'title="agrees: The exponent at k = 1 is below 0.1"' in dot
     # of one statement a kind agrees and another does not
     ((statement, parts),) = findings.apart(decided(top1_line=YES, gpt2_refit=NO))
-    assert parts == "our ladders: agrees (1); authors' counts: differs (1)"
+    assert parts == "our ladders: 1 × *agrees*; authors' counts: 1 × *differs*"
     assert statement == frame.index[0] and not findings.apart(judged)
     # claims that one kind alone judges are no two kinds, and a kind may judge several
     alone = decided(gpt2_exponent=YES, gpt2_hundred=NO)
     assert not findings.apart(alone)
     ((_, parts),) = findings.apart(alone | decided(top1_exponent=YES))
-    assert parts == "our ladders: agrees (1); authors' counts: agrees (1), differs (1)"
+    assert parts == "our ladders: 1 × *agrees*; authors' counts: 1 × *agrees*, 1 × *differs*"
 
 
 def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
