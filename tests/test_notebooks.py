@@ -79,6 +79,14 @@ class TestSource:
                 if isinstance(node, ast.FunctionDef):
                     assert node.end_lineno - node.lineno < 5, f"{node.name} belongs in paper/"
 
+    def test_what_to_see_follows_its_figure(self, path):
+        shown = False  # a cell between the two would take the caption from its figure
+        for cell in nbformat.read(path, 4).cells:
+            if cell.cell_type == "markdown":
+                captions = re.findall(r"^\*(?:See|Try):\*", cell.source, re.M)
+                assert not captions or (shown and book.CAPTION.match(cell.source)), cell.source
+            shown = "show(" in cell.source
+
     def test_a_cell_is_short_and_says_nothing(self, path):
         cells = [c for c in python_of(path) if "parameters" not in c.metadata.get("tags", [])]
         for cell in cells:

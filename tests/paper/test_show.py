@@ -15,6 +15,7 @@ from matplotlib import colors
 from matplotlib import pyplot as plt
 
 from paper import book, tables_here
+from paper.examples import Example
 from paper.laws import fit
 from paper.show import describe, figures, style
 from paper.show.numbers import Values, number
@@ -61,6 +62,30 @@ def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
     assert figures.label_ends(ax) == fits
     named = {text.get_text(): text.xy for text in ax.texts}
     assert named == ({f"line {i}": (2, end) for i, end in enumerate(ends)} if fits else {})
+    plt.close(fig)
+
+
+def test_a_noise_has_one_ink_whatever_stands_beside_it_and_is_named_below():
+    inks = {}
+    for noises in (["sources", "documents"], ["documents", "sources and trainings", "sources"]):
+        rates = {"design": "like prose", "noise": noises, "share": 0.9, "simulation error": 0.01}
+        fig, ax = plt.subplots()
+        figures.draw_coverage(ax, pd.DataFrame(rates))
+        assert not figures.label_ends(ax)  # a row has no end at which a name would stand
+        for bars, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            inks.setdefault(name, set()).add(bars[0].get_color())
+        plt.close(fig)
+    assert set(inks) == {"sources", "documents", "sources and trainings"}
+    assert [len(of) for of in inks.values()] == [1, 1, 1] and len(set.union(*inks.values())) == 3
+
+
+@pytest.mark.parametrize(("rank", "rows"), [(9, ["1", "2", "⋮", "9"]), (3, ["1", "2", "3"])])
+def test_candidates_carry_their_ranks_and_dots_stand_for_those_left_out(rank, rows):
+    candidates = [("a", 0.5), ("b", 0.2), ("c", 0.1)]
+    fig, ax = plt.subplots()
+    figures.draw_candidates(ax, Example([], "c", rank, 0.1, candidates))
+    labels = [label.get_text().split()[0] for label in ax.get_yticklabels()]
+    assert labels == rows and len(ax.patches) == 3
     plt.close(fig)
 
 
