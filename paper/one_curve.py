@@ -185,14 +185,12 @@ def lambada_rows(answers):
     records = []
     for family, part, f in others(answers):
         error = part["y"] - f(part["x"])
-        # beside what so many passages scatter
-        passages = np.mean(part["y_se"] ** 2)
         records.append(
             {
                 "family": family,
                 "off": np.sqrt(np.mean(error**2)),
                 "bias": error.mean(),
-                "passages": np.sqrt(passages),
+                "passages": np.sqrt(np.mean(part["y_se"] ** 2)),
             }
         )
     return records

@@ -65,28 +65,21 @@ def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
     plt.close(fig)
 
 
-def test_a_noise_has_one_ink_whatever_stands_beside_it_and_is_named_below():
-    inks = {}
-    for noises in (["sources", "documents"], ["documents", "sources and trainings", "sources"]):
+def test_a_noise_has_one_ink_whatever_stands_beside_it():
+    inks = []
+    for noises in (["sources", "documents"], ["documents", "models", "sources"]):
         rates = {"design": "like prose", "noise": noises, "share": 0.9, "simulation error": 0.01}
-        fig, ax = plt.subplots()
-        figures.draw_coverage(ax, pd.DataFrame(rates))
+        ax = figures.draw_coverage(plt.figure().add_subplot(), pd.DataFrame(rates))
         assert not figures.label_ends(ax)  # a row has no end at which a name would stand
-        for bars, name in zip(*ax.get_legend_handles_labels(), strict=True):
-            inks.setdefault(name, set()).add(bars[0].get_color())
-        plt.close(fig)
-    assert set(inks) == {"sources", "documents", "sources and trainings"}
-    assert [len(of) for of in inks.values()] == [1, 1, 1] and len(set.union(*inks.values())) == 3
+        handles, names = ax.get_legend_handles_labels()
+        inks.append({name: bars[0].get_color() for bars, name in zip(handles, names, strict=True)})
+    assert inks[0].items() < inks[1].items()
 
 
-@pytest.mark.parametrize(("rank", "rows"), [(9, ["1", "2", "⋮", "9"]), (3, ["1", "2", "3"])])
-def test_candidates_carry_their_ranks_and_dots_stand_for_those_left_out(rank, rows):
-    candidates = [("a", 0.5), ("b", 0.2), ("c", 0.1)]
-    fig, ax = plt.subplots()
-    figures.draw_candidates(ax, Example([], "c", rank, 0.1, candidates))
-    labels = [label.get_text().split()[0] for label in ax.get_yticklabels()]
-    assert labels == rows and len(ax.patches) == 3
-    plt.close(fig)
+def test_candidates_carry_their_ranks_and_dots_stand_for_those_left_out():
+    example = Example([], "b", 9, 0.1, [("a", 0.5), ("b", 0.1)])
+    ax = figures.draw_candidates(plt.figure().add_subplot(), example)
+    assert [label.get_text()[0] for label in ax.get_yticklabels()] == ["1", "⋮", "9"]
 
 
 def laws(*losses):
