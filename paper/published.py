@@ -70,8 +70,8 @@ def open_lm_rows(quantity):
     rows = open_lm(quantity).reset_index()
     short = rows["corpus"].str[:3].str.strip("_")
     rows["family"] = "open_lm " + short + ", x" + rows["multiple"].map("{:g}".format)
-    about = {"architecture": "transformer", "params_basis": "configuration"}
-    return rows.rename(columns={"D": "training_tokens"}).assign(**about)
+    rows = rows.rename(columns={"D": "training_tokens"})
+    return rows.assign(architecture="transformer", params_basis="configuration")
 
 
 # --- laws by size

@@ -139,15 +139,15 @@ def label_ends(ax):
     if np.abs(shifts).max() > 15:
         return False
     for i, name in enumerate(names):
-        look = {
-            "xy": (right, y[i]),
-            "xytext": (8, shifts[i]),
-            "textcoords": "offset points",
-            "color": darker(colors[i]),
-            "va": "center",
-            "fontsize": 9,
-        }
-        ax.annotate(name, **look)
+        ax.annotate(
+            name,
+            xy=(right, y[i]),
+            xytext=(8, shifts[i]),
+            textcoords="offset points",
+            color=darker(colors[i]),
+            va="center",
+            fontsize=9,
+        )
     return True
 
 
@@ -269,8 +269,7 @@ def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
     # what was measured, a mark a bin
     low, high, share = histogram.wide()
     density = share / (high - low + 1)
-    look = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
-    ax.plot(np.sqrt(low * high), density, label=label, **look)
+    ax.plot(np.sqrt(low * high), density, "o", color="black", markersize=3.5, label=label)
     # what was fitted, a line each
     for fit, line in zip(fits, LINES, strict=False):
         ranks = np.arange(1, len(fit.pmf) + 1)
