@@ -80,12 +80,9 @@ class TestSource:
                     assert node.end_lineno - node.lineno < 5, f"{node.name} belongs in paper/"
 
     def test_what_to_see_follows_its_figure(self, path):
-        shown = False  # a cell between the two would take the caption from its figure
-        for cell in nbformat.read(path, 4).cells:
-            if cell.cell_type == "markdown":
-                caption = re.search(r"^\*(See|Try):\*", cell.source, re.M)
-                assert not caption or (shown and not caption.start()), cell.source
-            shown = "show(" in cell.source
+        before = [cell.source for cell in nbformat.read(path, 4).cells]
+        for source, cell in zip(before, before[1:], strict=False):
+            assert "show(" in source or not re.search(r"^\*(See|Try):", cell, re.M)
 
     def test_a_cell_is_short_and_says_nothing(self, path):
         cells = [c for c in python_of(path) if "parameters" not in c.metadata.get("tags", [])]

@@ -65,17 +65,6 @@ def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
     plt.close(fig)
 
 
-def test_a_noise_has_one_ink_whatever_stands_beside_it():
-    inks = []
-    for noises in (["sources", "documents"], ["documents", "models", "sources"]):
-        rates = {"design": "like prose", "noise": noises, "share": 0.9, "simulation error": 0.01}
-        ax = figures.draw_coverage(plt.figure().add_subplot(), pd.DataFrame(rates))
-        assert not figures.label_ends(ax)  # a row has no end at which a name would stand
-        handles, names = ax.get_legend_handles_labels()
-        inks.append({name: bars[0].get_color() for bars, name in zip(handles, names, strict=True)})
-    assert inks[0].items() < inks[1].items()
-
-
 def test_candidates_carry_their_ranks_and_dots_stand_for_those_left_out():
     example = Example([], "b", 9, 0.1, [("a", 0.5), ("b", 0.1)])
     ax = figures.draw_candidates(plt.figure().add_subplot(), example)
