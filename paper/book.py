@@ -252,6 +252,7 @@ def as_words(page):
         # a caption goes to its figure
         caption = CAPTION.match(cell.source) if cell.cell_type == "markdown" else None
         if caption and kept:
+            assert "show(" in kept[-1].source, f"not below a figure: {caption[0]}"
             outputs = kept[-1].get("outputs", [])
             drawn = [output for output in outputs if is_figure(output)]
             unfolded = [output for output in drawn if "fold" not in output.metadata]
@@ -318,6 +319,5 @@ def set_title(figure):
     words = fill(f"{{{{ words.shows_{kind}(of) }}}}", {"of": Cases.of(facts), "facts": facts})
     title = f"{before}: {words}" if before else words
     # lines of like length
-    width = len(title) // (1 + len(title) // WIDE) + 9
-    title = "\n".join(textwrap.wrap(title, width))
+    title = "\n".join(textwrap.wrap(title, len(title) // (1 + len(title) // WIDE) + 9))
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
