@@ -71,7 +71,7 @@ def fetched(url, commit, blobs):
     with TemporaryDirectory() as folder:
         try:
             git(folder, "init", "-q", "--bare")
-            git(folder, "fetch", "-q", "--depth", "1", url, commit)
+            git(folder, "fetch", "-q", "--depth", "1", "--", url, commit)
         except InputError as error:
             message = f"commit {commit[:7]} could not be fetched from {url} ({error})"
             raise InputError(f"{message}: check the network and the address.") from None

@@ -319,6 +319,8 @@ def import_family(path, name=None):
                 size = sum(m.file_size for m in members)
                 if size > os.path.getsize(path) or any(m.compress_type for m in members):
                     raise ValueError("it is packed")
+                if len({m.filename for m in members}) < len(members):
+                    raise ValueError("a table is there twice")
                 file.extractall(folder)
             about = json.loads(Path(folder, "family.json").read_bytes())
             check_name(about["name"], "family name")
@@ -334,6 +336,8 @@ def import_family(path, name=None):
                 table = read_table(place)
                 check_record(table)
                 record = table.record | {"imported": origin}
+                if place.parts[-2:] != (record["model"], f"{record['corpus']}.parquet"):
+                    raise ValueError("a table is another's")
                 roles[place.parts[-3]].append((table.columns, record))
             texts = {type(text) for text in (*entry.values(), about["exported"])}
             if texts != {str} or not roles["family"] or about["format"] != "rbp ranks":

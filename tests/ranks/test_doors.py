@@ -143,6 +143,7 @@ def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
         "model_id": [["a"], None, "a b"],
         "weights_dtype": [["a"]],
         "requested_revision": [{}],
+        "model": ["synthetic-2000"],
     }
     cases = [{name: value} for name in entries for value in entries[name]]
     cases += [{"method": zipfile.ZIP_DEFLATED}, {"less": 1}]
