@@ -199,20 +199,24 @@ def guarded(endpoint):
 
 
 def check_answer(response):
-    """Refuse an ETag, or a file's digest in a listing, that is not hexadecimal; and a file that
-    does not fit the disk, or has no end.
+    """Refuse an ETag, a commit, or a file's digest in a listing, that is not hexadecimal; and a
+    file that does not fit the disk, or has no end.
 
     huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache.
     """
     # what it names files by
-    names = [response.headers.get(name) for name in ("etag", "x-linked-etag")]
+    names = [response.headers.get(name) for name in ("etag", "x-linked-etag", "x-repo-commit")]
     if response.request.method != "HEAD":
         names = []
         response.iter_bytes = partial(bounded, response, response.iter_bytes)
-        if "/tree/" in response.url.path and response.is_success:
+        if re.search("/api/(model|dataset)s/", response.url.path) and response.is_success:
             response.read()
             with telling(f"{response.url.host} lists files as no hub does, use another mirror"):
-                names = [(entry.get("lfs") or {}).get("oid") for entry in response.json()]
+                answer = response.json()
+                listed = [answer] if "/tree/" not in response.url.path else answer
+                names = [
+                    entry.get("sha") or (entry.get("lfs") or {}).get("oid") for entry in listed
+                ]
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', str(name)):
             raise InputError(

@@ -56,7 +56,7 @@ def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
     assert load_model(hub_model(ID)).record["revision"] == sha  # from the cache
 
 
-@pytest.mark.parametrize("place", ["header", "listing", "no mapping"])
+@pytest.mark.parametrize("place", ["header", "listing", "no mapping", "commit"])
 def test_a_mirror_that_names_a_path_writes_nothing(hub, small, tmp_path, place):
     hub.add("models", ID, small)
     snapshot = hub.repos["models", ID]["main"]
@@ -64,6 +64,8 @@ def test_a_mirror_that_names_a_path_writes_nothing(hub, small, tmp_path, place):
     for name in ("config.json", "model.safetensors"):
         if place == "header":
             snapshot.entries[name]["oid"] = path
+        elif place == "commit":
+            snapshot.sha = path
         else:
             lfs = [path] if place == "no mapping" else {"oid": path, "size": 9, "pointerSize": 9}
             snapshot.entries[name] |= {"lfs": lfs, "xetHash": "0" * 64}
