@@ -75,7 +75,9 @@ def sizes_given(S):
     """Sizes as numbers or text, one or several, as float64 (H,). InputError: one is none."""
     S = np.array([as_number(size) for size in np.atleast_1d(S)])
     if not ((S > 0) & (S < np.inf)).all():
-        raise InputError("a size is above 0: give non-embedding parameters, such as 13e9.")
+        raise InputError(
+            "a size is above 0: give non-embedding parameters, or tokens, such as 13e9."
+        )
     return S
 
 
@@ -162,7 +164,7 @@ def joint_forecast(loss, S, D):
         raise InputError(
             f"{of} tells no tokens of training: give a table of numbers with a column 'D' of them."
         )
-    S, D = np.broadcast_arrays(sizes_given(S), D)
+    S, D = np.broadcast_arrays(sizes_given(S), sizes_given(D))
     # Trainings at one point are one, of their mean.
     logs = np.log([part.S, part.D])
     points, which = np.unique(logs, axis=1, return_inverse=True)

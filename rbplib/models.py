@@ -214,9 +214,8 @@ def check_answer(response):
             with telling(f"{response.url.host} lists files as no hub does, use another mirror"):
                 answer = response.json()
                 listed = [answer] if "/tree/" not in response.url.path else answer
-                names = [
-                    entry.get("sha") or (entry.get("lfs") or {}).get("oid") for entry in listed
-                ]
+                for entry in listed:
+                    names += [entry.get("sha"), (entry.get("lfs") or {}).get("oid")]
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', str(name)):
             raise InputError(

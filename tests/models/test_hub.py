@@ -68,7 +68,7 @@ def test_a_mirror_that_names_a_path_writes_nothing(hub, small, tmp_path, place):
             snapshot.sha = path
         else:
             lfs = [path] if place == "no mapping" else {"oid": path, "size": 9, "pointerSize": 9}
-            snapshot.entries[name] |= {"lfs": lfs, "xetHash": "0" * 64}
+            snapshot.entries[name] |= {"sha": "0" * 40, "lfs": lfs, "xetHash": "0" * 64}
     with pytest.raises(InputError, match="not hexadecimal|lists files as no hub does"):
         model_folder(hub_model(ID))
     assert not list(tmp_path.rglob("evil*"))
