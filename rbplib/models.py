@@ -48,6 +48,7 @@ TOKENIZER_FILES = (
 # what a configuration may call the longest input
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
 CONTEXT += ("max_target_positions",)
+API = re.compile("/api/(model|dataset)s/")  # in the address of a listing of the hub
 ANSWER = 1 << 28  # bytes that the hub may send without a word on how many
 PATIENCE = 5  # seconds that the hub has to say that it is there
 SMALL = 5_000_000  # parameters, below which sharing the work among threads takes longer than it
@@ -209,12 +210,19 @@ def check_answer(response):
     if response.request.method != "HEAD":
         names = []
         response.iter_bytes = partial(bounded, response, response.iter_bytes)
-        if re.search("/api/(model|dataset)s/", response.url.path) and response.is_success:
+        # a listing may lead to a further one alone, which is looked at too
+        listing = API.search(response.url.path)
+        ways = response.headers.get("location"), response.links.get("next", {}).get("url")
+        for way in filter(None, ways if listing else ()):
+            if not API.search(response.url.join(way).path):
+                raise InputError(
+                    f"{response.url.host} leads from a listing to {way!r}: use another mirror."
+                )
+        if listing and response.is_success:
             response.read()
             with telling(f"{response.url.host} lists files as no hub does, use another mirror"):
                 answer = response.json()
-                listed = [answer] if "/tree/" not in response.url.path else answer
-                for entry in listed:
+                for entry in answer if isinstance(answer, list) else [answer]:
                     names += [entry.get("sha"), (entry.get("lfs") or {}).get("oid")]
     for name in filter(None, names):
         if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', str(name)):

@@ -74,6 +74,14 @@ def test_a_mirror_that_names_a_path_writes_nothing(hub, small, tmp_path, place):
     assert not list(tmp_path.rglob("evil*"))
 
 
+@pytest.mark.parametrize("way", [{"Location": "/foo"}, {"Link": '</foo>; rel="next"'}])
+def test_a_listing_that_leads_away_is_not_followed(hub, small, monkeypatch, way):
+    hub.add("models", ID, small)
+    monkeypatch.setattr("hubserver.Handler.api", lambda self, *_: self.answer(307, b"", way))
+    with pytest.raises(InputError, match="leads from a listing to '/foo'"):
+        model_folder(hub_model(ID))
+
+
 def test_a_file_that_never_ends_is_left(hub, small, tmp_path, monkeypatch):
     monkeypatch.setattr("rbplib.models.ANSWER", 3 << 20)
     hub.add("models", ID, small)
