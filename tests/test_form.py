@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 9_840,
     "training": 12_920,
     "benchmarks": 9_000,
-    "tests": 105_100,
+    "tests": 105_110,
 }
 SILENT = {
     tokenize.COMMENT,

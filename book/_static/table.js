@@ -27,9 +27,11 @@ const rbpTable = (function () {
     const [names = [], ...rows] = lines.map(cells);
     rows.forEach((row, i) => {
       if (row.length > names.length) throw Error(`Row ${i + 1} has more fields than the first line names.`);
+      if (row.length < names.length) throw Error(`Row ${i + 1} has fewer fields than the first line names.`);
     });
-    // of columns of one name the first
-    return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i] ?? ""]).reverse()));
+    const twice = names.find((name, i) => names.indexOf(name) < i);
+    if (twice !== undefined) throw Error(`The first line names the column "${twice}" twice.`);
+    return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
   }
 
   // {name of a law: its points, [{model, S, loss}] smallest first}; an Error says in a sentence what is wrong
