@@ -111,11 +111,11 @@ def digits(value, count=2):
 
 
 def percent(value):
-    return value.between("%") if isinstance(value, Values) else f"{number(100 * value, 2)}%"
+    return value.percent if isinstance(value, Values) else f"{number(100 * value, 2)}%"
 
 
 def p_values(value):
-    return value.p if isinstance(value, Values) else p_value(value)
+    return value.between("p") if isinstance(value, Values) else p_value(value)
 
 
 def middle(values, how=""):

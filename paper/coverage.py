@@ -17,7 +17,7 @@ from paper.laws import fit
 from rbplib.bootstrap import line
 from rbplib.losses import Loss, logarithm, minus_log
 
-THESE, ANY = "alpha of these models", "alpha of any training"
+THESE, ANY = "α of these models", "α of any training"
 TRUE_LAW = "a true law is rejected"
 TOGETHER = "sources and trainings"
 BLOCK = 20  # families that share one set of resamples: few, so that the sets' luck averages out

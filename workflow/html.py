@@ -43,7 +43,18 @@ def families_page():
     text = "\n".join(parts.values()) or "No page of a family was run.\n"
     write_text(
         root() / "book" / "_executed" / TOGETHER / "families.md",
-        f"---\norphan: true\n---\n\n# Every family, every page\n\n{text}",
+        f"""---
+orphan: true
+---
+
+# Every family, every page
+
+:::{{container}} rbp-scope
+Families that were run: {len(parts)}. Each page says under its title which models and which text it
+rests on.
+:::
+
+{text}""",
     )
     return DEFAULT_FAMILY if DEFAULT_FAMILY in parts else next(iter(parts), DEFAULT_FAMILY)
 

@@ -115,8 +115,8 @@ class Values:
         return self.between("")
 
     @property
-    def p(self):
-        return self.between("p")
+    def percent(self):
+        return self.between("%")
 
     def between(self, how):
         """Both ends; one number where there is one alone."""
