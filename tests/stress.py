@@ -73,17 +73,11 @@ class Count:
 
 def workshop(place):
     """A root with the family `toy` of two random models and two corpora of its own."""
-    from tests.smallmodels import save_model
+    from tests.ranks.workshop import write_lines, write_root
 
-    for name in ("families", "corpora"):
-        (place / name).mkdir(parents=True)
-    for number in (0, 1):
-        save_model(place / f"models/m{number}", "gpt2", scale=1 + number, seed=number)
-    (place / "families/toy.yml").write_text("context: 48\nmodels: [models/m0, models/m1]\n")
-    for name, words in (("lines", "the quick brown fox "), ("more", "jumps over the lazy dog ")):
-        texts = [f"{name} {i}: " + words * (2 + i % 7) + str(i * i) for i in range(30)]
-        (place / f"{name}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
-        (place / f"corpora/{name}.yml").write_text(f"source: file\npath: {name}.jsonl\n")
+    write_root(place, models=2)
+    write_lines(place / "more.jsonl", 10)
+    (place / "corpora/more.yml").write_text("path: more.jsonl\n")
     return place
 
 

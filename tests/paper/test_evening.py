@@ -18,19 +18,14 @@ from paper import evening
 from rbplib import cli
 from rbplib.doors import import_family
 from rbplib.table import family_tables
-
-LINES = "".join(json.dumps({"text": f"{i}: the quick brown fox " * 4}) + "\n" for i in range(12))
+from tests.ranks.workshop import write_root
 
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A root with a family of three models of the hub, the last of which has no weights yet."""
-    place = tmp_path / "root"
-    for name in ("families", "corpora"):
-        (place / name).mkdir(parents=True)
+    place = write_root(tmp_path / "root")
     (place / "families/toy.yml").write_text("context: 48\nmodels: [a/m0, a/m1, a/bad]\n")
-    (place / "lines.jsonl").write_text(LINES)
-    (place / "corpora/lines.yml").write_text("path: lines.jsonl\n")
     for name, value in {"RBP_ROOT": place, "RBP_RESULTS": place / "results"}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
@@ -39,7 +34,7 @@ def hub(tmp_path, monkeypatch):
         point_to(server.url, monkeypatch, tmp_path / "hf/hub")
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         for number, name in enumerate(("m0", "m1", "bad")):
-            save_model(tmp_path / name, "gpt2", scale=1 + number, seed=number)
+            (place / f"models/m{number}").rename(tmp_path / name)
             server.add("models", f"a/{name}", tmp_path / name)
         server.place, server.cache = place, tmp_path / "hf/hub"
         (tmp_path / "bad/model.safetensors").rename(tmp_path / "weights")

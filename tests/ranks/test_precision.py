@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from smallmodels import save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from workshop import write_root
 
 from paper import precision
 from rbplib import token_ranks
@@ -17,43 +17,37 @@ from tests.ranktables import rank_table
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A folder with three models, their family file, a text, and room for results."""
-    root = tmp_path_factory.mktemp("precision")
-    for s in (1, 2, 3):
-        save_model(root / f"m{s}", "gpt2", scale=s, seed=s)
-    lines = "\n".join(f"  - {{id: {root}/m{s}}}" for s in (1, 2, 3))
-    (root / "tiny.yml").write_text(f"context: 32\nmodels:\n{lines}\n")
-    (root / "text").mkdir()
-    for i in range(25):
-        words = f"the {i} quick brown foxes {i * 7} jump over the lazy dog again and again"
-        (root / "text" / f"{i:02d}.txt").write_text(words)
+    """Three models, their family, a text, and room for results."""
+    root = write_root(tmp_path_factory.mktemp("precision") / "root")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RBP_RESULTS", str(root / "results"))
+        patch.setenv("RBP_ROOT", str(root))
         yield root
 
 
-def tables(root, *conditions, documents=25):
-    family, corpus = str(root / "tiny.yml"), str(root / "text")
-    return precision.precision_tables(family, corpus, documents, conditions)
+def tables(*conditions, documents=25):
+    return precision.precision_tables("toy", "lines", documents, conditions)
 
 
 @pytest.mark.parametrize("condition", ["bf16 throughout", "fp16 throughout"])
 def test_tables_are_those_of_naive_logits(root, condition):
-    (table, *_) = tables(root, condition)[condition]
+    (table, *_) = tables(condition)[condition]
     weights, head = precision.CONDITIONS[condition]
     assert (table.record["weights_dtype"], table.record["head_dtype"]) == (weights, head)
-    net = AutoModelForCausalLM.from_pretrained(root / "m1", dtype=getattr(torch, head)).eval()
-    text, start = load_documents(str(root / "text")).texts[0], table.document == 0
-    ids = torch.tensor([AutoTokenizer.from_pretrained(root / "m1")(text)["input_ids"][:32]])
+    place, start = root / "models/m0", table.document == 0
+    net = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, head)).eval()
+    text = load_documents("lines").texts[0]
+    ids = torch.tensor([AutoTokenizer.from_pretrained(place)(text)["input_ids"][:48]])
+    scored = ids[0, 1:] > 0
     with torch.no_grad():
-        naive = token_ranks(net(ids).logits[0, :-1], ids[0, 1:])
-    assert ids[0, 1:].tolist() == table.token[start].tolist()
+        logits = net(ids).logits[0, :-1]
+    naive = token_ranks(logits[scored], ids[0, 1:][scored])
+    assert ids[0, 1:][scored].tolist() == table.token[start].tolist()
     assert naive.greater.tolist() == table.greater[start].tolist()
     assert naive.ties.tolist() == table.ties[start].tolist()
 
 
 def test_float32_is_the_reference_and_coarser_precision_moves_more(root):
-    ranks = tables(root, "float32", "fp16 throughout", "bf16 throughout")
+    ranks = tables("float32", "fp16 throughout", "bf16 throughout")
     moved = precision.tie_frame(ranks).groupby("precision")["ranks changed (%)"].mean()
     assert moved["float32"] == 0 < moved["fp16 throughout"] < moved["bf16 throughout"]
     curves = precision.precision_curves(ranks, [10])
@@ -68,10 +62,10 @@ def test_float32_is_the_reference_and_coarser_precision_moves_more(root):
 def test_a_sample_of_the_first_documents_knows_their_sources(root, monkeypatch):
     """Those of the whole corpus once stood in the record of its first hundred documents, and no fit
     was possible."""
-    whole = load_documents(str(root / "text"))
+    whole = load_documents("lines")
     sample = replace(whole, units=tuple(f"package {i // 3}" for i in range(len(whole.texts))))
     monkeypatch.setattr(precision, "load_documents", lambda corpus: sample)
-    (table, *_) = tables(root, "float32", documents=21)["float32"]
+    (table, *_) = tables("float32", documents=21)["float32"]
     assert table.source.tolist() == [i // 3 for i in range(21)] and len(table.record["units"]) == 21
 
 

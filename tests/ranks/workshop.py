@@ -4,10 +4,10 @@ import json
 
 from tests.smallmodels import save_model
 
-LINES = [
-    f"line {i}: " + "the quick brown fox jumps over the lazy dog " * (1 + i % 5) + str(i * i)
-    for i in range(40)
-]
+LINES = [  # each with a special token, the last of one token
+    f"line {i}<end> " + "the quick brown fox jumps over the lazy dog " * (1 + i % 5) + str(i * i)
+    for i in range(39)
+] + ["a"]
 
 
 def write_root(root, models=3):
