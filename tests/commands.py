@@ -1,9 +1,14 @@
-"""Programs in processes of their own, where the process is what is tested."""
+"""`rbp` in this process, and programs in processes of their own where that is what is tested."""
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+
+from rbplib.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -12,3 +17,10 @@ def python(*words, cwd=ROOT, **environment):
     """Python with these words, to its end: its exit code, its output and what it complains of."""
     how = {"capture_output": True, "text": True, "cwd": cwd, "env": os.environ | environment}
     return subprocess.run([sys.executable, *map(str, words)], **how)
+
+
+def told(words):
+    """What a command tells as JSON."""
+    with redirect_stdout(StringIO()) as out:
+        assert main([*words.split(), "--json"]) == 0
+    return json.loads(out.getvalue())

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree|paths-info)(?:/(.*))?)?$")
+API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree)(?:/(.*))?)?$")
 RESOLVE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)$")
 
 
@@ -47,7 +47,6 @@ class HubServer:
         self.gated = {}  # id: status, 401 or 403
         self.log = []  # (method, path, status)
         self.endless = set()  # names of files that never end
-        self.down = False
 
     def add(self, kind, repo_id, folder, revision="main"):
         """A folder as a revision of a repository; returns its commit."""
@@ -79,8 +78,7 @@ class HubServer:
         return self
 
     def stop(self):
-        """No network from here on: connections that are still open get no answer either."""
-        self.down = True
+        """No network from here on, for who closes the connections that are open."""
         self.server.shutdown()
         self.server.server_close()
 
@@ -124,10 +122,6 @@ class Handler(BaseHTTPRequestHandler):
         self.answer_json({"error": code}, status, headers)
 
     def do_GET(self):
-        if self.hub.down:
-            self.close_connection = True
-            return
-        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         url = urlsplit(self.path)
         path = unquote(url.path)
         if match := API.fullmatch(path):
@@ -137,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.refuse(404, "NotFound")
 
-    do_HEAD = do_POST = do_GET
+    do_HEAD = do_GET
 
     def api(self, kind, repo_id, verb, rest, query):
         revision, below = rest or "main", ""
@@ -151,12 +145,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(status, code)
         if verb == "tree":
             return self.answer_json(self.tree(snapshot, below, query))
-        if verb == "paths-info":
-            paths = parse_qs(self.body).get("paths", [])
-            if self.body.startswith("{"):
-                paths = json.loads(self.body)["paths"]
-            entries = snapshot.entries
-            return self.answer_json([entries[path] for path in paths if path in entries])
         repository = {
             "_id": "0" * 24,
             "id": repo_id,

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rbplib.table import COLUMNS, ENGINE, RankTable, ranks_path, write_table
+from rbplib.table import ENGINE, RankTable, ranks_path, write_table
 
 VOCABULARY = 400
+COLUMNS = ("document", "position", "token", "greater", "ties", "logprob")
 
 
 def rank_table(rank, document, position=None, ties=1, token=0, logprob=-1.0, **about):
@@ -86,13 +87,7 @@ def write_family(
                 "nonembedding_params": size,
                 "total_params": size + 1000,
             }
-            columns = {
-                "document": document,
-                "position": position,
-                "token": token,
-                "greater": rank - ties,
-                "ties": ties,
-                "logprob": logprob,
-            }
+            rows = (document, position, token, rank - ties, ties, logprob)
+            columns = dict(zip(COLUMNS, rows, strict=True))
             write_table(ranks_path(record, root / "results"), columns, record)
     return root

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 SHAPES = {
@@ -51,7 +52,9 @@ def add_to_config(folder, **fields):
 
 def hub_model(ident, revision=None):
     """A Model of a folder, a GGUF file or a hub id that stands in no family file."""
-    from rbplib.families import Model
+    from rbplib import load_family
 
-    place = Path(ident)
-    return Model(place.name, ident, revision, local=place.resolve() if place.exists() else None)
+    with NamedTemporaryFile("w", suffix=".yml") as file:
+        json.dump({"models": [{"id": str(ident), "revision": revision}]}, file)
+        file.flush()
+        return load_family(file.name).models[0]

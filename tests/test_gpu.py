@@ -1,17 +1,14 @@
 """Ranks on a device against brute force: small on a processor, and on CUDA where it is."""
 
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from transformers import AutoTokenizer
 
 import rbplib as rbp
 from rbplib import head_ranks, token_ranks
+from rbplib.texts import load_documents
 from tests.ranks.test_engine import assert_brute
-from tests.smallmodels import save_model
+from tests.ranks.workshop import naive_ranks, write_root
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, CUDA])]
@@ -83,27 +80,17 @@ def test_infinite_scores(device):
 @everywhere
 def test_a_whole_measure(device, tmp_path, monkeypatch):
     """A rank table made on the device beside the model's logits on the processor."""
-    monkeypatch.setenv("RBP_RESULTS", str(tmp_path / "results"))
-    net = save_model(tmp_path / "m", "gpt_neox", scale=2)
-    family, corpus, lines = (tmp_path / name for name in ("one.yml", "text.yml", "text.jsonl"))
-    family.write_text(f"context: 64\nmodels: [{{id: {tmp_path}/m, dtype: float32}}]\n")
-    corpus.write_text(f"source: file\npath: {lines}\ntemplate: '{{text}}'\n")
-    texts = [f"{number} bottles, {number**2} more. " * 9 for number in range(20)]
-    lines.write_text("\n".join(json.dumps({"text": text}) for text in texts))
-    rbp.measure(family, corpus, device=device, progress=False)
-    (path,) = tmp_path.rglob("*.parquet")
-    # Every document is the start of one text, in any order.
-    encoded = AutoTokenizer.from_pretrained(tmp_path / "m")(texts)["input_ids"]
-    starts = {tuple(ids[1:64]): torch.tensor(ids[:64]) for ids in encoded}
-    for _, rows in pd.read_parquet(path).groupby("document"):
-        ids = starts.pop(tuple(rows.token))
-        with torch.inference_mode():
-            logits = net(ids[None]).logits[0, :-1]
-        greater, _, logprob = (column.numpy() for column in token_ranks(logits, ids[1:]))
-        assert (rows.greater != greater).mean() < 0.05
-        assert np.abs(rows.greater - greater).max() <= 1
-        np.testing.assert_allclose(rows.logprob, logprob, atol=1e-4)
-    assert not starts
+    root = write_root(tmp_path / "root", models=1)
+    monkeypatch.setenv("RBP_ROOT", str(root))
+    (table,) = rbp.measure("toy", "lines", device=device, progress=False)
+    for d, text in enumerate(load_documents("lines").texts):
+        ids, naive = naive_ranks(root, "m0", text)
+        rows = table.document == d
+        assert np.array_equal(table.token[rows], ids)
+        if len(ids):
+            moved = np.abs(table.greater[rows] - naive.greater.numpy())
+            assert moved.max() <= 1 and moved.mean() < 0.05
+            np.testing.assert_allclose(table.logprob[rows], naive.logprob, atol=1e-4)
 
 
 @pytest.mark.gpu

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from rbplib.families import Reader
+from rbplib.families import read_yaml
 from tests.commands import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -20,7 +20,7 @@ FILES = [
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_each_is_a_mapping_without_a_key_twice(path):
-    assert isinstance(yaml.load(path.read_text(), Reader), dict)
+    assert read_yaml(path)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -10,7 +10,7 @@ from scipy import stats
 
 import rbplib as rbp
 from paper.laws import fit as fit_law
-from rbplib.noise import exceeding, generalised_squares, own_seeds
+from rbplib.noise import exceeding, own_seeds
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
 JACOBIAN = np.column_stack([-X, X**0])
@@ -41,11 +41,17 @@ def test_the_texts_part_in_the_scatter_of_trainings_is_the_jackknifes(loss):
     assert variance == pytest.approx(variances / 6, rel=1e-9)
 
 
+def squares_off_the_law(residuals, covariance):
+    """By least squares on residuals and derivatives that are made independent."""
+    apart = np.linalg.inv(np.linalg.cholesky(covariance))
+    return np.linalg.lstsq(apart @ JACOBIAN, apart @ residuals)[1].item()
+
+
 def test_the_lack_of_fit_is_hotellings_and_with_trainings_the_texts_noise_counts_once(loss):
     spare, n = 4, 60
     law, drawn = rbp.fit(loss, n_bootstrap=400), loss.resampled(400, 42).y
     residuals, covariance = law.y - law.fitted, np.cov(drawn, rowvar=False)
-    q = generalised_squares(JACOBIAN, residuals, covariance)
+    q = squares_off_the_law(residuals, covariance)
     hotelling = stats.f.sf(q * (n - spare) / (spare * (n - 1)), spare, n - spare)
     assert law.p["sources"] == pytest.approx(hotelling, rel=1e-9)
     # what sources make of the residuals, and the part of it that is in the trainings' scatter
@@ -54,7 +60,7 @@ def test_the_lack_of_fit_is_hotellings_and_with_trainings_the_texts_noise_counts
     noise = np.trace(aside @ covariance) / spare
     assert law.noise_variance == pytest.approx(noise) and 0.2 * noise < shared < noise
     both = covariance * (noise - shared) / noise + variance * np.eye(6)
-    q = generalised_squares(JACOBIAN, residuals, both) / spare
+    q = squares_off_the_law(residuals, both) / spare
     p = exceeding(q, spare, noise - shared, n - 1, variance, df, own_seeds(loss, df))
     assert law.p["trainings"] == pytest.approx(p, rel=1e-9)
 

@@ -6,12 +6,12 @@ import warnings
 import pytest
 import torch
 from architectures import ARCHITECTURES, CONTEXT, V, made
-from smallmodels import tokenizer
+from commands import told
+from smallmodels import hub_model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from rbplib import sequence_ranks
-from rbplib.families import Model
-from rbplib.models import load_model, model_sizes, read_config
+from rbplib.models import load_model
 
 TABLES = (V, CONTEXT, CONTEXT + 2)  # first sides of tables of tokens and positions, and of a head
 
@@ -29,12 +29,13 @@ def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     tokenizer().save_pretrained(tmp_path)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*head is unknown", category=RuntimeWarning)
-        loaded = load_model(Model(kind, str(tmp_path), local=tmp_path), device="cpu")
+        loaded = load_model(hub_model(tmp_path), device="cpu")
         ids = torch.randint(3, V, (3, 50), generator=torch.Generator().manual_seed(1))
         found = sequence_ranks(loaded.model, ids)
     own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     assert loaded.record["nonembedding_params"] == counted(own)
-    sizes = model_sizes(read_config(tmp_path, kind))
+    (tmp_path / "one.yml").write_text(f"models: [{tmp_path}]\n")
+    (sizes,) = told(f"families {tmp_path}/one.yml")
     assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (counted(own), V)
     assert sizes["total_params"] == own.num_parameters()
     with torch.inference_mode():

@@ -169,7 +169,7 @@ def test_an_id_that_is_neither_a_folder_nor_of_the_hub(ident, tmp_path, capsys):
 @pytest.mark.parametrize("choice", [{"device": "gpu"}, {"device": "cuda:99"}, {"dtype": "int8"}])
 def test_a_device_or_dtype_that_is_not_there(choice, good):
     with pytest.raises(ValueError, match="gpu|cuda:99|int8"):
-        load_model(hub_model(str(good)), **choice)
+        load_model(hub_model(good), **choice)
 
 
 def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path, capsys):
@@ -181,19 +181,19 @@ def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path,
         "transformer.h.0.attn.masked_bias": torch.tensor(-1e4),
     }
     tensors(lambda state: state.update(old | {"score.weight": torch.ones(2, 32)}))(folder)
-    assert load_model(hub_model(str(folder))).record["nonembedding_params"] > 0
+    assert load_model(hub_model(folder)).record["nonembedding_params"] > 0
     assert capsys.readouterr().err == ""
 
 
 def test_the_family_shares_a_tokenizer_above_its_models(good, tmp_path):
     shutil.copytree(good, tmp_path / "family" / "m")
-    alone = load_model(hub_model(str(good))).record
+    alone = load_model(hub_model(good)).record
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "tokenizer").mkdir(exist_ok=True)
         shutil.move(tmp_path / "family" / "m" / name, tmp_path / "tokenizer" / name)
-    record = load_model(hub_model(str(tmp_path / "family" / "m"))).record
+    record = load_model(hub_model(tmp_path / "family" / "m")).record
     assert record["tokenizer_digest"] == alone["tokenizer_digest"]
     assert record["model_digest"] != alone["model_digest"]
     tokenizer(vocab=300).save_pretrained(tmp_path / "tokenizer")
-    again = load_model(hub_model(str(tmp_path / "family" / "m"))).record
+    again = load_model(hub_model(tmp_path / "family" / "m")).record
     assert again["model_digest"] != record["model_digest"]

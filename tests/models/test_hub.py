@@ -44,7 +44,7 @@ def cached(tmp_path):
 
 def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
     sha = hub.add("models", ID, small)
-    loaded, local = load_model(hub_model(ID)), load_model(hub_model(str(small)))
+    loaded, local = load_model(hub_model(ID)), load_model(hub_model(small))
     assert loaded.record["revision"] == sha and loaded.record["model_id"] == ID
     assert loaded.record["tokenizer_digest"] == local.record["tokenizer_digest"]
     assert loaded.record["nonembedding_params"] == local.record["nonembedding_params"]
@@ -118,7 +118,7 @@ def test_only_what_is_needed_is_fetched(hub, small, tmp_path):
 
 def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
     shutil.copytree(small, tmp_path / "m")
-    model = load_model(hub_model(str(small))).model
+    model = load_model(hub_model(small)).model
     (tmp_path / "m" / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "m" / "pytorch_model.bin")
     hub.add("models", ID, small)

@@ -23,16 +23,14 @@ def planted_pmf(name, params, size=V):
     return mass / mass.sum()
 
 
-def power_law_table(S, exponent, V=400, documents=120, tokens=150, seed=0):
-    """A rank table of a model of size S whose ranks follow R^-exponent."""
-    rng, n = np.random.default_rng(seed), documents * tokens
-    p = np.arange(1.0, V + 1) ** -exponent
-    rank = rng.choice(V, size=n, p=p / p.sum())
-    document, position = np.divmod(np.arange(n), tokens)
-    about = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": V}
-    return rank_table(rank + 1, document, position + 1, token=rank, **about)
+def power_law_table(S, seed):
+    """A rank table of a model of size S whose ranks follow a power law, as its logprobs say."""
+    rng, p = np.random.default_rng(seed), np.arange(1.0, 401) ** -(1.2 + 0.1 * np.log(S / 1e4))
+    p /= p.sum()
+    rank = rng.choice(400, size=18_000, p=p)
+    document, position = np.divmod(np.arange(18_000), 150)
+    about = {"model": f"m{S:.0f}", "nonembedding_params": S, "vocab_size": 400}
+    return rank_table(rank + 1, document, position + 1, logprob=np.log(p)[rank], **about)
 
 
-TABLES = [
-    power_law_table(S, 1.2 + 0.1 * np.log(S / 1e4), seed=i) for i, S in enumerate((1e4, 1e5, 1e6))
-]
+TABLES = [power_law_table(S, seed) for seed, S in enumerate((1e4, 1e5, 1e6))]

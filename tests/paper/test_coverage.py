@@ -63,10 +63,8 @@ def test_a_true_law_is_rejected_as_often_as_said_only_against_the_noise_there_is
 
 def test_exponents_are_drawn_by_tokens_documents_and_sources():
     """Documents and sources as a law's own intervals."""
-    text = {"token": TABLES[0].token}
-    tables = [replace(t, columns=t.columns | text) for t in TABLES]
-    loss = replace(rbp_curve(tables, [1]).loss(1), source=np.arange(120) // 4)
-    drawn = drawn_exponents(loss, tables, 2000)
+    loss = replace(rbp_curve(TABLES, [1]).loss(1), source=np.arange(120) // 4)
+    drawn = drawn_exponents(loss, TABLES, 2000)
     ways = ["tokens", "documents", "sources"]
     assert list(drawn) == ways + [f"{way}, unpaired" for way in ways]
     for way, of in (("sources", loss), ("documents", loss.over_documents())):

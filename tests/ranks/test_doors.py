@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from ranktables import CORPORA, write_family
+from ranktables import COLUMNS, CORPORA, write_family
 
 from paper.counts import exported_ks, pairs, read_counts, write_counts, write_families
 from paper.counts import family_tables as counted_tables
@@ -16,7 +16,7 @@ from rbplib import InputError, load_family
 from rbplib.cli import main
 from rbplib.doors import export_family, import_family
 from rbplib.measuring import measured
-from rbplib.table import COLUMNS, family_tables, read_table, write_table
+from rbplib.table import family_tables, read_table, write_table
 from tests.commands import ROOT
 
 

@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rbplib import head_ranks, ranks, sequence_ranks, token_ranks
-from rbplib.heads import Head
 
 INF, NAN = math.inf, math.nan
 ODD = [0.0, -0.0, 1.0, 1e30, -1e30, 3.4e38, -3.4e38, 1e-45, 88.0, -88.0, INF, -INF]
@@ -38,6 +37,13 @@ def assert_brute(found, logits, targets, within=3e-6):
             assert found.logprob[row] == -INF or found.logprob[row] == pytest.approx(logprob)
         else:
             assert found.logprob[row] == pytest.approx(logprob, rel=within, abs=within)
+
+
+def linear(weight, *bias):
+    head = torch.nn.Linear(1, 1, bool(bias))
+    for parameter, values in zip(head.parameters(), (weight, *bias), strict=True):
+        parameter.data = values
+    return head
 
 
 def same(a, b):
@@ -95,7 +101,7 @@ def test_head_foundequal_brute_force_on_exact_products(rows, size, width, biased
     shapes = (rows, width), (size, width), (size,)
     hidden, weight, bias = (torch.randint(-2, 3, shape, generator=pick).float() for shape in shapes)
     targets = torch.randint(0, size, (rows,), generator=pick)
-    head = Head(weight, bias if biased else None)
+    head = linear(weight, bias) if biased else linear(weight)
     assert_brute(head_ranks(hidden, head, targets), head(hidden), targets)
     assert same(head_ranks(hidden, head, targets)[:2], token_ranks(head(hidden), targets)[:2])
 
@@ -119,7 +125,7 @@ def test_scores_that_overflow_or_are_infinite(marked):
     bias = torch.zeros(4000)
     bias[marked] = torch.tensor([{3: INF, 70: 200.0, 3999: -INF}[i] for i in marked])
     targets[:4] = torch.tensor([3, 70, 3999, 5])
-    head = Head(weight, bias)
+    head = linear(weight, bias)
     found = head_ranks(hidden, head, targets)
     assert_brute(found, head(hidden), targets)
     assert torch.equal(found.greater, token_ranks(head(hidden), targets).greater)
@@ -161,9 +167,7 @@ def test_shapes_gradients_and_heads_of_any_kind():
     assert_brute(capped, torch.tanh(hidden @ weight.T) * 30, targets)
     plain = head_ranks(hidden, weight, targets)
     assert not plain.logprob.requires_grad
-    linear = torch.nn.Linear(48, 700, bias=False)
-    linear.weight.data = weight.data
-    folded = head_ranks(hidden.view(10, 15, 48), linear, targets.view(10, 15))
+    folded = head_ranks(hidden.view(10, 15, 48), linear(weight.data), targets.view(10, 15))
     assert same(plain, [column.flatten() for column in folded])
 
 

@@ -5,12 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from workshop import write_root
+from workshop import naive_ranks, write_root
 
 from paper import precision
-from rbplib import token_ranks
 from rbplib.texts import load_documents
 from tests.ranktables import rank_table
 
@@ -33,15 +30,9 @@ def test_tables_are_those_of_naive_logits(root, condition):
     (table, *_) = tables(condition)[condition]
     weights, head = precision.CONDITIONS[condition]
     assert (table.record["weights_dtype"], table.record["head_dtype"]) == (weights, head)
-    place, start = root / "models/m0", table.document == 0
-    net = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, head)).eval()
-    text = load_documents("lines").texts[0]
-    ids = torch.tensor([AutoTokenizer.from_pretrained(place)(text)["input_ids"][:48]])
-    scored = ids[0, 1:] > 0
-    with torch.no_grad():
-        logits = net(ids).logits[0, :-1]
-    naive = token_ranks(logits[scored], ids[0, 1:][scored])
-    assert ids[0, 1:][scored].tolist() == table.token[start].tolist()
+    ids, naive = naive_ranks(root, "m0", load_documents("lines").texts[0], head)
+    start = table.document == 0
+    assert ids.tolist() == table.token[start].tolist()
     assert naive.greater.tolist() == table.greater[start].tolist()
     assert naive.ties.tolist() == table.ties[start].tolist()
 

@@ -9,14 +9,13 @@ from paper.counts import pairs as pairs_of
 from paper.runs import lagged
 from rbplib import InputError
 from rbplib.table import (
-    COLUMNS,
     RankTable,
-    checked_columns,
     ranks_path,
     read_record,
     read_table,
     write_table,
 )
+from tests.ranktables import COLUMNS
 
 V = 50
 RECORD = {
@@ -45,6 +44,17 @@ def columns():
     greater = (rng.exponential(3, len(rows)).astype(int)).clip(0, V - 3)
     token, logprob = rng.integers(0, V, len(rows)), -rng.exponential(1, len(rows))
     return dict(zip(COLUMNS, (document, position, token, greater, ties, logprob), strict=True))
+
+
+def typed():
+    types = 5 * [np.int32] + [np.float32]
+    return {name: of.astype(t) for (name, of), t in zip(columns().items(), types, strict=True)}
+
+
+def assert_same(table):
+    for name, values in typed().items():
+        assert table.columns[name].dtype == values.dtype
+        assert np.array_equal(table.columns[name], values)
 
 
 @pytest.fixture
@@ -85,9 +95,8 @@ def test_lags_and_pairs_are_those_of_brute_force(path):
 
 
 def test_a_file_gives_back_what_was_written_and_holds_its_record_once(path):
-    table, own = read_table(path), checked_columns(columns(), V)
-    for name, dtype in COLUMNS.items():
-        assert table.columns[name].dtype == dtype and np.array_equal(table.columns[name], own[name])
+    table, own = read_table(path), typed()
+    assert_same(table)
     assert (
         read_record(path, RECORD)["scored_tokens"] == len(table)
         and path.read_bytes().count(b"model_digest") == 1
@@ -111,8 +120,7 @@ def test_damage_anywhere_is_found(path):
         try:  # a bit that says nothing of the rows or the record may pass
             table = read_table(path)
             assert table.record == read_record(path) and {**table.record, **RECORD} == table.record
-            for name, values in checked_columns(columns(), V).items():
-                assert np.array_equal(table.columns[name], values)
+            assert_same(table)
         except InputError as error:
             assert str(path) in str(error) and "--replace" in str(error)
     for cut in (0, 4, len(whole) // 2, len(whole) - 1):

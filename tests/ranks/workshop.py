@@ -25,3 +25,20 @@ def write_root(root, models=3):
 def write_lines(path, start=0):
     rows = ({"text": text, "who": f"w{i % 3}"} for i, text in enumerate(LINES[start:]))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def naive_ranks(root, model, text, dtype="float32"):
+    """(ids that are scored of a text's first 48, their Ranks among whole logits)."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from rbplib import token_ranks
+
+    place = root / "models" / model
+    net = AutoModelForCausalLM.from_pretrained(place, dtype=dtype).eval()
+    ids = torch.tensor(AutoTokenizer.from_pretrained(place)(text)["input_ids"][:48])
+    with torch.no_grad():
+        logits = net(ids[None]).logits[0, :-1]
+    scored = ids[1:] > 0
+    wanted = ids[1:][scored]
+    return wanted.numpy(), token_ranks(logits[scored], wanted) if len(wanted) else []

@@ -86,13 +86,8 @@ class Hub(HubServer):
         (place / "set/few.csv").write_text("text,by\nfirst,1\nsecond,2\n")
         with pa.output_stream(str(place / "set/all.jsonl.gz"), compression="gzip") as file:
             file.write("".join(json.dumps(row) + "\n" for row in ROWS).encode())
-        for repo_id, folder in {
-            "set": "set",
-            "again": "set",
-            "shut": "set",
-        }.items():
-            self.sha = self.add("datasets", f"owner/{repo_id}", place / folder)
-        self.sha = self.repos["datasets", "owner/set"]["main"].sha
+        for name in ("set", "again", "shut"):
+            self.sha = self.add("datasets", f"owner/{name}", place / "set")
         self.gated["owner/shut"] = 403
         for name in PAPERS:
             repo_id = yaml.safe_load((ROOT / f"corpora/{name}.yml").read_text())["id"]

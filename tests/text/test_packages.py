@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from corpora import make
 from rbplib.families import InputError, load_corpus
-from rbplib.texts import load_documents, texts_digest
+from rbplib.texts import load_documents
 
 SOURCE = '''"""Prose of the module.
 
@@ -77,7 +77,7 @@ kinds = pytest.mark.parametrize("kind", make.KINDS)
 def test_the_text_is_the_one_on_record(kind, embedded):
     corpus, documents = embedded[kind]
     texts = documents.texts
-    assert texts_digest(texts) == corpus.digest
+    assert documents.digest == corpus.digest
     assert len(texts) == len(set(texts)) == corpus.documents
     assert min(map(len, texts)) >= make.LEAST[kind]
 

@@ -1,11 +1,11 @@
 """YAML of families and corpora: what is accepted, and one sentence that names the file or the name
 for what is not."""
 
+import re
+
 import pytest
 
-from rbplib import families
 from rbplib.families import InputError, argument, known, load_corpus, load_family, one_each
-from rbplib.texts import load_documents
 
 
 @pytest.fixture
@@ -121,25 +121,8 @@ def test_a_file_of_another_ending_or_a_link_to_nowhere_is_called_that(root, monk
         load_family("fam.txt")
     with pytest.raises(InputError, match="no file 'gone/fam.yml': check the path"):
         load_family("gone/fam.yml")
-    (root / "self.csv").symlink_to("self.csv")
-    with pytest.raises(InputError, match="no file .*self.csv: check the path"):
-        load_documents("self.csv")
-
-
-@pytest.mark.parametrize(
-    "call, hint",
-    [
-        (lambda: load_family("tniy"), "'tiny'"),
-        (lambda: load_corpus("porse"), "'prose'"),
-        (lambda: load_corpus(""), "prose"),
-        (lambda: load_family("absent.yml"), "absent.yml"),
-        (lambda: load_family("tiny").model("aa"), "'a'"),
-    ],
-)
-def test_unknown_names_suggest_the_nearest(root, monkeypatch, call, hint):
-    monkeypatch.chdir(root)
-    with pytest.raises(InputError, match=hint):
-        call()
+    with pytest.raises(InputError, match="no corpus of that name in .*'prose'|one of .*prose"):
+        load_corpus("")
 
 
 def test_a_file_that_is_none_is_named_once_and_the_others_are_there(root, capsys):
@@ -173,11 +156,11 @@ def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
         names[name] = load_corpus(root / name).name
     assert names["my text.txt"] == "my-text" and names["models"] == "models"
     assert len(set(names.values())) == 5 and "prose" not in names.values()
-    assert all(families.NAME.match(name) for name in names.values())
+    assert all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.A) for name in names.values())
 
 
 def test_a_corpus_is_found_without_a_look_at_the_others(root, monkeypatch):
-    monkeypatch.setattr(families, "yaml_files", None)
+    monkeypatch.setattr("pathlib.Path.glob", None)
     assert load_corpus("prose").documents == 10
 
 

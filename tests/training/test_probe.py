@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from paper import probes  # noqa: E402
-from training import grid, ladders, probe, train  # noqa: E402
+from paper import probes
+from training import grid, ladders, probe, train
 
 SIZE = ladders.Size(1, 12, 1)
 

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from rbplib import InputError, load_family
 from tests.commands import ROOT
-
-torch = pytest.importorskip("torch")
-
-from rbplib import InputError, load_family  # noqa: E402
-from training import data, ladders, train  # noqa: E402
-from training.loss import head_loss  # noqa: E402
+from training import data, ladders, train
+from training.loss import head_loss
 
 MODELS = sorted(path.parent for path in (ROOT / "models").glob("*/*/training.json"))
 SEEDS = (ladders.SEED, *ladders.OTHER_SEEDS)

@@ -3,12 +3,9 @@
 import json
 
 import numpy as np
-import pytest
 
-pytest.importorskip("torch")
-
-from training import data, ladders, train, vocabularies  # noqa: E402
-from training.tokenizer import cut, train_tokenizer  # noqa: E402
+from training import data, ladders, train, vocabularies
+from training.tokenizer import cut, train_tokenizer
 
 TEXTS = ["def f(x):\n    return x + 12\n" * 3, "words and words, naïve words ≤ 40 "] * 5
 
