@@ -43,14 +43,14 @@ def planted_curve(
     return Curve("planted", "synthetic", names, S, 4096, ks, hits, totals, nll)
 
 
-def planted_loss(y, training_sd=0.0, source_sd=0.2, sources=60, documents=3, again=3, seed=0):
+def planted_loss(y, training_sd=0.0, source_sd=0.2, again=3):
     """A Loss whose log is y (M,) plus one draw of training noise a model and one of text a source.
 
     Its `repeats` hold `again` further trainings of every size; None at 0.
     """
-    rng = np.random.default_rng(seed)
-    S, source = np.geomspace(1e4, 1e6, len(y)), np.repeat(np.arange(sources), documents)
-    hard = rng.normal(1, source_sd, (sources, len(y)))[source]
+    rng = np.random.default_rng(0)
+    S, source = np.geomspace(1e4, 1e6, len(y)), np.repeat(np.arange(60), 3)
+    hard = rng.normal(1, source_sd, (60, len(y)))[source]
 
     def trained(y, S, hard):
         loss = np.exp(y + rng.normal(0, training_sd, len(y)))
@@ -78,30 +78,30 @@ def exact(y, S=S, **more):
     return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **known | more)
 
 
-def straight(rng, sd=0.02):
-    return exact(1 - 0.1 * np.log(S) + rng.normal(0, sd, len(S)))
+def straight(rng):
+    return exact(1 - 0.1 * np.log(S) + rng.normal(0, 0.02, len(S)))
 
 
-def bent(rng, sd=0.005):
+def bent(rng):
     """A floor of half the smallest model's loss."""
-    return exact(np.log(0.5 + 0.5 * (S / S[0]) ** -0.25) + rng.normal(0, sd, len(S)))
+    return exact(np.log(0.5 + 0.5 * (S / S[0]) ** -0.25) + rng.normal(0, 0.005, len(S)))
 
 
-def broken(rng, sd=0.01):
+def broken(rng):
     """Half the exponent in the last two steps, as ladders that are trained too short at their
     top."""
     steps = -np.repeat([0.1, 0.05], [4, 2]) * np.diff(np.log(S))
-    return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, sd, len(S)))
+    return exact(np.append(0, np.cumsum(steps)) + rng.normal(0, 0.01, len(S)))
 
 
-def planted_grid(a=0.2, b=0.3, A=2.0, B=20.0, sizes=6, budgets=5, sources=80, noise=0.1):
-    """{k: Loss} of a grid whose losses are exactly A S^-a + B D^-b in the mean over sources, at
-    k = 1, 10 and in cross-entropy, k = None."""
+def planted_grid(sizes=6, budgets=5):
+    """{k: Loss} of a grid whose losses are exactly 2 S^-0.2 + 20 D^-0.3 in the mean over sources,
+    at k = 1, 10 and in cross-entropy, k = None."""
     rng = np.random.default_rng(0)
     S = np.repeat(np.geomspace(2e3, 6e5, sizes), budgets)
     D = np.tile(np.geomspace(1e6, 1.6e7, budgets), sizes)
-    totals, hard = np.full(sources, 100_000), np.exp(rng.normal(0, noise, (sources, 1)))
-    nats = (A * S**-a + B * D**-b) * hard / hard.mean()
+    totals, hard = np.full(80, 100_000), np.exp(rng.normal(0, 0.1, (80, 1)))
+    nats = (2 * S**-0.2 + 20 * D**-0.3) * hard / hard.mean()
     sums = {1: np.exp(-nats), 10: np.exp(-nats / 3), None: 3 * nats}
     names = tuple(f"{s:.0f} {d:.0f}" for s, d in zip(S, D, strict=True))
     losses = {}

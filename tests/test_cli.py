@@ -228,7 +228,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         (f"measure --family {{root}}/{'y' * 500} --corpus prose", "yyy"),
         ("measure --family {root}/long.yml --corpus prose", "long.yml"),
         ("measure --family pair --corpus {root}/far.yml", "zzz"),
-        ("measure --family pair --corpus {root}/loop.txt", "loop.txt"),
+        ("measure --family pair --corpus {root}/loop.txt", "loop.txt: check the path"),
         ("measure --family {root}/broken.yml --corpus prose", "broken.yml"),
         ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
         ("fit --corpus prose --k 1", "--family"),

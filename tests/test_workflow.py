@@ -59,9 +59,9 @@ def write_root(place):
     (place / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
 
     # a page of tables, one that uses a module of paper/, one of all families
-    write_notebook(place / "notebooks/01_first.ipynb", MEASURE, parameters=PER_FAMILY)
-    write_notebook(place / "notebooks/02_steps.ipynb", "import paper.steps", parameters=PER_FAMILY)
-    write_notebook(place / "notebooks/09_all.ipynb", "print(families)", parameters=TOGETHER)
+    write_notebook(place / "notebooks/01_first.ipynb", MEASURE, PER_FAMILY)
+    write_notebook(place / "notebooks/02_steps.ipynb", "import paper.steps", PER_FAMILY)
+    write_notebook(place / "notebooks/09_all.ipynb", "print(families)", TOGETHER)
     config = {
         "title": "Small",
         "execute": {"execute_notebooks": "off"},
@@ -288,7 +288,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     place = moved(built, tmp_path, monkeypatch)
     append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
     for name in ("09_families", "13_findings"):
-        write_notebook(place / f"notebooks/{name}.ipynb", "print(families)", parameters=TOGETHER)
+        write_notebook(place / f"notebooks/{name}.ipynb", "print(families)", TOGETHER)
     page.parameter_defaults.cache_clear()
 
     def shown(name):
@@ -332,7 +332,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
 def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(built, tmp_path, monkeypatch):
     place = moved(built, tmp_path, monkeypatch)
     real = 'real: str = "families/third.yml"  # whose largest model is compared'
-    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", parameters=real)
+    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", real)
     third = (place / "families/other.yml").read_text().replace("other", "third")
     (place / "families/third.yml").write_text(third)
     left = place / "book/_executed/all/17_real.ipynb"  # of a run before
@@ -366,7 +366,7 @@ def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypa
     shutil.copy(place / "families/demo.yml", mine)
     notes = place / "else where/own.yml"
     shutil.copy(place / "corpora/notes.yml", notes)
-    write_notebook(place / "notebooks/03_plain.ipynb", "print(1)", parameters=PER_FAMILY)
+    write_notebook(place / "notebooks/03_plain.ipynb", "print(1)", PER_FAMILY)
     assert page.main(["03_plain", "--family", str(mine), "--corpus", str(notes)]) == 0
     printed = capfd.readouterr()
     text = Path(printed.out.strip()).read_text()
@@ -374,20 +374,22 @@ def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypa
     assert printed.err == ""  # no word of the kernel's
 
 
-@pytest.mark.parametrize("process", ["getppid", "getpid"])  # of the page, and its kernel
-def test_a_step_that_the_system_kills_is_named(built, tmp_path, monkeypatch, process):
+def test_steps_that_the_system_kills_are_named(built, tmp_path, monkeypatch):
     place = moved(built, tmp_path, monkeypatch)
-    kill = f"import os, signal\nos.killpg(0, 0)\nos.kill(os.{process}(), signal.SIGKILL)"
-    write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
-    with pytest.raises(RuntimeError, match="running 03_bad for demo.*killed"):
-        book.make_book(["demo"], show=False, corpora=["notes"])
+    for process in ("getppid", "getpid"):  # of the page, and its kernel
+        kill = f"import os, signal\nos.killpg(0, 0)\nos.kill(os.{process}(), signal.SIGKILL)"
+        write_notebook(place / f"notebooks/03_{process}.ipynb", kill, PER_FAMILY)
+    with pytest.raises(RuntimeError) as error:
+        book.make_book(["demo"], show=False, corpora=["notes"], jobs=2)
+    named = re.findall(r"running 03_(\w+) for demo.*killed", str(error.value))
+    assert sorted(named) == ["getpid", "getppid"]
 
 
 def test_a_book_that_is_stopped_blames_no_step(built, tmp_path, monkeypatch):
     place = moved(built, tmp_path, monkeypatch)
     monkeypatch.setenv("BOOK_PROCESS", str(os.getpid()))
     stop = "import os, signal, time\nos.kill(int(os.environ['BOOK_PROCESS']), signal.SIGTERM)\n"
-    write_notebook(place / "notebooks/03_bad.ipynb", stop + "time.sleep(60)", parameters=PER_FAMILY)
+    write_notebook(place / "notebooks/03_bad.ipynb", stop + "time.sleep(60)", PER_FAMILY)
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:
@@ -412,11 +414,11 @@ def test_a_book_where_a_page_fails_is_made_of_the_rest_and_leaves_nothing_outsid
     # a page says where it writes what it does not keep, and ends with its whole book
     kill = "import os, tempfile\nopen('where', 'w').write(tempfile.mkdtemp())\n"
     kill += "open('runtime', 'w').write(os.environ['JUPYTER_RUNTIME_DIR'])\n1 / 0"
-    write_notebook(place / "notebooks/03_bad.ipynb", kill, parameters=PER_FAMILY)
+    write_notebook(place / "notebooks/03_bad.ipynb", kill, PER_FAMILY)
     (place / "_build/html/index.html").unlink()
     # of a run before, where a model of others was here
     real = 'real: str = "families/other.yml"  # whose largest model is compared'
-    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", parameters=real)
+    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", real)
     shutil.rmtree(place / "results/ranks/other")
     absent = place / "book/_executed/all/17_real.ipynb"
     absent.write_text("{}")

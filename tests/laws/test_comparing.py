@@ -13,12 +13,12 @@ SIZES = np.geomspace(1e5, 1e8, 6)
 nats = partial(exact, S=SIZES)
 
 
-def hits(rng, times, alpha=0.1, documents=40, tokens=400, source=None):
+def hits(rng, times, source=None):
     """A Loss of hits whose law needs so many times the parameters."""
-    share = np.exp(-2 * (SIZES / times / 1e5) ** -alpha)
-    sums = rng.binomial(tokens, share, (documents, len(SIZES)))
+    share = np.exp(-2 * (SIZES / times / 1e5) ** -0.1)
+    sums = rng.binomial(400, share, (40, len(SIZES)))
     names = tuple(f"m{i}" for i in range(len(SIZES)))
-    return Loss(sums, tokens, SIZES, k=1, corpus="text", models=names, source=source)
+    return Loss(sums, 400, SIZES, k=1, corpus="text", models=names, source=source)
 
 
 @pytest.mark.parametrize("x", [2e5, 1e7, None])

@@ -30,7 +30,7 @@ def small_llama():
     return model
 
 
-def write_gguf(path, model, kind="Q4_1"):
+def write_gguf(path, model):
     """Write the model with tests' tokenizer; its tensors are afterwards what the file gives
     back."""
     import json
@@ -40,7 +40,7 @@ def write_gguf(path, model, kind="Q4_1"):
     from smallmodels import tokenizer
 
     c, words = model.config, tokenizer()
-    writer, block = gguf.GGUFWriter(path, "llama"), gguf.GGMLQuantizationType[kind]
+    writer, block = gguf.GGUFWriter(path, "llama"), gguf.GGMLQuantizationType.Q4_1
     writer.add_name("small")
     writer.add_context_length(c.max_position_embeddings)
     writer.add_embedding_length(c.hidden_size)
@@ -51,7 +51,7 @@ def write_gguf(path, model, kind="Q4_1"):
     writer.add_layer_norm_rms_eps(c.rms_norm_eps)
     writer.add_rope_freq_base(10000.0)
     writer.add_vocab_size(c.vocab_size)
-    writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{kind}"])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_1)
     backend = words.backend_tokenizer
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")

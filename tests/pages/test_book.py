@@ -1,11 +1,9 @@
 """A built book reads offline: nothing from outside, links lead somewhere, pictures have words,
 figures are clean."""
 
-import os
 import re
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import nbformat
@@ -29,7 +27,6 @@ IN_CODE = re.compile(
     r"\s*[\"'`]?((?:https?:)?//[^\"'`)\s]+)"
 )
 NOTEBOOKS = sorted(p.stem for p in (browser.ROOT / "notebooks").glob("[0-9]*.md"))
-AXE = Path(os.environ.get("RBP_AXE") or browser.ROOT / "node_modules/axe-core/axe.min.js")
 
 
 class Page(HTMLParser):

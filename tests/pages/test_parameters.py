@@ -2,8 +2,9 @@
 
 import re
 
+import nbformat
 import pytest
-from commands import python
+from papermill import PapermillExecutionError, execute_notebook
 
 from rbplib import InputError
 from tests.degenerate import ROOT
@@ -53,13 +54,12 @@ def test_a_family_is_among_the_families_of_a_page_or_refused(monkeypatch):
 
 @pytest.mark.slow
 def test_plain_papermill_shows_the_sentence_in_place_of_a_traceback(tmp_path):
-    import nbformat
-
-    out, page = tmp_path / "out.ipynb", ROOT / "notebooks" / "02_top1_law.ipynb"
-    done = python("-m", "papermill", page, out, "-y", "corpora: docs")
+    source = ROOT / "notebooks/02_top1_law.ipynb"
     message = "rbp: corpora must be a list, not 'docs'."
-    assert done.returncode and message in done.stderr
-    outputs = [output for cell in nbformat.read(out, 4).cells for output in cell.get("outputs", ())]
+    with pytest.raises(PapermillExecutionError, match=message):
+        execute_notebook(source, tmp_path / "out.ipynb", {"corpora": "docs"})
+    cells = nbformat.read(tmp_path / "out.ipynb", 4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
     assert [o.traceback for o in outputs if o.output_type == "error"] == [[message]]
 
 

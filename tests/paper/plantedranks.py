@@ -18,8 +18,8 @@ PLANTED = {
 }
 
 
-def planted_pmf(name, params, size=V):
-    mass = np.exp(CANDIDATES[name].formula(np.arange(1.0, size + 1), *params))
+def planted_pmf(name, params):
+    mass = np.exp(CANDIDATES[name].formula(np.arange(1.0, V + 1), *params))
     return mass / mass.sum()
 
 

@@ -16,14 +16,14 @@ from tests.ranktables import rank_table
 TOKENS = np.arange(0, 11) * 1e6
 
 
-def planted(start, slope=-0.5, se=0.05):
-    """A training that copies from `start` tokens on, deeper by `slope` nats a million tokens."""
-    copying = slope * np.clip(TOKENS - start, 0, None) / 1e6
+def planted(start):
+    """A training that copies from `start` tokens on, deeper by half a nat a million tokens."""
+    copying = -0.5 * np.clip(TOKENS - start, 0, None) / 1e6
     losses = {"copyable": 4.0 * 2.0 ** (-TOKENS / 1e6), "other": np.full(len(TOKENS), 4.0)}
     rows = [("copying", probes.STRING, copying), *(("loss", part, y) for part, y in losses.items())]
     frames = []
     for probe, part, y in rows:
-        about = {"tokens": TOKENS, "value": y, "se": se}
+        about = {"tokens": TOKENS, "value": y, "se": 0.05}
         frames.append(pd.DataFrame(about | {"probe": probe, "part": part}))
     return pd.concat(frames)
 
@@ -150,10 +150,6 @@ def probed(size, seed, losses, tokens=TOKENS):
     return pd.concat(frames).assign(size=size, seed=seed)
 
 
-def smooth(S, D, scale=1.0):
-    return scale * (2 * S**-0.1 + 20 * (D + 1e5) ** -0.25)
-
-
 def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
     y = {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
     trainings = {(100, 1): probed(100, 1, y)}
@@ -225,7 +221,7 @@ def test_a_smooth_part_is_forecast_and_one_that_falls_is_not():
     tokens = np.array([0, *probes.TEXTS], float)
     trainings = {}
     for size, seed in [*product((1e4, 3e4, 1e5, 3e5), (-1, 1)), (1e6, 1)]:
-        usual = smooth(size, tokens) * np.exp(0.01 * seed)
+        usual = (2 * size**-0.1 + 20 * (tokens + 1e5) ** -0.25) * np.exp(0.01 * seed)
         fallen = usual * np.where(tokens > 5e6, 0.4, 1.0)
         losses = {"copyable": fallen, "other": usual}
         trainings[size, seed] = probed(size, seed, losses, tokens)

@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from commands import ROOT, python
-from hubserver import HubServer
+from hubserver import HubServer, point_to
+
+from rbplib.measuring import plan
 
 DATA = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared") / "hub" / "datasets"
 PAPERS = (
@@ -93,14 +95,6 @@ class Hub(HubServer):
             repo_id = yaml.safe_load((ROOT / f"corpora/{name}.yml").read_text())["id"]
             self.add("datasets", repo_id, DATA / repo_id)
 
-    def run(self, *command, code=0):
-        """A command of the user's in a process of its own."""
-        here = {"HF_ENDPOINT": self.url, "HF_HOME": str(self.place / "hf"), "HF_TOKEN": ""}
-        here |= {"RBP_RESULTS": str(self.place / "results"), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-        done = python(*command, **here)
-        assert done.returncode == code, done.stderr
-        return done
-
     def ask(self, entries):
         """{name: (texts, units, source) or a sentence} of corpora."""
         paths = {}
@@ -112,7 +106,12 @@ class Hub(HubServer):
             Path(paths[name]).write_text(
                 json.dumps({"source": "hub", "id": "owner/set", "config": "en", **entry})
             )
-        answers = json.loads(self.run("-c", ASK, *paths.values()).stdout)
+        # in a process of the user's own
+        here = {"HF_ENDPOINT": self.url, "HF_HOME": str(self.place / "hf"), "HF_TOKEN": ""}
+        here |= {"RBP_RESULTS": str(self.place / "results"), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        done = python("-c", ASK, *paths.values(), **here)
+        assert not done.returncode, done.stderr
+        answers = json.loads(done.stdout)
         return {name: answers[path] for name, path in paths.items()}
 
 
@@ -159,23 +158,25 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, name):
     )
 
 
-def test_a_plan_counts_the_bytes_of_a_data_set(hub):
+def test_a_plan_counts_the_bytes_of_a_data_set(hub, monkeypatch):
+    point_to(hub.url, monkeypatch)
+    monkeypatch.setattr("datasets.config.HF_ENDPOINT", hub.url)
     entries = {"source": "hub", "id": "owner/set", "config": "en", "split": "train"}
     changes = {"all": {}, "some": {"data_files": "en/[01].parquet"}, "none": {"id": "owner/none"}}
     family = hub.place / "one.yml"
     family.write_text(f"models: [{ROOT}/models/nano-pythia/1.9k]\n")
-    words = ["plan", "--family", str(family), "--json"]
+    corpora = []
     for name, change in changes.items():
         path = hub.place / f"{name}.yml"
         path.write_text(json.dumps(entries | change))
-        words += ["--corpus", str(path)]
-    done = hub.run("-m", "rbplib", *words)
-    planned = json.loads(done.stdout)
+        corpora.append(path)
+    planned = plan(family, corpora)
     sizes = [path.stat().st_size for path in sorted(hub.place.glob("set/en/*"))]
     told = [corpus["download_bytes"] for corpus in planned["corpora"]]
     assert told == [sum(sizes), sum(sizes[:2]), None]
     assert planned["total"]["download_bytes"] == sum(told[:2])
-    assert "owner/none" in done.stderr and len(planned["notes"]) == 1
+    (note,) = planned["notes"]
+    assert "owner/none" in note
 
 
 def test_a_sample_is_kept_and_a_damaged_one_is_named(hub):

@@ -59,7 +59,7 @@ GOOD = {
     "strings.json": json.dumps(DOCUMENTS, indent=0).encode(),
     "rows.csv": table(TABLE),
     "all-quoted.csv": table(TABLE, quoting=csv.QUOTE_ALL, lineterminator="\n\n"),
-    "mark.CSV": codecs.BOM_UTF8 + table(TABLE),
+    "mark.jsonl": codecs.BOM_UTF8 + lines(OBJECTS),
     "only.csv": table([["text"], *([text] for text in DOCUMENTS)]),
     "rows.tsv": table(TABLE, "\t"),
     "rows.parquet": parquet(OBJECTS),
