@@ -114,10 +114,6 @@ def percent(value):
     return value.percent if isinstance(value, Values) else f"{number(100 * value, 2)}%"
 
 
-def p_values(value):
-    return value.between("p") if isinstance(value, Values) else p_value(value)
-
-
 def middle(values, how=""):
     """The median of Values."""
     return format(values.middle, str(how))
@@ -135,7 +131,7 @@ def finite(values):
 FILTERS = {
     "digits": digits,
     "pct": percent,
-    "p": p_values,
+    "p": p_value,
     "middle": middle,
     "median": np.median,
     "finite": finite,
@@ -298,13 +294,14 @@ def show(figure, of=(), fold=None):
 
     set_title(figure)
     axes = [ax for ax in figure.axes if ax.get_visible()]
-    # named in the figure, or by one legend below it
+    # named in the figure, in its last panel, or by one legend below it
     handles = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    named = any(ax.get_legend() for ax in axes) or (len(axes) == 1 and figures.label_ends(axes[0]))
-    if handles and not named:
+    named = handles if any(ax.get_legend() for ax in axes) else figures.label_ends(axes[-1])
+    handles = {label: handle for label, handle in handles.items() if label not in named}
+    if handles:
         columns = max(1, min(3, 100 // (6 + max(map(len, handles)))))
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
     figures.show(figure, describe(figure), fold, of=of)

@@ -108,36 +108,37 @@ def tell(ax, kind, *facts):
 
 
 def label_ends(ax):
-    """Write the names of lines and points where they end, in place of a legend; did they fit?"""
-    handles, names = ax.get_legend_handles_labels()
-    on_rows = isinstance(ax.yaxis.get_major_locator(), FixedLocator)
-    if on_rows or not 1 < len(names) < 7 or max(map(len, names)) > 24:
-        return False
+    """Write the names of lines and points where they end, in place of a legend.
 
+    Returns:
+        the names that were written: none where they do not fit, or beside another panel.
+    """
     # the last point of each, in points from the bottom
     ax.get_ylim()  # brings the scales up to date
     lines = [line for line in ax.get_lines() if line.get_transform() == ax.transData]
     dots = 72 / ax.figure.dpi
     ends = []
-    for handle, name in zip(handles, names, strict=True):
+    for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
         line = handle[0] if hasattr(handle, "has_xerr") else handle
         points = line.get_xydata() if line in lines else []
         points = [point for point in points if np.isfinite(point).all()]
-        if not points:
-            return False
-        x, y = max(points, key=lambda point: point[0])
-        _, height = ax.transData.transform((x, y)) * dots
-        ends.append((height, y, name, line.get_color()))
+        if points:
+            x, y = max(points, key=lambda point: point[0])
+            _, height = ax.transData.transform((x, y)) * dots
+            ends.append((height, y, name, line.get_color()))
+    on_rows = isinstance(ax.yaxis.get_major_locator(), FixedLocator)
+    if on_rows or not 1 < len(ends) < 9 or not ax.get_subplotspec().is_last_col():
+        return ()
 
     # as far apart as lines of text are, and no further from their lines
     ends.sort(key=lambda end: end[0])
     heights, y, names, colors = zip(*ends, strict=True)
-    right = max(np.nanmax(line.get_xdata()) for line in lines)  # behind all lines
+    right = np.nanmax(np.hstack([line.get_xdata() for line in lines]))  # behind all lines
     steps = 12 * np.arange(len(ends))
     shifts = np.maximum.accumulate(heights - steps) + steps - heights
     shifts -= shifts.mean()
-    if np.abs(shifts).max() > 15:
-        return False
+    if np.abs(shifts).max() > 15 or max(map(len, names)) > 24:
+        return ()
     for i, name in enumerate(names):
         ax.annotate(
             name,
@@ -148,7 +149,7 @@ def label_ends(ax):
             va="center",
             fontsize=9,
         )
-    return True
+    return names
 
 
 # ---- laws over sizes, and what follows from them

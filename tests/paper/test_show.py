@@ -59,7 +59,7 @@ def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
     fig, ax = plt.subplots()
     for i, end in enumerate(ends):
         ax.plot([1, 2], [1, end], label=f"line {i}", color=style.INKS[i])
-    assert figures.label_ends(ax) == fits
+    assert bool(figures.label_ends(ax)) == fits
     named = {text.get_text(): text.xy for text in ax.texts}
     assert named == ({f"line {i}": (2, end) for i, end in enumerate(ends)} if fits else {})
     plt.close(fig)
