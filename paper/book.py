@@ -27,7 +27,6 @@ from paper.show.plain import shown as plain
 MAGIC = re.compile(
     r"%%words *(\w*)\n"
 )  # its line may name what other pages show too: answer, front, slide
-WIDE = 70  # characters of a line of a figure's title
 CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the figure above it
 
 
@@ -316,5 +315,6 @@ def set_title(figure):
     words = fill(f"{{{{ words.shows_{kind}(of) }}}}", {"of": Cases.of(facts), "facts": facts})
     title = f"{before}: {words}" if before else words
     # lines of like length
-    title = "\n".join(textwrap.wrap(title, len(title) // (1 + len(title) // WIDE) + 9))
+    lines = 1 + len(title) // int(10.7 * figure.get_figwidth())
+    title = "\n".join(textwrap.wrap(title, len(title) // lines + 9))
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")

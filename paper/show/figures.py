@@ -131,7 +131,7 @@ def label_ends(ax):
         return ()
 
     # as far apart as lines of text are, and no further from their lines
-    ends.sort(key=lambda end: end[0])
+    ends.sort()
     heights, y, names, colors = zip(*ends, strict=True)
     right = np.nanmax(np.hstack([line.get_xdata() for line in lines]))  # behind all lines
     steps = 12 * np.arange(len(ends))
