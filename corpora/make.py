@@ -11,14 +11,13 @@ as JSON lines of "text" and "source"; from then on it is a file like any other.
 
 import ast
 import functools
-import hashlib
-import heapq
 import inspect
 import json
 import re
 import sys
 import textwrap
 import warnings
+from collections import defaultdict
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -29,11 +28,13 @@ from corpora.shingles import Kept
 from rbplib.families import (
     InputError,
     check_choice,
+    digest,
     held,
     known,
     load_corpus,
     one_at_a_time,
     root,
+    telling,
     write_text,
 )
 from rbplib.models import file_digest
@@ -62,64 +63,49 @@ PASSAGE = 700  # characters at which a licence or a description is cut (at the n
 SKIP = re.compile(
     r"(^|/)(tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$"
 )
+PYTHON_FILE = re.compile(r"\.py$")
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+PROSE_FILE = re.compile(r"\.(rst|md|txt)$")
 LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice)[^/]*$", re.IGNORECASE)
 NO_TEXT = re.compile(r"\.(py|pyc|json|css|js)$")
-BEFORE = re.compile(
-    r"^[^\S\n]+", re.MULTILINE
-)  # of a line: Pythons differ in whether form feeds and the like are space
-PROSE_FILE = re.compile(r"\.(rst|md|txt)$")
+# before a line: Pythons differ in whether form feeds and the like are space
+BEFORE = re.compile(r"^[^\S\n]+", re.MULTILINE)
 
 
 def distribution(package):
     """An installed package, or one sentence where it is not."""
-    try:
+    with telling(f"the embedded corpora need the package {package!r}, install requirements.lock"):
         return metadata.distribution(package)
-    except metadata.PackageNotFoundError:
-        raise InputError(
-            f"the embedded corpora need the package {package!r}: install requirements.lock here."
-        ) from None
 
 
-def named_texts(package, wanted):
-    """(path, text) of the installed files of a package that are `wanted(path in it)`, by path."""
-    files = {file.as_posix(): file for file in distribution(package).files or ()}
-    for name in sorted(files):
-        if not name.startswith("..") and wanted(name):
+def named_texts(package, wanted, unwanted):
+    """(path, text) of the files of a package whose paths match one pattern and not the other, by
+    path."""
+    for file in sorted(distribution(package).files or (), key=str):
+        name = file.as_posix()
+        if not name.startswith("..") and wanted.search(name) and not unwanted.search(name):
             with suppress(OSError, UnicodeDecodeError):
-                text = Path(files[name].locate()).read_text(encoding="utf-8")
-                yield name, text.replace("\r\n", "\n")
+                yield name, file.read_text()
 
 
 def package_documents(package, kind):
     """{source: its documents} of a kind in one package: the package, or each licence file."""
+    sources = defaultdict(list)
     if kind == "licences":
-        sources = licence_files(package)
+        for name, text in named_texts(package, LICENCE_FILE, NO_TEXT):
+            sources[f"{package}: {Path(name).name}"] += passages(text)
     elif kind == "descriptions":
-        sources = {package: passages(description(package))}
+        sources[package] = passages(description(package))
     else:
-        sources = {package: python_of(package)[kind]}
+        sources[package] = python_of(package)[kind]
     for source, texts in sources.items():
         sources[source] = [text for text in texts if len(text) >= LEAST[kind]]
     return sources
 
 
-def licence_files(package):
-    """Passages of a package's licences and notices: {"package: name of the file": list}."""
-    sources = {}
-    for name, text in named_texts(package, is_licence):
-        source = f"{package}: {name.rpartition('/')[2]}"
-        sources.setdefault(source, []).extend(passages(text))
-    return sources
-
-
-def is_licence(path):
-    """Whether a file of a package is a licence or notice."""
-    return LICENCE_FILE.search(path) and not NO_TEXT.search(path)
-
-
 def description(package):
     """The long description in a package's metadata: what its page in the index shows."""
-    return distribution(package).metadata.json.get("description", "").replace("\r\n", "\n")
+    return distribution(package).metadata.json.get("description", "")
 
 
 @functools.cache
@@ -128,13 +114,12 @@ def python_of(package):
 
     Kept, since several corpora are made of one reading.
     """
-    documents = {"docs": [], "code": [], "doctests": []}
-    sources = named_texts(package, lambda path: path.endswith(".py") and not SKIP.search(path))
-    for _, source in sources:
+    documents = defaultdict(list)
+    for _, source in named_texts(package, PYTHON_FILE, SKIP):
         for kind, text in python_documents(source):
             documents[kind].append(text)
-    texts = named_texts(package, lambda path: PROSE_FILE.search(path) and not SKIP.search(path))
-    for text in (description(package), *(text for _, text in texts)):
+    texts = [text for _, text in named_texts(package, PROSE_FILE, SKIP)]
+    for text in [description(package), *texts]:
         documents["doctests"] += passages(split_examples(text)[1])
     return documents
 
@@ -142,42 +127,40 @@ def python_of(package):
 def python_documents(source):
     """(kind, document) of a Python file: prose and examples of docstrings, functions without."""
     try:
-        with warnings.catch_warnings():
-            # where warnings are errors, an escape in a string would lose the file
-            warnings.simplefilter("ignore")
+        # where warnings are errors, an escape in a string would lose the file
+        with warnings.catch_warnings(action="ignore"):
             # a file in newer syntax is no text for any Python
             tree = ast.parse(source, feature_version=(3, 11))
     except (SyntaxError, ValueError):
         return
     lines = source.split("\n")
     for node in definitions(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(node, FUNCTION):
             yield "code", code_of(node, lines)
         raw = ast.get_docstring(node, clean=False) or ""
         raw = BEFORE.sub(lambda space: " " * len(space[0].expandtabs()), raw)
-        if text := inspect.cleandoc(raw):
-            prose, examples = split_examples(text)
-            yield "docs", prose
-            yield "doctests", examples
+        prose, examples = split_examples(inspect.cleandoc(raw))
+        yield "docs", prose
+        yield "doctests", examples
 
 
 def definitions(node):
     """The module, its classes, functions and methods in file order; nothing inside a function."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(child, FUNCTION):
             yield child
         elif isinstance(child, ast.ClassDef):
             yield from definitions(child)
 
 
 def code_of(node, lines):
-    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-    kept = lines[first - 1 : node.end_lineno]
+    """A function with its decorators, without its docstring."""
+    kept = lines[: node.end_lineno]
     if ast.get_docstring(node, clean=False) is not None:
-        doc = node.body[0]
-        del kept[doc.lineno - first : doc.end_lineno - first + 1]
-    return textwrap.dedent("\n".join(kept)).strip()
+        del kept[node.body[0].lineno - 1 : node.body[0].end_lineno]
+    first = min(part.lineno for part in [node, *node.decorator_list])
+    return textwrap.dedent("\n".join(kept[first - 1 :])).strip()
 
 
 def split_examples(docstring):
@@ -201,7 +184,7 @@ def passages(text):
         if len(rest) >= PASSAGE:
             cut.append(rest.strip())
             rest = ""
-    return [*cut, rest.strip()] if rest.strip() else cut
+    return [*cut, rest.strip()]
 
 
 def evaluation_packages(kind):
@@ -225,44 +208,37 @@ def evaluation_documents(kind, documents, seed):
     The next document always comes from the source with the least text so far, so that sources give
     alike as long as they last; one that shares more than SHARED of its shingles, or of the other's,
     with a document drawn before is passed over. Drawing ends where no source can go on below
-    LARGEST of the whole.
+    LARGEST of the whole: that is not to be had from fewer sources than 1 / LARGEST, which give all.
     """
-    rng, drawn, kept = np.random.default_rng(seed), [], Kept()
+    rng, drawn, kept, balanced = np.random.default_rng(seed), [], Kept(), 0
     # documents of each source, in a random order
     left = {}
     for source, texts in evaluation_sources(kind).items():
         left[source] = [texts[i] for i in rng.permutation(len(texts))]
     # the source with the least text gives the next
-    heapq.heapify(given := [(0, source) for source in left])
-    while given and len(drawn) < documents:
-        size, source = heapq.heappop(given)
-        while left[source]:
-            if kept.adds(text := left[source].pop()):
-                drawn.append((source, text))
-                heapq.heappush(given, (size + min(len(text), READ), source))
-                break
-    return drawn[: balanced(drawn)]
+    given = dict.fromkeys(left, 0)
+    while left and len(drawn) < documents:
+        source = min(left, key=lambda source: (given[source], source))
+        if not left[source]:
+            del left[source]
+            continue
+        text = left[source].pop()
+        if kept.adds(text):
+            drawn.append((source, text))
+            given[source] += min(len(text), READ)
+            if max(given.values()) <= LARGEST * sum(given.values()):
+                balanced = len(drawn)
+    return drawn[: balanced or len(drawn)]
 
 
-def balanced(drawn):
-    """How many documents from the front to take so that no source gives more than LARGEST of them.
-
-    All of them where that cannot be had, from fewer sources than 1 / LARGEST.
-    """
-    given, best = {}, 0
-    for number, (source, text) in enumerate(drawn, 1):
-        given[source] = given.get(source, 0) + min(len(text), READ)
-        if max(given.values()) <= LARGEST * sum(given.values()):
-            best = number
-    return best or len(drawn)
-
-
-def state(corpus):
-    """What decides a corpus' text: what it asks for, the packages' versions, the code."""
+def state(corpus, path):
+    """What decides a corpus' text, as JSON: what it asks for, the packages' versions, the code; and
+    the digest of the text that is at its path."""
     installed = {name: distribution(name).version for name in evaluation_packages(corpus.kind)}
-    files = sorted([*Path(__file__).parent.glob("*.py"), *PINS.iterdir()])
-    code = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-    return {"documents": corpus.documents, "seed": corpus.seed, "packages": installed, "code": code}
+    files = [*Path(__file__).parent.glob("*.py"), *PINS.iterdir()]
+    code = digest(sorted(map(file_digest, files)))
+    asked = {"documents": corpus.documents, "seed": corpus.seed, "text": file_digest(path)}
+    return json.dumps(asked | {"packages": installed, "code": code})
 
 
 def make_text(corpus):
@@ -273,19 +249,17 @@ def make_text(corpus):
     missing, or the kind is unknown.
     """
     path = root() / corpus.path
-    # current already?
-    now = state(corpus)
     record = path.with_suffix(".made.json")
     with one_at_a_time(path):
+        # current already?
         with suppress(OSError):  # one of them is missing
-            now["text"] = file_digest(path)
-            if record.read_bytes() == json.dumps(now).encode():
+            if record.read_text(encoding="utf-8") == state(corpus, path):
                 return path
         # draw it, and say of what
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)
         lines = [json.dumps({"text": text, "source": source}) + "\n" for source, text in drawn]
         write_text(path, "".join(lines))
-        write_text(record, json.dumps(now | {"text": file_digest(path)}))
+        write_text(record, state(corpus, path))
     return path
 
 

@@ -2,6 +2,8 @@
 
 import re
 import zlib
+from collections import Counter, defaultdict
+from itertools import chain
 
 import numpy as np
 
@@ -16,9 +18,8 @@ def shingles(text):
     runs = max(len(words) - SHINGLE + 1, 1)
     code = np.zeros(runs, np.uint64)
     for step in range(min(SHINGLE, len(words))):
-        code = (
-            code * np.uint64(1_000_003) + words[step : step + runs]
-        )  # wraps around: a rolling hash
+        # a rolling hash, which wraps around
+        code = code * np.uint64(1_000_003) + words[step : step + runs]
     return np.unique(code ^ (code >> np.uint64(29)))
 
 
@@ -26,17 +27,15 @@ class Kept:
     """Documents kept so far by their shingles."""
 
     def __init__(self):
-        self.where, self.sizes = {}, []
+        self.where, self.sizes = defaultdict(list), []
 
     def adds(self, text):
         """Keep a text and say so, unless it is a near-duplicate of one kept before."""
-        codes, shared = shingles(text).tolist(), {}
-        for code in codes:
-            for number in self.where.get(code, ()):
-                shared[number] = shared.get(number, 0) + 1
+        codes = shingles(text).tolist()
+        shared = Counter(chain.from_iterable(map(self.where.__getitem__, codes)))
         if any(n > SHARED * min(len(codes), self.sizes[number]) for number, n in shared.items()):
             return False
         for code in codes:
-            self.where.setdefault(code, []).append(len(self.sizes))
+            self.where[code].append(len(self.sizes))
         self.sizes.append(len(codes))
         return True

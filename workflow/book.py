@@ -48,32 +48,30 @@ class Steps(logging.Handler):
         self.bar = tqdm(unit="step", disable=not show, desc="book", mininterval=0.2)
 
     def emit(self, record):
-        event = getattr(record, "event", None)
-        # what begins and ends
-        if event == "run_info":
-            on_signals(stop)  # again: Snakemake has SIGTERM wait for the steps
-            self.bar.reset(record.stats["total"])
-        elif event == "job_info":
-            self.messages[record.jobid] = record.rule_msg or record.rule_name
-            self.bar.set_postfix_str(self.messages[record.jobid])
-        elif event == "progress":
-            self.bar.update(record.done - self.bar.n)
-        # what fails
-        elif event == "job_error" and not stopping.is_set():
-            self.failures += failure(record.log, self.messages.get(record.jobid, "a step"))
-        elif record.levelno >= logging.ERROR:
-            self.errors.append(record.getMessage())
+        match getattr(record, "event", None):
+            # what begins and ends
+            case "run_info":
+                on_signals(stop)  # again: Snakemake has SIGTERM wait for the steps
+                self.bar.reset(record.stats["total"])
+            case "job_info":
+                self.messages[record.jobid] = record.rule_msg or record.rule_name
+                self.bar.set_postfix_str(self.messages[record.jobid])
+            case "progress":
+                self.bar.update(record.done - self.bar.n)
+            # what fails
+            case "job_error" if not stopping.is_set():
+                self.failures.append(failure(*record.log, self.messages[record.jobid]))
+            case _ if record.levelno >= logging.ERROR:
+                self.errors.append(record.getMessage())
 
 
-def failure(logs, message):
+def failure(log, message):
     """The last lines that a failed step wrote, and its name where it could not say why it ended."""
-    lines = []
-    for path in (root() / log for log in logs):
-        if path.is_file():
-            lines += path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST:]
-    if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
-        lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
-    return lines
+    text = (root() / log).read_text(encoding="utf-8", errors="replace")
+    text = "\n".join(text.splitlines()[-LAST:])
+    if not re.search(r"^(rbp:|\w*Error\b)", text, re.M):
+        text += f"\n{message}: killed by the system, as for want of memory; it left no error."
+    return text
 
 
 def on_signals(action):
@@ -155,15 +153,10 @@ def temporary_folder():
     rmtree(folder, ignore_errors=True)
     with telling(f"{folder} cannot be made anew, move it away"):
         folder.mkdir()
-    # steps, kernels and Snakemake inherit it; what was set before comes back at the end
-    before = dict(os.environ)
-    os.environ |= dict.fromkeys(("TMPDIR", "JUPYTER_RUNTIME_DIR"), str(folder))
-    tempfile.tempdir = None  # as Python remembers it
+    tempfile.tempdir = str(folder)  # Snakemake's, who sets it for the steps and their kernels
     try:
         yield folder
     finally:
-        os.environ.clear()
-        os.environ.update(before)
         tempfile.tempdir = None
         rmtree(folder, ignore_errors=True)
 
@@ -185,15 +178,12 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
     families = one_each(map(load_family, families), "families")
     settings["corpora"] = found(corpora, *families[:1])
     settings["families"] = list(map(argument, families))
-    settings = {name: value for name, value in settings.items() if value}
     refuse_names()
 
     arguments = ["--snakefile", FLOW / "Snakefile", "--directory", root()]
     arguments += ["--profile", FLOW / "profiles/default", "--cores", jobs or os.cpu_count()]
-    gpus = settings.get("gpus") or int("cuda" in str(settings.get("device")))
-    arguments += ["--resources", f"gpu={gpus}"] if gpus else []
-    if settings:
-        arguments += ["--config", *(f"{key}={json.dumps(settings[key])}" for key in settings)]
+    config = [f"{key}={json.dumps(value)}" for key, value in settings.items() if value]
+    arguments += ["--resources", f"gpu={settings.get('gpus') or 1}", "--config", *config]
     with alone(), temporary_folder() as folder:
         arguments += ["--runtime-source-cache-path", folder / "sources"]
         try:

@@ -21,7 +21,6 @@ import sys
 import time
 from dataclasses import replace
 from functools import cache, partial
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,19 +28,20 @@ import nbformat
 import papermill
 from nbclient.exceptions import DeadKernelError
 
-from paper.book import MAGIC, as_words
+from paper.book import as_words
 from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts
 from rbplib.families import (
     InputError,
     argument,
+    check_choice,
     digest,
     load_corpus,
     load_family,
-    nearest,
     root,
     write_text,
 )
+from rbplib.models import file_digest
 from rbplib.table import asked, read_record
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -61,6 +61,7 @@ READS = {  # {module of paper/, or page: files that it reads beside tables}
 }
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
+NO_PYTHON = re.compile(r"\A%%[\s\S]*|^[%!].*", re.M)  # a cell of words, or a line for the shell
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 RUNS_MODELS = "runs-models"  # tag of a cell that needs text or models
@@ -71,11 +72,8 @@ RUNS_MODELS = "runs-models"  # tag of a cell that needs text or models
 
 def notebook_path(name):
     """The notebook of that name (`02_top1_law`); unknown names suggest the nearest."""
-    path = root() / "notebooks" / f"{name}.ipynb"
-    if not path.is_file():
-        names = sorted(p.stem for p in path.parent.glob("*.ipynb"))
-        raise InputError(f"there is no notebook {str(name)!r}: {nearest(name, names)}")
-    return path
+    paths = {path.stem: path for path in (root() / "notebooks").glob("*.ipynb")}
+    return paths[check_choice(name, sorted(paths), "notebook")]
 
 
 def notebook_names():
@@ -130,35 +128,33 @@ def imported_files(path):
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         cells = [c.source for c in nbformat.reads(source, 4).cells if c.cell_type == "code"]
-        cells = [cell for cell in cells if not MAGIC.match(cell)]
-        source = "\n".join(re.sub(r"^[%!].*$", "", cell, flags=re.M) for cell in cells)
+        source = "\n".join(NO_PYTHON.sub("", cell) for cell in cells)
     # `import name`, and of `from module import name` both, as the name may be a module
-    names = set()
+    paths = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    paths = [name.replace(".", "/") for name in names if name.split(".")[0] in CODE]
-    return {file for path in paths for file in brought(f"{path}.py")}
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", "")
+            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+            paths.update(name.strip(".").replace(".", "/") for name in names)
+    return {file for path in paths for file in brought(f"{path}.py") if path.split("/")[0] in CODE}
 
 
 def inputs(name):
-    """Every file but tables and definitions that a page follows from, sorted."""
+    """Every file but tables and definitions that a page follows from: a set."""
     # all modules that it imports, directly or not: two may import each other inside functions
     files, new = set(), {notebook_path(name)}
     while new:
         files |= new
         new = set().union(*map(imported_files, new)) - files
-    for pattern in (*RUNNER, *(READS.get(path.stem) for path in files)):
-        files.update(brought(pattern) if pattern else ())
-    return sorted(files)
+    patterns = [*RUNNER, *(READS[path.stem] for path in files if path.stem in READS)]
+    return files.union(*map(brought, patterns))
 
 
-@cache
-def content(path):
-    """SHA-256 of a file's bytes, read once in a process."""
-    return sha256(Path(path).read_bytes()).hexdigest()
+def digests(paths):
+    """Sorted [path in the root, SHA-256] of those that are files; a file is read once in a
+    process, unless it changes."""
+    here = f"{root()}/"
+    return sorted([str(p).removeprefix(here), file_digest(p)] for p in paths if p.is_file())
 
 
 def definition(family):
@@ -169,18 +165,17 @@ def definition(family):
 
 
 def read_given(path):
-    """What the workflow gives a page, or nothing of a missing path: a mapping.
+    """What the workflow gives a page: a mapping.
 
     families, corpora: names or paths. parameters: {name: value}. tables: {"FAMILY/MODEL/CORPUS":
     path} of rank tables. pages: paths of other executed pages, for one that reads them all.
     """
-    return json.loads(path.read_text(encoding="utf-8")) if path else {}
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def table_digests(given):
     """{"FAMILY/MODEL/CORPUS": digest of the table's columns}."""
-    tables = sorted(given.get("tables", {}).items())
-    return {label: table_digest(Path(path)) for label, path in tables}
+    return {label: table_digest(path) for label, path in given.get("tables", {}).items()}
 
 
 @cache
@@ -192,36 +187,30 @@ def table_digest(path):
 def made_of(name, given):
     """A digest of all that a page follows from: what it is given, and the contents of `inputs`."""
     corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given["corpora"]}
-    pages = [path for path in map(root().joinpath, given["pages"]) if path.is_file()]
     # files, definitions, parameters, tables, pages
     return digest(
         {
-            "files": {"/".join(path.parts[-2:]): content(path) for path in inputs(name)},
+            "files": digests(inputs(name)),
             "families": sorted(map(definition, given["families"])),
             "corpora": sorted(corpora),
             "parameters": given["parameters"],
             "tables": table_digests(given),
-            "pages": list(map(content, pages)),
+            "pages": digests(map(root().joinpath, given["pages"])),
         }
     )
 
 
 def is_current(path, given):
     """Whether an executed page is of all that it would be made of now."""
-    record, run = page_record(path), run_path(path)
-    if record is None or run.exists() and kept(run, "page") != content(path):
+    record, run = kept(path, "metadata", "rbp", "made_of"), run_path(path)
+    if not record or run.exists() and kept(run, "page") != file_digest(path):
         return False  # no page, or another than the run left
-    return record["made_of"] == made_of(path.stem, given)
+    return record == made_of(path.stem, given)
 
 
 def run_path(page):
     """Where it is kept when and with what an executed page ran."""
     return root() / "logs" / "runs" / f"{page.parent.name}-{page.stem}.json"
-
-
-def page_record(path):
-    """The record of an executed page, or None where there is no such page."""
-    return kept(path, "metadata", "rbp")
 
 
 def kept(path, *keys):
@@ -272,15 +261,14 @@ def run_notebook(name, family=None, parameters=(), given=()):
         "notebook": name,
         "parameters": json.loads(FOLDERS.sub("", json.dumps(parameters))),
         "texts": texts(parameters),
-        "source": content(source),
+        "source": file_digest(source),
         "made_of": made_of(name, given) if given else None,
         "tables": table_digests(given),
     }
-    text = nbformat.writes(page) + "\n"
-    write_text(out, text)
+    write_text(out, nbformat.writes(page) + "\n")
 
     # when and with what it ran: beside the page, as the same run gives the same page
-    run = {"page": sha256(text.encode()).hexdigest(), "seconds": round(time.monotonic() - began)}
+    run = {"page": file_digest(out), "seconds": round(time.monotonic() - began)}
     write_text(run_path(out), json.dumps(run | circumstances()))
     return out
 
@@ -366,10 +354,9 @@ def tidy(page, family=None):
             tags.add("remove-cell")
         elif cell.cell_type == "code" and not tags & SHOWN:
             tags.add("hide-input")
-        for name in ("papermill", "execution", "tags"):
+        for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
-        if tags:
-            cell.metadata["tags"] = sorted(tags)
+        cell.metadata["tags"] = sorted(tags)
         cell.id = f"cell-{number}"
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
@@ -418,15 +405,14 @@ def main(argv=None):
     parser.add_argument("name", help="of the notebook")
     parser.add_argument("--family", help="a name or YAML path, for a notebook that takes one")
     parser.add_argument("--corpus", action="append", help="a text, in place of the family's own")
-    parser.add_argument("--given", type=Path, help="file of what the workflow gives each page")
+    parser.add_argument("--given", type=read_given, default={}, help="file of the workflow's")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # as the workflow asks, or the command line
-    given = read_given(options.given)
-    parameters = given.get("parameters", {})
+    parameters = options.given.get("parameters", {})
     if options.corpus:
         parameters["corpora"] = options.corpus
-    return ended(lambda: run_notebook(options.name, options.family, parameters, given))
+    return ended(lambda: run_notebook(options.name, options.family, parameters, options.given))
 
 
 if __name__ == "__main__":
