@@ -38,7 +38,7 @@ orphan: true
 # Every family, every page
 
 :::{{container}} rbp-scope
-Families that were run: {len(parts)}. Each page says under its title which models and which text it
+Families that were run: {len(first)}. Each page says under its title which models and which text it
 rests on.
 :::
 
