@@ -78,7 +78,10 @@ const rbpTable = (function () {
     for (const [name, models] of laws) {
       const all = [...models.values()].sort((a, b) => a.S - b.S);
       if (new Set(all.map((point) => point.S)).size < 3) throw Error(`${name}: a line needs three sizes.`);
-      for (const point of all) point.loss = share ? -Math.log(point.sum / point.of) : point.sum / point.of;
+      for (const point of all) {
+        point.loss = share ? -Math.log(point.sum / point.of) : point.sum / point.of;
+        if (share) Object.assign(point, { hits: point.sum, misses: point.of - point.sum });
+      }
       laws.set(name, all);
     }
     return laws;
@@ -121,20 +124,29 @@ const rbpTable = (function () {
     return (low + high) / 2;
   }
 
+  // the gravest reason to doubt a law, as `rbp fit` has it; where losses are no counts only its sign is known
+  function doubt(all, alpha) {
+    const fewest = (what) => Math.min(...all.map((point) => point[what])), misses = fewest("misses"), hits = fewest("hits");
+    const reasons = { saturated: misses === 0, "no hits": hits === 0, "few misses": misses < 100, "few hits": hits < 100, "wrong sign": alpha < 0 };
+    return Object.keys(reasons).find((reason) => reasons[reason]) || "ok";
+  }
+
+  const hasLogarithm = (point) => point.loss > 0 && point.loss < Infinity;
+
   // least squares of log loss on log S, Student's t about it, and a new model at a size
   function fit(all, size) {
-    const used = all.filter((point) => point.loss > 0 && point.loss < Infinity);
+    const used = all.filter(hasLogarithm);
     const x = used.map((point) => Math.log(point.S)), y = used.map((point) => Math.log(point.loss));
     const n = x.length, mean = (values) => values.reduce((s, v) => s + v, 0) / n;
-    // as `rbp fit` has it: a status, and no law
+    // as `rbp fit` has it: a status, and here no law
     if (n > 1 && Math.max(...y) - Math.min(...y) < 1e-12) return { n, alpha: NaN, status: "equal losses" };
-    if (new Set(x).size < 3) return { n, alpha: NaN, status: "too few models: a line needs three sizes whose losses are above 0" };
+    if (new Set(x).size < 3) return { n, alpha: NaN, status: "too few models" };
     const mx = mean(x), my = mean(y), dot = (a, b) => a.reduce((s, v, i) => s + v * b[i], 0);
     const dx = x.map((v) => v - mx), dy = y.map((v) => v - my), spread = dot(dx, dx);
     const slope = dot(dx, dy) / spread, rest = dy.map((v, i) => v - slope * dx[i]);
     const sd = Math.sqrt(dot(rest, rest) / (n - 2)), t = n > 2 ? quantile(n - 2) : NaN;
     const half = (t * sd) / Math.sqrt(spread), log_c = my - slope * mx;
-    const law = { n, alpha: -slope, log_c, r2: 1 - dot(rest, rest) / dot(dy, dy), models: [-slope - half, -slope + half] };
+    const law = { n, status: doubt(all, -slope), alpha: -slope, log_c, r2: 1 - dot(rest, rest) / dot(dy, dy), models: [-slope - half, -slope + half] };
     if (!(size >= 1 && size < Infinity)) return law;
     const at = Math.log(size), wide = t * sd * Math.sqrt(1 + 1 / n + (at - mx) ** 2 / spread);
     const ends = [-wide, 0, wide].map((move) => Math.exp(log_c + slope * at + move));
@@ -151,7 +163,7 @@ const rbpTable = (function () {
   // points, line and forecast on logarithmic axes
   function draw(all, law) {
     const W = 640, H = 360, edge = { left: 64, right: 16, top: 12, bottom: 44 };
-    const seen = all.filter((point) => point.loss > 0 && point.loss < Infinity);
+    const seen = all.filter(hasLogarithm), straight = Number.isFinite(law.alpha);
     const sizes = [...seen.map((point) => point.S), ...(law.S ? [law.S] : [])];
     const losses = [...seen.map((point) => point.loss), ...(law.S ? law.ci_loss : [])];
     const scale = (values, from, to) => {
@@ -160,12 +172,20 @@ const rbpTable = (function () {
     };
     const px = scale(sizes, edge.left, W - edge.right), py = scale(losses, H - edge.bottom, edge.top);
     const ends = [Math.min(...sizes), Math.max(...sizes)], at = (S) => Math.exp(law.log_c - law.alpha * Math.log(S));
+    // round numbers: evenly apart on a short axis, by factors on a long one
     const ticks = (values) => {
-      const marks = [], low = Math.min(...values), high = Math.max(...values);
-      const steps = high / low > 30 ? [1] : [1, 1.5, 2, 3, 5, 7];
+      const marks = [], low = Math.min(...values), high = Math.max(...values), times = high / low;
+      if (low === high) return [low];
+      if (times < 4) {
+        const power = 10 ** Math.floor(Math.log10((high - low) / 2));
+        const step = power * [5, 2, 1].find((s) => (high - low) / (s * power) >= 2);
+        for (let i = Math.ceil(low / step); i * step <= high; i++) marks.push(i * step);
+        return marks;
+      }
+      const steps = times > 300 ? [1] : times > 30 ? [1, 3] : [1, 1.5, 2, 3, 5, 7];
       for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++)
         for (const s of steps) if (s * 10 ** p >= low && s * 10 ** p <= high) marks.push(s * 10 ** p);
-      return marks.length > 1 ? marks : [low, high];
+      return marks;
     };
     const text = (x, y, words, how = "") => `<text x="${x}" y="${y}" ${how}>${words}</text>`;
     const parts = [`<path d="M${edge.left} ${edge.top}V${H - edge.bottom}H${W - edge.right}" class="axis"/>`];
@@ -173,13 +193,13 @@ const rbpTable = (function () {
     for (const L of ticks(losses)) parts.push(text(edge.left - 6, py(L) + 4, short(L), 'text-anchor="end"'));
     parts.push(text((W + edge.left) / 2, H - 6, "S, parameters outside the embedding tables", 'text-anchor="middle"'));
     parts.push(text(14, H / 2, "loss (nats)", `text-anchor="middle" transform="rotate(-90 14 ${H / 2})"`));
-    if (!law.status) parts.push(`<path class="line" d="M${px(ends[0])} ${py(at(ends[0]))}L${px(ends[1])} ${py(at(ends[1]))}"/>`);
+    if (straight) parts.push(`<path class="line" d="M${px(ends[0])} ${py(at(ends[0]))}L${px(ends[1])} ${py(at(ends[1]))}"/>`);
     for (const point of seen) parts.push(`<circle cx="${px(point.S)}" cy="${py(point.loss)}" r="4"/>`);
     if (law.S) {
       const x = px(law.S), y = py(law.loss);
       parts.push(`<path class="ahead" d="M${x} ${py(law.ci_loss[0])}V${py(law.ci_loss[1])}M${x - 5} ${y}L${x} ${y - 5}L${x + 5} ${y}L${x} ${y + 5}Z"/>`);
     }
-    const line = law.status ? "" : ` and their line, exponent ${short(law.alpha)},`;
+    const line = straight ? ` and their line, exponent ${short(law.alpha)},` : "";
     const words = `${seen.length} points${line} on logarithmic axes`;
     return `<svg viewBox="0 0 ${W} ${H}" role="img" aria-label="${words}">${parts.join("")}</svg>`;
   }
@@ -196,12 +216,16 @@ const rbpTable = (function () {
       const all = laws.get(chosen), law = fit(all, number(size.value));
       box.dataset.law = JSON.stringify({ ...law, points: all.map(({ model, S, loss }) => ({ model, S, loss })) });
       plot.innerHTML = law.n ? draw(all, law) : "";
-      if (law.status) throw Error(`No exponent: ${law.status}.`);
+      const left = all.filter((point) => !hasLogarithm(point))
+        .map(({ model, loss, hits }) => `${model} (${loss > 0 ? "no hits" : hits ? "no misses" : "loss 0"})`);
+      const without = left.length ? `, without ${left.join(", ")}` : "";
+      if (!Number.isFinite(law.alpha)) throw Error(`No exponent: ${law.status}${without}. A line needs three sizes, and losses that differ.`);
       const ahead = law.S ? ` At S = ${large(law.S)} the line has a loss of ${short(law.loss)} nats (95%: ${law.ci_loss.map(short).join(" to ")})`
         + (law.beyond > 0 ? `, ${law.beyond.toFixed(2)} decades outside the sizes given.` : ".")
         : size.value.trim() ? ` "${size.value}" is no size: write 13e9, 13B or 350M for a forecast.` : "";
+      const status = law.status === "ok" ? "" : ` Status: ${law.status}.`;
       said.textContent = `Exponent ${short(law.alpha)} (95% over other sizes: ${law.models.map(short).join(" to ")}), `
-        + `R² ${short(law.r2)}, from ${law.n} models.${ahead}`;
+        + `R² ${short(law.r2)}, from ${law.n} models${without}.${status}${ahead}`;
     } catch (error) {
       said.textContent = error.message;
     }

@@ -4,8 +4,9 @@ model and no torch.
 python book/labs/bundle.py [FAMILY FAMILY ...] makes dist/labs.zip of what was measured, and beside
 it the teacher's copies of the sheets, dist/labs-teacher.zip; `make labs` does it in the book's
 environment, and the book's build puts both on its pages. The sheets are the lab pages, as notebooks
-and as Markdown: for students without the solutions, for teachers with them and with what their code
-prints on these counts. The same tables give the same bytes.
+and as Markdown: for students with room for an answer, for teachers, named `_solved`, with solutions
+and with what their code prints on these counts. Both unpack into one folder, `labs`. The same
+tables give the same bytes.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from paper.counts import write_counts  # noqa: E402
 
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
+CHOICE = re.compile(r"^\{choice\}`(.*)`$", re.M)
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CODEBOOK = """# Codebook
 
@@ -76,20 +78,21 @@ def sheet(text, solutions):
         body = re.sub(r"^:\w+:.*\n", "", match[4], flags=re.M)
         if match[2] == "exercise":
             return f"## Task: {match[3]}\n{body}"
-        return f"**Solution.**\n{body}" if solutions else ""
+        return f"**Solution.**\n{body}" if solutions else "```python\n```\n"  # room for one
 
-    text = re.sub(r"^\{choice\}.*\n", "", TASK.sub(part, text), flags=re.M)
+    # a choice as a line, for teachers with the right answer between stars
+    stars, text = "*" if solutions else "", TASK.sub(part, text)
+    text = CHOICE.sub(lambda of: of[1].replace("|", "·").replace("*", stars), text)
     text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", text)  # they lead to pages of the book
     # the book's own macros
     return text.replace(r"\RBP", r"\mathrm{RBP}").replace(r"\E\log", r"\mathbb{E}\log")
 
 
-def notebook(text, folder=None):
-    """A sheet as a notebook; folder: of counts, on which its code runs."""
+def notebook(text, folder):
+    """A sheet as a notebook; folder: of counts, on which its code runs, or None."""
     book = jupytext.reads(text, "md")
     # jupytext keeps the two alike from here on
-    book.metadata["jupytext"] = {"formats": "ipynb,md"}
-    book.metadata["kernelspec"] = KERNEL
+    book.metadata |= {"jupytext": {"formats": "ipynb,md"}, "kernelspec": KERNEL}
     for number, cell in enumerate(book.cells):
         cell.id = f"cell-{number}"
     if folder:
@@ -114,12 +117,14 @@ def run(book, folder):
         cell.outputs = [new_output("stream", text=printed)] if printed else []
 
 
-def sheets(solutions, folder=None):
-    """{file name: text} of all sheets, as Markdown and as notebooks."""
+def sheets(folder=None):
+    """{file name: text} of all sheets, as Markdown and as notebooks; with solutions where their
+    code has a folder to run in."""
     files = {}
     for page in sorted(HERE.glob("[0-9]_*.md")):
-        text = sheet(page.read_text(encoding="utf-8"), solutions)
-        files |= {page.name: text, f"{page.stem}.ipynb": notebook(text, folder)}
+        text = sheet(page.read_text(encoding="utf-8"), folder)
+        name = f"{page.stem}_solved" if folder else page.stem
+        files |= {f"{name}.md": text, f"{name}.ipynb": notebook(text, folder)}
     return files
 
 
@@ -132,10 +137,11 @@ def contents(path):
     lines = ""
     for corpus in ranks.corpora(path):
         first, *_, last = models = ranks.read(path, corpus)
-        text = f"`{path.name}` | `{corpus}` ({load_corpus(corpus).title})"
-        counts = first.V, len(first.tokens), first.source.max() + 1, first.tokens.sum()
-        cells = [text, str(len(models)), f"{first.S:,} to {last.S:,}", *map("{:,}".format, counts)]
-        lines += f"| {' | '.join(cells)} |\n"
+        lines += (
+            f"| `{path.name}` | `{corpus}` ({load_corpus(corpus).title}) | {len(models)} "
+            f"| {first.S:,} to {last.S:,} | {first.V:,} | {len(first.tokens):,} "
+            f"| {first.source.max() + 1:,} | {first.tokens.sum():,} |\n"
+        )
     return lines
 
 
@@ -161,10 +167,10 @@ def make_bundle(families, out):
             write_counts(family, path, exported="a day not told")
             table += contents(path)
             files[path.name] = path.read_bytes()
-        teacher = {f"teacher/{name}": text for name, text in sheets(True, folder).items()}
+        teacher = sheets(folder)
     # what reads and explains them
-    files |= sheets(False) | {"codebook.md": CODEBOOK + table}
-    files["ranks.py"] = HERE.joinpath("ranks.py").read_bytes()
+    reader = HERE.joinpath("ranks.py").read_bytes()
+    files |= sheets() | {"codebook.md": CODEBOOK + table, "ranks.py": reader}
     return write_zip(out, files), write_zip(out.with_stem(f"{out.stem}-teacher"), teacher)
 
 

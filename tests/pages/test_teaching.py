@@ -96,7 +96,7 @@ def test_the_solution_on_a_page_of_results_says_the_answers_of_its_fields(page):
 
 def test_a_choice_has_one_right_answer_and_asks_what_the_page_can_answer():
     asked = re.findall(r"\{choice\}`([^`]*\?) ([^`]*)`", "\n".join(TEXTS.values()))
-    assert len(asked) == 8 == "".join(TEXTS.values()).count("{choice}`")
+    assert len(asked) == 11 == "".join(TEXTS.values()).count("{choice}`")
     for _, answers in asked:
         assert " | " in answers and len(re.findall(r"(?:^| )\*[^|]+\*(?: |$)", answers)) == 1
 
@@ -162,3 +162,19 @@ def test_functions_named_on_pages_exist():
     assert len(named) > 10
     for module, name in named:
         assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_what_the_readme_found_is_the_books():
+    values = verify.read_reference().set_index(["number", "case"])["value"]
+    line, grid = (
+        values["verdict", f"all/13_findings claim {claim}"].split(", ")[1]
+        for claim in ("top1_line at k = 1", "line_budgets")
+    )
+    # of each text, the exponents at the most and at the least training text
+    alpha = values["alpha"].astype(float)
+    most, least = (alpha.filter(like=of).array for of in ("exponent_tokens", "line_budgets"))
+    words = (
+        f"{line} small ladders, but in only {grid} on a grid of sizes and amounts of text. With "
+    )
+    words += f"16 times the text alpha is {(most / least).mean():.1f} times as large."
+    assert words in " ".join((ROOT / "README.md").read_text().split())

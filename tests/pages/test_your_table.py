@@ -149,8 +149,25 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
         assert shown is None and said.endswith(".")
         return
     law = rbp.fit(loss, n_bootstrap=0)
-    assert law.status in (shown.get("status"), "ok", "too few documents")
+    assert shown["status"] == law.status.replace("too few documents", "ok")
     assert (shown["alpha"] or np.nan) == pytest.approx(law.alpha, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("hits", "words"),
+    [
+        ([0, 3, 5, 9], "from 3 models, without a (no hits). Status: no hits."),
+        ([900, 500, 300, 200], "from 4 models. Status: wrong sign."),
+        ([200, 300, 950, 1000], "from 3 models, without d (no misses). Status: saturated."),
+        ([0, 0, 500, 950], "too few models, without a (no hits), b (no hits)."),
+    ],
+)
+def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hits, words):
+    columns = {"model": list("abcd"), "S": [1, 2, 3, 4], "hits": hits, "tokens": 1000}
+    frame = pd.DataFrame(columns)
+    shown, said, _, _ = page(frame.to_csv())
+    law = rbp.fit(frame, n_bootstrap=0)
+    assert shown["status"] == law.status.replace("too few documents", "ok") and words in said
 
 
 @pytest.mark.parametrize(
