@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+from rbplib import InputError
 from rbplib.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,3 +25,11 @@ def told(words):
     with redirect_stdout(StringIO()) as out:
         assert main([*words.split(), "--json"]) == 0
     return json.loads(out.getvalue())
+
+
+def take(path, name):
+    """`rbp import` under a name; what it refuses is an InputError here too."""
+    with redirect_stderr(StringIO()) as complaints:
+        code = main(["import", str(path), "--as", name])
+    if code:
+        raise InputError(complaints.getvalue())

@@ -17,9 +17,9 @@ from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
 
 from rbplib import InputError
-from rbplib.doors import export_family, import_family
+from rbplib.doors import export_family
 from rbplib.measuring import measured
-from tests.commands import ROOT
+from tests.commands import ROOT, take
 from workflow import book, html, page
 
 PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
@@ -320,7 +320,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     planned(place, families=["other"], corpora=["more"])
     assert apart[0] == ["demo", "again"] and shown("all-09_families") == apart
     # a label of a text that is not here
-    import_family(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
+    take(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
     (place / "corpora/notes.yml").unlink()
     steps = planned(place, families=["theirs"], corpora=["notes"], only=True)
     assert "theirs/01_first" in steps

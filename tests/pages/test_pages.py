@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from rbplib.doors import export_family, import_family
+from rbplib.doors import export_family
+from tests.commands import take
 from tests.degenerate import CORPUS, FAMILIES, ROOT, SHORT, root_of_its_own, write_degenerate
 from tests.pagerunner import NO_NUMBER, read_once, run_page, words
 
@@ -48,7 +49,7 @@ def test_a_page_of_a_family_without_a_law_says_so(root, name, family):
 
 @pytest.mark.slow
 def test_a_page_of_an_imported_family_says_the_same_and_where_they_come_from(root):
-    import_family(export_family("planted", root / "planted.ranks", corpora=[CORPUS]), "theirs")
+    take(export_family("planted", root / "planted.ranks", corpora=[CORPUS]), "theirs")
     ours, theirs = (
         said("02_top1_law", family=f, **SHORT).split("\n") for f in ("planted", "theirs")
     )

@@ -16,8 +16,8 @@ from smallmodels import save_model
 
 from paper import evening
 from rbplib import cli
-from rbplib.doors import import_family
 from rbplib.table import family_tables
+from tests.commands import take
 from tests.ranks.workshop import write_root
 
 
@@ -100,7 +100,7 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     with tarfile.open(hub.place / "results/paper.tar") as file:
         assert {"toy.ranks", "plan.json", "failed.json", "paper.lock"} == set(file.getnames())
         file.extract("toy.ranks", tmp_path, filter="data")
-    import_family(tmp_path / "toy.ranks", "theirs")
+    take(tmp_path / "toy.ranks", "theirs")
     theirs, _ = family_tables("theirs", "lines")
     assert [len(t) for t in theirs] == [len(t) for t in family_tables("toy", "lines")[0]]
     assert len(theirs) == 3

@@ -14,10 +14,10 @@ from paper.curves import rbp_curve
 from paper.runs import lagged
 from rbplib import InputError, load_family
 from rbplib.cli import main
-from rbplib.doors import export_family, import_family
+from rbplib.doors import export_family
 from rbplib.measuring import measured
 from rbplib.table import family_tables, read_table, write_table
-from tests.commands import ROOT
+from tests.commands import ROOT, take
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def shared(tmp_path_factory):
 @pytest.fixture
 def elsewhere(shared, empty_root):
     """A root with nothing in it but the imported family `theirs`."""
-    import_family(shared[1], "theirs")
+    take(shared[1], "theirs")
     return empty_root
 
 
@@ -68,7 +68,7 @@ def test_an_imported_table_is_the_exported_one_to_the_bit_without_its_tokens(
     # once more, from there to a third
     monkeypatch.setenv("RBP_ROOT", str(elsewhere))
     again = export_family("theirs", elsewhere / "again.ranks", ["code"])
-    import_family(again, "thirds")
+    take(again, "thirds")
     for second, third in zip(theirs["theirs"]["code"], measured("thirds")["code"], strict=True):
         assert second.record["columns_sha256"] == third.record["columns_sha256"]
 
@@ -81,7 +81,7 @@ def test_without_order_all_but_runs_is_the_same(shared, tmp_path, monkeypatch):
     for folder in ("families", "corpora"):
         (tmp_path / folder).mkdir()
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    import_family(path)
+    take(path, "synthetic")
     for own, table in zip(ours, measured("synthetic")["code"], strict=True):
         assert np.array_equal(own.hits(range(1, 401)), table.hits(range(1, 401)))
         assert np.allclose(own.nll, table.nll) and np.array_equal(pairs(own), pairs(table))
@@ -102,7 +102,7 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
     for data in (b"", whole[:1], whole[:middle], whole[:-1], flipped):
         path.write_bytes(data)
         with pytest.raises(InputError, match="damaged"):
-            import_family(path, "damaged")
+            take(path, "damaged")
     # whole files that lack words about the family
     for change in ({"title": 7}, {"exported": None}):
         with zipfile.ZipFile(shared[1]) as file, zipfile.ZipFile(path, "w") as bad:
@@ -111,9 +111,9 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
                     bad.writestr(name, file.read(name))
             bad.writestr("family.json", json.dumps(json.loads(file.read("family.json")) | change))
         with pytest.raises(InputError, match="no export of a family"):
-            import_family(path, "damaged")
+            take(path, "damaged")
     with pytest.raises(InputError, match="No such file.*check the path"):
-        import_family(tmp_path / "none")
+        take(tmp_path / "none", "damaged")
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -151,9 +151,9 @@ def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
     for case in cases:
         path = remade(shared[1], away / "bad.ranks", **case)
         with pytest.raises(InputError, match="is damaged, or no export|protocol"):
-            import_family(path, "bad")
+            take(path, "bad")
         assert {*empty_root.rglob("*")} == before and not [*away.glob("planted*")], case
-    import_family(remade(shared[1], away / "good.ranks"), "good")
+    take(remade(shared[1], away / "good.ranks"), "good")
 
 
 def test_what_is_not_there_is_one_sentence(shared, elsewhere):
@@ -161,7 +161,7 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere):
         "no rank table on code": lambda: family_tables("theirs", "code", "full"),
         "corpus 'notes' is not known": lambda: measured("theirs", ["notes"]),
         "without models and text": lambda: measured("theirs", ["code"], "full"),
-        "'../theirs' must": lambda: import_family(shared[1], "../theirs"),
+        "'../theirs' must": lambda: take(shared[1], "../theirs"),
         "is there": lambda: export_family("theirs", elsewhere / "families/note.txt"),
     }
     (elsewhere / "families/note.txt").write_text("mine")
@@ -171,15 +171,15 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere):
     (elsewhere / "families/ours.yml").write_text("models: [none/a]\n")
     before = {*elsewhere.rglob("*")}
     with pytest.raises(InputError, match="in use for another family"):
-        import_family(shared[1], "ours")
+        take(shared[1], "ours")
     assert {*elsewhere.rglob("*")} == before  # nor of its repeats
-    assert import_family(shared[1], "theirs").stem == "theirs"  # the same file again
+    take(shared[1], "theirs")  # the same file again
     table = next(elsewhere.glob("results/ranks/theirs/*/code.parquet"))
     before, found = table.read_bytes(), read_table(table)
     worse = dict(found.columns) | {"greater": found.greater + (found.greater < 300)}
     write_table(table, worse, found.record)
     with pytest.raises(InputError, match="other ranks"):
-        import_family(shared[1], "theirs")
+        take(shared[1], "theirs")
     assert table.read_bytes() != before
     assert (
         main(["plan", "--family", "theirs"])

@@ -342,7 +342,8 @@ def test_what_cannot_be_measured_is_one_sentence_and_leaves_nothing(root, messag
 
 
 def test_a_plan_says_what_does_not_fit(root, monkeypatch):
-    monkeypatch.setattr(m, "memory_here", lambda: 1000)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("os.sysconf", lambda name: 1)
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1000))
     notes = m.plan("toy", ["lines"])["notes"]
     assert [note.partition(" ")[0] for note in notes] == ["memory", "disk"]
