@@ -146,11 +146,8 @@ class Handler(BaseHTTPRequestHandler):
         if verb == "tree":
             return self.answer_json(self.tree(snapshot, below, query))
         repository = {
-            "_id": "0" * 24,
             "id": repo_id,
-            "modelId": repo_id,
             "sha": snapshot.sha,
-            "tags": [],
             "siblings": [{"rfilename": name} for name in snapshot.entries],
         }
         return self.answer_json(repository)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
 
@@ -30,6 +29,12 @@ from rbplib.measuring import measured
 tables = measured(family, corpora)
 print({name: [len(t) for t in ts] for name, ts in tables.items()})
 """
+CONFIG = """
+title: Small
+execute: {execute_notebooks: "off"}
+exclude_patterns: [_build, "**/all/09_all.ipynb"]
+sphinx: {config: {include_patterns: ["book/**"], suppress_warnings: [etoc.toctree]}}
+"""
 
 
 def write_root(place):
@@ -46,14 +51,9 @@ def write_root(place):
     for number in range(3):
         save_model(place / f"models/m{number}", seed=number, words=words)
     for family, numbers in {"demo": (0, 1), "other": (2,)}.items():
-        models = [{"id": f"models/m{n}"} for n in numbers]
-        entry = {
-            "title": f"The {family} family",
-            "context": 32,
-            "dtype": "float32",
-            "models": models,
-        }
-        (place / f"families/{family}.yml").write_text(yaml.safe_dump(entry))
+        models = ", ".join(f"models/m{n}" for n in numbers)
+        entry = f"title: The {family} family\ncontext: 32\ndtype: float32\nmodels: [{models}]\n"
+        (place / f"families/{family}.yml").write_text(entry)
     lines = [json.dumps({"text": f"document number {i} of the notes"}) for i in range(6)]
     (place / "notes.jsonl").write_text("\n".join(lines) + "\n")
     (place / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
@@ -62,18 +62,7 @@ def write_root(place):
     write_notebook(place / "notebooks/01_first.ipynb", MEASURE, PER_FAMILY)
     write_notebook(place / "notebooks/02_steps.ipynb", "import paper.steps", PER_FAMILY)
     write_notebook(place / "notebooks/09_all.ipynb", "print(families)", TOGETHER)
-    config = {
-        "title": "Small",
-        "execute": {"execute_notebooks": "off"},
-        "exclude_patterns": ["_build", "**/all/09_all.ipynb"],
-        "sphinx": {
-            "config": {
-                "include_patterns": ["book/**"],
-                "suppress_warnings": ["etoc.toctree"],
-            }
-        },
-    }
-    (place / "_config.yml").write_text(yaml.safe_dump(config))
+    (place / "_config.yml").write_text(CONFIG)
     (place / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
     (place / "book/intro.md").write_text("# Small\n")
 

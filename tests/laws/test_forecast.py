@@ -1,11 +1,10 @@
 """Forecasts of sizes nobody trained: statsmodels, brute force, and intervals that hold on planted
 laws."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
+from commands import main, told
 from planted import S, bent, broken, exact, planted_curve, straight
 from scipy import optimize, stats
 
@@ -13,7 +12,6 @@ import rbplib as rbp
 from paper import tokens as joint
 from paper.forecasts import apart, extrapolate, held_out_forecasts, tried
 from rbplib import joint_forecast, table_losses
-from rbplib.cli import main
 
 
 def statsmodels_interval(loss, size):
@@ -125,16 +123,15 @@ def test_a_joint_forecast_is_the_papers_sum_and_holds_what_was_planted():
 def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
     table, planted = grid_table()
     table.assign(S=table["S"].map("{:g}".format)).to_csv(tmp_path / "grid.csv", index=False)
-    words = ["predict", str(tmp_path / "grid.csv"), "--size", "256M", "--json"]
-    assert main([*words, "--tokens", "2T"]) == 0
-    (record,) = json.loads(capsys.readouterr().out)
+    words = f"predict {tmp_path}/grid.csv --size 256M"
+    (record,) = told(f"{words} --tokens 2T")
     assert record["tokens"] == 2e12 and record["beyond"] == pytest.approx(np.log10(2e12 / 16e8))
     low, high = record["ci_loss"]
     assert low < planted(256e6, 2e12) < high
     # sizes alone: those of several amounts of text count as one
-    assert main(words) == 0 and json.loads(capsys.readouterr().out)
+    assert told(words)
     for bad in (table.drop(columns="D"), table[table.D == 1e8], table.assign(D=20 * table["S"])):
         bad.drop_duplicates("model").to_csv(tmp_path / "bad.csv", index=False)
-        assert main(["predict", str(tmp_path / "bad.csv"), "--size", "1B", "--tokens", "2T"]) == 2
+        assert main(f"predict {tmp_path}/bad.csv --size 1B --tokens 2T".split()) == 2
         out, err = capsys.readouterr()
         assert not out and "tokens" in err.splitlines()[-1]

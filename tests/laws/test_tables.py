@@ -1,14 +1,12 @@
 """Tables of numbers: the laws of arrays, of numpy, of the published page; bad ones are told."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
+from commands import main, told
 from matplotlib.figure import Figure
 
 import rbplib as rbp
-from rbplib.cli import main
 
 S = np.array([1e6, 5e6, 2.5e7, 1.25e8, 6.25e8])
 MODELS = ["tiny", "small", "base", "large", "huge"]
@@ -99,8 +97,7 @@ def test_every_family_and_k_is_a_law_and_seeds_are_trainings(tmp_path, capsys):
     law = rbp.fit(first)
     assert len(law.used) == 10 and law.loss.training_noise()[1] == 5
     assert np.isfinite(law.intervals["trainings"]["alpha"]).all()
-    assert main(["fit", str(path), "--json"]) == 0
-    records = json.loads(capsys.readouterr().out)
+    records = told(f"fit {path}")
     assert records[0]["alpha"] == law.alpha and [r["n_models"] for r in records] == [10, 10, 5]
     with pytest.raises(rbp.InputError, match="several laws"):
         rbp.fit(pd.concat(parts))

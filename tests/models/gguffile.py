@@ -7,29 +7,6 @@ QUANTISED = (
 )  # names of the tensors that are stored in blocks, unless they are norms
 
 
-def small_llama():
-    """A random Llama whose sides are multiples of the 32 numbers of a block."""
-    import torch
-    from smallmodels import tokenizer
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    shape = {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    }
-    config = LlamaConfig(
-        vocab_size=len(tokenizer()), intermediate_size=96, max_position_embeddings=64, **shape
-    )
-    model = LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(torch.randn_like(p), alpha=0.2)
-    return model
-
-
 def write_gguf(path, model):
     """Write the model with tests' tokenizer; its tensors are afterwards what the file gives
     back."""

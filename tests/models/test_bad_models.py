@@ -34,16 +34,9 @@ def refused(root, ident, capsys):
     (root / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n")
     entry = {"id": str(ident), "name": "bad"}
     (root / "bad.yml").write_text(json.dumps({"context": 16, "models": [entry]}))
-    request = [
-        "--family",
-        root / "bad.yml",
-        "--corpus",
-        root / "text.txt",
-        "--results",
-        root / "results",
-    ]
+    words = f"measure --family {root}/bad.yml --corpus {root}/text.txt --results {root}/results"
     capsys.readouterr()
-    assert cli.main(["measure", *map(str, request), "--quiet"]) == 2
+    assert cli.main(f"{words} --quiet".split()) == 2
     out, err = capsys.readouterr()
     assert out == "" and not list(root.glob("results/**/*.parquet"))
     (line,) = err.strip().splitlines()

@@ -5,12 +5,13 @@ from hashlib import sha256
 
 import pytest
 import torch
-from commands import told
-from gguffile import small_llama, write_gguf
+from architectures import made
+from commands import main, told
+from gguffile import write_gguf
 from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
 
-from rbplib import cli, read_table, token_ranks
+from rbplib import read_table, token_ranks
 from rbplib.models import load_model
 
 gguf = pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
@@ -20,7 +21,10 @@ TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """(a GGUF file in Q4_1, the Llama that it holds)."""
-    path, model = tmp_path_factory.mktemp("gguf") / "small.Q4_1.gguf", small_llama()
+    path = tmp_path_factory.mktemp("gguf") / "small.Q4_1.gguf"
+    # a Llama whose sides are multiples of the 32 numbers of a block
+    shape = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 64}
+    model = made("llama", vocab_size=len(tokenizer()), **shape)
     write_gguf(path, model)
     return path, model
 
@@ -29,17 +33,11 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     path, model = small
     (tmp_path / "text.txt").write_text(TEXT)
     (tmp_path / "mine.yml").write_text(f"models: [{{id: {path}, name: small}}]\n")
-    request = [
-        "--family",
-        tmp_path / "mine.yml",
-        "--corpus",
-        tmp_path / "text.txt",
-        "--results",
-        tmp_path / "results",
-    ]
-    assert cli.main(["measure", *map(str, request), "--quiet"]) == 0
+    request = f"--family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt"
+    request += f" --results {tmp_path}/results"
+    assert main(f"measure {request} --quiet".split()) == 0
     out = capsys.readouterr().out
-    assert "models 1" in out and f"next: rbp fit {' '.join(map(str, request))}\n" in out
+    assert "models 1" in out and f"next: rbp fit {request}\n" in out
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")
     assert table.record["quantisation"] == {"file_type": "Q4_1"} and table.record["window"] == 64
     assert table.record["model_digest"] == sha256(path.read_bytes()).hexdigest()

@@ -87,12 +87,8 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
 
     # the same command goes on with what lacks
     shutil.move(tmp_path / "weights", tmp_path / "bad/model.safetensors")
-    hub.repos["models", "a/bad"]["main"] = type(hub.repos["models", "a/bad"]["main"])(
-        tmp_path / "bad"
-    )
-    (hub.place / "results/paper.lock").write_text(
-        json.dumps(commits | {"a/bad@main": hub.repos["models", "a/bad"]["main"].sha})
-    )
+    commits["a/bad@main"] = hub.add("models", "a/bad", tmp_path / "bad")
+    (hub.place / "results/paper.lock").write_text(json.dumps(commits))
     hub.log.clear()
     assert run() == 0
     assert [path for _, path, _ in hub.asked("safetensors", "HEAD") if "a/m" in path] == []
