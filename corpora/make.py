@@ -17,7 +17,7 @@ import re
 import sys
 import textwrap
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -61,13 +61,13 @@ READ = 800  # characters of a document that count against its source: about a wi
 LARGEST = 0.04  # of a corpus's characters that one source may give
 PASSAGE = 700  # characters at which a licence or a description is cut (at the next blank line)
 SKIP = re.compile(
-    r"(^|/)(tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$"
+    r"(^|/)(\.\.|tests?|testing|_?vendor(ed)?|externals?|third_party|extern)/|\.dist-info/.*\.py$"
 )
 PYTHON_FILE = re.compile(r"\.py$")
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 PROSE_FILE = re.compile(r"\.(rst|md|txt)$")
 LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice)[^/]*$", re.IGNORECASE)
-NO_TEXT = re.compile(r"\.(py|pyc|json|css|js)$")
+NO_TEXT = re.compile(r"^\.\.|\.(py|pyc|json|css|js)$")
 # before a line: Pythons differ in whether form feeds and the like are space
 BEFORE = re.compile(r"^[^\S\n]+", re.MULTILINE)
 
@@ -83,7 +83,7 @@ def named_texts(package, wanted, unwanted):
     path."""
     for file in sorted(distribution(package).files or (), key=str):
         name = file.as_posix()
-        if not name.startswith("..") and wanted.search(name) and not unwanted.search(name):
+        if wanted.search(name) and not unwanted.search(name):
             with suppress(OSError, UnicodeDecodeError):
                 yield name, file.read_text()
 
@@ -190,7 +190,7 @@ def passages(text):
 def evaluation_packages(kind):
     """Names of the packages that a kind of evaluation text is drawn from, in order."""
     table = EVALUATION if kind in TRAINED else EVALUATION | TRAINING
-    return sorted(set(table) - set(BUILT.get(kind, ())), key=str.lower)
+    return sorted(table.keys() - BUILT.get(kind, ()), key=str.lower)
 
 
 def evaluation_sources(kind):
@@ -216,7 +216,7 @@ def evaluation_documents(kind, documents, seed):
     for source, texts in evaluation_sources(kind).items():
         left[source] = [texts[i] for i in rng.permutation(len(texts))]
     # the source with the least text gives the next
-    given = dict.fromkeys(left, 0)
+    given = Counter()
     while left and len(drawn) < documents:
         source = min(left, key=lambda source: (given[source], source))
         if not left[source]:
@@ -226,7 +226,7 @@ def evaluation_documents(kind, documents, seed):
         if kept.adds(text):
             drawn.append((source, text))
             given[source] += min(len(text), READ)
-            if max(given.values()) <= LARGEST * sum(given.values()):
+            if max(given.values()) <= LARGEST * given.total():
                 balanced = len(drawn)
     return drawn[: balanced or len(drawn)]
 
@@ -237,8 +237,8 @@ def state(corpus, path):
     installed = {name: distribution(name).version for name in evaluation_packages(corpus.kind)}
     files = [*Path(__file__).parent.glob("*.py"), *PINS.iterdir()]
     code = digest(sorted(map(file_digest, files)))
-    asked = {"documents": corpus.documents, "seed": corpus.seed, "text": file_digest(path)}
-    return json.dumps(asked | {"packages": installed, "code": code})
+    made = {"documents": corpus.documents, "seed": corpus.seed, "packages": installed, "code": code}
+    return json.dumps(made | {"text": file_digest(path)})
 
 
 def make_text(corpus):

@@ -231,11 +231,11 @@ def test_a_table_of_another_record_is_measured_again_only_where_asked(
 
 def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(built, tmp_path, monkeypatch):
     place = moved(built, tmp_path, monkeypatch)
-    before = html.manifest()["html"]
+    before = html.manifest(None)["html"]
     append(place / "book/intro.md", "\n{doc}`nowhere`\n")
     with pytest.raises(RuntimeError, match="nowhere"):
         html.build_html()
-    assert html.manifest()["html"] == before
+    assert html.manifest(None)["html"] == before
 
 
 def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
@@ -248,7 +248,7 @@ def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", str(place))
     before = page.page_path("01_first", "demo").read_bytes()
     page.page_path("01_first", "demo").unlink()
-    given = page.read_given(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")
+    given = page.kept(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")
     page.run_notebook("01_first", "demo", parameters=given["parameters"], given=given)
     assert page.page_path("01_first", "demo").read_bytes() == before
 
@@ -279,7 +279,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     page.parameter_defaults.cache_clear()
 
     def shown(name):
-        given = page.read_given(place / f"logs/triggers/book-_executed-{name}.ipynb.json")
+        given = page.kept(place / f"logs/triggers/book-_executed-{name}.ipynb.json")
         own = given["parameters"].get("families")
         return given["families"], own, len(given["tables"]), given["corpora"]
 
@@ -289,12 +289,12 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert apart == (shown("all-09_families"), shown("all-13_findings"))
     assert apart[0][:3] == (["demo"], None, 2)
     assert shown("other-09_families")[:3] == (["demo", "other"], ["demo", "other"], 3)
-    given = page.read_given(place / "logs/triggers/book-_executed-all-13_findings.ipynb.json")
+    given = page.kept(place / "logs/triggers/book-_executed-all-13_findings.ipynb.json")
     assert not [path for path in given["pages"] if "/other/" in path]
     assert (
         planned(place, families=["demo"], corpora=[]) == alone
     )  # an embedded one is there already
-    given = page.read_given(place / "logs/triggers/book-_executed-other-09_families.ipynb.json")
+    given = page.kept(place / "logs/triggers/book-_executed-other-09_families.ipynb.json")
     joined = page.run_notebook("09_families", "other", given["parameters"], given)
     assert joined == place / "book/_executed/other/09_families.ipynb"
     assert "(other)" in joined.read_text() and page.is_current(joined, given)

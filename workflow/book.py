@@ -3,14 +3,12 @@ steps."""
 
 import json
 import logging
-import os
 import re
 import signal
 import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from shutil import rmtree
 
 from tqdm import tqdm
@@ -28,12 +26,8 @@ from rbplib.families import (
     write_text,
 )
 from workflow import html
-from workflow.page import ended, found
+from workflow.page import CHECKOUT, ended, found
 
-FLOW = Path(__file__).resolve().parent
-# Each scheduling asks for another one after this span, beside those that follow the end of a step:
-# at the default of a second they add up to a tenth of the book's time.
-UNHURRIED = ("--max-jobs-per-timespan", "10000/1h")
 LAST = 15  # lines of a failed step's log that are shown
 stopping = threading.Event()  # set once a signal ended the book, and with it its steps
 
@@ -45,7 +39,7 @@ class Steps(logging.Handler):
         super().__init__(logging.INFO)
         self.messages = {}  # {job: what it does}
         self.failures, self.errors = [], []
-        self.bar = tqdm(unit="step", disable=not show, desc="book", mininterval=0.2)
+        self.bar = tqdm(unit="step", disable=not show, desc="book")
 
     def emit(self, record):
         match getattr(record, "event", None):
@@ -77,9 +71,8 @@ def failure(log, message):
 def on_signals(action):
     """Let the signals that end a process call `action`, but for those it was started to ignore."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        with suppress(ValueError):  # not the main thread
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, action)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, action)
 
 
 def stop(*_):
@@ -94,7 +87,7 @@ def stop(*_):
     raise KeyboardInterrupt
 
 
-def run(arguments, log, show=True):
+def run(arguments, show=True):
     """Run Snakemake with the arguments of its command line; its words go to a log.
 
     Raises:
@@ -106,14 +99,18 @@ def run(arguments, log, show=True):
         from snakemake.logging import DefaultFormatter
 
     # Snakemake takes the handlers of its own logger away itself: these are on its parent
+    log = root() / "logs" / "book.log"
     write_text(log, "")
     stopping.clear()
-    steps, words = Steps(show), logging.FileHandler(log, "w", encoding="utf-8")
+    steps, words = Steps(show), logging.FileHandler(log, encoding="utf-8")
     words.setFormatter(DefaultFormatter())
     logger = logging.getLogger("snakemake")
     logger.handlers = [steps, words]
+    # Each scheduling asks for another one after a span, beside those that follow the end of a step:
+    # at the default of a second they add up to a tenth of the book's time.
+    arguments += ["--quiet", "all", "--max-jobs-per-timespan", "10000/1h"]
     try:
-        cli.main([*map(str, arguments), *UNHURRIED, "--quiet", "all"])
+        cli.main(list(map(str, arguments)))
     except SystemExit as end:
         failed = end.code
     finally:
@@ -136,7 +133,7 @@ def run(arguments, log, show=True):
 
 def refuse_names(unfit=r"[{}]", who="the workflow", more=()):
     """Refuse paths that are read as more than names, as with a brace, which Snakemake fills in."""
-    for name in map(str, (root(), results_dir(), FLOW, *more)):
+    for name in map(str, (root(), results_dir(), CHECKOUT, *more)):
         if sign := re.search(unfit, name):
             raise InputError(f"{who} takes no {sign[0]!r} in a name, {name}: give it another.")
 
@@ -178,16 +175,16 @@ def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, *
     families = one_each(map(load_family, families), "families")
     settings["corpora"] = found(corpora, *families[:1])
     settings["families"] = list(map(argument, families))
+    config = [f"{key}={json.dumps(value)}" for key, value in settings.items() if value]
     refuse_names()
 
-    arguments = ["--snakefile", FLOW / "Snakefile", "--directory", root()]
-    arguments += ["--profile", FLOW / "profiles/default", "--cores", jobs or os.cpu_count()]
-    config = [f"{key}={json.dumps(value)}" for key, value in settings.items() if value]
-    arguments += ["--resources", f"gpu={settings.get('gpus') or 1}", "--config", *config]
+    flow, gpus = CHECKOUT / "workflow", settings.get("gpus") or 1
+    arguments = ["--snakefile", flow / "Snakefile", "--profile", flow / "profiles/default"]
+    arguments += ["--directory", root(), "--cores", jobs or "all", "--resources", f"gpu={gpus}"]
     with alone(), temporary_folder() as folder:
-        arguments += ["--runtime-source-cache-path", folder / "sources"]
+        arguments += ["--runtime-source-cache-path", folder / "sources", "--config", *config]
         try:
-            run(arguments, root() / "logs" / "book.log", show)
+            run(arguments, show)
         except RuntimeError:
             if keep_going:
                 html.build_html()
@@ -215,11 +212,9 @@ def main(argv=None):
     on_signals(stop)
     began = time.monotonic()
 
-    def made():
-        first = make_book(**options)
-        return f"made in {time.monotonic() - began:.0f} s; first page: {first}"
-
-    return ended(made)
+    return ended(
+        lambda: f"first page: {make_book(**options)}, made in {time.monotonic() - began:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def families_page():
     for path in executed_pages():
         first.setdefault(path.parent.name, path)
     first.pop(TOGETHER, None)
-    text = "\n".join(map(family_part, first.values())) or "No page of a family was run.\n"
+    text = "\n".join(map(family_part, first.values()))
     write_text(
         root() / "book" / "_executed" / TOGETHER / "families.md",
         f"""---
@@ -64,15 +64,15 @@ def sources():
     return digests(f for f in files if not {"_executed", "__pycache__"} & set(f.parts))
 
 
-def manifest():
-    """What the book here is: digests of its executed pages, and of its own files."""
-    files = (root() / "_build" / "html").rglob("*")
-    return {"pages": digests(executed_pages()), "html": digests(files)}
+def manifest(files):
+    """What the book here is: of which sources and executed pages, and digests of its own files."""
+    html = (root() / "_build" / "html").rglob("*")
+    return {"sources": files, "pages": digests(executed_pages()), "html": digests(html)}
 
 
 def is_current():
     """Whether the book that is here was built of what is here now, and is whole."""
-    return kept(root() / "_build" / MANIFEST) == {"sources": sources(), **manifest()}
+    return kept(root() / "_build" / MANIFEST) == manifest(sources())
 
 
 def build(builder, strict=("-W", "--keep-going", "-n")):
@@ -104,7 +104,7 @@ def build_html():
     shutil.rmtree(html, ignore_errors=True)
     new.rename(html)
     shutil.rmtree(new.parents[1])
-    write_text(html.with_name(MANIFEST), json.dumps({"sources": files, **manifest()}))
+    write_text(html.with_name(MANIFEST), json.dumps(manifest(files)))
     return html / "index.html"
 
 

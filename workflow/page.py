@@ -15,11 +15,11 @@ import logging
 import os
 import platform
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -48,9 +48,14 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents
 TOGETHER = "all"  # folder of the pages that show every family at once
 ONCE = {"11_precision", "12_train_your_own"}  # they take a family, and one is enough
-CODE = ("paper", "training")  # folders whose modules are followed from a notebook
-RUNNER = ("rbplib/*.py", "workflow/page.py", "book/claims.yml", "published/*.csv")
-RUNNER += ("notebooks/words.md",)  # of every page
+CODE = ("paper/", "training/")  # folders whose modules are followed from a notebook
+RUNNER = (  # of every page
+    "rbplib/*.py",
+    "workflow/page.py",
+    "book/claims.yml",
+    "published/*.csv",
+    "notebooks/words.md",
+)
 READS = {  # {module of paper/, or page: files that it reads beside tables}
     "19_tokens": "models/checks.json",
     "moving": "paper/show/charts/*.yml",
@@ -70,17 +75,20 @@ RUNS_MODELS = "runs-models"  # tag of a cell that needs text or models
 # ---- which pages there are
 
 
+def notebooks():
+    """{name: path} of the notebooks, in the order of the book."""
+    return {path.stem: path for path in sorted((root() / "notebooks").glob("[0-9]*.ipynb"))}
+
+
 def notebook_path(name):
     """The notebook of that name (`02_top1_law`); unknown names suggest the nearest."""
-    paths = {path.stem: path for path in (root() / "notebooks").glob("*.ipynb")}
-    return paths[check_choice(name, sorted(paths), "notebook")]
+    return notebooks()[check_choice(name, notebooks(), "notebook")]
 
 
 def notebook_names():
     """(run for every family, run once), each in the order of the book."""
-    names = sorted(p.stem for p in (root() / "notebooks").glob("[0-9]*.ipynb"))
-    once = [n for n in names if n in ONCE or "family" not in parameter_defaults(n)]
-    return [n for n in names if n not in once], once
+    once = [n for n in notebooks() if n in ONCE or "family" not in parameter_defaults(n)]
+    return [n for n in notebooks() if n not in once], once
 
 
 @cache
@@ -93,7 +101,7 @@ def parameters_cell(name):
     """Source of the cell that says what a notebook may be asked for; empty without one."""
     cells = nbformat.read(notebook_path(name), 4).cells
     tagged = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
-    return "".join(tagged[:1])
+    return "\n".join(tagged)
 
 
 def page_path(name, family=None):
@@ -136,7 +144,7 @@ def imported_files(path):
             module = getattr(node, "module", "")
             names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
             paths.update(name.strip(".").replace(".", "/") for name in names)
-    return {file for path in paths for file in brought(f"{path}.py") if path.split("/")[0] in CODE}
+    return {file for path in paths if path.startswith(CODE) for file in brought(f"{path}.py")}
 
 
 def inputs(name):
@@ -157,22 +165,6 @@ def digests(paths):
     return sorted([str(p).removeprefix(here), file_digest(p)] for p in paths if p.is_file())
 
 
-def definition(family):
-    """A digest of what a family's file says, wherever it and its models lie."""
-    family = load_family(family)
-    models = tuple(replace(model, local=None) for model in family.models)
-    return digest(repr(replace(family, path=None, models=models)))
-
-
-def read_given(path):
-    """What the workflow gives a page: a mapping.
-
-    families, corpora: names or paths. parameters: {name: value}. tables: {"FAMILY/MODEL/CORPUS":
-    path} of rank tables. pages: paths of other executed pages, for one that reads them all.
-    """
-    return json.loads(Path(path).read_text(encoding="utf-8"))
-
-
 def table_digests(given):
     """{"FAMILY/MODEL/CORPUS": digest of the table's columns}."""
     return {label: table_digest(path) for label, path in given.get("tables", {}).items()}
@@ -185,14 +177,18 @@ def table_digest(path):
 
 
 def made_of(name, given):
-    """A digest of all that a page follows from: what it is given, and the contents of `inputs`."""
-    corpora = {repr(replace(load_corpus(corpus), file=None)) for corpus in given["corpora"]}
-    # files, definitions, parameters, tables, pages
+    """A digest of all that a page follows from: the contents of `inputs`, and what it is given.
+
+    given: a mapping, which the workflow keeps in a file of JSON. families, corpora: names or paths.
+    parameters: {name: value}. tables: {"FAMILY/MODEL/CORPUS": path} of rank tables. pages: paths of
+    other executed pages, for one that reads them all.
+    """
+    # what families and corpora are: the files that define them, or text as it is
+    definitions = [load_family(family).path for family in given["families"]]
+    definitions += [Path(c.file or c.path) for c in map(load_corpus, given["corpora"])]
     return digest(
         {
-            "files": digests(inputs(name)),
-            "families": sorted(map(definition, given["families"])),
-            "corpora": sorted(corpora),
+            "files": digests([*inputs(name), *definitions]),
             "parameters": given["parameters"],
             "tables": table_digests(given),
             "pages": digests(map(root().joinpath, given["pages"])),
@@ -217,7 +213,7 @@ def kept(path, *keys):
     """What a file of JSON holds at the keys, one inside the other; None where that cannot be
     read."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
         for key in keys:
             value = value[key]
         return value
@@ -234,7 +230,7 @@ def run_notebook(name, family=None, parameters=(), given=()):
     Args:
         name: in `notebooks/`. family: name or YAML path; None for a notebook that runs once.
         parameters: {name: value}; papermill alone would only log an unknown one.
-        given: what the workflow gave it, see `read_given`: its digest is kept with the page.
+        given: what the workflow gave it, see `made_of`: its digest is kept with the page.
     Returns:
         path of the executed file.
     Raises:
@@ -243,20 +239,20 @@ def run_notebook(name, family=None, parameters=(), given=()):
     """
     source, parameters, given = notebook_path(name), dict(parameters), dict(given)
     family = family and load_family(family)
-    takes = parameter_defaults(name)
-    if family and takes.get("families") == "[]":
+    if family and parameter_defaults(name).get("families") == "[]":
         parameters.setdefault("families", [argument(family)])
     elif family:
         parameters["family"] = argument(family)
     check_parameters(parameters_cell(name), parameters, f"notebook {name}")
     if "corpora" in parameters:  # the page runs in another folder
         parameters["corpora"] = found(parameters["corpora"], family)
-    out = page_path(name, family and family.name)
+    label = family and family.name
+    out = page_path(name, label)
 
     # run, and make it fit for the book
     began = time.monotonic()
     page = execute(source, parameters, out)
-    tidy(page, family and family.name)
+    tidy(page, label)
     page.metadata["rbp"] = {
         "notebook": name,
         "parameters": json.loads(FOLDERS.sub("", json.dumps(parameters))),
@@ -354,13 +350,14 @@ def tidy(page, family=None):
             tags.add("remove-cell")
         elif cell.cell_type == "code" and not tags & SHOWN:
             tags.add("hide-input")
-        for name in ("papermill", "execution"):
-            cell.metadata.pop(name, None)
         cell.metadata["tags"] = sorted(tags)
         cell.id = f"cell-{number}"
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
-    page.metadata = {k: v for k, v in page.metadata.items() if k in ("kernelspec", "jupytext")}
+    # what papermill and the kernel tell of the run
+    for part in [page, *page.cells]:
+        for name in ("papermill", "execution", "language_info"):
+            part.metadata.pop(name, None)
 
     # the first heading names the family
     headings = [c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)]
@@ -373,12 +370,12 @@ def tidy(page, family=None):
 
 def circumstances():
     """When, where and with what something runs."""
-    command = ["git", "describe", "--always", "--dirty"]
-    git = subprocess.run(command, cwd=root(), capture_output=True, text=True)
+    # empty where there is no git, or nothing of it here
+    command = f"git -C {shlex.quote(str(root()))} describe --always --dirty 2>/dev/null"
     libraries = [f"{name} {version(name)}" for name in ("numpy", "scipy", "pandas", "statsmodels")]
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "commit": git.stdout.strip() or None,
+        "commit": subprocess.getoutput(command),
         "platform": platform.platform(),
         "versions": ", ".join([f"Python {platform.python_version()}", *libraries]),
     }
@@ -405,7 +402,7 @@ def main(argv=None):
     parser.add_argument("name", help="of the notebook")
     parser.add_argument("--family", help="a name or YAML path, for a notebook that takes one")
     parser.add_argument("--corpus", action="append", help="a text, in place of the family's own")
-    parser.add_argument("--given", type=read_given, default={}, help="file of the workflow's")
+    parser.add_argument("--given", type=kept, default={}, help="file of the workflow's")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # as the workflow asks, or the command line
