@@ -71,7 +71,7 @@ def k_axis(ax, ylabel, vocab_size=None):
     ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
     if vocab_size:
         ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
-        ax.text(vocab_size, 0.96, " $|V|$", transform=ax.get_xaxis_transform(), va="top")
+        ax.text(vocab_size, 0.04, " $|V|$", transform=ax.get_xaxis_transform())
     return ax
 
 
