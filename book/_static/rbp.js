@@ -232,6 +232,8 @@
   // what is wider than its place is reached by the tab key, to scroll it, also once its fold is open
   function reachable(box) {
     const reach = () => {
+      // a figure drawn for a narrow page fits one
+      for (const image of box.querySelectorAll("img")) if (image.naturalWidth && image.naturalWidth < 480) image.style.maxWidth = "100%";
       const wide = box.scrollWidth > box.clientWidth + 1;
       box.classList.toggle("rbp-wide", wide); // then the style sheet says so
       wide ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex");
