@@ -42,10 +42,8 @@ def same_probability(table):
     unlike = np.flatnonzero(np.diff(rank[rows] == 1))
     if not len(unlike):
         return None
-    steps = np.diff(np.log(p[rows]))[unlike]
-    at = unlike[np.argmin(steps)]
-    pair = rows[at : at + 2].tolist()
-    return tuple(sorted(pair, key=lambda row: -rank[row]))
+    at = unlike[np.argmin(np.diff(np.log(p[rows]))[unlike])]
+    return tuple(sorted(rows[at : at + 2].tolist(), key=lambda row: -rank[row]))
 
 
 def overtaking(small, large, decode):

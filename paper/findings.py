@@ -11,7 +11,6 @@ from dataclasses import replace
 import pandas as pd
 
 from paper.authors import NAME
-from paper.book import tally
 from paper.show.claims import AGREES, DIFFERS, RANKS, all_claims, collected
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
@@ -95,14 +94,14 @@ def show_matrix(whose, *every, download):
 
 
 def apart(*every):
-    """[(statement, "one kind of evidence: 2 × *agrees*; another: 1 × *differs*")] by the number of
-    claims, where a claim agrees by one kind, and one differs by another."""
+    """[(statement, "one kind of evidence: agrees, agrees; another: differs")], a word a claim,
+    where a claim agrees by one kind, and one differs by another."""
     rows = []
     for statement, parts in statements("paper", *every):
         words, sides = [], {AGREES: set(), DIFFERS: set()}
         for title, findings in parts.items():
             verdicts = sorted(of.verdict for of in findings)
-            words.append(f"{title}: {tally(verdicts)}")
+            words.append(f"{title}: {', '.join(verdicts)}")
             for verdict in sides.keys() & verdicts:
                 sides[verdict].add(title)
         # one kind alone may judge two claims apart

@@ -124,9 +124,9 @@ def link_tables(app, doctree, docname):
         return f'<a href="{app.builder.get_relative_uri(docname, document)}">{words}</a>'
 
     # in every piece of raw HTML that names a page
-    for raw in doctree.findall(nodes.raw):
-        if NAMED.search(raw.astext()):
-            set_raw(raw, NAMED.sub(anchor, raw.astext()))
+    for part in doctree.findall(nodes.raw):
+        if NAMED.search(part.astext()):
+            set_raw(part, NAMED.sub(anchor, part.astext()))
 
 
 # ---- words of a doctree
@@ -158,6 +158,10 @@ def put_file(app, name, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return "../" * app.env.docname.count("/") + name
+
+
+def raw(text):
+    return nodes.raw("", text, format="html")
 
 
 def set_raw(node, text):

@@ -10,6 +10,7 @@ from hashlib import sha256
 
 import nbformat
 from docutils import nodes
+from rbplinks import raw
 
 PARAMETERS = {"parameters", "injected-parameters"}
 RUN = ("date", "seconds", "commit", "platform", "versions")  # kept beside the page
@@ -44,15 +45,18 @@ def made(root, notebook, place):
             rows = {key.capitalize(): run.get(key) for key in RUN}
 
     # of what
-    rows |= {"Page, SHA-256": page, "Notebook, SHA-256": record.get("source")}
-    rows["Made of, SHA-256"] = record.get("made_of")
     tables = (f"{label} {digest[:DIGITS]}" for label, digest in record.get("tables", {}).items())
-    rows["Rank tables, SHA-256 of their columns"] = ", ".join(tables) or "none"
+    rows |= {
+        "Page, SHA-256": page,
+        "Notebook, SHA-256": record.get("source"),
+        "Made of, SHA-256": record.get("made_of"),
+        "Rank tables, SHA-256 of their columns": ", ".join(tables) or "none",
+    }
     words = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v)
     return [
         literal(shlex.join(line), "bash"),
-        *([literal(asked, "python")] if asked else []),
-        nodes.raw("", f'<dl class="rbp-made">{words}</dl>', format="html"),
+        literal(asked, "python"),
+        raw(f'<dl class="rbp-made">{words}</dl>'),
     ]
 
 

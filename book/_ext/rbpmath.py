@@ -16,6 +16,17 @@ GREEK = {"mu/sigma": "μ/σ", "mu": "μ", "sigma": "σ", "alpha": "α"}
 # what is ours in a table; other cells may say what people named
 PARTS = re.compile(r"<(th|caption|summary|p)\b.*?</\1>|(?<=>)-log [\w@]+(?=</td>)", re.S)
 SIGN = re.compile(r"(?<=\^)-|(?<![\w_])-(?=log\b|\.?\d)")
+PLAIN = {
+    r"\RBP": "RBP",
+    r"\log": "log ",
+    r"\alpha": "α",
+    r"\lambda": "λ",
+    r"\mu": "μ",
+    r"\sigma": "σ",
+    r"\sum": "sum of ",
+    r"\,": " ",
+    "^2": "²",
+}
 LOW = str.maketrans("0123456789k", "₀₁₂₃₄₅₆₇₈₉ₖ")
 
 
@@ -66,8 +77,15 @@ def set_table(text):
     return PARTS.sub(lambda part: set_html(part[0]), text)
 
 
+def spelt(tex):
+    """TeX as words, for people who cannot see it typeset."""
+    for name, word in PLAIN.items():
+        tex = tex.replace(name, word)
+    return " ".join(re.sub(r"\\mathrm|[{}$]", "", tex).split())
+
+
 def aloud(text):
-    """The same as letters alone, for descriptions of figures and hover texts; Greek letters keep
-    their names."""
-    text = SIGN.sub("−", text)
+    """The same as letters alone, and TeX between dollar signs, for descriptions of figures and
+    hover texts; Greek letters of plain text keep their names."""
+    text = SIGN.sub("−", re.sub(r"\$[^$]+\$", lambda tex: spelt(tex[0]), text))
     return re.sub(r"\b(RBP|p)_(\d+|k)\b", lambda x: x[1] + x[2].translate(LOW), text)

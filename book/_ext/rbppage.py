@@ -15,25 +15,19 @@ from pathlib import Path
 
 import yaml
 from docutils import nodes
-from rbplinks import NAMED, PAGE, executed_pages, link, put_file, set_raw
+from rbplinks import NAMED, PAGE, executed_pages, link, put_file, raw, set_raw
 from rbpmade import made, read
-from rbpmath import aloud, pieces, set_html, set_math, set_table, set_thousands
+from rbpmath import aloud, set_html, set_math, set_table, set_thousands
 from rbprun import MOVING, SPEC
 
 # headings above what is proved, and what to read beside a page
 SURE = "How sure, and what would change it", "How the answers are judged"
 ANSWER = ("answer", "measured", "kept")  # what the box of an answer takes
-LINES = 2  # of an answer that stand open at the top of a page
 BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
-LONGEST = 300  # characters of an alternative text that stands as a caption too
 NOTE = """<noscript><p class="rbp-noscript">Scripts are off here: formulas stand as they are written
 in TeX, figures do not move, and tables neither sort nor give their CSV.</p></noscript>"""
 TEXTS = '<div class="rbp-families rbp-texts" data-texts="{}"></div>'
 FORMULA = re.compile(r'(?:\(<|<)span class="math[^"]*">[^<]*</span>[.,;:?!)]+')
-
-
-def raw(text):
-    return nodes.raw("", text, format="html")
 
 
 def fold(title, inside, kind=""):
@@ -133,8 +127,9 @@ def switch(env, here):
     # an item a family, the current one without a link
     items = ""
     for family in sorted(executed_pages(env)[here["page"]]):
-        current = family == here["family"]
-        target = 'aria-current="page"' if current else f'href="../{family}/{here["page"]}.html"'
+        target = f'href="../{family}/{here["page"]}.html"'
+        if family == here["family"]:
+            target = 'aria-current="page"'
         items += f"<li><a {target}>{html.escape(family)}</a></li>"
     if "book/_executed/all/families" in env.found_docs:
         items += '<li><a href="../all/families.html">all pages</a></li>'
@@ -196,8 +191,8 @@ def tell_figures(app, pairs, here):
     """Give each figure the page's number and its own, 02.1, what to see, its own alternative text,
     and where it comes from.
 
-    What to see is what was shown with it for that, or the alternative text unless that is long:
-    then the words of its fold. MyST-NB gives one alternative text to all figures of a cell. A
+    What to see is what was shown with it for that, or the words of its fold, or the alternative
+    text. MyST-NB gives one alternative text to all figures of a cell. A
     figure that wants to be in a fold goes there with its words. What is of some texts alone is
     marked so.
     """
@@ -218,11 +213,9 @@ def tell_figures(app, pairs, here):
             text = picture.astext().replace("<figcaption>", caption, 1)
             set_raw(picture, text.replace("<figure", f'<figure id="{ident}"', 1))
         for image in images:
-            alt = about["image/svg+xml"]["alt"]
-            image["alt"] = aloud(alt)
+            alt = image["alt"] = aloud(about["image/svg+xml"]["alt"])
             if whole == 1:
-                brief = alt if len(alt) <= LONGEST else about.get("fold", "")
-                image.parent += nodes.paragraph("", "", *pieces(brief))
+                image.parent += nodes.paragraph("", about.get("fold", alt))
             caption = next(inside[-1].findall(nodes.paragraph))
             caption["classes"].append("rbp-caption")
             caption[:0] = [nodes.strong("", label), nodes.Text(" ")]
@@ -289,11 +282,15 @@ def answer_box(parts):
         for below in list(line.findall(nodes.bullet_list)):
             place = line.index(below)
             line[place : place + 1] = fold(BELOW, below[0].children, "rbp-below")
-    # the first of them in sight
+    # the first of them in sight, and the second where both are short
+    sight = " ".join(next(line.findall(nodes.paragraph)).astext() for line in lines[:2])
+    numbers = re.findall(r"(?<![\w^-])\d[\d.,]*", sight)
+    short = len(sight.split()) <= 60 and len(numbers) <= 8
     box = nodes.container(classes=["rbp-answer"])
     box += nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"])
-    box += listed(lines[:LINES])
-    box += fold("The rest of the answer", listed(lines[LINES:])) if lines[LINES:] else []
+    box += listed(lines[: 1 + short])
+    rest = listed(lines[1 + short :])
+    box += fold("The rest of the answer", rest) if rest else []
     return [box]
 
 

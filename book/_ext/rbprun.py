@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from rbplinks import find, link, put_file
+from rbplinks import find, link, put_file, raw
 from rbpmath import aloud, set_math
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -67,7 +67,7 @@ class Choice(SphinxRole):
 
 def field(form, **parts):
     """What a role gives for a field."""
-    return [nodes.raw("", form.format(**parts).replace("\n", ""), format="html")], []
+    return [raw(form.format(**parts).replace("\n", ""))], []
 
 
 # ---- what a run said and drew
@@ -131,7 +131,7 @@ class RunFigure(SphinxDirective):
                 figure = f'<div class="rbp-still">{still}</div>' if svg else moving
                 source = nodes.Text(f"Fig. {page[:2]}.{number}, from the page: ")
                 source = nodes.paragraph("", "", source, link(page), classes=["rbp-from"])
-                return [nodes.raw("", figure, format="html"), source]
+                return [raw(figure), source]
         words = f"This copy of the book was built without this figure of the page {page}."
         return [nodes.paragraph("", words)]
 
@@ -181,7 +181,7 @@ class LabsBundle(SphinxDirective):
         address = f"{'../' * self.env.docname.count('/')}{LABS}/{name}"
         size = Path(app.outdir, LABS, name).stat().st_size / 1e3
         anchor = f'<a href="{address}" download>{html.escape(words)}</a> ({size:,.0f} kB)'
-        return [nodes.raw("", f"<p>{anchor}</p>", format="html")]
+        return [raw(f"<p>{anchor}</p>")]
 
 
 def setup(app):

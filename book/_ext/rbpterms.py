@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from docutils import nodes
 from rbplinks import replace_words, set_raw
-from rbpmath import aloud
+from rbpmath import aloud, spelt
 from sphinx.util.nodes import clean_astext, make_refnode
 
 GLOSSARY = "book/glossary"
@@ -50,23 +50,7 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "residual sd": "residual (?:sd|scatter)",
     "ICC": "ICC|intraclass correlation",
 }
-PLAIN = {
-    r"\RBP": "RBP",
-    r"\log": "log ",
-    r"\alpha": "α",
-    r"\mu": "μ",
-    r"\sigma": "σ",
-    r"\sum": "sum of ",
-    r"\,": " ",
-}
 CELL = re.compile(r'(<td class="text[^"]*">(?:<span[^>]*>[^<]*</span> )?)([^<]+)(?=</td>)')
-
-
-def plain(text):
-    """Text in which TeX is spelt for people who cannot see it typeset."""
-    for tex, word in PLAIN.items():
-        text = text.replace(tex, word)
-    return aloud(" ".join(re.sub(r"\\mathrm|[{}$]", "", text).split()))
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +60,7 @@ def meanings(env):
     for item in env.get_doctree(GLOSSARY).findall(nodes.definition_list_item):
         definition = next(item[-1].findall(nodes.paragraph))
         for term in item.findall(nodes.term):
-            words[clean_astext(term)] = term["ids"][0], plain(definition.astext())
+            words[clean_astext(term)] = term["ids"][0], aloud(spelt(definition.astext()))
     return words
 
 

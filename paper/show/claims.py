@@ -278,12 +278,15 @@ def claim(name, rows=None, holds=None, hidden=False, enough=None):
     """`judge` a claim and show what the paper says, what was found here,
     and in how many cases it holds.
 
-    A claim about several k takes a line for each; one without any case is passed over.
+    A claim about several k takes a line for each, or one where all have one verdict that decides;
+    one without any case is passed over.
     """
     judged = judge(name, cases([], ["k"]) if rows is None else rows, holds, hidden, enough)
     parts = [part for part in judged.parts if len(part.rows) or part.words.proved]
     records = {part.key: part.record() for part in parts}
-    say("\n".join(map(line, parts)), name="answer", numbers=records)
+    verdicts = {OPEN, *(part.verdict for part in parts)}
+    shown = [judged] if len(verdicts) == 2 else parts
+    say("\n".join(map(line, shown)), name="answer", numbers=records)
 
 
 def keep(name, rows):

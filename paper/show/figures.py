@@ -241,8 +241,9 @@ def draw_three(ax, labels, laws, parameter="alpha"):
     return draw_intervals(ax, labels, values, ends, names)
 
 
-def draw_coverage(ax, frame, nominal=0.95):
-    """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band."""
+def draw_coverage(ax, frame, nominal=0.95, kind="held"):
+    """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band;
+    kind: held or rejected, as `tell` notes them."""
     # a row a design, and the band of rates that are near enough
     designs = list(dict.fromkeys(frame["design"]))
     rows = row_axis(ax, designs)
@@ -253,7 +254,7 @@ def draw_coverage(ax, frame, nominal=0.95):
         part = frame[frame["noise"] == noise].set_index("design").reindex(designs)
         share, error = part["share"], 2 * part["simulation error"]
         if share.notna().any():
-            tell(ax, "rates", *(abs(share.dropna() - nominal) <= ENOUGH))
+            tell(ax, kind, *(abs(share.dropna() - nominal) <= ENOUGH))
             ax.errorbar(share, rows + 0.15 * (1.5 - i), xerr=error, label=noise, **mark(i))
     return ax
 

@@ -194,28 +194,26 @@ def guess(logits, ids, decode):
         ids: int (T + 1,). decode: text of some ids.
     """
     rows = []
-    for t, (scores, true) in enumerate(zip(np.asarray(logits, float), ids[1:], strict=True)):
+    for t, (scores, true) in enumerate(zip(np.asarray(logits, float), ids[1:], strict=True), 1):
         if not np.isfinite(scores[true]):
             continue
         # candidates by score; of those tied, the true token is the last
         scores = scores - scores.max()
         order = np.lexsort((np.arange(len(scores)) == true, -scores))
-        rank = int(np.flatnonzero(order == true)[0]) + 1
+        rank = int(np.argmax(order == true)) + 1
         # the best, and the true one where it is not among them
-        shown = min(BEST, np.isfinite(scores).sum())
-        ranks = np.union1d(np.arange(1, shown + 1), rank).tolist()
+        shown = np.arange(min(BEST, np.isfinite(scores).sum())) + 1
+        ranks = np.union1d(shown, rank).tolist()
         best = [int(order[j - 1]) for j in ranks]
         names = [visible(decode([number])) for number in best]
-        context = visible(decode(list(ids[: t + 1])), 34, end=True)
         # of the whole vocabulary, at each temperature
         sums = logsumexp(scores / TEMPERATURES[:, None], axis=1)
         rows.append(
             {
-                "place": t + 1,
-                "place_shown": f"{t + 1}: {visible(context, 16, end=True)}",
+                "place": t,
                 "rank": rank,
                 "own": scores[true],
-                "context": context,
+                "context": visible(decode(list(ids[:t])), 34, end=True),
                 "names": [f"{j:,} {name}" for j, name in zip(ranks, names, strict=True)],
                 "hit": [j == rank for j in ranks],
                 "true": visible(decode([true])),
@@ -223,7 +221,7 @@ def guess(logits, ids, decode):
                 "sums": sums.tolist(),
             }
         )
-    return chart("guess", rows[::-1], best=BEST)
+    return chart("guess", rows, best=BEST)
 
 
 def resampling(drawn):

@@ -49,7 +49,7 @@ class Page(HTMLParser):
             self.loads.append(about.get("href", ""))
         for name in LOADED & set(about):
             self.loads += [part.split()[0] for part in about[name].split(",") if part.strip()]
-        if tag == "img" and not about.get("alt", "").strip():
+        if tag == "img" and not re.match(r"(?!.*\\(log|mathrm))\s*\S", about.get("alt", ""), re.S):
             self.wordless.append(about.get("src"))
 
     def handle_data(self, data):
@@ -105,6 +105,7 @@ PLANTED = {
     "<script>fetch('https://x.org/d')</script>": "loads https://x.org/d",
     '<a href="gone.html">x</a>': "gone.html leads nowhere",
     '<img src="page.html" alt=" ">': "page.html has no words",
+    '<img src="page.html" alt="$\\log$">': "page.html has no words",
     '<link rel="canonical" href="https://x.org"><a href="https://x.org">x</a>': None,
     '<h1 id="here">x</h1><a href="page.html#here">x</a><img src="page.html" alt="words">': None,
 }

@@ -313,6 +313,13 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     assert frame.found[1] == "not measured here"
 
 
+def test_one_sentence_says_what_holds_at_every_k(shown):
+    rows = claims.cases({"k": k, "r2": 1.0, "ci_known": (0, 1), "alpha": 1} for k in [10, 50] * 3)
+    claims.claim("moderate_line", rows, [YES] * 6)
+    ((text, records),) = shown[0]
+    assert "At k = 10, 50, -log RBP" in text and "in 6 of 6." in text and len(records) == 2
+
+
 def test_findings_leave_open_what_a_page_leaves_open_at_every_k():
     rows = claims.cases({"k": k} for k in (10, 50, 100))
     assert claims.judge("moderate_line", rows, [YES] * 3).verdict == "cannot be told"
@@ -356,13 +363,13 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     assert 'title="agrees: The exponent at k = 1 is below 0.1"' in dot
     # of one statement a kind agrees and another does not
     ((statement, parts),) = findings.apart(decided(top1_line=YES, gpt2_refit=NO))
-    assert parts == "our ladders: 1 × *agrees*; authors' counts: 1 × *differs*"
+    assert parts == "our ladders: agrees; authors' counts: differs"
     assert statement == frame.index[0] and not findings.apart(judged)
     # claims that one kind alone judges are no two kinds, and a kind may judge several
     alone = decided(gpt2_exponent=YES, gpt2_hundred=NO)
     assert not findings.apart(alone)
     ((_, parts),) = findings.apart(alone | decided(top1_exponent=YES))
-    assert parts == "our ladders: 1 × *agrees*; authors' counts: 1 × *agrees*, 1 × *differs*"
+    assert parts == "our ladders: agrees; authors' counts: agrees, differs"
 
 
 def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):

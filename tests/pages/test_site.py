@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from docutils import nodes
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -104,7 +105,7 @@ def planted_page():
     )
     figures = [
         figure("One.", data="x,y\n1,2\n"),
-        figure("Another at -62.1.", fold="More & <more>", of=["A, <b>"]),
+        figure(r"Another $\log\,\mathrm{RBP}_1$ at -62.1.", fold="More & <more>", of=["A, <b>"]),
         markdown("It *rises*.", see=True),
         figure("A long one. " * 30, fold="The same on B"),
     ]
@@ -251,6 +252,15 @@ def test_the_answer_is_lifted_to_the_top_two_lines_open_and_each_folds_its_rule(
     assert words(fold) == "rule, numbers, what would change it Its rule."
 
 
+@pytest.mark.parametrize(("second", "shown"), [("8 " * 8, 2), ("9 " * 9, 1), ("w " * 61, 1)])
+def test_an_answer_shows_two_lines_where_both_are_short(monkeypatch, second, shown):
+    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+    from rbppage import answer_box
+
+    lines = [nodes.paragraph("", text) for text in ("one", second)]
+    assert (answer_box(lines)[0][2] is lines[1]) == (shown == 2)
+
+
 def test_hidden_code_is_folded_at_its_place_and_shown_code_stays(page):
     folds = [words(text.split("</details>")[0]) for text in page.split("above-input")[1:]]
     assert any("import first" in code for code in folds)
@@ -263,7 +273,8 @@ def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(pag
     assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises .", "Fig. 02.3. The same on B"]
     fold = part(page, '<div data-of="[&quot;A, &lt;b&gt;&quot;]">', "</details>")
     assert (
-        "<summary>More &amp; &lt;more&gt;</summary>" in fold and 'alt="Another at −62.1."' in fold
+        "<summary>More &amp; &lt;more&gt;</summary>" in fold
+        and 'alt="Another log RBP₁ at −62.1."' in fold
     )
     assert 'rbp-texts" data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]"' in page
 
@@ -345,7 +356,7 @@ def test_a_field_reads_numbers_as_people_write_them():
 
 def test_figures_words_and_links_of_a_run_are_shown_and_lacking_ones_are_said(site, start):
     (picture,) = re.findall(
-        r'<img [^>]*alt="Another at −62.1." class="rbp-figure" src="../([^"]+)"', start
+        r'<img [^>]*alt="Another log RBP₁ at −62.1." class="rbp-figure" src="../([^"]+)"', start
     )
     assert (site[2] / picture).is_file() and "without this figure of the page 02_x" in start
     text = words(start)

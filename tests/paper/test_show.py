@@ -78,8 +78,8 @@ def laws(*losses):
 @pytest.mark.parametrize(
     ("drawn", "title"),
     [
-        (laws(exact(-0.1 * np.log(SIZES), SIZES)), "1 straight line: R² 1, exponent 0.100"),
-        (laws(*map(straight, map(np.random.default_rng, range(3)))), "3 straight lines: R² 0.9"),
+        (laws(exact(-0.1 * np.log(SIZES), SIZES)), "1 fitted line: R² 1, exponent 0.100"),
+        (laws(*map(straight, map(np.random.default_rng, range(3)))), "3 fitted lines: R² 0.9"),
         (laws(exact(np.array([-1.0]), np.array([1e3]))), "No line can be fitted"),
     ],
 )  # fmt: skip
@@ -100,7 +100,7 @@ def test_a_title_breaks_before_the_edge_of_its_figure():
     with plt.rc_context(style.RC):
         fig, ax = plt.subplots()
         fig.suptitle("Worked examples")
-        figures.tell(ax, "runs", {"N": 100, "times": 1.67e7})
+        figures.tell(ax, "runs", {"N": 100, "k": 1, "times": 1.67e7, "sources": 20})
         book.set_title(fig)
         assert figureboxes.faults(style.svg_of(fig)) == []
     plt.close(fig)
