@@ -337,7 +337,7 @@ def planted_findings():
     """Two claims of one statement that our ladders and the authors' counts judge against each
     other."""
     rows = claims.cases([{"k": 1, "alpha": 0.05, "r2": 1.0, "ci_known": (0, 1)}] * 4)
-    names = {"top1_exponent": rows.alpha < 0.1, "gpt2_refit": rows.alpha > 0.1}
+    names = {"top1_exponent": rows.alpha < 0.1, "gpt2_line": rows.alpha > 0.1}
     return {name: claims.judge(name, rows, holds) for name, holds in names.items()}
 
 
@@ -362,7 +362,7 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     assert dot.startswith('<span data-page="02_top1_law">') and ">✓ <i>agrees<br>our ladders" in dot
     assert 'title="agrees: The exponent at k = 1 is below 0.1"' in dot
     # of one statement a kind agrees and another does not
-    ((statement, parts),) = findings.apart(decided(top1_line=YES, gpt2_refit=NO))
+    ((statement, parts),) = findings.apart(decided(top1_line=YES, gpt2_line=NO))
     assert parts == "our ladders: agrees; authors' counts: differs"
     assert statement == frame.index[0] and not findings.apart(judged)
     # claims that one kind alone judges are no two kinds, and a kind may judge several
@@ -395,9 +395,9 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
 
 def test_an_authors_paragraph_stands_for_its_verdicts_alone():
     judged = planted_findings()
-    right = {"top1_exponent": "our ladders: agrees", "gpt2_refit": "authors' counts: differs"}
+    right = {"top1_exponent": "our ladders: agrees", "gpt2_line": "authors' counts: differs"}
     assert findings.written_for(judged, **right)
-    for claim, other in (("gpt2_refit", "agrees"), ("top1_exponent", "our grid: agrees")):
+    for claim, other in (("gpt2_line", "agrees"), ("top1_exponent", "our grid: agrees")):
         assert not findings.written_for(judged, **{claim: other})
     assert not findings.written_for(judged, **right, new_text="our ladders: agrees")
 
