@@ -94,14 +94,14 @@ def show_matrix(whose, *every, download):
 
 
 def apart(*every):
-    """[(statement, "one kind of evidence: agrees, agrees; another: differs")], a word a claim,
+    """[(statement, "one kind of evidence: agrees; another: agrees and differs")], by claims,
     where a claim agrees by one kind, and one differs by another."""
     rows = []
     for statement, parts in statements("paper", *every):
         words, sides = [], {AGREES: set(), DIFFERS: set()}
         for title, findings in parts.items():
             verdicts = sorted(of.verdict for of in findings)
-            words.append(f"{title}: {', '.join(verdicts)}")
+            words.append(f"{title}: {' and '.join(dict.fromkeys(verdicts))}")
             for verdict in sides.keys() & verdicts:
                 sides[verdict].add(title)
         # one kind alone may judge two claims apart

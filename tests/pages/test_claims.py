@@ -369,7 +369,7 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     alone = decided(gpt2_exponent=YES, gpt2_hundred=NO)
     assert not findings.apart(alone)
     ((_, parts),) = findings.apart(alone | decided(top1_exponent=YES))
-    assert parts == "our ladders: agrees; authors' counts: agrees, differs"
+    assert parts == "our ladders: agrees; authors' counts: agrees and differs"
 
 
 def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
