@@ -198,9 +198,11 @@ REPLACED = {  # what is edited: (how, the steps that measure again where that is
 }
 
 
-def moved(built, tmp_path, monkeypatch, clone=True):
+@pytest.fixture
+def place(request, built, tmp_path, monkeypatch):
     """A copy of the root as a fresh clone with copied results has it, of new times and without
     records of Snakemake, or whole."""
+    clone = getattr(request, "param", True)
     ignore = shutil.ignore_patterns(".snakemake", "triggers") if clone else None
     copy = shutil.copyfile if clone else shutil.copy2
     place = shutil.copytree(built, tmp_path / "copy", ignore=ignore, copy_function=copy)
@@ -208,20 +210,16 @@ def moved(built, tmp_path, monkeypatch, clone=True):
     return place
 
 
-@pytest.mark.parametrize("clone", [True, False])
+@pytest.mark.parametrize("place", [True, False], indirect=True)
 @pytest.mark.parametrize("edit", EDITS)
-def test_what_runs_again_after_an_edit(built, tmp_path, monkeypatch, edit, clone):
-    place = moved(built, tmp_path, monkeypatch, clone)
+def test_what_runs_again_after_an_edit(place, edit):
     change, steps = EDITS[edit]
     change(place)
     assert planned(place) == steps
 
 
 @pytest.mark.parametrize("edit", REPLACED)
-def test_a_table_of_another_record_is_measured_again_only_where_asked(
-    built, tmp_path, monkeypatch, edit
-):
-    place = moved(built, tmp_path, monkeypatch)
+def test_a_table_of_another_record_is_measured_again_only_where_asked(place, edit):
     change, steps = REPLACED[edit]
     change(place)
     with pytest.raises(InputError, match="replace"):
@@ -229,8 +227,7 @@ def test_a_table_of_another_record_is_measured_again_only_where_asked(
     assert planned(place, replace=True) == steps
 
 
-def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
+def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(place):
     before = html.manifest(None)["html"]
     append(place / "book/intro.md", "\n{doc}`nowhere`\n")
     with pytest.raises(RuntimeError, match="nowhere"):
@@ -238,8 +235,7 @@ def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(built, tmp_pat
     assert html.manifest(None)["html"] == before
 
 
-def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
+def test_two_runs_give_the_same_pages(place, built, monkeypatch):
     # the second by a kernel that dies the first time, as where another process takes its port
     begin = f"mkdir once 2>&- && exit; exec {sys.executable} -m ipykernel_launcher $@"
     words = ["sh", "-c", begin, "sh", "-f", "{connection_file}"]
@@ -261,18 +257,12 @@ def test_two_runs_give_the_same_pages(built, tmp_path, monkeypatch):
         ({"corpora": ["nots"]}, "nots"),
     ],
 )
-def test_bad_settings_are_refused_before_anything_runs(
-    built, tmp_path, monkeypatch, settings, names
-):
-    place = moved(built, tmp_path, monkeypatch)
+def test_bad_settings_are_refused_before_anything_runs(place, settings, names):
     with pytest.raises(InputError, match=names):
         planned(place, **settings)
 
 
-def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
-    built, tmp_path, monkeypatch
-):
-    place = moved(built, tmp_path, monkeypatch)
+def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
     append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
     for name in ("09_families", "13_findings"):
         write_notebook(place / f"notebooks/{name}.ipynb", "print(families)", TOGETHER)
@@ -316,8 +306,7 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert page.found(["notes"], "theirs") == ["notes"]
 
 
-def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
+def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(place):
     real = 'real: str = "families/third.yml"  # whose largest model is compared'
     write_notebook(place / "notebooks/17_real.ipynb", "print(real)", real)
     third = (place / "families/other.yml").read_text().replace("other", "third")
@@ -346,8 +335,7 @@ def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
     second.communicate()
 
 
-def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypatch, capfd):
-    place = moved(built, tmp_path, monkeypatch)
+def test_a_family_by_path_leaves_no_folder_on_its_page(place, capfd):
     mine = place / "else where/mine.yml"
     mine.parent.mkdir()
     shutil.copy(place / "families/demo.yml", mine)
@@ -361,8 +349,7 @@ def test_a_family_by_path_leaves_no_folder_on_its_page(built, tmp_path, monkeypa
     assert printed.err == ""  # no word of the kernel's
 
 
-def test_steps_that_the_system_kills_are_named(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
+def test_steps_that_the_system_kills_are_named(place):
     for process in ("getppid", "getpid"):  # of the page, and its kernel
         kill = f"import os, signal\nos.killpg(0, 0)\nos.kill(os.{process}(), signal.SIGKILL)"
         write_notebook(place / f"notebooks/03_{process}.ipynb", kill, PER_FAMILY)
@@ -372,8 +359,7 @@ def test_steps_that_the_system_kills_are_named(built, tmp_path, monkeypatch):
     assert sorted(named) == ["getpid", "getppid"]
 
 
-def test_a_book_that_is_stopped_blames_no_step(built, tmp_path, monkeypatch):
-    place = moved(built, tmp_path, monkeypatch)
+def test_a_book_that_is_stopped_blames_no_step(place, monkeypatch):
     monkeypatch.setenv("BOOK_PROCESS", str(os.getpid()))
     stop = "import os, signal, time\nos.kill(int(os.environ['BOOK_PROCESS']), signal.SIGTERM)\n"
     write_notebook(place / "notebooks/03_bad.ipynb", stop + "time.sleep(60)", PER_FAMILY)
@@ -388,9 +374,8 @@ def test_a_book_that_is_stopped_blames_no_step(built, tmp_path, monkeypatch):
 
 
 def test_a_book_where_a_page_fails_is_made_of_the_rest_and_leaves_nothing_outside(
-    built, tmp_path, monkeypatch
+    place, tmp_path, monkeypatch
 ):
-    place = moved(built, tmp_path, monkeypatch)
     outside = tmp_path / "outside"
     outside.mkdir()
     for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR", "XDG_CACHE_HOME"):

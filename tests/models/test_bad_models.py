@@ -101,6 +101,11 @@ def only(name, data=b""):
     return build
 
 
+def own_code(folder):
+    (folder / "x.py").write_text("open('/tmp/rbp-was-here', 'w')")
+    add_to_config(folder, model_type="mine", auto_map={"AutoConfig": "x.C"})
+
+
 class Runs:
     def __reduce__(self):
         return os.system, ("touch /tmp/rbp-was-here",)
@@ -115,7 +120,7 @@ BAD = {  # what is done to the folder, and what the sentence must say
         "configuration of .* cannot be used",
     ),
     "architecture unknown": (config(model_type="gpt-99"), "gpt-99"),
-    "own code": (config(model_type="mine", auto_map={"AutoConfig": "x.C"}), "is not run"),
+    "own code": (own_code, "is not run"),
     "width is text": (config(n_embd="wide"), "configuration of .* cannot be used.*n_embd"),
     "more layers in the weights": (config(n_layer=1), r"hold 6 more .*transformer.h.1"),
     "a tensor missing": (tensors(lambda t: t.pop("transformer.h.0.ln_1.weight")), "lack 1 tensors"),

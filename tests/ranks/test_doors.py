@@ -73,14 +73,12 @@ def test_an_imported_table_is_the_exported_one_to_the_bit_without_its_tokens(
         assert second.record["columns_sha256"] == third.record["columns_sha256"]
 
 
-def test_without_order_all_but_runs_is_the_same(shared, tmp_path, monkeypatch):
-    root, _ = shared
-    monkeypatch.setenv("RBP_ROOT", str(root))
-    path = export_family("synthetic", tmp_path / "s.ranks", ["code"], ordered=False)
-    ours = family_tables("synthetic", "code")[0]
-    for folder in ("families", "corpora"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+def test_without_order_all_but_runs_is_the_same(shared, empty_root):
+    path = empty_root / "s.ranks"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(shared[0]))
+        export_family("synthetic", path, ["code"], ordered=False)
+        ours = family_tables("synthetic", "code")[0]
     take(path, "synthetic")
     for own, table in zip(ours, measured("synthetic")["code"], strict=True):
         assert np.array_equal(own.hits(range(1, 401)), table.hits(range(1, 401)))
