@@ -9,9 +9,9 @@ from rbplib import Loss
 
 
 def planted_curve(
-    alpha=0.1, documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0
+    documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0
 ):
-    """A curve whose -log RBP_k is exactly loss_k (S / S_0)^-alpha in the mean, documents sharing
+    """A curve whose -log RBP_k is exactly loss_k (S / S_0)^-0.1 in the mean, documents sharing
     their difficulty.
 
     Each document's miss probability is the law's times a gamma factor of mean 1 and sd
@@ -21,14 +21,10 @@ def planted_curve(
     rng = np.random.default_rng(seed)
     S, ks = np.geomspace(2e4, 2e7, models), np.array(ks)
     totals = rng.integers(tokens // 2, tokens, documents)
-    hard = (
-        rng.gamma(1 / clustering**2, clustering**2, (documents, 1))
-        if clustering
-        else np.ones((documents, 1))
-    )
+    hard = rng.gamma(1 / clustering**2, clustering**2, (documents, 1))
     hits = np.empty((documents, models, len(ks)), dtype=np.int64)
     for column, k in enumerate(ks):
-        miss = -np.expm1(-top * k**-0.25 * (S / S[0]) ** -alpha)  # (M,)
+        miss = -np.expm1(-top * k**-0.25 * (S / S[0]) ** -0.1)  # (M,)
         hits[:, :, column] = totals[:, None] - rng.binomial(
             totals[:, None], np.minimum(miss * hard, 1)
         )

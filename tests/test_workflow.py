@@ -242,6 +242,7 @@ def test_two_runs_give_the_same_pages(place, built, monkeypatch):
     about = {"argv": words, "display_name": "once", "language": "python"}
     page.write_text(place / "kernels/python3/kernel.json", json.dumps(about))
     monkeypatch.setenv("JUPYTER_PATH", str(place))
+    monkeypatch.chdir(place)  # as the workflow runs
     before = page.page_path("01_first", "demo").read_bytes()
     page.page_path("01_first", "demo").unlink()
     given = page.kept(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")

@@ -14,7 +14,7 @@ X = np.log(np.geomspace(1e4, 1e6, 6))
 
 @pytest.fixture(scope="module")
 def curve():
-    return planted_curve(alpha=0.1, documents=300, tokens=400)
+    return planted_curve(tokens=400)
 
 
 @pytest.fixture(scope="module")

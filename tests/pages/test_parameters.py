@@ -29,23 +29,19 @@ REFUSED = [
 
 @pytest.fixture(autouse=True)
 def checkout(monkeypatch):
+    """The checkout as the root, where a page that would run fails with what it was asked for."""
     monkeypatch.setenv("RBP_ROOT", str(ROOT))
+    monkeypatch.setattr(page, "execute", lambda source, asked, out: pytest.fail(str(asked)))
 
 
 @pytest.mark.parametrize(("notebook", "name", "value", "message"), REFUSED)
-def test_a_bad_parameter_is_one_sentence_before_anything_runs(
-    notebook, name, value, message, monkeypatch
-):
-    monkeypatch.setattr(page, "execute", lambda *a: pytest.fail("it ran"))
+def test_a_bad_parameter_is_one_sentence_before_anything_runs(notebook, name, value, message):
     with pytest.raises(InputError) as error:
         page.run_notebook(notebook, parameters={name: value})
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
-def test_a_family_is_among_the_families_of_a_page_or_refused(monkeypatch):
-    monkeypatch.setattr(
-        page, "execute", lambda source, parameters, out: pytest.fail(str(parameters))
-    )
+def test_a_family_is_among_the_families_of_a_page_or_refused():
     with pytest.raises(pytest.fail.Exception, match="'families': .'nano-opt'"):
         page.run_notebook("09_families", "nano-opt")
     with pytest.raises(InputError, match="no parameter 'family'"):
@@ -68,9 +64,6 @@ def test_texts_of_pages_and_of_the_book_are_found_from_any_folder(tmp_path, monk
     texts."""
     (tmp_path / "my notes.txt").write_text("one\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        page, "execute", lambda source, parameters, out: pytest.fail(str(parameters["corpora"]))
-    )
     with pytest.raises(pytest.fail.Exception, match=f"'docs', '{tmp_path}/my notes.txt'"):
         page.run_notebook("08_rank_distribution", parameters={"corpora": ["docs", "my notes.txt"]})
     monkeypatch.setattr(
