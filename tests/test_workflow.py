@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
@@ -360,18 +362,45 @@ def test_steps_that_the_system_kills_are_named(place):
     assert sorted(named) == ["getpid", "getppid"]
 
 
+def test_pages_are_forks_of_one_process_that_ends_with_a_killed_book(place):
+    wait = "import os, time\nopen(f'page-{os.getpid()}-{os.getppid()}', 'w')\n"
+    wait += "while not os.path.exists('go'):\n    time.sleep(0.1)"
+    for name in ("03_one", "04_two"):
+        write_notebook(place / f"notebooks/{name}.ipynb", wait, PER_FAMILY)
+    code = "from workflow.book import make_book; make_book(['demo'], ['notes'], False, 2)"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    while process.poll() is None and len(list(place.glob("page-*"))) < 2:
+        time.sleep(0.1)
+    pids = [int(pid) for path in place.glob("page-*") for pid in path.name.split("-")[1:]]
+    processes = [psutil.Process(pid) for pid in pids]
+    (parent,) = {page.parent() for page in processes[1::2]}
+    process.kill()
+    (place / "go").touch()
+    assert psutil.wait_procs([parent, *processes], timeout=60)[1] == []
+
+
+def test_a_page_says_itself_what_it_cannot_import(place):
+    (place / "papermill.py").write_text("import nothing_here")
+    write_notebook(place / "notebooks/03_one.ipynb", "1", PER_FAMILY)
+    with pytest.raises(RuntimeError, match="No module named 'nothing_here'"):
+        book.make_book(["demo"], show=False, corpora=["notes"])
+
+
 def test_a_book_that_is_stopped_blames_no_step(place, monkeypatch):
     monkeypatch.setenv("BOOK_PROCESS", str(os.getpid()))
     stop = "import os, signal, time\nos.kill(int(os.environ['BOOK_PROCESS']), signal.SIGTERM)\n"
     write_notebook(place / "notebooks/03_bad.ipynb", stop + "time.sleep(60)", PER_FAMILY)
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
+    others = set(psutil.Process().children(recursive=True))
     try:
         with pytest.raises(KeyboardInterrupt):
             book.make_book(["demo"], show=False, corpora=["notes"])
     finally:
         for number, action in before.items():
             signal.signal(number, action)
+    steps = set(psutil.Process().children(recursive=True)) - others
+    assert psutil.wait_procs(steps, timeout=30)[1] == []
 
 
 def test_a_book_where_a_page_fails_is_made_of_the_rest_and_leaves_nothing_outside(
