@@ -39,7 +39,7 @@ def planted_curve(
     return Curve("planted", "synthetic", names, S, 4096, ks, hits, totals, nll)
 
 
-def planted_loss(y, training_sd=0.0, source_sd=0.2, again=3):
+def planted_loss(y, source_sd, again=3):
     """A Loss whose log is y (M,) plus one draw of training noise a model and one of text a source.
 
     Its `repeats` hold `again` further trainings of every size; None at 0.
@@ -49,7 +49,7 @@ def planted_loss(y, training_sd=0.0, source_sd=0.2, again=3):
     hard = rng.normal(1, source_sd, (60, len(y)))[source]
 
     def trained(y, S, hard):
-        loss = np.exp(y + rng.normal(0, training_sd, len(y)))
+        loss = np.exp(y + rng.normal(0, 0.02, len(y)))
         names, totals = tuple(f"m{i}" for i in range(len(y))), np.full(len(source), 100)
         named = {"family": "planted", "corpus": "synthetic", "models": names, "source": source}
         return Loss(sums=100 * hard * loss, totals=totals, S=S, hits=False, **named)

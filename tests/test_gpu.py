@@ -84,7 +84,7 @@ def test_a_whole_measure(device, tmp_path, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(root))
     (table,) = rbp.measure("toy", "lines", device=device, progress=False)
     for d, text in enumerate(load_documents("lines").texts):
-        ids, naive = naive_ranks(root, "m0", text)
+        ids, naive = naive_ranks(root, text)
         rows = table.document == d
         assert np.array_equal(table.token[rows], ids)
         if len(ids):

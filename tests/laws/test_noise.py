@@ -19,7 +19,7 @@ JACOBIAN = np.column_stack([-X, X**0])
 @pytest.fixture(scope="module")
 def loss():
     """A loss whose repeats each meet the text in their own way, as models do."""
-    loss = planted_loss(-0.1 * X, training_sd=0.02, source_sd=0.3)
+    loss = planted_loss(-0.1 * X, 0.3)
     own = np.random.default_rng(6).normal(1, 0.2, (60, 18))[loss.source]
     return replace(loss, repeats=replace(loss.repeats, sums=loss.repeats.sums * own))
 
@@ -81,7 +81,7 @@ def test_trainings_are_held_against_an_f_distribution_or_their_own_by_simulation
 def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss):
     # three trainings of each size, of which the first are the models: a line, a little bent
     y = -0.1 * X + 0.004 * (X - X.mean()) ** 2
-    many = planted_loss(np.repeat(y, 3), 0.02, source_sd=0.0, again=0)
+    many = planted_loss(np.repeat(y, 3), 0.0, again=0)
     again = replace(many, S=np.repeat(np.exp(X), 3))
     own = replace(again.keep(np.arange(0, 18, 3)), repeats=again)
     law = fit_law(own, n_bootstrap=200)

@@ -12,11 +12,11 @@ S = np.array([1e6, 5e6, 2.5e7, 1.25e8, 6.25e8])
 MODELS = ["tiny", "small", "base", "large", "huge"]
 
 
-def planted(documents=30, alpha=0.2, seed=0):
+def planted(seed=0):
     """(hits (D, M), tokens (D,)) of a family whose losses fall with that exponent."""
     rng = np.random.default_rng(seed)
-    tokens = rng.integers(50, 200, documents)
-    share = np.exp(-12 * S**-alpha)
+    tokens = rng.integers(50, 200, 30)
+    share = np.exp(-12 * S**-0.2)
     return rng.binomial(tokens[:, None], share), tokens
 
 

@@ -13,19 +13,19 @@ from rbplib import Loss
 from tests.paper.plantedranks import TABLES
 
 
-def measured(sources, documents, models=6, trainings=3, sd=0.015, spread=0.3, seed=0):
+def measured(sources, documents):
     """A Loss of hits, its sources of unlike difficulty, with its trainings of every size."""
-    rng = np.random.default_rng(seed)
-    S = np.tile(np.geomspace(2e3, 2e3 * 10**2.5, models), trainings)
+    rng = np.random.default_rng(0)
+    S = np.tile(np.geomspace(2e3, 2e3 * 10**2.5, 6), 3)
     source = np.repeat(np.arange(sources), documents)
-    shared = rng.normal(0, spread, sources)[source] + rng.normal(0, 0.3, len(source))
+    shared = rng.normal(0, 0.3, sources)[source] + rng.normal(0, 0.3, len(source))
     own = rng.normal(0, 0.03, (sources, len(S)))[source]
     own += rng.normal(0, 0.08, (len(source), len(S)))
-    y = np.log(1.5) - 0.06 * np.log(S / S[0]) + rng.normal(0, sd, len(S))
+    y = np.log(1.5) - 0.06 * np.log(S / S[0]) + rng.normal(0, 0.015, len(S))
     totals = rng.integers(110, 331, len(source))
     hits = rng.binomial(totals[:, None], np.exp(-np.exp(y + shared[:, None] + own)))
     every = Loss(hits, totals, S, k=1, models=tuple(map(str, range(len(S)))), source=source)
-    return replace(every.keep(np.arange(models)), repeats=every)
+    return replace(every.keep(np.arange(6)), repeats=every)
 
 
 SOURCES = Design.of(measured(40, 12))

@@ -30,7 +30,7 @@ def test_tables_are_those_of_naive_logits(root, condition):
     (table, *_) = tables(condition)[condition]
     weights, head = precision.CONDITIONS[condition]
     assert (table.record["weights_dtype"], table.record["head_dtype"]) == (weights, head)
-    ids, naive = naive_ranks(root, "m0", load_documents("lines").texts[0], head)
+    ids, naive = naive_ranks(root, load_documents("lines").texts[0], head)
     start = table.document == 0
     assert ids.tolist() == table.token[start].tolist()
     assert naive.greater.tolist() == table.greater[start].tolist()

@@ -27,14 +27,14 @@ def write_lines(path, start=0):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def naive_ranks(root, model, text, dtype="float32"):
-    """(ids that are scored of a text's first 48, their Ranks among whole logits)."""
+def naive_ranks(root, text, dtype="float32"):
+    """(ids that are scored of a text's first 48, their Ranks among the first model's logits)."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from rbplib import token_ranks
 
-    place = root / "models" / model
+    place = root / "models/m0"
     net = AutoModelForCausalLM.from_pretrained(place, dtype=dtype).eval()
     ids = torch.tensor(AutoTokenizer.from_pretrained(place)(text)["input_ids"][:48])
     with torch.no_grad():
