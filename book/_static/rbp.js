@@ -310,7 +310,14 @@
     texts(); // before the headings of tables become buttons
     document.querySelectorAll("table.rbp-table").forEach(sortable);
     document.querySelectorAll("a.rbp-csv").forEach(csv);
-    document.querySelectorAll(".rbp-move").forEach((box) => near.observe(box));
+    // slides hold several: what draws them is asked for once somebody moves among them
+    const watch = () => document.querySelectorAll(".rbp-move").forEach((box) => near.observe(box));
+    const waiting = new AbortController();
+    const once = { signal: waiting.signal };
+    if (!document.querySelector(".rbp-deck")) watch();
+    else for (const kind of ["scroll", "keydown", "click"]) {
+      window.addEventListener(kind, () => { waiting.abort(); watch(); }, once);
+    }
     window.addEventListener("beforeprint", () => document.querySelectorAll(".rbp-move:not([data-done])").forEach(drawn));
     previews();
   }
