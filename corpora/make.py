@@ -47,7 +47,6 @@ EVALUATION, TRAINING = (
 )
 # kinds of text that the embedded models are trained on, from other packages
 TRAINED = ("docs", "code", "doctests")
-KINDS = (*TRAINED, "licences", "descriptions")
 # Text that differs between the builds for Linux, macOS and Windows of one version: left out.
 BUILT = {
     "code": ("contourpy",),
@@ -57,6 +56,7 @@ BUILT = {
 
 # Characters of the shortest document kept.
 LEAST = {"docs": 500, "code": 500, "doctests": 150, "licences": 300, "descriptions": 300}
+KINDS = tuple(LEAST)
 READ = 800  # characters of a document that count against its source: about a window of 256 tokens
 LARGEST = 0.04  # of a corpus's characters that one source may give
 PASSAGE = 700  # characters at which a licence or a description is cut (at the next blank line)
@@ -237,8 +237,15 @@ def state(corpus, path):
     installed = {name: distribution(name).version for name in evaluation_packages(corpus.kind)}
     files = [*Path(__file__).parent.glob("*.py"), *PINS.iterdir()]
     code = digest(sorted(map(file_digest, files)))
-    made = {"documents": corpus.documents, "seed": corpus.seed, "packages": installed, "code": code}
-    return json.dumps(made | {"text": file_digest(path)})
+    return json.dumps(
+        {
+            "documents": corpus.documents,
+            "seed": corpus.seed,
+            "packages": installed,
+            "code": code,
+            "text": file_digest(path),
+        }
+    )
 
 
 def make_text(corpus):
@@ -253,7 +260,7 @@ def make_text(corpus):
     with one_at_a_time(path):
         # current already?
         with suppress(OSError):  # one of them is missing
-            if record.read_text(encoding="utf-8") == state(corpus, path):
+            if record.read_bytes() == state(corpus, path).encode():
                 return path
         # draw it, and say of what
         drawn = evaluation_documents(corpus.kind, corpus.documents, corpus.seed)

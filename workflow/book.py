@@ -28,7 +28,6 @@ from rbplib.families import (
 from workflow import html
 from workflow.page import CHECKOUT, ended, found
 
-LAST = 15  # lines of a failed step's log that are shown
 stopping = threading.Event()  # set once a signal ended the book, and with it its steps
 
 
@@ -60,9 +59,10 @@ class Steps(logging.Handler):
 
 
 def failure(log, message):
-    """The last lines that a failed step wrote, and its name where it could not say why it ended."""
-    text = (root() / log).read_text(encoding="utf-8", errors="replace")
-    text = "\n".join(text.splitlines()[-LAST:])
+    """The last 15 lines of a failed step, and its name where it could not say why it ended."""
+    path = root() / log
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = "\n".join(text.splitlines()[-15:])
     if not re.search(r"^(rbp:|\w*Error\b)", text, re.M):
         text += f"\n{message}: killed by the system, as for want of memory; it left no error."
     return text
