@@ -16,13 +16,13 @@ from pathlib import Path
 from rbplib.families import one_at_a_time
 with one_at_a_time(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(float(sys.argv[2]))
+    time.sleep(3)
 """
 
 
-def holder(path, seconds=60):
-    """A process that has the lock of `path`."""
-    command = [sys.executable, "-c", HOLD, str(path), str(seconds)]
+def holder(path):
+    """A process that has the lock of `path` for three seconds."""
+    command = [sys.executable, "-c", HOLD, str(path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     return process
@@ -30,7 +30,7 @@ def holder(path, seconds=60):
 
 def test_a_second_process_says_so_waits_and_goes_on(tmp_path, capsys):
     path = tmp_path / "table"
-    process = holder(path, 3)
+    process = holder(path)
     with one_at_a_time(path):
         assert process.wait(2) == 0
     assert str(path) in capsys.readouterr().err

@@ -4,7 +4,7 @@ laws."""
 import numpy as np
 import pandas as pd
 import pytest
-from commands import main, told
+from commands import call, told
 from planted import S, bent, broken, exact, planted_curve, straight
 from scipy import optimize, stats
 
@@ -132,6 +132,6 @@ def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
     assert told(words)
     for bad in (table.drop(columns="D"), table[table.D == 1e8], table.assign(D=20 * table["S"])):
         bad.drop_duplicates("model").to_csv(tmp_path / "bad.csv", index=False)
-        assert main(f"predict {tmp_path}/bad.csv --size 1B --tokens 2T".split()) == 2
+        assert call(f"predict {tmp_path}/bad.csv --size 1B --tokens 2T") == 2
         out, err = capsys.readouterr()
         assert not out and "tokens" in err.splitlines()[-1]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 from architectures import made
+from commands import call
 from safetensors.torch import load_file, save_file
 from smallmodels import add_to_config, hub_model, save_model, tokenizer
 
-from rbplib import cli
 from rbplib.models import load_model
 
 WEIGHTS = "model.safetensors"
@@ -36,7 +36,7 @@ def refused(root, ident, capsys):
     (root / "bad.yml").write_text(json.dumps({"context": 16, "models": [entry]}))
     words = f"measure --family {root}/bad.yml --corpus {root}/text.txt --results {root}/results"
     capsys.readouterr()
-    assert cli.main(f"{words} --quiet".split()) == 2
+    assert call(f"{words} --quiet") == 2
     out, err = capsys.readouterr()
     assert out == "" and not list(root.glob("results/**/*.parquet"))
     (line,) = err.strip().splitlines()
@@ -91,16 +91,6 @@ def seq2seq(folder):
     T5ForConditionalGeneration(T5Config(**shape, decoder_start_token_id=0)).save_pretrained(folder)
 
 
-def only(name, data=b""):
-    """A file of that name in place of the weights."""
-
-    def build(folder):
-        (folder / WEIGHTS).unlink()
-        (folder / name).write_bytes(data)
-
-    return build
-
-
 def own_code(folder):
     (folder / "x.py").write_text("open('/tmp/rbp-was-here', 'w')")
     add_to_config(folder, model_type="mine", auto_map={"AutoConfig": "x.C"})
@@ -109,6 +99,11 @@ def own_code(folder):
 class Runs:
     def __reduce__(self):
         return os.system, ("touch /tmp/rbp-was-here",)
+
+
+def pickled_code(folder):
+    (folder / WEIGHTS).unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Runs()))
 
 
 REFORMER = {"attn_layers": ["local", "lsh"], "axial_pos_embds": False, "is_decoder": True}
@@ -131,10 +126,7 @@ BAD = {  # what is done to the folder, and what the sentence must say
     "scores overflow": (tensors(lambda t: [p.mul_(1e38) for p in t.values()]), "hold a NaN"),
     "weights of another model": (config(n_embd=64), "lack 2. tensors of .*belong together"),
     "no weights": (remove(WEIGHTS), "could not be loaded"),
-    "a pickle that runs code": (
-        only("pytorch_model.bin", pickle.dumps(Runs())),
-        "could not be loaded",
-    ),
+    "a pickle that runs code": (pickled_code, "could not be loaded"),
     "no tokenizer": (
         remove("tokenizer.json", "tokenizer_config.json"),
         "comes without a tokenizer",

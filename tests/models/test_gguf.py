@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 import torch
 from architectures import made
-from commands import main, told
+from commands import call, told
 from gguffile import write_gguf
 from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
@@ -35,7 +35,7 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     (tmp_path / "mine.yml").write_text(f"models: [{{id: {path}, name: small}}]\n")
     request = f"--family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt"
     request += f" --results {tmp_path}/results"
-    assert main(f"measure {request} --quiet".split()) == 0
+    assert call(f"measure {request} --quiet") == 0
     out = capsys.readouterr().out
     assert "models 1" in out and f"next: rbp fit {request}\n" in out
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from commands import call
 from hubserver import HubServer, point_to
 from huggingface_hub import close_session
 from smallmodels import hub_model, save_model
 
-from rbplib import InputError, cli
+from rbplib import InputError
 from rbplib.models import load_model, model_folder
 
 ID = "EleutherAI/pythia-14m"
@@ -150,15 +151,14 @@ def test_a_hub_that_does_not_answer_is_one_sentence_within_seconds(
     assert load_model(hub_model(ID)).record["revision"] == hub.sha  # from the cache
     (tmp_path / "text.yml").write_text("source: hub\nid: owner/text\n")
     (tmp_path / "far.yml").write_text("models: [{id: owner/a, nonembedding_params: 9}]\n")
-    code = cli.main(["plan", "--family", f"{tmp_path}/far.yml", "--corpus", f"{tmp_path}/text.yml"])
+    code = call(f"plan --family {tmp_path}/far.yml --corpus {tmp_path}/text.yml")
     (line,) = capsys.readouterr().err.splitlines()
     assert code == 0 and "owner/text" in line and "the hub, http://127.0.0.1:9, which" in line
     assert "model 'owner/other' at revision 'main' is not in the cache" in refusal("owner/other")
     # it is told once, of several models
     (tmp_path / "far.yml").write_text("models: [owner/a, owner/b]\n")
     (tmp_path / "own.txt").write_text("some words\n")
-    words = ["--family", f"{tmp_path}/far.yml", "--corpus", f"{tmp_path}/own.txt"]
-    assert cli.main(["measure", *words]) == 2
+    assert call(f"measure --family {tmp_path}/far.yml --corpus {tmp_path}/own.txt") == 2
     hub_told, names = capsys.readouterr().err.splitlines()
     assert "127.0.0.1:9, which does not answer" in hub_told and " a, b could not" in names
     assert time.monotonic() - began < 30

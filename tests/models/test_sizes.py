@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import main, told
+from commands import call, told
 from smallmodels import save_model
 
 from rbplib import InputError, load_family
@@ -67,7 +67,7 @@ def test_a_configuration_of_no_language_model(config, empty_root, capsys):
     (empty_root / "families/configs").mkdir()
     (empty_root / "families/configs/odd.json").write_text(json.dumps({"a/b": config}))
     (empty_root / "families/odd.yml").write_text("models: [a/b]\n")
-    assert main(["families", "odd"]) == 2
+    assert call("families odd") == 2
     assert "describes no causal language model" in capsys.readouterr().err
 
 
@@ -76,7 +76,7 @@ def test_another_size_in_the_family_file_is_refused(tmp_path, capsys):
     (tmp_path / "mine.yml").write_text(
         f"models:\n  - {{id: {tmp_path}/m, nonembedding_params: 7}}\n"
     )
-    assert main(["families", f"{tmp_path}/mine.yml"]) == 2
+    assert call(f"families {tmp_path}/mine.yml") == 2
     assert "correct the family file" in capsys.readouterr().err
     with pytest.raises(InputError, match="gives 7 .* correct the family file"):
         load_model(load_family(tmp_path / "mine.yml").models[0])

@@ -15,10 +15,9 @@ from paper import authors, verify
 from paper.show.claims import page_records
 from paper.show.prose import imported_words
 from rbplib import InputError, load_family
-from rbplib.cli import main
 from rbplib.families import write_text
 from rbplib.measuring import measured
-from tests.commands import ROOT
+from tests.commands import ROOT, call
 from tests.pagerunner import run_page, words
 from training.live import train_ladder
 
@@ -166,7 +165,7 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
 def test_it_is_not_exported(here, theirs, capsys):
     authors.take(*theirs, counts=counted())
     out = here / "gpt2.counts"
-    assert main(["export", "--family", "gpt2-authors", "-o", str(out)]) == 2
+    assert call(f"export --family gpt2-authors -o {out}") == 2
     assert "is not exported: its authors state no licence" in capsys.readouterr().err
     assert not out.exists()
 

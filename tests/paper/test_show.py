@@ -2,9 +2,6 @@
 as a file; and what a page rests on."""
 
 import io
-import os
-import subprocess
-import sys
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -20,6 +17,7 @@ from paper.laws import fit
 from paper.show import describe, figures, style
 from paper.show.numbers import Values, number
 from tests import figureboxes
+from tests.commands import python
 from tests.planted import exact, straight
 
 SIZES = np.array([1e3, 1e4, 1e5])
@@ -151,8 +149,8 @@ for cell in ("figure, ax = plt.subplots()", "book.show(figure)", "plt.subplots()
 
 
 def test_a_figure_begun_in_one_cell_is_shown_only_when_it_is_done():
-    inline = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # a kernel's
-    run = subprocess.run([sys.executable, "-c", CELLS], env=inline, capture_output=True, text=True)
+    inline = "module://matplotlib_inline.backend_inline"  # a kernel's
+    run = python("-c", CELLS, MPLBACKEND=inline)
     assert run.stdout.split() == ["0", "1", "0", "1"], run.stderr
 
 

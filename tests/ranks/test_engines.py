@@ -12,14 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from commands import ROOT, python
+from commands import ROOT, call, python, take
 from hubserver import HubServer, point_to
 from transformers import AutoModelForCausalLM
 
 import rbplib
 from paper.show.prose import imported_words
 from rbplib import InputError
-from rbplib.cli import main
 from rbplib.doors import answered, import_answers
 from tests.ranks.workshop import write_lines
 
@@ -90,8 +89,7 @@ def place(tmp_path_factory, engine):
     (root / "corpora/lines.yml").write_text("path: lines.jsonl\ngroup: '{who}'\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(root))
-        words = f"windows --family nano --corpus lines -o {root}/windows.jsonl"
-        assert main(words.split()) == 0
+        assert call(f"windows --family nano --corpus lines -o {root}/windows.jsonl") == 0
         assert not ask(root / "windows.jsonl", root / "ranks.jsonl", engine.url)
         yield root
 
@@ -147,7 +145,7 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     assert not ask(place / "windows.jsonl", place / "ranks.jsonl", engine.url)
     assert (place / "ranks.jsonl").read_bytes() == whole
     assert len(engine.asked) - before == left
-    assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 0
+    assert call(f"import {place}/ranks.jsonl --family nano") == 0
     (table,) = rbplib.measure("nano", "lines")  # found, and so not measured
     made = {"engine": "vllm", "version": "0.32.0", "revision": "main", "served": "served/1.9k"}
     assert table.record["made_by"] == made
@@ -159,8 +157,8 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
         table.rank("random")
     # it goes to others as any table, and what they have says who ranked
     out = fresh / "nano.ranks"
-    assert main(["export", "--family", "nano", "--corpus", "lines", "-o", str(out)]) == 0
-    assert main(["import", str(out), "--as", "theirs"]) == 0
+    assert call(f"export --family nano --corpus lines -o {out}") == 0
+    take(out, "theirs")
     (theirs,) = rbplib.measure("theirs", "lines")
     assert np.array_equal(theirs.rank(), table.rank()) and "reported by vllm" in imported_words(
         "theirs"
@@ -175,7 +173,7 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     # what was measured is not written over
     table.path.unlink()
     rbplib.measure("nano", "lines", progress=False)
-    assert main(["import", str(place / "ranks.jsonl"), "--family", "nano"]) == 2
+    assert call(f"import {place}/ranks.jsonl --family nano") == 2
 
 
 def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, engine):
@@ -235,7 +233,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     header, *lines = lines_of(fresh / "half.jsonl")
     other = header | {"ties": "greater+1", "served": "/home/me/1.9k"}
     (fresh / "r.jsonl").write_text("\n".join(map(json.dumps, [other, *lines])))
-    assert main(["import", str(fresh / "r.jsonl"), "--family", "nano"]) == 0
+    assert call(f"import {fresh}/r.jsonl --family nano") == 0
     out, err = capsys.readouterr()
     assert out.strip().endswith("nano-vllm.yml") and "bfloat16" in err
     # with what the page measured
@@ -363,13 +361,13 @@ def test_ranks_that_are_not_of_our_windows_are_one_sentence(place, fresh, capsys
 
 
 def refuses(path, word, capsys):
-    assert main(["import", str(path), "--family", "nano"]) == 2
+    assert call(f"import {path} --family nano") == 2
     out, err = capsys.readouterr()
     assert not out and word in err and len(err.splitlines()) == 1
 
 
 def test_a_cut_file_is_one_sentence(place, fresh, capsys):
-    assert main(["import", str(place / "ranks.jsonl")]) == 2
+    assert call(f"import {place}/ranks.jsonl") == 2
     assert "name their family by --family" in capsys.readouterr().err
     path = fresh / "cut.jsonl"
     path.write_bytes((place / "ranks.jsonl").read_bytes()[:-40])
