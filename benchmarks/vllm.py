@@ -27,7 +27,7 @@ SERVED = [  # family, model, dtype of its weights, of its head
     "nano-pythia 200k bfloat16 float32",
     "nano-pythia 200k bfloat16 bfloat16",
 ]
-HEAD = "family|model|weights|head|tokens|other rank|places|at k = 1|nats".split("|")
+HEAD = "model|weights, head|other rank|places|at k = 1|nats".split("|")
 
 
 def served_table(folder, family, size, weights, head):
@@ -73,8 +73,8 @@ def main(argv=None):
         places = np.abs(served - measured)
         more = (served == 1).sum() - (measured == 1).sum()
         nats = np.abs(theirs.logprob - ours.logprob).max()
-        counts = f"{len(places):,} {(places > 0).sum():,} {places.max()} {more:+} {nats:.1e}"
-        lines.append(f"{model} {counts}".split())
+        counts = f"{(places > 0).sum():,} of {len(places):,}|{places.max()}|{more:+}|{nats:.1e}"
+        lines.append(f"{family} {size}|{', '.join(how)}|{counts}".split("|"))
     version = theirs.record["made_by"]["version"]
     text = f"vLLM {version}, the text `docs`.\n\n{common.table(HEAD, lines)}"
     print(text)

@@ -254,7 +254,7 @@ def draw_coverage(ax, frame, nominal=0.95, kind="held"):
         part = frame[frame["noise"] == noise].set_index("design").reindex(designs)
         share, error = part["share"], 2 * part["simulation error"]
         if share.notna().any():
-            tell(ax, kind, *(abs(share.dropna() - nominal) <= ENOUGH))
+            tell(ax, kind, [noise, *(abs(share.dropna() - nominal) <= ENOUGH)])
             ax.errorbar(share, rows + 0.15 * (1.5 - i), xerr=error, label=noise, **mark(i))
     return ax
 
