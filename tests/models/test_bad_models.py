@@ -3,7 +3,6 @@ measured."""
 
 import json
 import os
-import pickle
 import re
 import shutil
 from pathlib import Path
@@ -103,7 +102,7 @@ class Runs:
 
 def pickled_code(folder):
     (folder / WEIGHTS).unlink()
-    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Runs()))
+    torch.save(Runs(), folder / "pytorch_model.bin")
 
 
 REFORMER = {"attn_layers": ["local", "lsh"], "axial_pos_embds": False, "is_decoder": True}
