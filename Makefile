@@ -97,7 +97,7 @@ $(READY): requirements.lock requirements-first.lock pyproject.toml
 # Of multiprocess, which has a wheel of other text for each Python, all Pythons get one and the same.
 ONE_FOR_ALL := multiprocess==0.70.19 --hash=sha256:928851ae7973aea4ce0eaf330bbdafb2e01398a91518d5c8818802845564f45c
 lock:
-	uv pip compile -q --no-header --universal --python-version 3.11 $(addprefix --no-emit-package ,torch multiprocess) \
+	uv pip compile -q --no-header --universal --config-file uv-lock.toml --python-version 3.11 $(addprefix --no-emit-package ,torch multiprocess) \
 	    --generate-hashes $(addprefix --extra ,book flow test) pyproject.toml corpora/packages/*.txt \
 	    -o requirements.lock
 	@{ echo "# Every version and hash that the Makefile installs; written by \`make lock\`. torch is pinned in pyproject.toml and"; \

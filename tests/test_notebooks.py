@@ -2,8 +2,10 @@
 
 import ast
 import re
+import shutil
+from pathlib import Path
 
-import jupytext
+import jupytext.cli
 import nbformat
 import pytest
 import yaml
@@ -40,6 +42,16 @@ def test_the_first_page_is_read_in_a_minute():
 def test_every_notebook_has_its_pair():
     names = {p.stem for p in (ROOT / "notebooks").glob("*.md")} - {"words"}
     assert NOTEBOOKS and names == {p.stem for p in NOTEBOOKS}
+
+
+def test_a_new_page_is_paired(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", ".")
+    Path("notebooks").mkdir()
+    Path("notebooks/25_new.md").write_text("# New\n\n```{code-cell}\nx = 1\n```\n")
+    assert jupytext.cli.jupytext(["--sync", "notebooks/25_new.md"]) == 0
+    cells = jupytext.read("notebooks/25_new.ipynb").cells
+    assert [cell.cell_type for cell in cells] == ["markdown", "code"]
 
 
 def test_every_page_says_how_it_opens():
