@@ -58,6 +58,8 @@ RUNNER = (  # of every page
 )
 READS = {  # {module of paper/, or page: files that it reads beside tables}
     "19_tokens": "models/checks.json",
+    "authors": "families/gpt2.yml",
+    "findings": "book/findings.yml",
     "moving": "paper/show/charts/*.yml",
     "probes": "published/probes/*.csv",
     "tables_here": "published/ranks/*.*",

@@ -76,6 +76,9 @@ def test_texts_of_pages_and_of_the_book_are_found_from_any_folder(tmp_path, monk
 
 
 def test_a_page_follows_from_each_file_that_it_reads():
-    for path in (ROOT / "notebooks").glob("*.md"):
-        for place in re.findall(r'held\("(\w+)", "(\w+\.\w+)"\)', path.read_text()):
-            assert ROOT.joinpath(*place) in page.inputs(path.stem)
+    for notebook in (ROOT / "notebooks").glob("[0-9]*.md"):
+        files = page.inputs(notebook.stem)
+        for path in [notebook, *files & {*(ROOT / "paper").rglob("*.py")}]:
+            for words in re.findall(r'\bheld\(("[^)]*")\)', path.read_text()):
+                place = ROOT.joinpath(*re.findall(r'"(.*?)"', words))
+                assert any(file.is_relative_to(place) for file in files), f"{path}: {place}"
