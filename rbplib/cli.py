@@ -24,7 +24,6 @@ from rbplib.families import (
     complain,
     default_corpora,
     held,
-    known,
     load_corpus,
     load_family,
     printable,
@@ -209,9 +208,9 @@ def tell(records, form, columns=None):
 
 def jsonable(value):
     """A value as JSON holds it: None for no number, and for an interval without one of its ends."""
-    if isinstance(value, tuple | list):
-        return [float(end) for end in value] if all(map(math.isfinite, value)) else None
-    return float(value) if math.isfinite(value) else None
+    import numpy as np
+
+    return np.asarray(value, float).tolist() if np.isfinite(value).all() else None
 
 
 def show(value):
@@ -228,6 +227,21 @@ def show(value):
 # --- Families and texts
 
 
+def listed(what, name, rows_of):
+    """(rows of what is named, or of all there are, exit code). Of several, one that cannot be read
+    is told, and the others are listed."""
+    rows, code = [], 0
+    for known in [name] if name else sorted(yaml_files(what)):
+        try:
+            rows += rows_of(known)
+        except InputError as error:
+            if name:
+                raise
+            complain(str(error))
+            code = 2
+    return rows, code
+
+
 @command(
     "families",
     "nano-pythia --json",
@@ -240,20 +254,10 @@ def list_families(name, form, results):
     from rbplib.models import family_sizes
     from rbplib.table import records_of
 
-    # a family that cannot be read is told, and the others are listed
-    rows, code = [], 0
-    for family in [name] if name else sorted(yaml_files("family")):
-        try:
-            family = load_family(family)
-            rows += family_sizes(family)
-        except InputError as error:
-            if name:
-                raise
-            complain(str(error))
-            code = 2
+    rows, code = listed("family", name, family_sizes)
     # of one that is named, a record for each rank table that is whole
     tables = []
-    for path, record in records_of(family.name, results) if name else []:
+    for path, record in records_of(load_family(name).name, results) if name else []:
         row = {entry: record.get(entry) for entry in OF_TABLE}
         tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
     for row in rows if form and name else []:
@@ -267,10 +271,9 @@ def list_families(name, form, results):
 @command("corpora", "docs --json", option("name", nargs="?", help="one only, or a path"), JSON)
 def list_corpora(name, form):
     """List corpora: where their text comes from."""
-    rows = []
-    for corpus in [load_corpus(name)] if name else known("corpus"):
-        rows.append({entry: getattr(corpus, entry) for entry in OF_CORPUS})
-    tell(rows, form)
+    rows, code = listed("corpus", name, lambda name: [vars(load_corpus(name))])
+    tell([{entry: row[entry] for entry in OF_CORPUS} for row in rows], form)
+    return code
 
 
 # --- Measuring

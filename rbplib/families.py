@@ -254,6 +254,9 @@ def read_entry(name_or_path, what, record, others):
     return {**entry, "name": name}, path.resolve()
 
 
+parsed = functools.cache(yaml.load)  # planning a book reads the same files hundreds of times
+
+
 class Reader(yaml.SafeLoader):
     """YAML in which a key given twice is an error."""
 
@@ -279,7 +282,7 @@ def read_yaml(path, reader=Reader):
         text = Path(path).read_text(encoding="utf-8")
         if len(text) > LARGEST:
             raise ValueError(f"it has more than {LARGEST:,} characters")
-        entries = yaml.load(text, reader)
+        entries = parsed(text, reader)
     if not isinstance(entries, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return entries
@@ -395,8 +398,7 @@ def yaml_folders(what):
 
 def yaml_files(what):
     """{name: path} of the YAML files in `yaml_folders`."""
-    places = yaml_folders(what)
-    paths = [path for place in places for path in place.glob("*.yml")]
+    paths = [path for place in yaml_folders(what) for path in place.glob("*.yml")]
     return {path.stem: Path(os.path.realpath(path)) for path in paths}  # a link to itself as it is
 
 
@@ -410,12 +412,9 @@ def yaml_file(what, name):
 
 
 def known(what):
-    """The families or corpora in the root; a file that is none is told and passed over."""
-    for name in sorted(yaml_files(what)):
-        try:
-            yield load_family(name) if what == "family" else load_corpus(name)
-        except InputError as error:
-            complain(str(error))
+    """The families or corpora in the root. Raises InputError: a file that is none."""
+    load = load_family if what == "family" else load_corpus
+    return map(load, sorted(yaml_files(what)))
 
 
 def one_each(records, what):

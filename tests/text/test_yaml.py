@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from rbplib.cli import main
 from rbplib.families import InputError, argument, known, load_corpus, load_family, one_each
 
 
@@ -125,14 +126,14 @@ def test_a_file_of_another_ending_or_a_link_to_nowhere_is_called_that(root, monk
         load_corpus("")
 
 
-def test_a_file_that_is_none_is_named_once_and_the_others_are_there(root, capsys):
-    for folder in ("families", "corpora"):
+def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
+    for what, folder in (("family", "families"), ("corpus", "corpora")):
         (root / folder / "bad.yml").write_text("models: [")
-    for _ in range(2):
-        assert [family.name for family in known("family")] == ["tiny"]
-        assert [corpus.name for corpus in known("corpus")] == ["prose"]
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and all(line.startswith("rbp: ") and "bad.yml" in line for line in lines)
+        with pytest.raises(InputError, match="bad.yml"):
+            list(known(what))
+    assert main(["corpora"]) == 2
+    out, err = capsys.readouterr()
+    assert "prose" in out and "bad.yml" in err and err.count("rbp: ") == 1
 
 
 def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
