@@ -93,11 +93,10 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
 
 def same_sources(a, b):
     """Whether both losses are of the same sources, in one order."""
-    known = []
-    for loss in (a, b):
-        measured = loss.corpus, loss.units.tolist(), loss.used.tolist()
-        known.append(loss.labels or measured)
-    return known[0] == known[1] and a.se is None and b.se is None and a.n_documents > 1
+    mine, its = (
+        loss.labels or (loss.corpus, loss.units.tolist(), loss.used.tolist()) for loss in (a, b)
+    )
+    return mine == its and a.se is None and b.se is None and a.n_documents > 1
 
 
 def log_ratio(y_a, y_b, a, b, S):

@@ -185,15 +185,18 @@ def table_losses(table):
     return losses
 
 
-def number_rows(**columns):
+def number_rows(S, loss, hits, totals):
     """Plain numbers as a table of models on one text; see `law.fit`. Raises InputError: they are
-    not as many."""
+    not as many, or not those of one law."""
     import pandas as pd
 
-    # by their places: a Series has an index of its own
+    columns = {"S": S, "loss": loss, "hits": hits, "tokens": totals}
     with telling("S, hits and loss do not fit together, give one number a model"):
+        # by their places: a Series has an index of its own
         columns = {name: np.asarray(of)[()] for name, of in columns.items() if of is not None}
-        rows = pd.DataFrame(columns)
+        if isinstance(loss, Loss) or list(columns) not in (["S", "loss"], ["S", "hits", "tokens"]):
+            raise InputError("give S= and loss=, or S=, hits= and totals=, or a Loss without them.")
+        rows = pd.DataFrame({"tokens": 1} | columns)
     return rows.assign(model=[f"model {i + 1}" for i in range(len(rows))], source="all")
 
 

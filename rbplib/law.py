@@ -156,14 +156,9 @@ def fit(
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
-    plain = [of for of in (S, hits, totals) if of is not None]
-    if plain and isinstance(loss, Loss):
-        raise InputError("a Loss has sizes of its own, hits and totals: give it without.")
+    if not S is hits is totals is None:
+        loss = number_rows(S, loss, hits, totals)
     if not isinstance(loss, Loss):
-        if plain:
-            loss = number_rows(
-                S=S, hits=hits, loss=loss, tokens=1 if hits is totals is None else totals
-            )
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")

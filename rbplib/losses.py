@@ -45,7 +45,7 @@ class Loss:
 
     Lists and frames are taken, and one number as the total of every document.
     Raises InputError: shapes that do not fit together, hits below 0 or above their total, a size
-    that is not above 0.
+    that is not above 0, or infinite.
 
     Attributes:
         sums: int64 or float64 (D, M), hits or nats of each document.
@@ -87,11 +87,13 @@ class Loss:
             names = np.reshape(self.models or range(1, M + 1), M)
             # sizes and hits that can be; means of hits are rounded
             counted = (sums >= 0) & (sums <= self.totals[:, None] + 1e-6)
-            wrong = names[~(self.S > 0) | self.hits & ~counted.all(0)]
+            sized = (self.S > 0) & (self.S < np.inf)
+            wrong = names[~sized | self.hits & ~counted.all(0)]
         if wrong.size:
             raise InputError(
                 f"model '{wrong[0]}' of {self.corpus or 'a Loss'} cannot be: "
-                "a size is above 0, hits are from 0 to their total, and an accuracy is at most 1."
+                "a size is above 0 and finite, hits are from 0 to their total, "
+                "and an accuracy is at most 1."
             )
 
     def nats(self, ratio):
@@ -216,14 +218,14 @@ class Loss:
 
 def check_models(loss, sizes=3):
     """InputError for fewer than so many sizes, or a model that is there twice."""
-    there = len(np.unique(loss.S))
+    there, text = len(np.unique(loss.S)), loss.corpus or "one text"
     if there < sizes:
         raise InputError(
-            f"{loss.family} has {there} model size(s) on {loss.corpus}: a fit needs three."
+            f"{loss.family or 'a Loss'} has {there} model size(s) on {text}: a fit needs three."
         )
     for name in loss.models:
         if loss.models.count(name) > 1:
-            raise InputError(f"the model {name!r} is there twice on {loss.corpus}: name it once.")
+            raise InputError(f"the model {name!r} is there twice on {text}: name it once.")
 
 
 def check_resamples(number):
@@ -249,11 +251,11 @@ def measured_tables(family, corpus, protocol="paper", results=None, partial=Fals
 
 def measured_on(tables):
     """What rank tables of one family on one corpus share, by the names of a Loss's fields."""
-    record = tables[0].record
+    families = dict.fromkeys(table.record["family"] for table in tables)
     return {
         "totals": tables[0].totals,
-        "family": record["family"],
-        "corpus": record["corpus"],
+        "family": " and ".join(families),
+        "corpus": tables[0].record["corpus"],
         "models": tuple(table.record["model"] for table in tables),
         "S": np.array([float(table.record["nonembedding_params"]) for table in tables]),
         "source": tables[0].source,

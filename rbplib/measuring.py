@@ -92,7 +92,9 @@ def measured(
     samples=None,
     dtype=None,
     head_dtype="float32",
-    **options,
+    device=None,
+    progress=True,
+    batch_tokens=None,
 ):
     """Rank tables of a family, measured where they are missing.
 
@@ -106,7 +108,8 @@ def measured(
         samples: Documents to read in place of the corpora's own.
         dtype: name of the weights' precision; None for what the family's file says.
         head_dtype: name of the precision of the head's product.
-        options: of `measure_model`.
+        device: of `load_model`. progress: whether to show bars.
+        batch_tokens: tokens of one forward pass; found against memory when None.
     Returns:
         {corpus name: list of RankTable, smallest model first}.
     Raises:
@@ -141,7 +144,8 @@ def measured(
             try:
                 tasks = [task for task in tasks if is_missing(task, replace)]
                 if tasks:
-                    measure_model(family.model(model), tasks, cut, dtype=dtype, **options)
+                    loading = family.model(model), device, dtype
+                    measure_model(loading, tasks, cut, progress, batch_tokens)
             except InputError as error:
                 if len(asked_for) == 1 or isinstance(error, WriteError):
                     raise
@@ -181,28 +185,19 @@ def is_missing(task, replace):
     return True
 
 
-def measure_model(
-    model,
-    tasks,
-    cut,
-    *,
-    device=None,
-    dtype=None,
-    progress=True,
-    batch_tokens=None,
-):
+def measure_model(loading, tasks, cut, progress, batch_tokens):
     """Measure tables of one model in one load.
 
     Args:
+        loading: (Model, device, dtype), of `load_model`.
         cut: {(tokenizer, table's file): windows of its text}, to which what lacks is added.
-        device, dtype: of `load_model`. progress: whether to show bars.
-        batch_tokens: tokens of one forward pass; found against memory when None.
+        progress, batch_tokens: as of `measured`.
     """
     from rbplib.models import choose_threads, load_model
 
     length = tasks[0].record["window"]
-    check_window(model, length)
-    loaded = load_model(model, device, dtype)
+    check_window(loading[0], length)
+    loaded = load_model(*loading)
     choose_threads(loaded.record["total_params"])
 
     # cache-sized on a processor; elsewhere halved until it fits

@@ -66,6 +66,11 @@ def place(columns):
     return np.asarray(columns["document"], np.int64) << 32 | columns["position"]
 
 
+def column(name):
+    """A column of a RankTable as an attribute."""
+    return property(lambda table: table.columns[name])
+
+
 @dataclass(frozen=True)
 class RankTable:
     """Ranks of one model on one corpus, sorted by document and position; D documents, n rows.
@@ -79,12 +84,12 @@ class RankTable:
     record: dict
     path: Path | None = None
 
-    document = property(lambda self: self.columns["document"])
-    position = property(lambda self: self.columns["position"])
-    token = property(lambda self: self.columns["token"])
-    greater = property(lambda self: self.columns["greater"])
-    ties = property(lambda self: self.columns["ties"])
-    logprob = property(lambda self: self.columns["logprob"])
+    document = column("document")
+    position = column("position")
+    token = column("token")
+    greater = column("greater")
+    ties = column("ties")
+    logprob = column("logprob")
 
     @property
     def documents(self):

@@ -188,7 +188,7 @@ def hub_builder(corpus):
     from rbplib.models import the_hub
 
     # what is asked for, for the library and in words
-    split, options = split_of(corpus), {"name": corpus.config}
+    split, options = corpus.split or "train", {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split: corpus.data_files.split()}}
     request = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
@@ -202,11 +202,6 @@ def hub_builder(corpus):
         yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
 
 
-def split_of(corpus):
-    """The split of a corpus of the hub."""
-    return corpus.split or "train"
-
-
 def hub_bytes(corpus):
     """Bytes of the files of a corpus of the hub, whether they are here or not.
 
@@ -215,7 +210,7 @@ def hub_bytes(corpus):
     from huggingface_hub import HfFileSystem
 
     with hub_builder(corpus) as builder:
-        paths = builder.config.data_files[split_of(corpus)]
+        paths = builder.config.data_files[corpus.split or "train"]
         return sum(HfFileSystem().info(path)["size"] for path in paths)
 
 
@@ -225,7 +220,7 @@ def hub_sample(corpus):
     Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
     than these are fetched. Raises InputError: as `hub_builder`.
     """
-    split = split_of(corpus)
+    split = corpus.split or "train"
     with hub_builder(corpus) as builder:
         if corpus.first is None:
             builder.download_and_prepare(verification_mode="no_checks")

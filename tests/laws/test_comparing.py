@@ -1,5 +1,6 @@
 """How many times the parameters: beside planted laws and NumPy's lines; how many intervals hold."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -54,8 +55,8 @@ def test_the_interval_of_other_text_draws_both_families_on_the_same_sources():
     assert told.paired
     assert told.intervals["text"] == pytest.approx(np.quantile(ratios, [0.025, 0.975]), rel=1e-6)
     # of other sources nothing goes together
-    apart = compare(a, hits(rng, 3), n_bootstrap=400, seed=5)
-    assert not apart.paired and apart.intervals["text"] != told.intervals["text"]
+    apart = compare(a, replace(a, corpus="other"), n_bootstrap=400, seed=5)
+    assert not apart.paired and np.ptp(apart.intervals["text"]) > 0.01
 
 
 def test_sources_of_tables_are_paired_by_their_names():

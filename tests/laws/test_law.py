@@ -114,5 +114,5 @@ def test_what_cannot_be_fitted_is_told(loss):
     with pytest.raises(rbp.InputError, match="least_squares"):
         rbp.fit(loss, "least_square")
     for plain in ({"S": [1, 2]}, {"hits": [1, 2]}, {"totals": 9}):
-        with pytest.raises(rbp.InputError, match="sizes of its own"):
+        with pytest.raises(rbp.InputError, match="a Loss without"):
             rbp.fit(loss, **plain)

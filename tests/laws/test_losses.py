@@ -68,6 +68,7 @@ def test_runs_equal_a_plain_scan(rows, N, k, data):
     [
         ("sums", [9, 30, 101]),
         ("S", [1, 2, 0]),
+        ("S", [1, 2, np.inf]),
         ("S", [1, 2]),
         ("totals", [1, 2]),
         ("models", ["a"]),
@@ -111,8 +112,10 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
     "change, message",
     [
         ({"hits": [10, 20]}, "do not fit together"),
-        ({"totals": None}, "no column 'tokens'"),
-        ({"loss": "x.csv", "S": None, "hits": None}, "do not fit together"),
+        ({"totals": None}, "hits= and totals="),
+        ({"S": None}, "give S="),
+        ({"loss": [3, 2, 1], "hits": None}, "S= and loss=,"),
+        ({"loss": "x.csv", "S": None, "hits": None}, "give S="),
     ],
 )
 def test_bad_plain_numbers_are_told(change, message):

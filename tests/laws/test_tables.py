@@ -78,7 +78,7 @@ def test_losses_in_nats_and_bits_are_numpys_line(tmp_path, capsys):
     bits = table.rename(columns={"loss": "loss_bits"}).assign(loss_bits=nats / np.log(2))
     assert rbp.fit(bits).alpha == pytest.approx(-slope, rel=1e-12)
     # errors of the losses make an interval: that of the slope, by hand
-    (loss,) = rbp.table_losses(table.assign(loss_se=0.01 * nats, note="x"))
+    (loss,) = rbp.table_losses(bits.assign(loss_se=0.01 * bits.loss_bits, note="x"))
     assert "note" in capsys.readouterr().err
     low, high = rbp.fit(loss).intervals["text"]["alpha"]
     x = np.log(S) - np.log(S).mean()

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rbplib import head_ranks, ranks, sequence_ranks, token_ranks
+from rbplib.heads import Head
 
 INF, NAN = math.inf, math.nan
 ODD = [0.0, -0.0, 1.0, 1e30, -1e30, 3.4e38, -3.4e38, 1e-45, 88.0, -88.0, INF, -INF]
@@ -117,6 +118,19 @@ def test_results_do_not_depend_on_the_batch(size, width):
         part = head_ranks(hidden[some], weight, targets[some])
         assert same([column[some] for column in whole], part)
     assert_brute(whole, hidden @ weight.T, targets)
+
+
+class Shifted(Head):
+    """Scores of chosen candidates come out otherwise than in their block."""
+
+    def product(self, states, columns=slice(None), out=None):
+        scores = super().product(states, columns, out)
+        return scores + 1 if isinstance(columns, torch.Tensor) else scores
+
+
+def test_a_row_whose_own_score_is_another_in_its_block_is_counted_again():
+    hidden, weight, targets = planted(size=4000)
+    assert_brute(head_ranks(hidden, Shifted(weight), targets), hidden @ weight.T, targets)
 
 
 @pytest.mark.parametrize("marked", [[], [3], [70], [3999], [3, 70], [70, 3999], [3, 70, 3999]])

@@ -164,6 +164,15 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     assert len(measure()["lines"]) == 1 and files(root) != before
 
 
+def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch):
+    measure()
+    before = files(root)
+    monkeypatch.setattr(m, "tables_here", lambda *_, **__: ({}, ["m0"]))
+    with pytest.raises(InputError, match="another weights_dtype"):
+        measure(dtype="bfloat16")
+    assert files(root) == before
+
+
 SAME = {
     "words about a family": family_file(("context", "title: Other\nnote: x\ncontext")),
     "a place": lambda root: (

@@ -88,6 +88,12 @@ def test_the_same_documents_in_every_format(tmp_path, name):
     assert list(documents.texts) == datasets.Dataset.from_list(OBJECTS).shuffle(seed=42)["text"]
 
 
+def test_the_first_rows_that_are_long_enough_may_be_drawn(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('"ab"\n"abc"\n"abcd"\n"abcde"\n')
+    documents = read(tmp_path, "rows.jsonl", min_characters=3, first=2)
+    assert sorted(documents.texts) == ["abc", "abcd"]
+
+
 @pytest.mark.parametrize("name", SAME_PROSE)
 def test_the_same_prose_in_every_format(tmp_path, name):
     (tmp_path / name).write_bytes(SAME_PROSE[name])
