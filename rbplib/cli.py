@@ -271,8 +271,13 @@ def list_families(name, form, results):
 @command("corpora", "docs --json", option("name", nargs="?", help="one only, or a path"), JSON)
 def list_corpora(name, form):
     """List corpora: where their text comes from."""
-    rows, code = listed("corpus", name, lambda name: [vars(load_corpus(name))])
-    tell([{entry: row[entry] for entry in OF_CORPUS} for row in rows], form)
+
+    def about(name):
+        corpus = load_corpus(name)
+        return [{entry: getattr(corpus, entry) for entry in OF_CORPUS}]
+
+    rows, code = listed("corpus", name, about)
+    tell(rows, form)
     return code
 
 
