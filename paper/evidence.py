@@ -138,8 +138,13 @@ def rise_row(first, second, n_bootstrap=10_000, seed=42):
     """The exponent of the second Loss less that of the first, with its intervals."""
     change, text = exponent_difference(first, second, n_bootstrap, seed)
     trainings = with_trainings(first, second, change, text)
-    place = {"family": first.family, "corpus": first.corpus}
-    return place | {"change": change, "ci_tokens": text, "ci_trainings": trainings}
+    return {
+        "family": first.family,
+        "corpus": first.corpus,
+        "change": change,
+        "ci_tokens": text,
+        "ci_trainings": trainings,
+    }
 
 
 def rise_rows(rows):

@@ -175,20 +175,21 @@ def parted(tables):
     """{part: RankTables} of models on one text: its tokens that could be copied, and the others.
 
     A token could be copied where its bigram (the token before it, itself) stood before among the
-    scored tokens of its document: of its window, by the protocol `paper`. Every law can be fitted
+    scored tokens of its document: of its window, by the protocol `paper`. Both are of the sources
+    that hold both, so that one draw of sources serves the two. Every law can be fitted
     to either. Tables that lack their tokens have no parts.
     """
     first = tables[0]
     if "token" in first.record.get("lacks", ()):
         return {}
-    before = np.roll(first.token, 1)
-    bigrams = pd.DataFrame({"document": first.document, "before": before, "token": first.token})
     # a row that does not go on from another has no bigram
-    copyable = np.zeros(len(bigrams), bool)
-    copyable[first.joined] = bigrams[first.joined].duplicated()
+    before = np.where(first.joined, np.roll(first.token, 1), -1)
+    bigrams = pd.DataFrame([first.document, before, first.token]).T
+    copyable = bigrams.duplicated() & first.joined
+    both = copyable.groupby(first.source[first.document]).transform("nunique") > 1
     return {
-        "copyable": [only(table, copyable) for table in tables],
-        "other": [only(table, ~copyable) for table in tables],
+        "copyable": [only(table, copyable & both) for table in tables],
+        "other": [only(table, ~copyable & both) for table in tables],
     }
 
 

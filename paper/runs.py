@@ -50,17 +50,14 @@ def lagged(table, k):
 
 def rise_width(alpha):
     """How far ln S has to go for p_N = exp(-N c S^-alpha) to rise from 10% to 90%:
-    the same for every N.
+    the same for every N. alpha: above 0, any shape.
 
-    Infinite where alpha is not above 0. Label eq-rise-width.
+    Label eq-rise-width.
 
     >>> round(float(rise_width(0.06) / np.log(10)), 1)      # decades of model size
     22.3
     """
-    alpha = np.asarray(alpha, float)
-    with np.errstate(divide="ignore"):
-        width = np.log(np.log(0.1) / np.log(0.9)) / alpha
-    return np.where(alpha <= 0, np.inf, width)
+    return np.log(np.log(0.1) / np.log(0.9)) / np.asarray(alpha)
 
 
 @dataclass(frozen=True)

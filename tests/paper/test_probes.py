@@ -125,6 +125,7 @@ def test_onsets_beyond_the_last_probe_count_as_late():
 def test_a_table_is_parted_by_whether_a_bigram_stood_before():
     rng = np.random.default_rng(3)
     windows, ranks = rng.integers(0, 9, (40, 50)), rng.integers(1, 9, (40, 50))
+    windows[-1] = range(50)  # a source without a copyable token is in neither part
     places = np.repeat(range(40), 49), np.tile(range(1, 50), 40)
     whole = rank_table(ranks[:, 1:].ravel(), *places, token=windows[:, 1:].ravel())
     parts = probes.parted([whole, whole])
@@ -132,7 +133,8 @@ def test_a_table_is_parted_by_whether_a_bigram_stood_before():
     for window in windows[:, 1:].tolist():  # the first token of a window is in no table
         bigrams = list(zip(window, window[1:], strict=False))
         by_hand += [False] + [pair in bigrams[:i] for i, pair in enumerate(bigrams)]
-    assert [len(parts[part][1]) for part in probes.PARTS] == [sum(by_hand), 40 * 49 - sum(by_hand)]
+    assert [len(parts[part][1]) for part in probes.PARTS] == [sum(by_hand), 39 * 49 - sum(by_hand)]
+    assert all(49 not in parts[part][0].token for part in probes.PARTS)
     assert (parts["copyable"][0].token == whole.token[by_hand]).all()
 
 
