@@ -46,6 +46,7 @@ class Claim:
     rule: str = ""
     proved: str = ""
     changes: str = ""
+    unjudged: str = ""
 
     @property
     def ours(self):
@@ -307,9 +308,11 @@ def line(judged):
     """
     words, more = judged.words, judged.found.partition("; ")[2]
     sentence = judged.sentence
-    # in how many cases it holds; one case alone needs no count
+    # in how many cases it holds, or why none is judged; one case alone needs no count
     holds, fails, whole = judged.counts
-    if words.rule and (judged.enough > 1 or whole > 1):
+    if words.unjudged and judged.rows["unjudged"].all():
+        sentence += f"; {words.unjudged}"
+    elif words.rule and (judged.enough > 1 or whole > 1):
         count = judged.count
         if whole and judged.verdict == OPEN:
             why = "the rest undecided" if holds + fails < whole else "too few to decide"

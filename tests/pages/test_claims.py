@@ -214,8 +214,12 @@ def test_an_exponent_is_settled_by_its_interval_and_not_by_one_small_amount_of_t
     assert evidence.settled(rows, 0, 0.1).tolist()[:4] == [1, -1, -1, 0]
     ours = evidence.settled(rows.assign(family="nano-gpt2"), 0, 0.1)
     assert ours.tolist()[:4] == [0] * 4 and ours[4] is NONE
+    rows = rows.assign(ci_known=ends, alpha=0.1)
     judged = claims.judge("top1_exponent", rows, ours > 0, ours == 0)
     assert judged.verdict == "cannot be told" and judged.count == "0 of 4"
+    for embedded, words in ((False, "; holds in 0 of 4"), (True, "; not judged on ladders of")):
+        few = claims.judge("top1_exponent", rows.assign(unjudged=embedded), ours > 0, ours == 0)
+        assert words in claims.line(few).splitlines()[0]
 
 
 def test_noise_is_enough_where_it_makes_the_scatter_and_not_where_it_is_just_not_rejected():
