@@ -82,7 +82,7 @@ def time_large(shape, windows, device, folder):
     family = folder / "large.yml"
     family.write_text(f"context: {LENGTH}\nmodels: [{{id: {place}, dtype: float32}}]\n")
     ids = np.random.default_rng(0).integers(1, vocab, (windows, LENGTH))
-    texts = [" ".join(f"w{i}" for i in row) for row in ids]
+    texts = [" ".join(map("w{}".format, row)) for row in ids]
     corpus = corpus_of(texts, folder)
 
     # measured, with the loading of its weights

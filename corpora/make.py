@@ -41,10 +41,16 @@ from rbplib.models import file_digest
 
 # the tables, at the versions whose text is on record: all that the lock holds
 PINS = held("corpora", "packages")
-EVALUATION, TRAINING = (
-    dict(line.split("==") for line in (PINS / f"{table}.txt").read_text(encoding="utf-8").split())
-    for table in ("evaluation", "training")
-)
+
+
+def pinned(table):
+    """{package: version} of a table."""
+    lines = (PINS / f"{table}.txt").read_text(encoding="utf-8").split()
+    return dict(line.split("==") for line in lines)
+
+
+EVALUATION = pinned("evaluation")
+TRAINING = pinned("training")
 # kinds of text that the embedded models are trained on, from other packages
 TRAINED = ("docs", "code", "doctests")
 # Text that differs between the builds for Linux, macOS and Windows of one version: left out.

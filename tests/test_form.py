@@ -72,11 +72,12 @@ def test_a_folder_stays_within_its_tokens(folder):
 def test_no_comprehension_stands_inside_another():
     kinds = ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
     nested = []
-    for path in [*python_files("rbplib"), *python_files("paper")]:
-        for outer in ast.walk(ast.parse(path.read_text())):
-            inner = [node for node in ast.walk(outer) if isinstance(node, kinds)]
-            if isinstance(outer, kinds) and len(inner) > 1:
-                nested.append(f"{path.relative_to(ROOT)}:{outer.lineno}")
+    for folder in BUDGETS.keys() - {"tests"}:
+        for path in python_files(folder):
+            for outer in ast.walk(ast.parse(path.read_text())):
+                inner = [node for node in ast.walk(outer) if isinstance(node, kinds)]
+                if isinstance(outer, kinds) and len(inner) > 1:
+                    nested.append(f"{path.relative_to(ROOT)}:{outer.lineno}")
     assert not nested
 
 

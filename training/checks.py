@@ -7,6 +7,7 @@ to `models/checks.json`.
 import json
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from operator import itemgetter
 
 from rbplib.families import write_text
 from training import data, grid, ladders, probe, train
@@ -17,6 +18,7 @@ FACTORS = (RULE, (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0))
 # Where a verdict on the longest trainings depends on the rate: (size, tokens), shortest first.
 LONGER = [(name, ladders.BUDGETS[n]) for n in ("8m", "16m") for name in ("656k", "1.9M")]
 FIELDS = ("size", "tokens", "blocks", "tables")
+key_of = itemgetter(*FIELDS)  # of a record of a run
 
 
 def ends():
@@ -68,7 +70,7 @@ def run(name, tokens, blocks, tables):
 
 def losses(checked):
     """{(size, tokens, blocks, tables): held-out loss} of the file's contents."""
-    return {tuple(r[name] for name in FIELDS): r["heldout_loss"] for r in checked["runs"]}
+    return {key_of(r): r["heldout_loss"] for r in checked["runs"]}
 
 
 def every(path, workers=2):
@@ -79,13 +81,13 @@ def every(path, workers=2):
     """
     data.streams()
     checked = json.loads(path.read_text()) if path.is_file() else {"runs": []}
-    done = [tuple(r[name] for name in FIELDS) for r in checked["runs"]]
+    done = list(map(key_of, checked["runs"]))
     missing = [key for key in wanted() if key not in done]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for future in as_completed([pool.submit(run, *key) for key in missing]):
             # Keep the runs in one order, whichever ended first.
             checked["runs"].append(future.result())
-            checked["runs"].sort(key=lambda r: wanted().index(tuple(r[name] for name in FIELDS)))
+            checked["runs"].sort(key=lambda r: wanted().index(key_of(r)))
             lines = ",\n  ".join(json.dumps(r) for r in checked["runs"])
             write_text(path, f'{{"runs": [\n  {lines}\n]}}\n')
             print(future.result(), flush=True)
