@@ -265,6 +265,12 @@ def test_bad_settings_are_refused_before_anything_runs(place, settings, names):
         planned(place, **settings)
 
 
+def test_fewer_than_one_core_is_refused(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        book.main(["--jobs", "0"])
+    assert "--jobs cannot be 0: give 1 or more" in capsys.readouterr().err
+
+
 def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
     append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
     for name in ("09_families", "13_findings"):

@@ -209,6 +209,9 @@ def main(argv=None):
 
     # make it, and say how long it took
     options = vars(parser.parse_args(argv))
+    for name in ("jobs", "gpus"):
+        if options[name] is not None and options[name] < 1:
+            parser.error(f"--{name} cannot be {options[name]}: give 1 or more")
     on_signals(stop)
     began = time.monotonic()
 
