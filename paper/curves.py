@@ -92,7 +92,7 @@ def rbp_curve(tables, ks, definition="greater+ties"):
     Args:
         tables: RankTables of the models of one family on one corpus, any order.
         ks: values of k, each in [1, V].
-        definition: of the rank, see ranks.table.RankTable.rank; the paper's is "greater+ties".
+        definition: of the rank, see `RankTable.rank`; the paper's is "greater+ties".
     Raises:
         InputError: no table, a k outside the vocabulary, or different tokens.
     """

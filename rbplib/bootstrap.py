@@ -88,11 +88,15 @@ def line(y, x):
     Returns:
         slope, intercept, r2: float64 (...); r2 is NaN where y is flat: nothing to explain.
     """
-    y, x = np.asarray(y), np.asarray(x)  # a column's own variance is another, its own axes too
+    # a column's own variance is another, its own axes too
+    y = np.asarray(y)
+    x = np.asarray(x)
     centred = x - x.mean()
-    mean, variance = y.mean(axis=-1), y.var(axis=-1)
+    mean = y.mean(axis=-1)
+    variance = y.var(axis=-1)
     slope = y @ centred / (centred @ centred)
     flat = ~(variance > 1e-14 * (1 + mean**2))
     explained = slope**2 * x.var() / np.where(flat, 1, variance)
     r2 = np.where(flat, np.nan, np.minimum(explained, 1.0))
-    return slope, mean - slope * x.mean(), r2
+    intercept = mean - slope * x.mean()
+    return slope, intercept, r2

@@ -173,7 +173,8 @@ def command(name, example, *options):
 
     def register(run):
         # a parser with its help, then its options
-        about, example_line = run.__doc__, f"example: rbp {name} {example}"
+        about = run.__doc__
+        example_line = f"example: rbp {name} {example}"
         parser = COMMANDS.add_parser(name, help=about, description=about, epilog=example_line)
         parser.set_defaults(run=run)
         for names, how in options:
@@ -349,7 +350,8 @@ def measured_texts(family, protocol, results):
     default ones where there is none."""
     from rbplib.table import table_paths
 
-    family, ending = load_family(family), "" if protocol == "paper" else f".{protocol}"
+    family = load_family(family)
+    ending = "" if protocol == "paper" else f".{protocol}"
     paths = table_paths(family.name, results, f"*{ending}")
     names = {path.stem.removesuffix(ending) for path in paths}
     return sorted(name for name in names if not name.endswith(".full")) or default_corpora(family)

@@ -64,7 +64,8 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     if (a.hits, a.k) != (b.hits, b.k):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
     check_resamples(n_bootstrap)
-    a, b = a.defined(), b.defined()
+    a = a.defined()
+    b = b.defined()
     for loss in (a, b):
         check_models(loss)
     (S,) = sizes_given(a.S.max() if S is None else S)
@@ -72,10 +73,11 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     # the log of the ratio, and those of resamples: one seed draws the same sources for both
     log_times = log_ratio(a.y, b.y, a, b, S)
     paired = same_sources(a, b)
-    drawn = a.resampled(n_bootstrap, seed), b.resampled(n_bootstrap, seed + (not paired))
+    drawn_a = a.resampled(n_bootstrap, seed)
+    drawn_b = b.resampled(n_bootstrap, seed + (not paired))
     text = np.full(2, np.nan)
-    if None not in drawn:
-        text = percentile_interval(log_ratio(drawn[0].y, drawn[1].y, a, b, S))
+    if drawn_a and drawn_b:
+        text = percentile_interval(log_ratio(drawn_a.y, drawn_b.y, a, b, S))
 
     # on the scale of sizes
     with np.errstate(over="ignore"):
@@ -126,5 +128,6 @@ def half_width_of_models(a, b, S, as_good):
     variance = 0.0
     for law, size in zip(laws, (S, as_good), strict=True):
         variance += law.residual_sd**2 * (widening(law, size) ** 2 - 1)
-    times = training_quantile(min(law.spare for law in laws))
+    spare = min(law.spare for law in laws)
+    times = training_quantile(spare)
     return times * np.sqrt(variance.item()) / laws[1].alpha

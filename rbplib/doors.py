@@ -101,7 +101,8 @@ def table_losses(table):
             f"give rows of one of {', '.join(QUANTITIES)}."
         )
     (quantity,) = quantities
-    share, sourced = quantity in ("hits", "accuracy"), "source" in rows
+    share = quantity in ("hits", "accuracy")
+    sourced = "source" in rows
     total = QUANTITIES[quantity] if share or sourced else ""
     for column in ("model", "S", total):
         if column and column not in rows:
@@ -222,7 +223,9 @@ def numbers(column, name):
     """The numbers of a column of the table of this name, float64 (R,)."""
     values = np.array([as_number(value) for value in column])
     # a size, a rank, or what something is out of, is above 0; ranks and hits are counts
-    least, most, of = int(column.name in ("S", "D", "k", *QUANTITIES.values())), np.inf, NUMBER
+    least = int(column.name in ("S", "D", "k", *QUANTITIES.values()))
+    most = np.inf
+    of = NUMBER
     if column.name in ("k", "hits"):
         most, of = WHOLE, "whole number"
         values = np.where(values == np.floor(values), values, np.nan)
@@ -363,6 +366,7 @@ def check_record(table):
     record = table.record
     S, units = record["nonembedding_params"], record["units"]
     texts = {type(record.get(name)) for name in ("requested_revision", "weights_dtype")}
+    # what must hold
     rules = (
         type(S) is int and 0 < S < 1e18,  # to isinstance true is a number
         REPO_ID.match(record["model_id"]),
@@ -416,7 +420,8 @@ def keep_family(name, entry, tables, repeats=()):
 def keep_tables(tables):
     """Write (columns, record) of rank tables to their places, none over one of other ranks."""
     for columns, record in tables:
-        path, ranks = ranks_path(record), (columns_digest(columns), record.get("definition"))
+        path = ranks_path(record)
+        ranks = (columns_digest(columns), record.get("definition"))
         there = read_record(path) if path.is_file() else None
         if there and (there["columns_sha256"], there.get("definition")) != ranks:
             raise InputError(
@@ -445,10 +450,12 @@ def family_windows(family, corpus, protocol="paper"):
     it."""
     from rbplib.models import load_tokenizer, model_folder, tokenizer_digest, window_length
 
+    # text and tokenizer, which are here or fetched
     family, models, (corpus,) = asked(family, None, [corpus], protocol)
     family.need_models()
     documents, (folder, _) = load_documents(corpus), model_folder(models[0], weights=False)
     tokenizer = load_tokenizer(folder, models[0].id)
+    # the windows, and what they are of
     length = window_length(family)
     windows = text_windows(tokenizer, documents.texts, length, protocol)
     about = {"family": family.name, "protocol": protocol, "text": documents.digest}
@@ -508,7 +515,8 @@ def import_answers(path, family, name=None):
         if not header.get(key) or not isinstance(header[key], str):
             raise InputError(f"the first line of {path} does not tell {key!r}: add it.")
     check_choice(header["ties"], TIE_RULES, "tie rule")
-    family, protocol = load_family(family), header.get("protocol", "paper")
+    family = load_family(family)
+    protocol = header.get("protocol", "paper")
     model = family.model(header["model"])
     asked_for, (_, source) = model.revision or "main", model_folder(model, weights=False)
     if header["revision"] not in (asked_for, source["revision"]):

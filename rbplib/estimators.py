@@ -27,7 +27,8 @@ class Line:
 
     def solve(self, loss, x):
         """Parameters (..., P) of losses (..., M) at x = log S (M,)."""
-        inverse = np.linalg.pinv(self.design(x, x.mean()))
+        design = self.design(x, x.mean())
+        inverse = np.linalg.pinv(design)
         return logarithm(loss) @ inverse.T
 
     def curve(self, params, x, centre=None):
@@ -55,10 +56,12 @@ class Binomial(Line):
         design = self.design(x, None)
         # Start at a straight line through shares moved off 0 and 1.
         inside = np.clip(missed, 1e-7, 1 - 1e-7)
-        params = super().solve(-np.log1p(-inside), x)
+        start = -np.log1p(-inside)
+        params = super().solve(start, x)
         for _ in range(STEPS):
             # How far the shares are from the present line, and how much each tells.
-            hazard = np.exp(np.clip(self.curve(params, x), -40, 3.5))
+            rate = np.clip(self.curve(params, x), -40, 3.5)
+            hazard = np.exp(rate)
             weight = hazard**2 / np.expm1(hazard)
             surplus = missed + np.expm1(-hazard)
             away = surplus * np.exp(hazard) / hazard
@@ -68,7 +71,8 @@ class Binomial(Line):
             step = np.linalg.solve(gram, aim[..., None])[..., 0]
             rise = np.abs(step @ design.T)
             moved = rise.max(axis=-1, keepdims=True)
-            params = params + step / np.maximum(moved / 2, 1)
+            shorter = np.maximum(moved / 2, 1)
+            params = params + step / shorter
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
         return np.where(moved < 1e-6, params, np.nan)
@@ -109,15 +113,17 @@ class Floor(Line):
             # Take the best of the grid for each row.
             misfit = np.where(np.isnan(misfit), np.inf, misfit)
             best = each, np.argmin(misfit, axis=1)
-            alpha = np.broadcast_to(grid, misfit.shape)[best]
+            exponents = np.broadcast_to(grid, misfit.shape)
+            alpha = exponents[best]
             # Zoom: a finer grid about it.
-            times = np.exp(np.linspace(-width, width, 17))
-            grid = alpha[:, None] * times
+            steps = np.linspace(-width, width, 17)
+            grid = alpha[:, None] * np.exp(steps)
             grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
             width = width / 8
         log_c = np.log(scale[best]) + alpha * x.mean()
         params = np.column_stack([alpha, log_c, floor[best]])
-        params[np.isnan(u).any(axis=1)] = np.nan
+        unknown = np.isnan(u).any(axis=1)
+        params[unknown] = np.nan
         return params
 
     def floor_and_scale(self, u, grid, z):
@@ -138,13 +144,17 @@ class Floor(Line):
         determinant = u_u * v_v - u_v**2
         with np.errstate(divide="ignore", invalid="ignore"):
             floor = above / determinant
-        floor = np.where(np.isfinite(floor) & (floor > 0), floor, 0.0)
-        scale = np.maximum((one_v - floor * u_v) / v_v, 1e-300)
+        positive = np.isfinite(floor) & (floor > 0)
+        floor = np.where(positive, floor, 0.0)
+        scale = (one_v - floor * u_v) / v_v
+        scale = np.maximum(scale, 1e-300)
         # The sum of squares, multiplied out.
         linear = floor * one_u + scale * one_v
         both = 2 * floor * scale * u_v
         misfit = len(z) - 2 * linear
-        misfit = misfit + floor**2 * u_u + both + scale**2 * v_v
+        misfit += floor**2 * u_u
+        misfit += both
+        misfit += scale**2 * v_v
         return floor, scale, misfit
 
     def curve(self, params, x, centre=None):

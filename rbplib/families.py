@@ -208,7 +208,8 @@ def load_corpus(name_or_path):
         return name_or_path
     # text as it is, which has no YAML
     text = str(name_or_path)
-    path, is_name = Path(text).expanduser(), not text or yaml_file("corpus", text)
+    path = Path(text).expanduser()
+    is_name = not text or yaml_file("corpus", text)
     if not is_name and os.path.lexists(path) and path.suffix.lower() not in YAML:
         return own_text(path)
 
@@ -235,7 +236,8 @@ def read_entry(name_or_path, what, record, others):
     # which file
     text = str(name_or_path)
     path = yaml_file(what, text) or Path(text).expanduser()
-    is_yaml, is_there = path.suffix.lower() in YAML, os.path.isfile(path)
+    is_yaml = path.suffix.lower() in YAML
+    is_there = os.path.isfile(path)
     if not (is_yaml and is_there):
         message, mend = f"there is no file {reprlib.repr(text)}", "check the path."
         if is_there:

@@ -56,12 +56,14 @@ class Head:
         widening what is taken of it. out: scratch (n, b) of that dtype, on a processor.
         """
         dtype, weight = self.dtype, self.weight[columns]
+        # inside the product, where the device can
         bias = None if self.bias is None else self.bias[columns].to(dtype)
         if weight.is_cuda and states.dtype == weight.dtype != dtype == torch.float32:
             scores = torch.mm(states, weight.T, out_dtype=dtype)
             if bias is not None:
                 scores.add_(bias)
             return self.after(scores)
+        # or widened before it
         states, weight = states.to(dtype), weight.to(dtype)
         if bias is None:
             return self.after(torch.mm(states, weight.T, out=out))
@@ -81,6 +83,7 @@ def final_hidden(model, input_ids):
     Raises LookupError: the model never calls its output embedding as a module.
     """
 
+    # end the forward pass where the head would begin
     def stop(module, inputs):
         raise _HeadReached(inputs[0])
 

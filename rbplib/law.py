@@ -170,7 +170,8 @@ def fit(
     x, y, names = np.log(part.S), part.y, kind.parameters
     enough = len(np.unique(x)) >= max(3, len(names)) and not loss.equal
     # The law, and that of each resample.
-    params, centre = np.full(len(names), np.nan), x.mean() if len(x) else 0.0
+    params = np.full(len(names), np.nan)
+    centre = x.mean() if len(x) else 0.0
     if enough:
         params = kind.solve(part.values, x)
     fitted = kind.curve(params, x, centre)
@@ -185,11 +186,13 @@ def fit(
         band = percentile_interval(drawn_y)
     # What the other noises make of it.
     residuals = y - fitted
-    jacobian, weights = kind.jacobian(params, x, centre), kind.weights(params, x)
+    jacobian = kind.jacobian(params, x, centre)
+    weights = kind.weights(params, x)
     residual_sd, models = noise.student_interval(jacobian, weights, residuals)
     trainings = noise.training_interval(part, jacobian, drawn_params)
     variance, by_sources, by_trainings = noise.lack_of_fit(part, jacobian, residuals, drawn_y)
-    trainings, models = params + SIDES * trainings, params + SIDES * models
+    trainings = params + SIDES * trainings
+    models = params + SIDES * models
     intervals = {}
     for of, pairs in {"text": text, "trainings": trainings, "models": models}.items():
         intervals[of] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
@@ -220,7 +223,8 @@ def doubts(loss, estimator, params, enough):
     settled = np.isfinite(params).all()
     misses = hits = FEW
     if loss.hits:
-        misses, hits = loss.misses.min(), loss.sums.sum(axis=0).min()
+        misses = loss.misses.min()
+        hits = loss.sums.sum(axis=0).min()
     inside = True  # a floor above zero, and an exponent between the ends of the search
     if estimator == "irreducible":
         inside = params[2] > 0 and EXPONENTS[0] < params[0] < EXPONENTS[-1]

@@ -242,7 +242,8 @@ def measured_tables(family, corpus, protocol="paper", results=None, partial=Fals
     tables, missing = family_tables(family, corpus, protocol, results, partial)
     # the text as the family knows it; the repeats may lack it
     family, _, (text,) = asked(family, None, [corpus], protocol, results)
-    repeats, again = (), family.repeats and load_family(family.repeats)
+    repeats = ()
+    again = family.repeats and load_family(family.repeats)
     if again and (not again.imported or text.name in again.corpora):
         ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results)
         (repeats,) = ladders.values()

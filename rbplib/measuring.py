@@ -319,7 +319,8 @@ def measure_windows(loaded, windows, batch_tokens, head_dtype):
                     ) from None
             # here, where the error no longer holds the frames that hold the batch
             torch.cuda.empty_cache()
-            half, batch_tokens = len(batch) // 2, max(1, batch_tokens // 2)
+            half = len(batch) // 2
+            batch_tokens = max(1, batch_tokens // 2)
             queue[:0] = [batch[:half], batch[half:]]
     columns = joined(rows)
     order = np.lexsort((columns["position"], columns["document"]))
@@ -340,7 +341,8 @@ def batch_ranks(loaded, batch, dtype):
         ids[row, : len(window.ids)] = window.ids
         scored[row, window.scored - 1] = True
     # ranks of the scored ones, as columns
-    inputs, mask = torch.from_numpy(ids).to(loaded.device), torch.from_numpy(scored)
+    inputs = torch.from_numpy(ids).to(loaded.device)
+    mask = torch.from_numpy(scored)
     ranks = sequence_ranks(loaded.model, inputs, mask, dtype)
     row, column = np.nonzero(scored)
     return {
@@ -425,7 +427,8 @@ def plan_text(corpus, length, protocol, notes):
     window.
     """
     # how many tokens are read
-    sample, most = sample_here(corpus), length if protocol == "paper" else np.inf
+    sample = sample_here(corpus)
+    most = length if protocol == "paper" else np.inf
     row = {"corpus": corpus.name, "tokens": corpus.documents * length, "download_bytes": 0}
     if sample:
         row["tokens"] = round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))

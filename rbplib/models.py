@@ -116,7 +116,8 @@ def model_folder(model, weights=True):
     here). Without weights only its configuration and tokenizer are fetched, and no digest is made.
     """
     if model.local:
-        place, record = Path(model.local), {"model_id": model.id, "revision": None}
+        place = Path(model.local)
+        record = {"model_id": model.id, "revision": None}
         if place.is_dir() and not (place / "config.json").is_file():
             raise InputError(
                 f"{place} holds no config.json: "
@@ -159,6 +160,7 @@ def pinned(model):
         return model.revision
     from huggingface_hub import HfApi
 
+    # asked of the hub once, by one process
     path, key = Path(lock), f"{model.id}@{model.revision or 'main'}"
     with one_at_a_time(path):
         commits = read_json(path) if path.is_file() else {}
@@ -185,12 +187,14 @@ def guarded(endpoint):
     from huggingface_hub import set_client_factory
     from huggingface_hub.utils._http import default_client_factory
 
+    # every client that the library makes from now on
     def client():
         client = default_client_factory()
         client.event_hooks["response"].append(check_answer)
         return client
 
     set_client_factory(client)
+    # does it answer?
     try:
         with default_client_factory() as unguarded:
             unguarded.head(endpoint, timeout=PATIENCE)
@@ -237,7 +241,8 @@ def bounded(response, read, **options):
 
     # is there room for what was announced?
     place = next(p for p in Path(constants.HF_HUB_CACHE).absolute().parents if p.exists())
-    size, free = int(response.headers.get("content-length", 0)), shutil.disk_usage(place).free
+    size = int(response.headers.get("content-length", 0))
+    free = shutil.disk_usage(place).free
     path, most = response.url.path, max(size, ANSWER)
     if size > free:
         raise InputError(f"{path} has {size:,} bytes, and {place} has {free:,} left: free space.")
@@ -384,6 +389,7 @@ def check_keys(report, model_id):
     Another model would be measured under their name. Masks that older versions saved, and other
     heads, may be there.
     """
+    # what does not fit, and what to say of it
     missing = [*report["missing_keys"], *report["mismatched_keys"]]
     unexpected = [key for key in report["unexpected_keys"] if re.search(r"\d\..*weight$", key)]
     if missing or unexpected:
@@ -510,7 +516,8 @@ def count_sizes(model):
     from torch import nn
 
     # tables of embeddings, which S leaves out
-    head, tables = model.get_output_embeddings(), [model.get_input_embeddings()]
+    head = model.get_output_embeddings()
+    tables = [model.get_input_embeddings()]
     if head is not None:
         tables.append(head)
     for name, module in model.named_modules():
@@ -638,6 +645,7 @@ def check_tokenizers(family):
 
     A model that cannot be had fails by itself. Cost: reading of each tokenizer.
     """
+    # the first model of each way to cut it
     text, models = Path(__file__).read_text(encoding="utf-8"), {}
     for model in family.models:
         with suppress(InputError):

@@ -59,7 +59,8 @@ def training_interval(part, jacobian, drawn):
     trainings = variance * spread
     if not (text + trainings > 0).all():
         return nothing
-    text_df, seeds = part.n_sources - 1, own_seeds(part, df)
+    text_df = part.n_sources - 1
+    seeds = own_seeds(part, df)
     pairs = zip(text, trainings, strict=True)
     return np.array([half_width(a, text_df, b, df, seeds) for a, b in pairs])
 
@@ -141,13 +142,15 @@ def lack_of_fit(part, jacobian, residuals, drawn):
     if len(whole) < 0.5 * len(drawn):
         return nothing
     # The covariance that the choice of sources gives the models, and what of it is off the law.
-    jacobian, residuals = jacobian[known], residuals[known]
+    jacobian = jacobian[known]
+    residuals = residuals[known]
     covariance = np.cov(whole, rowvar=False)
     identity = np.eye(len(residuals))
     aside = identity - jacobian @ np.linalg.pinv(jacobian)
     noise = max(float(np.trace(aside @ covariance)) / spare, 0.0)
     # Hotelling's test against it.
-    n, p = part.n_sources, np.nan
+    n = part.n_sources
+    p = np.nan
     if n > spare:
         squares = generalised_squares(jacobian, residuals, covariance)
         f = squares * (n - spare) / (spare * (n - 1))

@@ -325,6 +325,7 @@ def _tensor(values):
 
 def _check(values, targets, name):
     """Refuse inputs that would give a wrong rank, or a message about something else."""
+    # shapes, types, and whether there is anything
     if values.dim() < 1 or targets.shape != values.shape[:-1]:
         raise ValueError(
             f"{name} of shape {tuple(values.shape)} need one target per row, "

@@ -283,7 +283,8 @@ def write_table(path, columns, record):
     # a column that is not known is null
     lacking = COLUMNS.keys() & record.get("lacks", ())
     columns |= {name: pa.nulls(len(columns[name]), pa.int32()) for name in lacking}
-    table, how = pa.table(columns), {"compression": "zstd", "store_schema": False}
+    table = pa.table(columns)
+    how = {"compression": "zstd", "store_schema": False}
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, **how) as file:
         file.write_table(table)
         # not as metadata of the schema, which would stand in the file twice

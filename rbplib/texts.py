@@ -75,12 +75,14 @@ def load_documents(corpus):
     Raises InputError: the text cannot be had or read, lacks a field of the template, or is empty.
     Cost: a sample of the hub is fetched once, and kept under results/corpora/.
     """
+    # as it was kept, or drawn now
     corpus = load_corpus(corpus)
     documents = read_sample(corpus) if corpus.source == "hub" else file_sample(corpus)
     if documents is None:
         documents = hub_sample(corpus)
         entries = asdict(documents)
         write_text(sample_path(corpus), json.dumps(entries | {"sha256": digest(entries)}))
+    # the one on record?
     if corpus.digest not in (None, documents.digest):
         complain(
             f"the text of corpus {corpus.name!r} differs from the one on record: "
@@ -188,7 +190,8 @@ def hub_builder(corpus):
     from rbplib.models import the_hub
 
     # what is asked for, for the library and in words
-    split, options = corpus.split or "train", {"name": corpus.config}
+    split = corpus.split or "train"
+    options = {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split: corpus.data_files.split()}}
     request = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
@@ -266,10 +269,12 @@ def text_known(corpus, sample=None):
     """
     if corpus.source == "table":
         return corpus.where
+    # how it is drawn
     request = definition(corpus)
     if corpus.source != "hub":  # its digest says what was drawn
         request = {"group": None if corpus.kind else corpus.group}
     entries = {"sample": {"source": "embedded" if corpus.kind else corpus.source, **request}}
+    # what was drawn
     sample = sample or sample_here(corpus)
     if sample is not None:
         entries.update(corpus_digest=sample.digest, units=list(sample.units))

@@ -95,6 +95,11 @@ def test_bad_tables_are_told(count, tables, k, message):
         count(tables, k)
 
 
+def test_a_loss_of_two_families_has_the_names_of_both():
+    pair = [rank_table([1, 2], [0, 0], family=name, model=name) for name in "ab"]
+    assert rbp.rbp_loss(pair).family == "a and b"
+
+
 def test_plain_numbers_are_a_loss_in_order_of_size():
     law = rbp.fit(S=["100M", "1e6", 1e7], hits=[300, 100, 200], totals=1000)
     assert np.exp(-law.loss.values) == pytest.approx([0.1, 0.2, 0.3])

@@ -164,6 +164,12 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     assert len(measure()["lines"]) == 1 and files(root) != before
 
 
+def test_an_option_that_is_none_is_refused_where_nothing_is_missing(root):
+    measure()
+    with pytest.raises(TypeError, match="protocl"):
+        measure(protocl="full")
+
+
 def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch):
     measure()
     before = files(root)
