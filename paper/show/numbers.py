@@ -29,7 +29,7 @@ def number(x, digits=3):
         return f"{float(x):,.{places}f}".replace("-", "−")
     if abs(x) < ZERO:
         return "0"
-    mantissa, power = f"{x:.{digits - 1}e}".split("e")
+    mantissa, power = f"{float(x):.{digits - 1}e}".split("e")
     return f"{mantissa} × 10{str(int(power)).translate(RAISED)}".replace("-", "−")
 
 

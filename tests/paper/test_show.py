@@ -160,3 +160,4 @@ def test_numbers_that_no_case_knows_are_left_out():
     assert (values.low, values.high, values.found) == (0.5, 1.5, 2)
     assert Values(kept[1:2]).found == 0
     assert number(values.high, 2) == "1.5"  # an end of theirs, in so many digits
+    assert number(Values([2e-5]).high, 2) == "2.0 × 10⁻⁵"
