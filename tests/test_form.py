@@ -14,12 +14,12 @@ PENDING = set()  # imports against the arrows that are still to go; nothing may 
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
     "rbplib": 35_230,
     "paper": 48_000,
-    "workflow": 5_430,
-    "corpora": 2_140,
+    "workflow": 5_200,
+    "corpora": 1_910,
     "book": 9_840,
     "training": 12_920,
     "benchmarks": 9_000,
-    "tests": 105_110,
+    "tests": 104_000,
 }
 SILENT = {
     tokenize.COMMENT,
