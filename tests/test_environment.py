@@ -135,6 +135,8 @@ def test_make_without_a_python_that_fits_is_one_sentence(make):
 
 def test_constraints_repeat_the_lock():
     assert pins("constraints.txt") == pins("requirements.lock")
+    _, version = PROJECT["dependencies"][0].split("torch==")
+    assert version in (ROOT / "uv-lock.toml").read_text()
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -120,7 +120,6 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
         ({"totals": None}, "hits= and totals="),
         ({"S": None}, "give S="),
         ({"loss": [3, 2, 1], "hits": None}, "S= and loss=,"),
-        ({"loss": "x.csv", "S": None, "hits": None}, "give S="),
     ],
 )
 def test_bad_plain_numbers_are_told(change, message):
