@@ -30,7 +30,7 @@ QUANTITIES = {  # what a law is fitted to: its table and column, and what it is 
     "open_lm": ("openlm_scaling", "loss", "openlm"),
 }
 FIXED, GROWS = "one amount", "grows with size"  # of training text
-OTHER, UNKNOWN = "otherwise", "not in the source"
+OTHER, UNKNOWN = "otherwise", "not printed"
 
 
 def read(name):
