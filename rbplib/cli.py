@@ -654,6 +654,7 @@ def main(argv=None):
         if signal.getsignal(name) != signal.SIG_IGN:  # as nohup asks
             signal.signal(name, signal.default_int_handler)
     warnings.showwarning = lambda message, *_: complain(str(message))
+    complain.cache_clear()  # what another command told in this process is told again
     # the command, or in one sentence why not
     try:
         if arguments[:1] and arguments[0] in PROGRAMS:
