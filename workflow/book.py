@@ -61,11 +61,11 @@ class Steps(logging.Handler):
 def failure(log, message):
     """The last 15 lines of a failed step, and its name where it could not say why it ended."""
     path = root() / log
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    text = "\n".join(text.splitlines()[-15:])
-    if not re.search(r"^(rbp:|\w*Error\b)", text, re.M):
-        text += f"\n{message}: killed by the system, as for want of memory; it left no error."
-    return text
+    text = path.read_text("utf-8", "replace") if path.is_file() else ""
+    lines = text.splitlines()[-15:]
+    if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
+        lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
+    return "\n".join(lines)
 
 
 def on_signals(action):
