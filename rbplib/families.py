@@ -256,9 +256,6 @@ def read_entry(name_or_path, what, record, others):
     return {**entry, "name": name}, path.resolve()
 
 
-parsed = functools.cache(yaml.load)  # planning a book reads the same files hundreds of times
-
-
 class Reader(yaml.SafeLoader):
     """YAML in which a key given twice is an error."""
 
@@ -284,7 +281,7 @@ def read_yaml(path, reader=Reader):
         text = Path(path).read_text(encoding="utf-8")
         if len(text) > LARGEST:
             raise ValueError(f"it has more than {LARGEST:,} characters")
-        entries = parsed(text, reader)
+        entries = yaml.load(text, reader)
     if not isinstance(entries, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return entries
