@@ -181,7 +181,7 @@ def texts_digest(texts):
 
 @contextmanager
 def hub_builder(corpus):
-    """The builder, as `datasets` calls it, of a corpus of the hub.
+    """(the builder, as `datasets` calls it; the split) of a corpus of the hub.
 
     Raises InputError with the library's own reason, for what the block does with it too.
     """
@@ -202,7 +202,7 @@ def hub_builder(corpus):
     if not answers:
         raise InputError(f"{message}.")
     with telling(message):
-        yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
+        yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options), split
 
 
 def hub_bytes(corpus):
@@ -212,8 +212,8 @@ def hub_bytes(corpus):
     """
     from huggingface_hub import HfFileSystem
 
-    with hub_builder(corpus) as builder:
-        paths = builder.config.data_files[corpus.split or "train"]
+    with hub_builder(corpus) as (builder, split):
+        paths = builder.config.data_files[split]
         return sum(HfFileSystem().info(path)["size"] for path in paths)
 
 
@@ -223,8 +223,7 @@ def hub_sample(corpus):
     Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
     than these are fetched. Raises InputError: as `hub_builder`.
     """
-    split = corpus.split or "train"
-    with hub_builder(corpus) as builder:
+    with hub_builder(corpus) as (builder, split):
         if corpus.first is None:
             builder.download_and_prepare(verification_mode="no_checks")
             rows = builder.as_dataset(split)
