@@ -17,6 +17,7 @@ import numpy as np
 
 from paper.gpt2 import VOCABULARY
 from paper.published import gpt2_counts
+from paper.show.claims import NAME
 from rbplib.doors import keep_family, told_ranks
 from rbplib.families import InputError, held, load_family
 
@@ -29,7 +30,6 @@ BLOBS = {  # git's hash of MODEL/top1/ranks.json: [rank, position, cross-entropy
     "gpt2-xl": "7087346d0d46ee96cd6dad7fb3047692116a1bc7",
 }
 TIES = 5  # tokens whose tie at rank k the authors' top-k may have broken the other way
-NAME = "gpt2-authors"
 RECORD = {  # of each rank table, beside its model
     "corpus": "wikipedia",
     "protocol": "paper",

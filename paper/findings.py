@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from paper.authors import NAME
-from paper.show.claims import AGREES, DIFFERS, RANKS, all_claims, collected
+from paper.show.claims import AGREES, DIFFERS, NAME, RANKS, all_claims, collected
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 

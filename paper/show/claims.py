@@ -21,13 +21,13 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 import pandas as pd
 
-from paper.authors import NAME
 from paper.show.numbers import Values, share
 from paper.show.prose import MARKS, say
 from rbplib.families import held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
 WITHOUT_K = r"^At k = {k}, | at k = {k}"
+NAME = "gpt2-authors"  # the family of the authors' own ranks, see paper/authors.py
 RANKS = "authors' ranks"  # the basis of what rests on them and not on counts or figures
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
 ALONE = "; of the authors' ranks, one ladder on one text by design, one case is enough"

@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 from scipy.stats import binomtest
 
 from paper import evidence, findings, probes, published
-from paper.authors import NAME
 from paper.forecasts import independent
 from paper.show import claims
+from paper.show.claims import NAME
 from rbplib.bootstrap import line
 from rbplib.families import read_yaml, root
 
