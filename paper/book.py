@@ -20,9 +20,14 @@ from functools import cache
 
 import numpy as np
 
+from paper.show.claims import cases as cases
+from paper.show.claims import claim as claim
 from paper.show.numbers import Values, interval, number, p_value, short
 from paper.show.plain import corpus_title as title
 from paper.show.plain import shown as plain
+from paper.show.prose import imported_words as imported_words
+from paper.show.prose import table as table
+from paper.show.prose import within
 
 MAGIC = re.compile(
     r"%%words *(\w*)\n"
@@ -202,7 +207,6 @@ def measure(family, corpora, ks, protocol, grid=False):
     """
     from paper.counts import k_grid
     from paper.curves import rbp_curves, with_repeats
-    from paper.show.prose import within
     from rbplib.losses import vocabulary
     from rbplib.measuring import measured
 
@@ -282,14 +286,18 @@ def set_caption(outputs, figure, caption):
 # ---- figures
 
 
-def show(figure, of=(), fold=None):
+def show(figure, shows="", facts=(), of=(), fold=None):
     """Put a figure on the page: its finding as the title, lines named where they end or by a
     legend, described from what is drawn.
 
-    of, fold: as of `figures.show`.
+    shows, facts: its title is the macro shows_SHOWS of words.md on these. of, fold: as of
+    `figures.show`.
     """
     from paper.show import figures
     from paper.show.describe import describe
+
+    if shows:
+        figure.shows = {shows: list(facts)}
 
     set_title(figure)
     axes = [ax for ax in figure.axes if ax.get_visible()]

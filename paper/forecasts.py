@@ -1,16 +1,16 @@
 """Forecasts held against models that were left out: fit the smaller models, predict the largest,
 compare, and count."""
 
-from itertools import product
-
 import numpy as np
-import pandas as pd
 
-from paper.laws import fit
 from paper.show.numbers import share
 from rbplib.families import InputError
-from rbplib.forecasting import FAR, Forecast, forecast, one_a_size, widening
-from rbplib.noise import training_quantile
+from rbplib.forecasting import FAR, backtest, forecast
+from rbplib.forecasting import apart as apart
+from rbplib.forecasting import beside as beside
+from rbplib.forecasting import extrapolate as extrapolate
+
+held_out_forecasts = backtest
 
 
 def attempt(loss, S, **drawn):
@@ -19,77 +19,6 @@ def attempt(loss, S, **drawn):
         return loss if isinstance(loss, str) else forecast(loss, S, **drawn)
     except InputError as error:
         return str(error)
-
-
-def apart(loss, held_out=1):
-    """(the smaller models, the largest `held_out`) of a Loss."""
-    order = np.argsort(loss.S, kind="stable")
-    return loss.keep(order[:-held_out]), loss.keep(order[-held_out:])
-
-
-def extrapolate(loss, S, estimator="least_squares"):
-    """Forecast of one form alone at sizes S: Student's t with the residual degrees of freedom.
-
-    Without one to spare (three models and a law of three parameters) it has no interval.
-    """
-    law = fit(loss, estimator, n_bootstrap=0)
-    y, half = law.y_at(S), np.full(len(S), np.nan)
-    if np.isfinite(law.residual_sd):
-        half = training_quantile(law.spare) * law.residual_sd * widening(law, S)
-    return Forecast({estimator: law}, S, y, np.stack([y - half, y + half]))
-
-
-def beside(forecast, true):
-    """Columns of a table: a Forecast of the loss, float64 (H,), and what was measured, in nats."""
-    low, high = forecast.interval
-    return {
-        "forecast": forecast.loss,
-        "low": low,
-        "high": high,
-        "measured": true,
-        "error": forecast.loss / true - 1,
-        "inside": (low <= true) & (true <= high),
-    }
-
-
-def held_out_forecasts(losses):
-    """Forecasts of the largest model of ladders, and of the largest two, from the rest,
-    beside what was measured on the same text.
-
-    Args:
-        losses: list of Loss; ladders that leave fewer than three sizes
-            with a value are passed over.
-    Returns:
-        data frame, a row per model left out: family, corpus, k, loss (its name), models (fitted),
-        model, of (how many left out), S, horizon (decades beyond the largest fitted), forecast,
-        low, high, measured (losses), error (forecast over measured, less 1), inside, and
-        line_error, line_inside of the line with Student's t alone.
-    Cost: about 10 ms a row.
-    """
-    rows = [pd.DataFrame()]
-    for loss, count in product(losses, (1, 2)):
-        rest, new = apart(one_a_size(loss), count)
-        # the forecast, and the line alone
-        ahead = attempt(rest, new.S)
-        if isinstance(ahead, str):
-            continue
-        line = beside(extrapolate(rest, new.S), new.values)
-        row = {
-            "family": loss.family,
-            "corpus": loss.corpus,
-            "k": loss.k,
-            "loss": loss.name,
-            "models": len(rest.S),
-            "model": new.models,
-            "of": count,
-            "S": new.S,
-            "horizon": ahead.horizon,
-            **beside(ahead, new.values),
-            "line_error": line["error"],
-            "line_inside": line["inside"],
-        }
-        rows.append(pd.DataFrame(row))
-    return pd.concat(rows[1:] or rows, ignore_index=True)
 
 
 def tried(frame):

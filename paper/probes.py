@@ -20,6 +20,7 @@ from rbplib.bootstrap import line
 from rbplib.doors import read_rows
 from rbplib.families import InputError, held, telling
 from rbplib.losses import Loss
+from rbplib.table import Ladder
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
 STRING = "shuffled"  # kind of string whose second reading shows it: the text's own tokens
@@ -187,10 +188,12 @@ def parted(tables):
     bigrams = pd.DataFrame([first.document, before, first.token]).T
     copyable = bigrams.duplicated() & first.joined
     both = copyable.groupby(first.source[first.document]).transform("nunique") > 1
-    return {
-        "copyable": [only(table, copyable & both) for table in tables],
-        "other": [only(table, ~copyable & both) for table in tables],
-    }
+    again = parted(tables.repeats) if getattr(tables, "repeats", ()) else {}
+    parts = {"copyable": copyable & both, "other": ~copyable & both}
+    ladders = {}
+    for part, rows in parts.items():
+        ladders[part] = Ladder([only(table, rows) for table in tables], again.get(part, ()))
+    return ladders
 
 
 def only(table, rows):

@@ -13,12 +13,12 @@ from io import StringIO
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from paper.laws import Law, fit
-from paper.steps import size_spread, y_se
+from paper.steps import y_se
 from rbplib.doors import table_losses
 from rbplib.families import check_choice, held, load_family
+from rbplib.law import exponent_ratio as exponent_ratio
 from rbplib.losses import minus_log
 
 QUANTITIES = {  # what a law is fitted to: its table and column, and what it is of
@@ -170,27 +170,6 @@ def lambada_answers():
     whose = rows["family"].str.partition(", step")[0]
     noise = y_se(1 - rows["accuracy"], rows["questions"] - 1)
     return rows.assign(whose=whose, loss=minus_log(rows["accuracy"]), y_se=noise)
-
-
-def exponent_ratio(first, second):
-    """(exponent of the second law over that of the first, its 95% interval), by Fieller's theorem.
-
-    The interval holds each ratio r at which the residuals of y_2 - r y_1, whose two parts move
-    together, allow a slope of 0 (Student t on M - 2); NaN ends: other models, or the first exponent
-    may be 0.
-    """
-    ratio = second.alpha / first.alpha
-    if first.models != second.models or first.spare < 2:
-        return ratio, (np.nan, np.nan)
-    residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.spare
-    t = stdtrit(spare, 0.975)
-    half = t**2 * residuals @ residuals.T / spare / size_spread(first.S)
-
-    # the ends are the roots of a r^2 - 2 b r + c
-    a, b, _, c = (np.outer(*2 * [[first.alpha, second.alpha]]) - half).ravel()
-    if not a > 0:  # NaN where a law has no residuals
-        return ratio, (np.nan, np.nan)
-    return ratio, tuple(np.sort(np.roots([a, -2 * b, c]).real))
 
 
 # --- the authors' counts of GPT-2

@@ -9,12 +9,13 @@ __version__ = "0.1.0"
 _MODULES = {
     "families": "InputError load_family",
     "ranks": "Ranks token_ranks head_ranks sequence_ranks",
-    "table": "RankTable read_table plain_table",
-    "measuring": "measure",
-    "losses": "Loss rbp_loss cross_entropy run_loss",
+    "table": "RankTable Ladder read_table plain_table",
+    "measuring": "measure ladders",
+    "losses": "Loss rbp_loss rbp_losses cross_entropy run_loss",
+    "runs": "hit_dependence run_gap rise_width",
     "doors": "table_losses",
-    "law": "fit Law",
-    "forecasting": "forecast joint_forecast",
+    "law": "fit Law law_table plot_intervals exponent_ratio",
+    "forecasting": "forecast joint_forecast backtest",
     "comparing": "compare",
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -8,6 +8,7 @@ errors and no documents, "text" is those errors.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from rbplib.families import InputError, check_choice
 from rbplib.losses import Loss, check_models, check_resamples
 
 SIDES = np.array([[-1.0], [1.0]])  # of an interval
+NOISES = ("documents", "sources", "trainings")
+NONE_OF_THESE, UNKNOWN = "none of these", "not sources; trainings unknown"
+EXPLAINED = (*NOISES, NONE_OF_THESE, UNKNOWN)
+NOT_TESTED = "not tested"
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
 
 
@@ -36,6 +41,7 @@ class Law:
         residual_sd: of y - fitted, by degrees of freedom.
         noise_variance: what the choice of sources alone would make of its square.
         p: {"sources" | "trainings": p of the residuals against that noise, with trainings added}.
+        n_bootstrap, seed: of the resamples.
     """
 
     loss: Loss
@@ -52,6 +58,8 @@ class Law:
     noise_variance: float
     p: dict
     notes: tuple[str, ...]
+    n_bootstrap: int
+    seed: int
 
     def __repr__(self):
         """Three lines: exponent and intervals; how good the fit is; what it is of."""
@@ -69,18 +77,28 @@ class Law:
             f"{of}: {len(self.used)} models, S {sizes.min():.4g} to {sizes.max():.4g}"
         )
 
-    def plot(self, ax=None):
-        """Draw losses, bands of other text and the line on logarithmic axes; return the axis."""
+    def plot(self, ax=None, label=None, times=1.0, **look):
+        """Draw losses, intervals of other text and, paler, of trainings, and the line; the axis.
+
+        times: of the line alone. look: colour, marker and linestyle, as matplotlib has them.
+        """
         import matplotlib.pyplot as plt
 
-        # losses with their bands, and the line
         ax = ax or plt.gca()
-        ax.loglog(self.S, np.exp(self.y), "o")
+        loss, S = np.exp(self.y), self.loss.S
+        dash = look.pop("linestyle", "-")
+        look = {"marker": "o"} | look
+        (points,) = ax.plot(self.S, loss, linestyle="none", label=label, **look)
+        color = points.get_color()
+        if self.training_band is not None:
+            ax.vlines(self.S, *np.exp(self.training_band), color=color, linewidth=5, alpha=0.28)
         if self.band is not None:
-            ax.vlines(self.S, *np.exp(self.band))
-        sizes = np.geomspace(self.loss.S.min(), self.loss.S.max())
-        ax.plot(sizes, np.exp(self.y_at(sizes)))
-        ax.set(xlabel="S, non-embedding parameters", ylabel=f"{self.loss.name} (nats)")
+            ax.errorbar(self.S, loss, np.abs(np.exp(self.band) - loss), fmt="none", color=color)
+        if np.isfinite(self.alpha):
+            sizes = np.geomspace(S.min() / 1.25, S.max() * 1.25, 100)
+            ax.plot(sizes, times * np.exp(self.y_at(sizes)), color=color, linestyle=dash)
+        ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)")
+        ax.set_ylabel(f"{self.loss.name} (nats)")
         return ax
 
     @property
@@ -110,6 +128,140 @@ class Law:
         y, fitted = self.y[known], self.fitted[known]
         scatter = y.var() if len(y) else 0.0
         return float(1 - np.mean((y - fitted) ** 2) / scatter) if scatter > 1e-20 else np.nan
+
+    @property
+    def family(self):
+        return self.loss.family
+
+    @property
+    def corpus(self):
+        return self.loss.corpus
+
+    @property
+    def k(self):
+        return self.loss.k
+
+    @property
+    def n_sources(self):
+        return self.loss.n_sources
+
+    @property
+    def scored_tokens(self):
+        return int(self.loss.total)
+
+    @property
+    def misses(self):
+        """Tokens ranked above k by the largest model, None for nats."""
+        return None if self.loss.misses is None else int(self.loss.misses[-1])
+
+    @property
+    def ok(self):
+        return not self.notes
+
+    @property
+    def n_models(self):
+        return len(self.used)
+
+    @property
+    def without(self):
+        """Models measured but without a value to fit: no hit, or no miss."""
+        return tuple(np.delete(self.loss.models, list(self.used)))
+
+    @property
+    def ci_tokens(self):
+        return self.intervals["text"]["alpha"]
+
+    @property
+    def ci_trainings(self):
+        return self.intervals["trainings"]["alpha"]
+
+    @property
+    def ci_models(self):
+        return self.intervals["models"]["alpha"]
+
+    def sides(self, parameter="alpha"):
+        """{what varies, in words: (low, high)} of one parameter;
+        what trainings add only where it is known."""
+        sides = {"other text": self.intervals["text"][parameter]}
+        if self.training_df:
+            sides["other text and trainings"] = self.intervals["trainings"][parameter]
+        return sides | {"other sizes": self.intervals["models"][parameter]}
+
+    @property
+    def worst_residual(self):
+        """Largest distance of a model from the law, as a share of its loss: 0.02 is 2%."""
+        away = np.abs(np.expm1(self.y - self.fitted))
+        return float(np.nanmax(away)) if np.isfinite(away).any() else np.nan
+
+    @property
+    def noise_sd(self):
+        """What the sources alone would make of residual_sd."""
+        return float(np.sqrt(self.noise_variance))
+
+    @property
+    def training_sd(self):
+        """Of y between trainings of one size, the text's part taken off."""
+        return self.loss.training_noise()[0]
+
+    @property
+    def training_df(self):
+        return self.loss.training_noise()[1]
+
+    @property
+    def pooled_sd(self):
+        """As residual_sd of a line, on the mean of all trainings of a size in place of the model.
+
+        Against trainings the lack of fit is tested on these means; NaN where on the models alone.
+        """
+        part = self.loss.keep(np.array(self.used, int))
+        pooled = self.training_df and noise.own_seeds(part, self.training_df) > 1
+        if not pooled or np.isnan(self.residual_sd):
+            return np.nan
+        x, (means, _) = np.log(part.S), noise.trained_together(part)
+        away = means - np.polyval(np.polyfit(x, means, 1), x)
+        return float(np.sqrt(away @ away / (len(x) - 2)))
+
+    @property
+    def training_band(self):
+        """The band with the scatter between trainings added, float64 (2, M);
+        None where one is not known."""
+        if self.band is None or not self.training_df:
+            return None
+        wider = noise.training_quantile(self.training_df) * self.training_sd
+        return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.band - self.y, wider)
+
+    @property
+    def noise_p(self):
+        """p of the lack of fit against the widest noise that is known: sources,
+        and trainings where they are."""
+        known = self.p["trainings"]
+        return self.p["sources"] if np.isnan(known) else known
+
+    @cached_property
+    def explained_by(self):
+        """The first noise that is enough for how the models leave the law, one of EXPLAINED, or
+        NOT_TESTED.
+
+        What the widest of them rejects no other explains: with all trainings of a size together it
+        sees more.
+        """
+        documents = self.p["sources"]
+        # documents resampled in place of sources, where these are fewer
+        if self.spare > 0 and self.loss.n_sources < self.loss.n_documents:
+            part = self.loss.keep(np.array(self.used, int)).over_documents()
+            drawn = part.resampled(self.n_bootstrap, self.seed)
+            kind, x = ESTIMATORS[self.estimator], np.log(self.S)
+            jacobian = kind.jacobian(list(self.parameters.values()), x, x.mean())
+            residuals = self.y - self.fitted
+            documents = noise.lack_of_fit(part, jacobian, residuals, drawn and drawn.y)[1]
+        # the first that is enough
+        tests = np.array([documents, *self.p.values()])
+        enough = tests >= 1 - LEVEL
+        if enough.any() and not tests[2] < 1 - LEVEL:
+            return NOISES[enough.argmax()]
+        if np.isnan(tests).all():
+            return NOT_TESTED
+        return UNKNOWN if np.isnan(tests[2]) else NONE_OF_THESE
 
     def y_at(self, S):
         """Log of the loss at sizes S by the law: float64, shape of S."""
@@ -214,6 +366,8 @@ def fit(
         noise_variance=variance,
         p={"sources": by_sources, "trainings": by_trainings},
         notes=notes,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
     )
 
 
@@ -243,3 +397,59 @@ def doubts(loss, estimator, params, enough):
         "too few sources": loss.n_sources < MIN_DOCUMENTS <= loss.n_documents,
     }
     return tuple(name for name, holds in reasons.items() if holds)
+
+
+def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
+    """Draw a parameter of laws with its intervals, a row each; return the axis."""
+    import matplotlib.pyplot as plt
+
+    ax, laws = ax or plt.gca(), list(laws)
+    rows = np.arange(len(laws))[::-1]
+    names = list(dict.fromkeys(name for law in laws for name in law.sides(parameter)))
+    for i, name in enumerate(names):
+        ends = [law.sides(parameter).get(name, (np.nan, np.nan)) for law in laws]
+        height = rows - 0.16 * (i - (len(names) - 1) / 2)
+        ax.hlines(height, *np.transpose(ends), label=name, color=f"C{i}", linewidth=3.4 - 1.1 * i)
+    ax.plot([law.parameters[parameter] for law in laws], rows, "o", color="black", markersize=4)
+    ax.set_yticks(rows, labels or [law.corpus for law in laws])
+    return ax
+
+
+def law_table(laws):
+    """A data frame with a row a law: exponent, intervals, fit, and what explains the rest."""
+    import pandas as pd
+
+    rows = []
+    for law in laws:
+        row = {"family": law.family, "corpus": law.corpus, "k": law.k, "alpha": law.alpha}
+        for varied, (low, high) in law.sides().items():
+            row |= {f"{varied}: low": low, f"{varied}: high": high}
+        row |= {"R²": law.r2, "largest residual (%)": 100 * law.worst_residual}
+        row |= {"explained by": law.explained_by}
+        row |= {"p, sources and trainings": law.p["trainings"], "p, sources": law.p["sources"]}
+        row |= {"models": law.n_models, "sources": law.n_sources}
+        rows.append(row | {"misses at the largest": law.misses, "status": law.status})
+    return pd.DataFrame(rows)
+
+
+def exponent_ratio(first, second):
+    """(exponent of the second law over that of the first, its 95% interval), by Fieller's theorem.
+
+    The interval holds each ratio r at which the residuals of y_2 - r y_1, whose two parts move
+    together, allow a slope of 0 (Student t on M - 2); NaN ends: other models, or the first exponent
+    may be 0.
+    """
+    ratio = second.alpha / first.alpha
+    if first.models != second.models or first.spare < 2:
+        return ratio, (np.nan, np.nan)
+    residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.spare
+    t = noise.training_quantile(spare)
+    x = np.log(first.S)
+    size_spread = ((x - x.mean()) ** 2).sum()
+    half = t**2 * residuals @ residuals.T / spare / size_spread
+
+    # the ends are the roots of a r^2 - 2 b r + c
+    a, b, _, c = (np.outer(*2 * [[first.alpha, second.alpha]]) - half).ravel()
+    if not a > 0:  # NaN where a law has no residuals
+        return ratio, (np.nan, np.nan)
+    return ratio, tuple(np.sort(np.roots([a, -2 * b, c]).real))

@@ -105,9 +105,14 @@ class Loss:
         return float(self.totals.sum())
 
     @cached_property
+    def share(self):
+        """Sums over totals of each model, of hits RBP_k itself: float64 (M,)."""
+        return self.sums.sum(0) / self.totals.sum()
+
+    @cached_property
     def values(self):
         """Loss of each model in nats, float64 (M,)."""
-        return self.nats(self.sums.sum(0) / self.totals.sum())
+        return self.nats(self.share)
 
     @cached_property
     def y(self):
@@ -304,46 +309,62 @@ def vocabulary(tables):
     return min(int(table.record["vocab_size"]) for table in tables)
 
 
-def rbp_loss(tables, k=1, definition="greater+ties", repeats=()):
-    """-log RBP_k (paper Eq. 4): of the share of scored tokens whose rank is k or better, in nats.
+def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
+    """{k: Loss}: -log RBP_k (paper Eq. 4) at several k: of the share of scored tokens whose rank is
+    k or better, in nats.
 
     Args:
         tables: RankTables of the models of one family on one corpus, in any order.
-        k: int from 1 to the vocabulary size. definition: of a rank, see `RankTable.rank`.
-        repeats: RankTables of models several of which have one size, from other seeds.
+        ks: int, each from 1 to the vocabulary size. definition: of a rank, see `RankTable.rank`.
+        repeats: RankTables of models several of which have one size, from other seeds; by default
+            those of a Ladder.
     Returns:
-        Loss of whole-number sums.
+        Losses of whole-number sums.
     Raises:
         InputError: no table, other tokens, or a k outside the vocabulary.
     Cost: one pass over each table.
     """
-    tables = paired(tables, k)
-    # hits of each document, here and of the trainings again
-    hits = [table.hits([k], definition)[:, 0] for table in tables]
-    again = repeats and k <= vocabulary(repeats)
-    return Loss(
-        sums=np.transpose(hits),
-        k=int(k),
-        name=f"-log RBP_{k:.0f}",
-        definition=definition,
-        repeats=rbp_loss(repeats, k, definition) if again else None,
-        **measured_on(tables),
-    )
+    again = repeats_of(tables, repeats)
+    tables, ks = paired(tables), np.unique(ks)
+    for k in ks:
+        check_inside("k", k, vocabulary(tables), "vocabulary size")
+    # hits of each document (D, M, K), here and of the trainings again
+    hits = np.stack([table.hits(ks, definition) for table in tables], axis=1)
+    counted = ks[ks <= vocabulary(again)] if again else ()
+    others = rbp_losses(again, counted, definition, ()) if len(counted) else {}
+    shared = measured_on(tables) | {"definition": definition}
+    losses = {}
+    for i, k in enumerate(ks.tolist()):
+        about = {"k": k, "name": f"-log RBP_{k}", "repeats": others.get(k)}
+        losses[k] = Loss(sums=hits[..., i], **about, **shared)
+    return losses
 
 
-def cross_entropy(tables, repeats=()):
+def rbp_loss(tables, k=1, definition="greater+ties", repeats=None):
+    """-log RBP_k at one k, see `rbp_losses`."""
+    check_inside("k", k, vocabulary(paired(tables)), "vocabulary size")
+    return rbp_losses(tables, [k], definition, repeats)[k]
+
+
+def repeats_of(tables, repeats=None):
+    """Models trained again: those given, or those of a Ladder."""
+    return getattr(tables, "repeats", ()) if repeats is None else repeats
+
+
+def cross_entropy(tables, repeats=None):
     """Mean -log p of the scored tokens in nats, as a Loss; arguments as of `rbp_loss`."""
+    repeats = repeats_of(tables, repeats)
     tables = paired(tables)
     return Loss(
         sums=np.stack([table.nll for table in tables], axis=1),
         hits=False,
         name="cross-entropy",
-        repeats=cross_entropy(repeats) if repeats else None,
+        repeats=cross_entropy(repeats, ()) if repeats else None,
         **measured_on(tables),
     )
 
 
-def run_loss(tables, k, N, repeats=()):
+def run_loss(tables, k, N, repeats=None):
     """-log p_N (paper Eq. 7): windows of N scored tokens in a row that are all hits, over all.
 
     Windows never bridge a gap or a document. Arguments as of `rbp_loss`.
@@ -351,21 +372,17 @@ def run_loss(tables, k, N, repeats=()):
     Raises:
         InputError: as there; N below 1, or longer than every run of scored tokens.
     """
+    repeats = repeats_of(tables, repeats)
     tables = paired(tables, k)
-    check_inside("N", N, longest_run(tables[0]), "longest run of scored tokens")
+    check_inside("N", N, tables[0].longest_run, "longest run of scored tokens")
     # windows that are all hits, and all windows
     hits = [table.inside(table.runs(k), N) for table in tables]
     windows = tables[0].inside(tables[0].scored, N)
-    again = repeats and k <= vocabulary(repeats) and N <= longest_run(repeats[0])
+    again = repeats and k <= vocabulary(repeats) and N <= repeats[0].longest_run
     return Loss(
         sums=np.transpose(hits),
         k=int(k),
         name=f"-log p_{{{N},{k}}}",
-        repeats=run_loss(repeats, k, N) if again else None,
+        repeats=run_loss(repeats, k, N, ()) if again else None,
         **{**measured_on(tables), "totals": windows},
     )
-
-
-def longest_run(table):
-    """Most scored tokens in a row without a gap: the largest N that can be counted."""
-    return int(table.scored[1].max(initial=0))

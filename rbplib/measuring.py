@@ -25,6 +25,7 @@ from rbplib.families import (
     NoAnswer,
     WriteError,
     complain,
+    load_family,
     one_at_a_time,
     root,
     telling,
@@ -38,6 +39,7 @@ from rbplib.models import (
 )
 from rbplib.table import (
     COLUMNS,
+    Ladder,
     asked,
     expected,
     measuring,
@@ -79,6 +81,14 @@ def measure(family, corpus, protocol="paper", **options):
     """
     (tables,) = measured(family, [corpus], protocol, **options).values()
     return tables
+
+
+def ladders(family, corpora=None, protocol="paper", **options):
+    """{corpus name: Ladder} of a family, with its repeats; arguments as of `measured`."""
+    tables = measured(family, corpora, protocol, **options)
+    family, _, corpora = asked(family, None, corpora, protocol)
+    again = measured(load_family(family.repeats), corpora, protocol) if family.repeats else {}
+    return {corpus: Ladder(of, again.get(corpus, ())) for corpus, of in tables.items()}
 
 
 def measured(

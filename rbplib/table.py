@@ -179,6 +179,11 @@ class RankTable:
         """As `runs`, of scored tokens, hits or not."""
         return self.runs(np.inf)
 
+    @property
+    def longest_run(self):
+        """Most scored tokens in a row without a gap: the largest N that can be counted."""
+        return int(self.scored[1].max(initial=0))
+
     def runs(self, k):
         """Distinct (document, length) of runs of hits at k, and their number, int64 (3, R).
 
@@ -223,6 +228,17 @@ def plain_table(ranks, S, vocab_size, **about):
     record = {"family": "a family", "model": "a model", "corpus": "a text"} | about
     record |= {"nonembedding_params": S, "vocab_size": vocab_size, "documents": len(ties)}
     return RankTable(columns, record)
+
+
+class Ladder(list):
+    """Rank tables of one family on one corpus, smallest model first.
+
+    `repeats`: those of models trained again with other seeds, which the family's file names.
+    """
+
+    def __init__(self, tables, repeats=()):
+        super().__init__(by_size(tables))
+        self.repeats = repeats
 
 
 def by_size(tables):
@@ -479,6 +495,24 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
             f"`{command} --replace --dtype float32`, or another."
         )
     return {name: by_size(ladder) for name, ladder in tables.items()}, missing
+
+
+def missing(family, corpora=(), dtype=None, replace=False, **_):
+    """[(model, corpus) names] of the tables of a family that are not here as asked for.
+
+    Rows are not read. Raises InputError: one of another record is there, unless `replace`.
+    """
+    family, models, corpora = asked(family, None, corpora)
+    lacking = []
+    for model, records in expected(family, models, corpora, dtype=dtype).items():
+        for record in records:
+            path = ranks_path(record)
+            if record_here(path, record):
+                continue
+            if path.is_file() and not replace:
+                read_record(path, record, "rbp book")
+            lacking.append((model, record["corpus"]))
+    return lacking
 
 
 def measuring(family, corpora, protocol="paper", results=None, name="measure"):

@@ -133,7 +133,7 @@ def dots(curves):
 def emergence(laws):
     """N hits in a row beyond the sizes measured: N, the exponent, a correlation, 10% to 90%.
 
-    laws: {corpus: {(k, N): Law}} of `runs.run_laws`; the correlation is of `runs.log_run_beta`.
+    laws: {corpus: {(k, N): Law}} of runs of N hits; the correlation is of `runs.log_run_beta`.
     """
     rows, far = [], 1.0
     for corpus, grid in laws.items():

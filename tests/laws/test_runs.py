@@ -4,7 +4,7 @@ numbers."""
 import numpy as np
 import pytest
 
-from paper import runs
+from rbplib import runs
 from tests.ranktables import rank_table
 
 

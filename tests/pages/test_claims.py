@@ -21,7 +21,8 @@ from rbplib.bootstrap import line
 from rbplib.families import read_yaml, root
 
 WORDS = claims.all_claims()
-PAGES = {path.stem: path.read_text() for path in sorted((root() / "notebooks").glob("[0-9]*.md"))}
+FILES = sorted((root() / "notebooks").glob("[0-9]*.md"))
+PAGES = {path.stem: path.read_text().replace("book.claim(", "claim(") for path in FILES}
 BASIS = {"measured", "proved", *findings.BASIS}
 CALL = re.compile(r'^ *(?:claim|judge)\("(\w+)"(.*?)\),?$', re.M)
 YES, NO, NONE = True, False, pd.NA
@@ -119,18 +120,9 @@ def test_intervals_that_hold_are_counted_as_the_independent_cases_they_are_worth
     assert independent(signs.abs(), alike) == 40
 
 
-@pytest.mark.parametrize(
-    "page", ["06_emergence", "07_two_laws", "10_published", "18_authors_figures"]
-)
-def test_exponents_are_alike_by_the_interval_of_their_ratio(page):
-    (rule,) = re.findall(r'^near = .*\nclaim\("\w+_exponents?".*$', PAGES[page], re.M)
-    ends = {"agrees": (0.9, 1.1), "differs": (1.3, 1.4), "cannot be told": (0.9, 1.3)}
-    for verdict, around in ends.items():
-        rows, judged = claims.cases([{"ratio": 1.1, "around": around}] * 5), []
-        names = dict.fromkeys(("rows", "words", "runs", "slopes"), rows)
-        names["inside"] = claims.inside
-        exec(rule, names | {"claim": lambda *a, judged=judged: judged.append(claims.judge(*a))})
-        assert judged[0].verdict == verdict
+def test_exponents_are_alike_by_the_interval_of_their_ratio():
+    ends = pd.Series([(0.9, 1.1), (1.3, 1.4), (0.9, 1.3), (0.5, 0.7)])
+    assert claims.inside(ends, 0.8, 1.25).tolist() == [1, -1, 0, -1]
 
 
 def verdicts_of(page, holding, **names):

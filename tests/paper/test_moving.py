@@ -13,8 +13,8 @@ import vl_convert
 from scipy.special import log_softmax
 
 from paper.laws import fit
-from paper.runs import log_run_beta
 from paper.show import moving
+from rbplib.runs import log_run_beta
 from tests.pagerunner import caught
 from tests.planted import planted_curve
 

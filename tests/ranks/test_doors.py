@@ -11,10 +11,10 @@ from ranktables import COLUMNS, CORPORA, write_family
 from paper.counts import exported_ks, pairs, read_counts, write_counts, write_families
 from paper.counts import family_tables as counted_tables
 from paper.curves import rbp_curve
-from paper.runs import lagged
 from rbplib import InputError, load_family
 from rbplib.doors import export_family
 from rbplib.measuring import measured
+from rbplib.runs import lagged
 from rbplib.table import family_tables, read_table, write_table
 from tests.commands import ROOT, call, take
 

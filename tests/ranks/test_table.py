@@ -6,8 +6,8 @@ import pytest
 
 import rbplib
 from paper.counts import pairs as pairs_of
-from paper.runs import lagged
 from rbplib import InputError
+from rbplib.runs import lagged
 from rbplib.table import (
     RankTable,
     ranks_path,

@@ -5,25 +5,10 @@ hits does to it.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
-from paper.laws import fit
 from rbplib.bootstrap import MIN_DOCUMENTS, percentile_interval, resampled_sums, sum_by_source
-from rbplib.losses import run_loss
 
 LONGEST = 60  # tokens between two hits whose dependence is looked at
-
-
-def run_laws(tables, ks, lengths, n_bootstrap=10_000, seed=42, repeats=None):
-    """{(k, N): Law} of the runs of one family on one corpus; N = 1, the law of RBP_k itself, is
-    always there.
-    """
-    laws = {}
-    for k in ks:
-        for N in (1, *lengths):
-            loss = run_loss(tables, k, N, repeats or ())
-            laws[k, N] = fit(loss, n_bootstrap=n_bootstrap, seed=seed)
-    return laws
 
 
 def lagged(table, k):
@@ -167,6 +152,8 @@ def log_run_beta(p, N, icc):
     Its mean is p, its intraclass correlation icc = 1/(a+b+1), strictly between 0 and 1 (label
     eq-beta-run).
     """
+    from scipy import special
+
     a, b = p * (1 / icc - 1), (1 - p) * (1 / icc - 1)
     return special.betaln(a + N, b) - special.betaln(a, b)
 
@@ -180,6 +167,8 @@ def log_run_both(p, N, icc, rho):
     many are drawn, exact for any icc. Scalars p, N, icc, rho in [0, 1];
     icc = 0 gives the Markov form.
     """
+    from scipy import special
+
     if icc == 0:
         return log_run_markov(p, N, rho)
     anew = np.arange(N)
