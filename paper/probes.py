@@ -17,9 +17,9 @@ from paper.show.numbers import number
 from paper.steps import step_weights
 from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
-from rbplib.doors import read_rows
 from rbplib.families import InputError, held, telling
 from rbplib.losses import Loss
+from rbplib.sheets import rows_of
 from rbplib.table import Ladder
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
@@ -47,7 +47,7 @@ def runs():
     files = {}
     for file in sorted(held("published", "probes").glob("*.csv")):
         with telling(f"{file} cannot be read, get it again"):
-            files[file.name] = read_rows(file)
+            files[file.name], _ = rows_of(file)
     if not files:
         raise InputError("published/probes holds no training: get its files from the repository.")
     probes = pd.concat(files, names=["file"]).reindex(columns=COLUMNS)

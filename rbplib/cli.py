@@ -12,7 +12,7 @@ import signal
 import sys
 import warnings
 from datetime import date
-from itertools import chain, product
+from itertools import chain, combinations, product
 from pathlib import Path
 
 import rbplib
@@ -29,6 +29,7 @@ from rbplib.families import (
     printable,
     yaml_files,
 )
+from rbplib.sheets import UNITS, is_paths, is_table
 
 KS = (1, 10, 100)  # fitted where no k is named
 RARE = 0.001  # p of the widest noise that is known, below which the line does not fit
@@ -76,6 +77,15 @@ def names(text):
     if not listed:
         raise argparse.ArgumentTypeError(f"{text!r} names nothing")
     return listed
+
+
+def columns(text):
+    """[(our name, theirs)] of columns, between commas."""
+    # a name may hold a comma, as "acc,none" does
+    pairs = [part.partition("=")[::2] for part in re.split(r",(?=\w+=)", text)]
+    if not pairs or not all(map(all, pairs)):
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} names no columns: write S=n_params")
+    return pairs
 
 
 def whole_numbers(text):
@@ -156,7 +166,23 @@ WHOSE = (
         action="extend",
         nargs="*",
         metavar="TABLE",
-        help="tables of numbers (CSV, TSV, text, Parquet, JSON lines), or families",
+        help="tables of numbers (CSV, Excel, Parquet, JSON lines; - is standard input), folders "
+        "of them, or families",
+    ),
+    option(
+        "--columns",
+        action="extend",
+        type=columns,
+        help="of a table whose columns have other names: S=n_params,loss=eval/loss; dots lead "
+        "into nested JSON",
+    ),
+    option("--size-unit", choices=UNITS, type=str.lower, help="of sizes without a letter"),
+    option("--token-unit", choices=UNITS, type=str.lower, help="of D without a letter"),
+    option("--drop-bad", action="store_true", help="leave models with unusable cells out"),
+    option(
+        "--last-row",
+        action="store_true",
+        help="each file is a run, a row a step: its last row counts",
     ),
     option(
         "--family",
@@ -338,13 +364,6 @@ def measure(**options):
 # --- Laws
 
 
-def is_table(name):
-    """Whether a name is that of a table of numbers, and not a family's."""
-    from rbplib.texts import text_kind
-
-    return bool(text_kind(name)[0])
-
-
 def measured_texts(family, protocol, results):
     """Names of the texts that some model of a family has a table of, by the names of the files; its
     default ones where there is none."""
@@ -368,37 +387,61 @@ def tell_ties(tables):
         )
 
 
-def asked_losses(sources, corpora, **options):
-    """For each table of numbers or family that a command names, its `source_losses`."""
+TABLES = ("columns", "size_unit", "token_unit", "drop_bad", "last_row")  # options of tables
+
+
+def asked_losses(sources, corpora, ks, **options):
+    """For each table of numbers or family that a command names, its losses: [(Loss, names of the
+    models without a rank table, what is left out of a table)]."""
+    # options of tables, and of families
+    of_tables = {name: options.pop(name) for name in TABLES}
     of_families = corpora or options["partial"] or options["results"]
-    if not sources or (
-        (of_families or options["protocol"] != "paper") and all(map(is_table, sources))
-    ):
+    of_families = of_families or options["protocol"] != "paper"
+    tables = [bool(is_table(source)) for source in sources or ()]
+    if not sources or of_families and all(tables):
         raise InputError(
             "give a table of numbers, or --family with --corpus, --protocol, --partial and "
             "--results; --k with either."
         )
-    return [source_losses(source, corpora, **options) for source in sources]
+    if any(of_tables.values()) and not all(tables):
+        raise InputError(
+            "--columns, --size-unit, --token-unit, --drop-bad and --last-row are of tables of "
+            "numbers: leave them out for a family."
+        )
+    of_tables["columns"] = dict(of_tables["columns"] or ())
+    # files of which each is a run are one table
+    if of_tables["last_row"]:
+        sources = [sources]
+    losses = []
+    for source in sources:
+        if is_paths(source) or is_table(source):
+            losses.append(table_laws(source, ks, of_tables))
+        else:
+            losses.append(family_laws(source, corpora, ks, **options))
+    return losses
 
 
-def source_losses(source, corpora, ks, protocol, results, partial):
-    """[(Loss, models without a table)] of each text at each k, and in cross-entropy where no k is
+def table_laws(source, ks, options):
+    """As `asked_losses`, of a table of numbers."""
+    from rbplib.doors import read_losses, title
+
+    losses, left_out = read_losses(source, **options)
+    losses = [loss for loss in losses if not ks or loss.k in ks]
+    if lacking := set(ks or ()).difference(loss.k for loss in losses):
+        raise InputError(f"{title(source)} has nothing at k = {min(lacking)}: name another k.")
+    return [(loss, (), left_out.get(loss.family, [])) for loss in losses]
+
+
+def family_laws(source, corpora, ks, protocol, results, partial):
+    """As `asked_losses`, of a family: of each text at each k, and in cross-entropy where no k is
     named.
 
     A text that is not named, and not measured whole, is told and left out.
     """
-    from rbplib.doors import table_losses
     from rbplib.losses import cross_entropy, measured_tables, rbp_loss, vocabulary
 
-    losses, faults, texts = [], [], ()
-    if is_table(source):
-        losses = [(loss, ()) for loss in table_losses(source) if not ks or loss.k in ks]
-        if lacking := set(ks or ()).difference(loss.k for loss, _ in losses):
-            raise InputError(f"{source} has nothing at k = {min(lacking)}: name another k.")
-    else:
-        texts = dict.fromkeys(corpora or measured_texts(source, protocol, results))
-    # of a family: what was measured
-    for corpus in texts:
+    losses, faults = [], []
+    for corpus in dict.fromkeys(corpora or measured_texts(source, protocol, results)):
         try:
             tables, repeats, missing = measured_tables(source, corpus, protocol, results, partial)
         except InputError as error:
@@ -408,15 +451,31 @@ def source_losses(source, corpora, ks, protocol, results, partial):
             continue
         tell_ties(tables)
         for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
-            losses.append((rbp_loss(tables, k, repeats=repeats), missing))
+            losses.append((rbp_loss(tables, k, repeats=repeats), missing, []))
         if not ks:
-            losses.append((cross_entropy(tables, repeats), missing))
+            losses.append((cross_entropy(tables, repeats), missing, []))
     # nothing, or not all
     if not losses:
         raise [*faults, InputError("nothing of that was measured: name a text by --corpus.")][0]
     for fault in faults:
         complain(f"left out: {fault}")
     return losses
+
+
+def counted(loss, missing, left_out):
+    """What a record says of the models that a law is of: those that have a loss, those without a
+    rank table, and what else is left out of it, which is told."""
+    import numpy as np
+
+    valueless = [
+        f"{name} has no finite logarithm of its loss"
+        for name in np.array(loss.models)[~np.isfinite(loss.y)]
+    ]
+    if valueless:
+        complain(
+            f"left out of {loss.name} of {loss.family} on {loss.corpus}: {', '.join(valueless)}."
+        )
+    return {"missing": list(missing), "left_out": [*left_out, *valueless]}
 
 
 @command("fit", "--family nano-pythia --corpus docs --k 1 --json", *WHOSE, *FITTING)
@@ -426,7 +485,7 @@ def fit(n_bootstrap, form, **options):
     from rbplib.losses import check_models
 
     records = []
-    for loss, missing in chain(*asked_losses(**options)):
+    for loss, *without in chain(*asked_losses(**options)):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
@@ -454,7 +513,7 @@ def fit(n_bootstrap, form, **options):
             status = "not told from 0"
         elif law.status == "ok" and text[1] - text[0] < 1e-12:
             status = "equal sources"
-        record |= {"sources": loss.n_sources, "status": status, "missing": list(missing)}
+        record |= {"sources": loss.n_sources, "status": status, **counted(loss, *without)}
         records.append(record)
     alone = len(records) == 1 and not is_table(options["sources"][0])
     tell(records[0] if alone else records, form, LAWS)
@@ -480,13 +539,13 @@ def predict(size, tokens, n_bootstrap, form, **options):
     from rbplib.forecasting import FAR, forecast, joint_forecast
 
     records = []
-    for loss, missing in chain(*asked_losses(**options)):
+    for loss, *without in chain(*asked_losses(**options)):
         if tokens:
             ahead = joint_forecast(loss, size, tokens)
         else:
             ahead = forecast(loss, size, n_bootstrap)
         about = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
-        about |= {"models": len(loss.models), "missing": list(missing)}
+        about |= {"models": len(loss.defined().models), **counted(loss, *without)}
         about |= {"tokens": round(tokens)} if tokens else {}
         # a record for each size; RBP is the exponential of less the loss
         for i, S in enumerate(size):
@@ -510,23 +569,26 @@ def predict(size, tokens, n_bootstrap, form, **options):
 )
 def compare_families(S, n_bootstrap, form, **options):
     """Tell how many times the parameters, and tokens where known, the second of two families needs
-    to be as good as the first; a table may hold both."""
+    to be as good as the first, of more than two for all pairs; a table may hold them."""
     from rbplib.comparing import compare
 
-    # the losses of each family
-    pair = []
+    # the losses of each family of each source
+    groups, left_out = [], {}
     for losses in asked_losses(**options):
         families = {}
-        for loss, _ in losses:
+        for loss, *without in losses:
             families.setdefault(loss.family, []).append(loss)
-        pair += families.values()
-    if len(pair) != 2:
-        raise InputError("two families are compared: give two, or a table that holds just two.")
+            left_out[id(loss)] = counted(loss, *without)["left_out"]
+        groups += families.values()
+    if len(groups) < 2:
+        raise InputError("families are compared: give two or more, or a table that holds them.")
 
     # losses of one kind, and of one text where both are of measured ones
     records, tables = [], any(map(is_table, options["sources"]))
-    for a, b in product(*pair):
-        if (a.hits, a.k) != (b.hits, b.k) or not (tables or a.corpus == b.corpus):
+    pairs = [pair for two in combinations(groups, 2) for pair in product(*two)]
+    for a, b in pairs:
+        is_same = (a.hits, a.k, "accuracy" in a.name) == (b.hits, b.k, "accuracy" in b.name)
+        if not is_same or not (tables or a.corpus == b.corpus):
             continue
         comparison = compare(a, b, S, n_bootstrap)
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
@@ -540,10 +602,12 @@ def compare_families(S, n_bootstrap, form, **options):
         if None not in along:
             comparison = compare(*along, None, n_bootstrap)
             record |= {"D": round(comparison.S), **ratio_columns(comparison, "tokens_")}
-        records.append(record)
+        # with nothing left out as it ever was
+        without = left_out[id(a)] + left_out[id(b)]
+        records.append(record | ({"left_out": without} if without else {}))
     if not records:
-        raise InputError("the two have no text, k and loss in common to be compared.")
-    if not tables and pair[0][0].total != pair[1][0].total:
+        raise InputError("these have no text, k and loss in common to be compared.")
+    if not tables and len({group[0].total for group in groups}) > 1:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, form)
 

@@ -19,11 +19,11 @@ import numpy as np
 import yaml
 
 from rbplib.families import (
+    PATH,
     PRECISIONS,
     REPO_ID,
     InputError,
     argument,
-    as_number,
     atomic_path,
     check_choice,
     check_name,
@@ -35,7 +35,18 @@ from rbplib.families import (
     write_text,
     yaml_files,
 )
-from rbplib.losses import Loss, check_models, measured_tables
+from rbplib.losses import Loss, check_models, measured_tables, minus_log
+from rbplib.sheets import (
+    QUANTITIES,
+    as_meant,
+    cell_numbers,
+    in_units,
+    is_blank,
+    rows_of,
+    sizes_in_names,
+    their_column,
+    title,
+)
 from rbplib.table import (
     asked,
     by_size,
@@ -48,14 +59,22 @@ from rbplib.table import (
     table_paths,
     write_table,
 )
-from rbplib.texts import JSON, file_rows, file_text, load_documents, table_rows, text_kind
+from rbplib.texts import load_documents
 from rbplib.windows import text_windows
 
-# what a row of a table of numbers measures, with the column that it is out of
-QUANTITIES = {"hits": "tokens", "accuracy": "questions", "loss": "tokens", "loss_bits": "tokens"}
-PATH = (str, os.PathLike)  # of a file
-BLANK = {"family": "a family", "k": 0, "source": 0, "loss_se": 0, "D": 0, "": 1}
-NUMBER = "number, such as 13e9 or 1.4B,"
+BLANK = {"family": "a family", "k": 0, "source": 0, "D": math.nan}
+LEAST_1 = ("S", "k", "tokens", "questions", "bytes", "characters", "perplexity")
+MOST = 1e18  # of sizes and tokens of training
+MOST_TOLD = 12  # rows or columns that a sentence names
+# what cells of a table of numbers may be
+RULES = {
+    "S": "S is a number from 1 to 1e18, such as 13e9 or 1.4B",
+    "D": "D is a number from 0 to 1e18, such as 300B",
+    "k": "k is a whole number from 1 up",
+    "hits": "hits are a whole number from 0 up to their tokens",
+    "accuracy": "an accuracy is a share from 0 to 1",
+    "model": "a model has a name",
+}
 WHOLE = 2**53  # above it a float is no count
 ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engines have
 ROUNDING = 1e-3  # nats that a logprob may be off by
@@ -68,122 +87,302 @@ DAMAGE = (ValueError, LookupError, TypeError, RuntimeError, EOFError, zipfile.Ba
 # --- A table of numbers
 
 
-def table_losses(table):
+def table_losses(
+    table, columns=None, *, size_unit=None, token_unit=None, drop_bad=False, last_row=False
+):
     """Losses of a table of numbers, one for each family and k.
 
     Args:
-        table: a frame, a mapping of columns, or the path of a CSV, TSV, Parquet or JSON-lines file.
-            It has columns `model`, `S` (non-embedding parameters, 1.4B too) and one of `hits` with
-            `tokens`, `accuracy` (a share) with `questions`, `loss` (nats), `loss_bits`. Where known
+        table: a frame, a mapping of columns, or the path of a file (CSV, TSV, Excel, Parquet, JSON
+            lines, packed or not), of a folder of them, several paths, or "-", standard input.
+            It has columns `S` (non-embedding parameters, 1.4B too) and one of `hits` with
+            `tokens`, `accuracy` (a share, with `questions` where known), `loss` (nats),
+            `loss_bits`, `perplexity`, `bpb`, `bpc` (bits a byte or character). Where known `model`;
             `family`; `k`; `D`, tokens of training text; `seed`, of models trained several times;
             `source`, with a row for each piece of text that is drawn as one (a loss is then a mean
             over `tokens`); `loss_se`, in the unit of a loss without sources. Other columns are
-            told, and left alone.
+            told, and left alone. In files names that people use are known, see `sheets.NAMES`.
+        columns: {our name: theirs}, with dots into nested JSON.
+        size_unit, token_unit: "k", "M", "B" or "T", of sizes and of D without a letter; "1".
+        drop_bad: leave models out whose rows cannot be used, in place of refusing the table.
+        last_row: whether each file is a run, of which the last row counts.
     Returns:
         list of Loss, smallest model first.
     Raises:
-        InputError: the file cannot be read; a family has fewer than three sizes; a column or row is
-            missing, a row is there twice, or a value is none that it can be.
+        InputError: the file cannot be read; every family has fewer than three sizes; a column is
+            missing, rows are there twice, or hold a value that it cannot be (all are named).
+    Cost: a million rows in seconds, by columns.
     """
-    import pandas as pd
+    losses, _ = read_losses(table, columns, size_unit, token_unit, drop_bad, last_row)
+    return losses
 
-    name = Path(table).name if isinstance(table, PATH) else "the table"
+
+def read_losses(
+    table, columns=None, size_unit=None, token_unit=None, drop_bad=False, last_row=False
+):
+    """(`table_losses`, {family: [what is left out of it]})."""
+    # rows in our columns
+    name = title(table)
     with telling(f"{name} cannot be read as a table, check it and its path"):
-        rows = read_rows(table)
-    if not rows.columns.is_unique:
-        raise InputError(f"a column of {name} is there twice: leave one.")
-    # what was measured, and what it is out of
+        rows, written = rows_of(table)
+        if not rows.columns.is_unique:
+            raise InputError(f"a column of {name} is there twice: leave one.")
+        named = {"S": size_unit, "D": token_unit}
+        if written:
+            rows, units = as_meant(rows, columns or {}, last_row, name)
+            named = {of: unit or units.get(of) for of, unit in named.items()}
+        elif columns:
+            theirs = {their_column(rows, of, column): of for of, column in columns.items()}
+            rows = rows.rename(columns=theirs)
+
+    # what is measured, as numbers, and the rows that cannot be used
+    quantity, total, error = measured_columns(rows, name)
+    frame, faults = number_frame(rows, quantity, total, error, written, named, name)
+    frame, left_out = without_faults(rows, frame, faults, drop_bad, name)
+    again = frame.duplicated(["family", "k", "source", "model", "D"])
+    if again.any():
+        model = frame["model"][again].iloc[0]
+        raise InputError(
+            f"in {name} {model!r} is there twice: tell rows of a model apart by k, source, seed "
+            "or D."
+        )
+    losses, few = [], []
+    for _, part in frame.groupby("family", sort=False):
+        try:
+            losses += family_losses(part, quantity, total, error, "seed" in rows, name)
+        except FewSizes as fault:
+            few.append(fault)
+    if not losses:
+        raise [*few, InputError(f"{name} has no row that can be used: mend its rows.")][0]
+
+    # once it is known to be good
+    for fault in few:
+        complain(f"left out: {fault}")
+    tell_columns(rows, frame, quantity, total, error, name)
+    return losses, left_out
+
+
+class FewSizes(InputError):
+    """A family of fewer than three sizes, which is told and left out."""
+
+
+def measured_columns(rows, name):
+    """(what is measured, the column that it is out of or "", that of its errors or "")."""
     quantities = [column for column in QUANTITIES if column in rows]
     if len(quantities) != 1 or rows.empty:
-        columns = " and ".join(quantities) or "nothing measured"
+        there = " and ".join(quantities) or "nothing measured"
         raise InputError(
-            f"{name} has {columns} in {len(rows)} rows: "
-            f"give rows of one of {', '.join(QUANTITIES)}."
+            f"{name} has {there} in {len(rows)} rows: give rows of one of {', '.join(QUANTITIES)}."
         )
     (quantity,) = quantities
-    share = quantity in ("hits", "accuracy")
-    sourced = "source" in rows
-    total = QUANTITIES[quantity] if share or sourced else ""
-    for column in ("model", "S", total):
-        if column and column not in rows:
-            raise InputError(f"{name} has no column {column!r} beside {quantity!r}: add it.")
-    errors = "loss_se" in rows and not sourced
+    sourced, total = "source" in rows, QUANTITIES[quantity]
+    counted = quantity == "hits" or sourced or (quantity == "accuracy" and total in rows)
+    total = total if counted else ""
+    lacking = [of for of in ("model", "S", total) if of and of not in rows]
+    if lacking:
+        names = " and ".join(map(repr, lacking))
+        raise InputError(f"{name} has no column {names} beside {quantity!r}: add it.")
+    # counts say what their error is
+    errors = [] if sourced or (quantity == "accuracy" and total) else [f"{quantity}_se"]
+    errors = [*errors, "loss_se"] if not sourced else []
+    return quantity, total, next((column for column in errors if column in rows), "")
 
-    # the columns that are used, as numbers and words
-    known = ["model", "S", "seed", quantity, total, *BLANK]
-    if sourced:
-        known.remove("loss_se")
-    others = rows.columns.difference(known, sort=False)
-    frame = pd.DataFrame(BLANK | dict(rows.drop(columns=others)), index=rows.index)
+
+def number_frame(rows, quantity, total, error, written, units, name):
+    """(the columns that are used, as numbers and words; {column: rows that it makes unusable})."""
+    import pandas as pd
+
+    used = ["model", "S", "D", "k", "family", "source", quantity, total, error]
+    used = [column for column in used if column in rows]
+    frame = pd.DataFrame(BLANK | dict(rows[used]), index=rows.index)
+    unnamed = is_blank(frame["family"], [""])
+    if unnamed.any():
+        model = frame["model"][unnamed].iloc[0]
+        raise InputError(f"in {name} {model!r} is of no family: name one in each row.")
+    faults = {"model": is_blank(frame["model"], [""])}
     frame = frame.astype({"model": str, "source": str})
     if "seed" in rows:
         frame["model"] += " seed " + rows["seed"].astype(str)
-    for column in ("S", quantity, total, "loss_se", *rows.columns.intersection(["D", "k"])):
-        frame[column] = numbers(frame[column], name)
-    if quantity == "loss_bits":
-        frame[[quantity, "loss_se"]] *= math.log(2)
-    if quantity != "hits":
-        frame[quantity] *= frame[total]
 
-    # what a row may not be
-    again = frame.duplicated(["family", "k", "source", "model", "D"])
-    rules = {
-        "of no family: name one in each row": frame["family"].isna() | (frame["family"] == ""),
-        "there twice: tell rows of a model apart by k, source or seed": again,
-    }
-    for rule, broken in rules.items():
-        if broken.any():
-            model = frame["model"][broken].iloc[0]
-            raise InputError(f"in {name} {model!r} is {rule}.")
+    # numbers that can be: S, D and totals from 1 up, ranks and hits whole, what has a logarithm
+    for column in used:
+        if column in ("model", "family", "source"):
+            continue
+        values = cell_numbers(frame[column], written)
+        if column == "S" and np.isnan(values).all():
+            values = sizes_in_names(frame[column])
+        if column in units and written:
+            values = in_units(frame[column], values, units[column], name)
+        fine = (values >= (column in LEAST_1)) & (values <= (MOST if column in units else WHOLE))
+        if column in ("k", "hits"):
+            fine &= values == np.floor(values)
+        if column == quantity and not total:
+            fine &= values > (quantity == "perplexity")
+        if column in ("D", error):
+            fine |= is_blank(frame[column])
+        faults[column] = ~fine
+        frame[column] = values
+    in_nats(frame, faults, quantity, total, error, name)
+    return frame, faults
+
+
+def in_nats(frame, faults, quantity, total, error, name):
+    """Make the measured column sums of hits, or of nats, and its errors nats: in place."""
+    values = frame[quantity]
+    fine = values[~faults[quantity]]
+    if quantity == "accuracy" and len(fine) and fine.min() > 1 and fine.max() <= 100:
+        complain(f"the accuracies of {name} are read as per cent, since all are above 1.")
+        values = values / 100
+        if error == "accuracy_se":
+            frame[error] /= 100
+    if quantity in ("hits", "accuracy"):
+        faults[quantity] |= values > (frame[total] if quantity == "hits" else 1)
+    # a step of the loss for one of what was measured
+    step = 1.0
+    with np.errstate(all="ignore"):
+        if quantity in ("loss_bits", "bpb", "bpc"):
+            values, step = values * math.log(2), math.log(2)
+        elif quantity == "perplexity":
+            values, step = np.log(values), 1 / values
+        elif quantity == "accuracy" and not total:
+            values, step = minus_log(values), 1 / values
+    if error and (error != "loss_se" or quantity == "loss_bits"):
+        frame[error] *= step
+    frame[quantity] = values * frame[total] if total and quantity != "hits" else values
+
+
+def without_faults(rows, frame, faults, drop_bad, name):
+    """(the rows of models without one that cannot be used, {family: [what is left out]}).
+
+    Raises InputError: there is one, and it is not to be left out; all of them are named.
+    """
+    import pandas as pd
+
+    bad = np.flatnonzero(np.any(list(faults.values()), axis=0))
+    if not len(bad):
+        return frame, {}
+    # each row with its model and the cells that cannot be
+    left_out, names = {}, frame["model"].to_numpy(object)
+    for i in bad if drop_bad else bad[:MOST_TOLD]:
+        wrong = [column for column, broken in faults.items() if broken[i]]
+        cells = [f"{column} {str(rows[column].iloc[i])[:40]!r}" for column in wrong]
+        model = f" ({str(names[i])[:40]!r})" if "model" not in wrong else ""
+        text = f"row {i + 1}{model} has {' and '.join(cells)}"
+        left_out.setdefault(str(frame["family"].iloc[i]), []).append(text)
+    told = [text for texts in left_out.values() for text in texts][:MOST_TOLD]
+    more = f", and {len(bad) - len(told)} more" if len(bad) > len(told) else ""
+    if not drop_bad:
+        columns = [column for column, broken in faults.items() if np.any(broken)]
+        rules = [RULES.get(column, f"{column} is a number above 0") for column in columns]
+        raise InputError(
+            f"{name} cannot be used as it is, {', '.join(told)}{more}: {', '.join(rules)}; mend "
+            "these cells, or leave the models out by --drop-bad (drop_bad=True)."
+        )
+
+    # the models of those rows, whose other rows say too little
+    names[np.flatnonzero(faults["model"])] = None
+    frame = frame.assign(model=names)
+    keys = pd.MultiIndex.from_frame(frame[["family", "model", "D"]].astype(str))
+    keep = ~np.asarray(keys.isin(keys[bad])) & frame["model"].notna().to_numpy()
+    complain(f"left out of {name}: {', '.join(told)}{more}.")
+    return frame[keep], left_out
+
+
+def family_losses(part, quantity, total, error, seeded, name):
+    """The Loss of each k of one family of a table of numbers."""
+    family = part["family"].iloc[0]
+    trained = (part["D"] > 0).all()  # untrained models have no logarithm of D
+    part = part.fillna({"D": 0})
+    # a column of each training, smallest first; a row of each k and source
+    sums = total or "one"
+    part = part.assign(one=1.0, error=part[error] if error else 0.0)
+    wide = part.pivot(
+        index=["k", "source"], columns=["S", "D", "model"], values=[quantity, sums, "error"]
+    )
+    wide = wide.sort_index().sort_index(axis=1)
+    of_all = wide[sums]
+    if (
+        wide.drop(columns="error", level=0).isna().any(axis=None)
+        or (of_all.nunique(axis=1) > 1).any()
+    ):
+        raise InputError(
+            f"each model of {family} in {name} needs one S, and a row at every k and source, "
+            f"of the same {total or 'text'}."
+        )
+    sizes, tokens, models = zip(*of_all.columns, strict=True)
+    if len(set(models)) < len(models):
+        models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
+    if len(set(sizes)) < 3:
+        raise FewSizes(
+            f"{family} has {len(set(sizes))} model size(s) on {name}: a fit needs three."
+        )
 
     losses = []
-    for family, part in frame.groupby("family", sort=False):
-        # a column of each training, smallest first; a row of each k and source
-        values = [quantity, total, "loss_se"]
-        wide = part.pivot(index=["k", "source"], columns=["S", "D", "model"], values=values)
-        wide = wide.sort_index().sort_index(axis=1)
-        of_all = wide[total]
-        if wide.isna().any(axis=None) or (of_all.nunique(axis=1) > 1).any():
-            raise InputError(
-                f"each model of {family} in {name} needs one S, and a row at every k and source, "
-                f"of the same {total or 'text'}."
+    for k, rows_of_k in wide.groupby(level="k"):
+        if len(rows_of_k) > len(rows_of_k.drop_duplicates()) == 1:
+            complain(
+                f"all sources of {family} in {name} are equal: intervals over them have no width."
             )
-        sizes, trained, models = zip(*of_all.columns, strict=True)
-        if len(set(models)) < len(models):
-            models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
-        for k, rows_of_k in wide.groupby(level="k"):
-            if len(rows_of_k) > len(rows_of_k.drop_duplicates()) == 1:
-                complain(
-                    f"all sources of {family} in {name} are equal: "
-                    "intervals over them have no width."
-                )
-            loss = Loss(
-                sums=rows_of_k[quantity],
-                totals=rows_of_k[total].iloc[:, 0],
-                S=sizes,
-                D=trained if "D" in rows else None,
-                hits=share,
-                k=int(k) or None,
-                name=f"-log {quantity}" if share else "loss",
-                family=str(family),
-                corpus=name,
-                models=tuple(models),
-                labels=tuple(rows_of_k.index.get_level_values("source")),
-                se=rows_of_k["loss_se"].iloc[0] if errors else None,
+        # an error of 0, or none, is not known
+        errors = rows_of_k["error"].iloc[0].to_numpy(float) if error else np.zeros(1)
+        if error and not (errors > 0).all():
+            complain(
+                f"{error} of {family} in {name} is 0 or blank for some models: their errors are "
+                "not known, so there is no interval of them."
             )
-            check_models(loss)
-            losses.append(replace(loss, repeats=loss) if "seed" in rows else loss)
-    # once it is known to be good
+        loss = Loss(
+            sums=rows_of_k[quantity],
+            totals=rows_of_k[sums].iloc[:, 0],
+            S=sizes,
+            D=tokens if trained else None,
+            hits=quantity == "hits" or (quantity == "accuracy" and bool(total)),
+            k=int(k) or None,
+            name=f"-log {quantity}" if quantity in ("hits", "accuracy") else "loss",
+            family=str(family),
+            corpus=name,
+            models=tuple(models),
+            labels=tuple(rows_of_k.index.get_level_values("source")),
+            se=errors if (errors > 0).all() else None,
+        )
+        check_models(loss)
+        losses.append(replace(loss, repeats=loss) if seeded else loss)
+    return losses
+
+
+def tell_columns(rows, frame, quantity, total, error, name):
+    """Say what the columns of a table of numbers do not tell, or were not used for."""
+    lacking = ~(frame["D"] > 0)
+    if lacking.any() and "D" in rows:
+        numbers = ", ".join(str(i + 1) for i in frame.index[lacking][:MOST_TOLD])
+        complain(
+            f"D of {name} is blank or 0 in row(s) {numbers}: only forecasts in tokens need it."
+        )
     if frame["D"].nunique() > 1:
         complain(
             f"models of {name} saw several amounts of text (D): a law in size mixes them, "
             "and `rbp predict --tokens` does not."
         )
+    used = [quantity, total, error, "model", "S", "D", "k", "family", "source", "seed"]
+    # a loss has no use for the tokens of its text
+    used += [QUANTITIES[quantity]] if QUANTITIES[quantity] != "tokens" else []
+    others = rows.columns.difference(used, sort=False)
+    tokens = "tokens" in others and "D" not in rows
     if others.size:
-        complain(f"columns of {name} that are not used: {', '.join(map(str, others))}.")
-    if not (sourced or errors):
+        hint = " (say --columns D=tokens if they are those of training)" if tokens else ""
+        complain(f"columns of {name} that are not used: {told_some(others)}{hint}.")
+    if quantity in ("bpb", "bpc"):
+        complain(
+            f"{quantity} of {name} is a loss by {QUANTITIES[quantity]}: its exponent is that of "
+            "the loss, its level is in nats for each of them."
+        )
+    if "source" not in rows and not error:
         complain(f"{name} has no sources or errors: its intervals are of other sizes alone.")
-    return losses
+
+
+def told_some(names):
+    """Names in a sentence, of very many the first."""
+    more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+    return ", ".join(str(name)[:60] for name in names[:MOST_TOLD]) + more
 
 
 def number_rows(S, loss, hits, totals):
@@ -199,43 +398,6 @@ def number_rows(S, loss, hits, totals):
             raise InputError("give S= and loss=, or S=, hits= and totals=, or a Loss without them.")
         rows = pd.DataFrame({"tokens": 1} | columns)
     return rows.assign(model=[f"model {i + 1}" for i in range(len(rows))], source="all")
-
-
-def read_rows(table):
-    """The rows of a table, or of its file, as a data frame; what a CSV or TSV holds stays text."""
-    import pandas as pd
-
-    if not isinstance(table, PATH):
-        return pd.DataFrame(table)
-    if text_kind(table)[0] in (".parquet", *JSON):
-        return pd.DataFrame(file_rows(table))
-    # fields between what the first line holds, without spaces about them
-    text = file_text(table)
-    first = next(filter(str.strip, text.splitlines()), "")
-    between = next((mark for mark in "\t;" if mark in first), ",")
-    rows = pd.DataFrame(table_rows(text, between, skipinitialspace=True))
-    if rows.empty:
-        raise ValueError("no row stands below its first line")
-    return rows.rename(columns=str.strip).map(str.strip, na_action="ignore")
-
-
-def numbers(column, name):
-    """The numbers of a column of the table of this name, float64 (R,)."""
-    values = np.array([as_number(value) for value in column])
-    # a size, a rank, or what something is out of, is above 0; ranks and hits are counts
-    least = int(column.name in ("S", "D", "k", *QUANTITIES.values()))
-    most = np.inf
-    of = NUMBER
-    if column.name in ("k", "hits"):
-        most, of = WHOLE, "whole number"
-        values = np.where(values == np.floor(values), values, np.nan)
-    wrong = np.flatnonzero(~((values >= least) & (values < most)))
-    if len(wrong):
-        raise InputError(
-            f"row {wrong[0] + 1} of {name} has {column.name} '{column.iloc[wrong[0]]}': "
-            f"give a {of} from {least} up."
-        )
-    return values
 
 
 # --- Rank tables from one machine to another

@@ -49,6 +49,7 @@ MENDS = {  # how a value of a type is written; to Python a bool is an int
     dict: "write lines of 'name: value', indented, below it",
 }
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
+PATH = (str, os.PathLike)  # of a file
 PACKAGE = Path(__file__).resolve().parent
 
 

@@ -190,8 +190,11 @@ def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
         assert row["ci_text"][0] < 3 < row["ci_text"][1] and row["beyond"] == 0
         assert row["tokens_ratio"] == pytest.approx(3) and row["D"] == 2e9
         assert row["ci_tokens_text"][0] < 3 < row["ci_tokens_text"][1]
-    code, out, err = run(capsys, f"compare {both} {ours}")
-    assert code == 2 and not out and "two families" in err.splitlines()[-1]
+    # of more than two all pairs
+    pairs = [(row["a"], row["b"], row["ratio"]) for row in told(f"compare {both} {ours}")]
+    names = [("ours", "theirs"), ("ours", "ours"), ("theirs", "ours")]
+    assert [pair[:2] for pair in pairs] == names
+    assert [pair[2] for pair in pairs] == pytest.approx([3, 1, 1 / 3])
 
 
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
@@ -238,10 +241,15 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("fit --family synthetic --corpus ,", "','"),
         ("fit --family synthetic --corpus prose --k 1,", "'1,' is no whole number from 0 up"),
         ("fit --family synthetic --n-bootstrap 100 --n-bootstrap 200", "--n-bootstrap"),
-        ("compare synthetic --corpus prose", "two families"),
+        ("compare synthetic --corpus prose", "give two or more"),
         ("fit synthetik", "synthetic"),
         ("fit {root}/runs.csv --k 1,2", "runs.csv has nothing at k = 2"),
         ("fit {root}/runs.csv --partial", "--partial"),
+        ("fit synthetic --columns S=N", "--columns, --size-unit"),
+        ("fit {root}/runs.csv --columns S", "'S' names no columns: write S=n_params"),
+        ("fit {root}/runs.csv --columns S=modl", "did you mean 'model'"),
+        ("fit {root}/runs.csv --columns Q=model", "the column 'Q' is not known"),
+        ("fit {root}/runs.csv --size-unit q", "--size-unit"),
         ("compare synthetic synthetic --corpus prose --k 401", "k = 401"),
         ("compare synthetic pair --corpus prose", "rbp measure --family pair"),
         ("compare synthetic {root}/gone.csv --corpus prose", "gone.csv"),
@@ -263,7 +271,7 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
 def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     (root / "empty.txt").touch()
     (root / "empty.yml").touch()
-    rows = [f"{S},{S},1,{hits},9,s{hits}" for S in (10, 20, 40) for hits in (2, 3)]
+    rows = [f"{S},{S}M,1,{hits},9,s{hits}" for S in (10, 20, 40) for hits in (2, 3)]
     (root / "runs.csv").write_text("\n".join(["model,S,k,hits,tokens,source", *rows]))
     (root / "loop.txt").symlink_to("loop.txt")
     (root / "broken.yml").write_text("models: [")
@@ -303,7 +311,7 @@ def test_what_is_sent_is_written_over_no_file(root, capsys, command):
 def test_an_exponent_that_may_be_0_or_no_line_is_not_ok(root, capsys, hits, spread, status):
     rows = ["model,S,hits,tokens,source"]
     for j, most in enumerate(hits, 1):
-        rows += [f"m{j},1e{j},{most + i * j % spread},1000,s{i}" for i in range(40)]
+        rows += [f"m{j},1e{j + 6},{most + i * j % spread},1000,s{i}" for i in range(40)]
     (root / "runs.csv").write_text("\n".join(rows))
     _, out, err = run(capsys, f"fit {root}/runs.csv --n-bootstrap 300 --json")
     (row,) = json.loads(out)

@@ -110,7 +110,20 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
     "text, word",
     [
         ("model,S,hits,tokens\na,1M,1,9\n", "1 model size"),
-        ("model,hits,tokens\na,1,9\nb,2,9\n", "'S'"),
+        ("model,hits\na,1\nb,2\n", "lacks S and tokens, it has 'model', 'hits'"),
+        ("model,n_prams,los\na,1M,9\n", "'n_prams' as S or 'los' as loss?), it has 'model'"),
+        ("N,n_params,loss\n1e6,1e7,3\n", "S from 'N' or S from 'n_params': say which"),
+        ("S,acc,ppl\n1e6,.1,3\n", "accuracy from 'acc' or perplexity from 'ppl'"),
+        (
+            GOOD.replace("2,9", "inf,9").replace("4M", "0"),
+            "row 2 ('b') has hits 'inf', row 3 ('c')",
+        ),
+        (GOOD.replace("b,", ","), "row 2 has model ''"),
+        (GOOD.replace("M,", ","), "billions or millions? Say --size-unit"),
+        (GOOD.replace("2M", "2e18"), "S '2e18'"),
+        (GOOD.replace("2M", "9" * 10_000_000), "S '9999"),
+        (",".join(["S", *map(str, range(1_000_000))]) + "\n1\n", "1,000,000 columns"),
+        ('{"a":' * 100_000, "t.csv"),
         (GOOD.replace("2,9", "-2,9"), "'-2'"),
         (GOOD.replace("2,9", "10,9"), "'b'"),
         (GOOD.replace("2,9", "2,8"), "same tokens"),
@@ -120,7 +133,7 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("2,9", "1.5,9"), "whole number"),
         (GOOD.replace("2,9", ",9"), "row 2"),
         (GOOD + "a,1M,1,9\n", "'a'"),
-        (GOOD.replace("hits,tokens", "loss,source"), "'tokens'"),
+        (GOOD.replace("hits,tokens", "loss,source") + "c,4M,3,8\n", "'tokens'"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,loss"), "hits and loss"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
         (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "'a' is of no family"),
@@ -162,3 +175,67 @@ def test_a_law_prints_three_lines_and_draws_itself():
     points, line = ax.lines
     assert np.allclose(points.get_xydata(), np.column_stack([S, law.loss.values]))
     assert np.allclose(np.log(line.get_ydata()), law.y_at(line.get_xdata()))
+
+
+def test_rows_that_cannot_be_used_are_told_and_left_out_where_that_is_asked_for(tmp_path, capsys):
+    path = tmp_path / "runs.csv"
+    rows = ["family,model,S,D,loss", *(f"f,m{S:g},{S:g},1e9,{9 * S**-0.1}" for S in S)]
+    rows += ["f,late,7B,,diverged", "f,nan,8B,1e9,nan", "f,zero,9B,1e9,0", "g,a,1M,1e9,2"]
+    path.write_text("\n".join(rows))
+    for words in ("fit {}", "predict {} --size 1B", "compare {} {}"):
+        assert call(words.format(path, path)) == 2
+        err = capsys.readouterr().err
+        for number, loss in (6, "diverged"), (7, "nan"), (8, "0"):
+            assert f"row {number} " in err and f"has loss '{loss}'" in err
+        records = told(words.format(path, path) + " --drop-bad")
+        assert [text[:5] for text in records[0]["left_out"]][:3] == ["row 6", "row 7", "row 8"]
+        # a family of one size is told, the others are fitted
+        assert "g has 1 model size(s)" in capsys.readouterr().err
+    (record,) = told(f"predict {path} --size 1B --drop-bad")
+    assert record["models"] == told(f"fit {path} --drop-bad")[0]["n_models"] == 5
+    (loss,) = rbp.table_losses(path, drop_bad=True)
+    assert rbp.fit(loss).alpha == pytest.approx(0.1) and loss.D.tolist() == 5 * [1e9]
+    # one that has hits and no logarithm counts alike in all three, and is told
+    frame = pd.DataFrame({"model": MODELS, "S": S, "hits": [0, 20, 200, 800, 999], "tokens": 1000})
+    frame.to_csv(path, index=False)
+    fitted, ahead = told(f"fit {path}")[0], told(f"predict {path} --size 1B")[0]
+    assert fitted["n_models"] == ahead["models"] == 4
+    assert fitted["left_out"] == ahead["left_out"] == ["tiny has no finite logarithm of its loss"]
+    assert "left out of -log hits" in capsys.readouterr().err
+
+
+def test_a_blank_d_stops_only_what_needs_it_and_an_error_of_0_is_none(tmp_path, capsys):
+    path = tmp_path / "runs.csv"
+    frame = pd.DataFrame({"model": MODELS, "S": S, "D": [1e9, None, 3e9, 4e9, 5e9]})
+    frame = frame.assign(loss=9 * S**-0.1, loss_se=[0.01, 0, 0.01, 0.01, 0.01])
+    frame.to_csv(path, index=False)
+    (record,) = told(f"fit {path}")
+    err = capsys.readouterr().err
+    assert record["n_models"] == 5 and record["ci_tokens"] is None
+    assert "D of runs.csv is blank or 0 in row(s) 2" in err and "loss_se of a family" in err
+    assert call(f"predict {path} --size 1B --tokens 1T") == 2
+
+
+def test_units_are_taken_and_told(tmp_path, capsys):
+    path, nats = tmp_path / "runs.csv", 9 * S**-0.1
+    planted = {
+        "accuracy": 100 * np.exp(-nats),
+        "perplexity": np.exp(nats),
+        "bpb": nats / np.log(2) / 4,
+        "bpc": nats / np.log(2) / 5,
+    }
+    for name, values in planted.items():
+        pd.DataFrame({"S": S / 1e6, name: values}).to_csv(path, index=False)
+        (record,) = told(f"fit {path} --size-unit m")
+        err = capsys.readouterr().err
+        assert record["alpha"] == pytest.approx(0.1) and record["n_models"] == 5
+        if name not in ("bpb", "bpc"):
+            assert record["log_c"] == pytest.approx(np.log(9))
+        words = {"accuracy": "per cent", "perplexity": "sizes alone", "bpb": "by bytes"}
+        assert words.get(name, "by characters") in err
+    # an error of a share, and of a perplexity, is one of its logarithm
+    for name, error in {"accuracy": "acc_stderr", "perplexity": "ppl_stderr"}.items():
+        frame = pd.DataFrame({"S": S, name: planted[name], error: 0.01 * planted[name]})
+        frame.to_csv(path, index=False)
+        (loss,) = rbp.table_losses(path)
+        assert loss.se == pytest.approx(np.full(5, 0.01))
