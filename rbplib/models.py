@@ -319,6 +319,8 @@ def load_weights(place, model_id, dtype, device):
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
+    from rbplib.scan import speed_up
+
     # what is read, and nothing said of it on the way
     config = read_config(place, model_id)
     folder, options = for_transformers(place)
@@ -337,6 +339,7 @@ def load_weights(place, model_id, dtype, device):
             **options,
         )
     check_keys(report, model_id)
+    speed_up(net)
     return net.eval().requires_grad_(False)
 
 
