@@ -10,6 +10,7 @@ torch and transformers are imported where they are used: pages ask for sizes wit
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -32,6 +33,7 @@ from rbplib.families import (
     telling,
     write_text,
 )
+from rbplib.gguffile import read_header
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -45,6 +47,7 @@ TOKENIZER_FILES = (
     "spiece.model",
     "sentencepiece.bpe.model",
 )
+ADAPTER = "adapter_config.json"  # beside weights that transformers would add to them
 # what a configuration may call the longest input
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
 CONTEXT += ("max_target_positions",)
@@ -114,10 +117,12 @@ def model_folder(model, weights=True):
 
     Returns (folder, or GGUF file; {"model_id", "revision"}, with "model_digest" for one that is
     here). Without weights only its configuration and tokenizer are fetched, and no digest is made.
+    Raises InputError: it cannot be had, or is more than weights and a configuration.
     """
     if model.local:
         place = Path(model.local)
         record = {"model_id": model.id, "revision": None}
+        check_beside(place, model.id)
         if place.is_dir() and not (place / "config.json").is_file():
             raise InputError(
                 f"{place} holds no config.json: "
@@ -131,7 +136,7 @@ def model_folder(model, weights=True):
 
     # small files first, then tensors, pickled ones where there are no others
     hub, answers = the_hub()
-    files = ["config.json", "generation_config.json", *TOKENIZER_FILES]
+    files = ["config.json", "generation_config.json", ADAPTER, *TOKENIZER_FILES]
     if weights:
         files += ["model*.safetensors", "model.safetensors.index.json"]
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
@@ -144,6 +149,7 @@ def model_folder(model, weights=True):
             if answers:
                 raise
             raise NoAnswer(f"{message} is not in the cache of {hub}.") from None
+        check_beside(folder, model.id)
         if weights and not any(folder.glob("*.safetensors")):
             snapshot_download(model.id, allow_patterns=pickled, **what)
     return folder, {"model_id": model.id, "revision": folder.name}
@@ -326,6 +332,8 @@ def load_weights(place, model_id, dtype, device):
     folder, options = for_transformers(place)
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
+    if place.is_file():
+        check_numbers(config, place, model_id)
     # the weights; each parameter must have come from the files
     with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
         net, report = AutoModelForCausalLM.from_pretrained(
@@ -386,23 +394,71 @@ def choose_threads(parameters):
 MOVE = 1e-3  # of the scores' spread that rounding may move them by; in half precision its unit
 
 
-def check_keys(report, model_id):
-    """Refuse weights that lack tensors of the model, or hold blocks that it has no place for.
+# Tensors that a file may hold beside those of its model, each made anew from the configuration
+COMPUTED = re.compile(
+    r"(^|\.)(?:"
+    r"attn(\.attention)?\.(masked_)?bias|"  # the causal mask, and its score: GPT-2, -Neo and -J
+    r"attention\.(masked_)?bias|"  # the same of GPT-NeoX
+    r"causal_mask|"  # the same of CodeGen
+    r"(original_)?inv_freq|"  # frequencies of rotary positions
+    r"(cos|sin)_cached|"  # their cosines and sines
+    r"position_ids|"  # 0, 1, 2, ...
+    r"embed_positions\.(weights|_float_tensor)"  # sinusoids of positions
+    r")$"
+)
 
-    Another model would be measured under their name. Masks that older versions saved, and other
-    heads, may be there.
+
+def check_beside(place, model_id):
+    """Refuse a model that is changed by what lies beside its weights: an adapter, which is added to
+    them where the package peft happens to be installed, or code of its own."""
+    if (place / ADAPTER).is_file():
+        raise InputError(
+            f"model {model_id!r} has an adapter beside its weights ({ADAPTER}): merge it by peft's "
+            "`merge_and_unload`, save that by `save_pretrained`, and give its folder."
+        )
+    for name in ("config.json", "tokenizer_config.json"):
+        fields = {}
+        with suppress(InputError):  # who needs it tells
+            fields = read_json(place / name)
+        if fields.get("auto_map"):
+            raise InputError(
+                f"model {model_id!r} names code that comes with it ('auto_map' of its {name}), "
+                "which is not run: give a copy whose class is transformers' own, or rank by "
+                "`rbp.sequence_ranks`."
+            )
+
+
+def check_keys(report, model_id):
+    """Refuse weights that lack tensors of the model, or hold others than it has a place for.
+
+    Another model would be measured under their name. COMPUTED ones may be there.
     """
     # what does not fit, and what to say of it
     missing = [*report["missing_keys"], *report["mismatched_keys"]]
-    unexpected = [key for key in report["unexpected_keys"] if re.search(r"\d\..*weight$", key)]
+    unexpected = [key for key in report["unexpected_keys"] if not COMPUTED.search(key)]
     if missing or unexpected:
         what = f"hold {len(unexpected)} more tensors than"
         if missing:
             what = f"lack {len(missing)} tensors of those that"
-        first = min(map(str, missing or unexpected))
+        first = min(str(key) for key in missing or unexpected)
         raise InputError(
             f"the weights of {model_id!r} {what} its configuration has ({first}, ...): "
             "give the weights and the config.json that belong together."
+        )
+
+
+def check_numbers(config, path, model_id):
+    """Refuse a GGUF file with more numbers than its model takes: transformers passes over tensors
+    that it has no place for, as biases, or factors of rotary frequencies."""
+    header = read_header(path)
+    left = header.sizes["total_params"] - model_sizes(config)["total_params"]
+    if config.tie_word_embeddings:
+        left -= math.prod(header.tensors.get("output.weight", [0]))  # kept twice
+    if left > 0:
+        odd = [name for name in header.tensors if re.search(r"^rope|(?<!\.weight)$", name)]
+        raise InputError(
+            f"{model_id!r} holds {left:,} numbers more than transformers takes from a GGUF file of "
+            f"its kind ({', '.join(odd[:3])}, ...): give it as a folder in safetensors."
         )
 
 
@@ -489,12 +545,24 @@ def tokenizer_digest(tokenizer):
     return digest(state)
 
 
+def tokenizer_files_digest(place):
+    """SHA-256 of the files that a model's tokenizer is made from, and of its kind, by which they
+    are read; of a GGUF file what it says of it."""
+    if place.is_file():
+        fields = read_header(place).fields.items()
+        return digest({name: str(value) for name, value in fields if name.startswith("tokenizer.")})
+    folder = tokenizer_place(place) or place
+    paths = [folder / name for name in TOKENIZER_FILES]
+    digests = {path.name: file_digest(path) for path in paths if path.is_file()}
+    return digest([read_json(place / "config.json").get("model_type"), digests])
+
+
 def gguf_type(path):
     """How the weights of a GGUF file are quantised, as "Q4_1"; None where it does not say."""
     with telling("a GGUF file needs the package gguf, of `pip install 'rbplib[gguf]'`"):
         import gguf
-    kind = gguf.GGUFReader(path).get_field("general.file_type")
-    return gguf.LlamaFileType(kind.contents()).name.removeprefix("MOSTLY_") if kind else None
+    kind = read_header(path).fields.get("general.file_type")
+    return None if kind is None else gguf.LlamaFileType(kind).name.removeprefix("MOSTLY_")
 
 
 def read_json(path):
@@ -563,7 +631,10 @@ def sizes_of(model):
     """
     config = known_config(model)
     try:
-        config = config or read_config(model_folder(model, weights=False)[0], model.id)
+        place = None if config else model_folder(model, weights=False)[0]
+        if place and place.is_file():
+            return checked_sizes(model, read_header(place).sizes)
+        config = config or read_config(place, model.id)
     except InputError:
         if model.nonembedding_params is None:
             raise
@@ -608,15 +679,14 @@ def model_context(model):
     """Longest input of a model in tokens, as its own configuration says.
 
     None where it does not, and for a model that cannot be had, which will fail by itself. Neither
-    torch nor transformers is loaded for it, but for a GGUF file.
+    torch nor transformers is loaded for it.
     """
     # its configuration, where it can be had
     try:
         place, _ = model_folder(model, weights=False)
         if place.is_file():
-            fields = read_config(place, model.id).to_dict()
-        else:
-            fields = read_json(place / "config.json")
+            return read_header(place).of_model("context_length")
+        fields = read_json(place / "config.json")
     except InputError:
         return None
     # the first length that it names
@@ -646,13 +716,20 @@ def check_window(model, length):
 def check_tokenizers(family):
     """Refuse a family whose models cut text, that of this module, into other tokens.
 
-    A model that cannot be had fails by itself. Cost: reading of each tokenizer.
+    A model that cannot be had fails by itself. Cost: one reading of the tokenizers' files; where
+    these differ, each other one is made.
     """
-    # the first model of each way to cut it
-    text, models = Path(__file__).read_text(encoding="utf-8"), {}
+    # the first model of each tokenizer's files
+    by_files = {}
     for model in family.models:
         with suppress(InputError):
-            tokenizer = load_tokenizer(model_folder(model, weights=False)[0], model.id)
+            place, _ = model_folder(model, weights=False)
+            by_files.setdefault(tokenizer_files_digest(place), (model, place))
+    # and of each way to cut
+    text, models = Path(__file__).read_text(encoding="utf-8"), {}
+    for model, place in by_files.values() if len(by_files) > 1 else ():
+        with suppress(InputError):
+            tokenizer = load_tokenizer(place, model.id)
             models.setdefault(tuple(tokenizer(text, verbose=False)["input_ids"]), model.name)
     if len(models) > 1:
         names = " and ".join(models.values())

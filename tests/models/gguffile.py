@@ -7,9 +7,9 @@ QUANTISED = (
 )  # names of the tensors that are stored in blocks, unless they are norms
 
 
-def write_gguf(path, model):
+def write_gguf(path, model, more=()):
     """Write the model with tests' tokenizer; its tensors are afterwards what the file gives
-    back."""
+    back. more: {name: length} of further tensors."""
     import json
 
     import gguf
@@ -57,6 +57,8 @@ def write_gguf(path, model):
                     data.reshape(heads, 2, -1, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
                 )
             writer.add_tensor(to, data, raw_dtype=dtype)
+    for name in more:
+        writer.add_tensor(name, torch.ones(more[name]).numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -100,6 +100,15 @@ class Runs:
         return os.system, ("touch /tmp/rbp-was-here",)
 
 
+def adapter(folder):
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 8}')
+
+
+def surplus(name, size=32):
+    """Weights with one tensor more than their configuration says."""
+    return tensors(lambda state: state.update({name: torch.ones(size)}))
+
+
 def pickled_code(folder):
     (folder / WEIGHTS).unlink()
     torch.save(Runs(), folder / "pytorch_model.bin")
@@ -116,7 +125,27 @@ BAD = {  # what is done to the folder, and what the sentence must say
     "architecture unknown": (config(model_type="gpt-99"), "gpt-99"),
     "own code": (own_code, "is not run"),
     "width is text": (config(n_embd="wide"), "configuration of .* cannot be used.*n_embd"),
-    "more layers in the weights": (config(n_layer=1), r"hold 6 more .*transformer.h.1"),
+    "more layers in the weights": (config(n_layer=1), r"hold 11 more .*transformer.h.1"),
+    "biases that the configuration leaves out": (
+        lambda folder: (
+            other("llama", attention_bias=True)(folder),
+            add_to_config(folder, attention_bias=False),
+        ),
+        r"hold 8 more tensors .*\(model.layers.0.self_attn.k_proj.bias",
+    ),
+    "a bias of the head": (surplus("lm_head.bias"), r"hold 1 more tensors .*\(lm_head.bias"),
+    "a scale of a quantised weight": (surplus(f"{FC}_scale", 1), "hold 1 more .*c_fc.weight_scale"),
+    "a tensor outside the blocks": (surplus("transformer.embed_scale", 1), "hold 1 more .*_scale"),
+    "a head of another task": (surplus("score.weight"), "hold 1 more .*score.weight"),
+    "an adapter": (adapter, r"adapter beside .*merge_and_unload.*give its folder"),
+    "own code of a known kind": (
+        config(auto_map={"AutoModelForCausalLM": "x.C"}),
+        "'auto_map' of its config.json.*is not run",
+    ),
+    "own code of the tokenizer": (
+        lambda folder: (folder / "tokenizer_config.json").write_text('{"auto_map": {"a": "x.T"}}'),
+        "'auto_map' of its tokenizer_config.json.*is not run",
+    ),
     "a tensor missing": (tensors(lambda t: t.pop("transformer.h.0.ln_1.weight")), "lack 1 tensors"),
     "NaN in the weights": (
         tensors(lambda t: t[FC].view(-1).__setitem__(7, torch.nan)),
@@ -164,12 +193,10 @@ def test_a_device_or_dtype_that_is_not_there(choice, good):
 def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path, capsys):
     folder = tmp_path / "model"
     shutil.copytree(good, folder)
-    mask = torch.ones(1, 1, 64, 64, dtype=torch.bool).tril()
-    old = {
-        "transformer.h.0.attn.bias": mask,
-        "transformer.h.0.attn.masked_bias": torch.tensor(-1e4),
-    }
-    tensors(lambda state: state.update(old | {"score.weight": torch.ones(2, 32)}))(folder)
+    names = ("attn.bias", "attn.masked_bias", "attn.attention.masked_bias", "attn.causal_mask")
+    names += ("attn.rotary_emb.inv_freq", "attn.rotary_emb.cos_cached", "position_ids")
+    old = {f"transformer.h.0.{name}": torch.ones(1, 1, 4, 4) for name in names}
+    tensors(lambda state: state.update(old))(folder)
     assert load_model(hub_model(folder)).record["nonembedding_params"] > 0
     assert capsys.readouterr().err == ""
 

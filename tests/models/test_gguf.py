@@ -15,6 +15,8 @@ from rbplib import read_table, token_ranks
 from rbplib.models import load_model
 
 gguf = pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
+# sides that are multiples of the 32 numbers of a block
+SHAPE = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 64}
 TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i in range(30))
 
 
@@ -22,9 +24,7 @@ TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i 
 def small(tmp_path_factory):
     """(a GGUF file in Q4_1, the Llama that it holds)."""
     path = tmp_path_factory.mktemp("gguf") / "small.Q4_1.gguf"
-    # a Llama whose sides are multiples of the 32 numbers of a block
-    shape = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 64}
-    model = made("llama", vocab_size=len(tokenizer()), **shape)
+    model = made("llama", vocab_size=len(tokenizer()), **SHAPE)
     write_gguf(path, model)
     return path, model
 
@@ -52,6 +52,30 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     assert naive.greater.tolist() == table.greater[:63].tolist()
     assert naive.ties.tolist() == table.ties[:63].tolist()
     assert abs(naive.logprob.numpy() - table.logprob[:63]).max() < 1e-5
+
+
+def test_a_plan_reads_no_more_than_the_header(small, tmp_path, monkeypatch):
+    path, model = small
+    (tmp_path / "text.txt").write_text(TEXT)
+    (tmp_path / "mine.yml").write_text(f"models: [{path}]\n")
+    monkeypatch.setattr(gguf, "GGUFReader", lambda *_: pytest.fail("every token is made an array"))
+    plan = told(f"plan --family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt")
+    total = model.num_parameters()
+    assert plan["models"][0]["nonembedding_params"] == total - 2 * model.lm_head.weight.numel()
+    assert plan["models"][0]["weights_bytes"] == 4 * total and plan["corpora"][0]["tokens"] <= 64
+    # one with a tokenizer of its own is another family's
+    twin = tmp_path / "twin.gguf"
+    twin.write_bytes(path.read_bytes())
+    (tmp_path / "mine.yml").write_text(f"models: [{path}, {{id: {twin}, name: twin}}]\n")
+    assert call(f"plan --family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt") == 0
+
+
+@pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "rope_freqs.weight"])
+def test_numbers_that_transformers_passes_over_are_refused(name, tmp_path, capsys):
+    path = tmp_path / "more.gguf"
+    write_gguf(path, made("llama", vocab_size=len(tokenizer()), **SHAPE), {name: 32})
+    line = refused(tmp_path, path, capsys)
+    assert "holds 32 numbers more than transformers takes" in line and name in line
 
 
 BAD = {  # what the file holds: of the good one, so many bytes of it, or others
