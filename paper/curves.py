@@ -21,8 +21,9 @@ from rbplib.losses import (
     rbp_loss,
     vocabulary,
 )
+from rbplib.losses import rank_entropy as entropy
 from rbplib.measuring import measured
-from rbplib.table import asked, by_size
+from rbplib.table import asked
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 SHARED = "totals S source family corpus definition models".split()  # with a Loss
@@ -156,27 +157,13 @@ def rank_entropy(ranks):
     return correction - p @ np.log(p), correction, np.log(counts[ranks] / len(ranks))
 
 
-def family_losses(tables, repeats=None):
+def family_losses(tables, repeats=()):
     """{name: Loss} of one family on one corpus, those of NAMES.
 
-    The entropy of a resample is taken to first order, -sum log p(R) over the resampled tokens with
-    p from all tokens: its derivative is exact, so intervals are right to the order that a bootstrap
-    gives.
-
-    Args:
-        tables: RankTables of one family and corpus, same tokens.
-        repeats: RankTables from which each Loss takes its `repeats`, see `repeated`.
+    tables: RankTables of one family and corpus, same tokens. repeats: RankTables from which each
+    Loss takes its `repeats`, see `repeated`.
     """
-    tables, sums = by_size(tables), []
-    # sums of each document
-    for table in tables:
-        _, correction, log_p = rank_entropy(table.rank())
-        sums.append(table.per_document(correction - log_p))
-    # as records
-    again = family_losses(repeats)[NAMES[1]] if repeats else None
-    about = {"name": NAMES[1], "hits": False, "repeats": again, **measured_on(tables)}
-    entropy = Loss(sums=np.stack(sums, axis=1), **about)
-    losses = cross_entropy(tables, repeats), entropy, rbp_loss(tables, repeats=repeats or ())
+    losses = (of(tables, repeats=repeats or ()) for of in (cross_entropy, entropy, rbp_loss))
     return dict(zip(NAMES, losses, strict=True))
 
 

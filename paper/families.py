@@ -13,8 +13,10 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from paper.laws import NONE, pooled_df, spread_of_trainings
-from paper.steps import slope_weights, step_weights
+from paper.steps import slope_weights as slope_weights
+from paper.steps import step_weights
 from rbplib.bootstrap import percentile_interval
+from rbplib.comparing import exponent_difference as exponent_difference
 
 
 @dataclass(frozen=True)
@@ -98,20 +100,6 @@ def contrast(pair, weights, n_bootstrap=10_000, seed=42):
     length = float(np.sqrt(w @ w))
     value, about = float(w @ less(pair)), (first.n_sources, length, again)
     return Contrast(first.family, first.corpus, value, drawn, *about)
-
-
-def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
-    """(exponent of the second loss less that of the first by least squares, its 95% interval over
-    sources).
-
-    Both exponents come from the same resampled sources, so what they share cancels. first, second:
-    Loss of the same models on the same documents. NaN ends: few sources; all NaN: one has no
-    exponent, or leaves a model out.
-    """
-    if len(np.unique(first.S)) < 3 or first.equal or second.equal:
-        return np.nan, NONE
-    difference = contrast([second, first], slope_weights, n_bootstrap, seed)
-    return difference.value, difference.interval
 
 
 def less(pair):

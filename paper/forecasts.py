@@ -6,11 +6,15 @@ import numpy as np
 from paper.show.numbers import share
 from rbplib.families import InputError
 from rbplib.forecasting import FAR, backtest, forecast
-from rbplib.forecasting import apart as apart
 from rbplib.forecasting import beside as beside
 from rbplib.forecasting import extrapolate as extrapolate
 
 held_out_forecasts = backtest
+
+
+def apart(loss, held_out=1):
+    """(the smaller models, the largest `held_out`) of a Loss."""
+    return loss.split(held_out)
 
 
 def attempt(loss, S, **drawn):

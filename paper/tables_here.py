@@ -3,9 +3,10 @@ what a page rests on."""
 
 from paper.counts import family_tables
 from paper.curves import beside, rbp_curve
-from rbplib.families import InputError, known, load_family, one_each
+from rbplib.families import InputError, default_corpora, known, load_family, one_each
 from rbplib.losses import vocabulary
 from rbplib.measuring import measured
+from rbplib.table import Ladder
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
@@ -27,6 +28,21 @@ def measured_families(families=(), corpora=(), protocol="paper"):
                     f"{corpus} of {family.name} is another text than {other}'s: show them apart."
                 )
     return tables
+
+
+def ladders(families=(), corpora=(), protocol="paper"):
+    """{(family name, corpus name): Ladder} of several families; arguments and InputError as of
+    `measured_families`. Repeats that families share are read once."""
+    paths = {load_family(family).name: family for family in families}
+    repeats, shown = {}, {}
+    for (name, corpus), ranks in measured_families(families, corpora, protocol).items():
+        family = load_family(paths.get(name, name))
+        texts = corpora or default_corpora(family)
+        key = family.repeats, *map(str, texts)
+        if family.repeats and key not in repeats:
+            repeats[key] = measured(load_family(family.repeats), texts, protocol)
+        shown[name, corpus] = Ladder(ranks, repeats.get(key, {}).get(corpus, ()))
+    return shown
 
 
 def counted_curves(families, ks):

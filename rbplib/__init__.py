@@ -7,16 +7,20 @@ __version__ = "0.1.0"
 # The public names of each module, loaded on first use: `import rbplib` costs nothing, and reading
 # tables needs no torch.
 _MODULES = {
-    "families": "InputError load_family",
+    "families": "InputError load_family load_corpus list_families list_corpora default_corpora",
+    "texts": "load_documents",
+    "models": "load_model",
+    "windows": "encode",
     "ranks": "Ranks token_ranks head_ranks sequence_ranks",
     "table": "RankTable Ladder read_table plain_table",
     "measuring": "measure ladders",
-    "losses": "Loss rbp_loss rbp_losses cross_entropy run_loss",
+    "bootstrap": "resampled percentile_interval line",
+    "losses": "Loss rbp_loss rbp_losses cross_entropy rank_entropy run_loss",
     "runs": "hit_dependence run_gap rise_width",
     "doors": "table_losses",
     "law": "fit Law law_table plot_intervals exponent_ratio",
-    "forecasting": "forecast joint_forecast backtest",
-    "comparing": "compare",
+    "forecasting": "forecast joint_forecast extrapolate backtest",
+    "comparing": "compare exponent_difference",
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 __all__ = [*_WHERE, "__version__"]

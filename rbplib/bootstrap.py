@@ -59,6 +59,27 @@ def resampled_sums(values, n_resamples, seed):
     return np.concatenate([counts @ columns for counts in blocks])
 
 
+def resampled(values, source, n_bootstrap=10_000, seed=42):
+    """Sums of what is known of documents, over resamples of their sources.
+
+    >>> hits, totals = [3, 4, 5] * 10, [9, 9, 9] * 10
+    >>> drawn = resampled(np.column_stack([hits, totals]), np.arange(30), n_bootstrap=400)
+    >>> drawn.shape, percentile_interval(drawn[:, 0] / drawn[:, 1]).round(2).tolist()
+    ((400, 2), [0.41, 0.47])
+
+    Args:
+        values: (D, P), integers or floats, a row a document. source: int (D,), see `Loss`.
+        n_bootstrap: resamples. seed: int; one seed, one set of them, for any values.
+    Returns:
+        float64 (n_bootstrap, P); None with fewer than MIN_DOCUMENTS sources, or no resamples.
+    Cost: as of `resampled_sums`.
+    """
+    sums = sum_by_source(np.asarray(values), np.asarray(source))
+    if len(sums) < MIN_DOCUMENTS or not n_bootstrap:
+        return None
+    return resampled_sums(sums, n_bootstrap, seed)
+
+
 def sum_by_source(values, source):
     """Rows of documents (D, ...) added up by source, (U, ...)."""
     order = np.argsort(source, kind="stable")
@@ -67,9 +88,15 @@ def sum_by_source(values, source):
 
 
 def percentile_interval(samples):
-    """Percentile interval of each column of samples (B, ...), float64 (2, ...).
+    """Percentile interval of 95% of each column.
 
-    NaN where more than MAX_UNDEFINED of a column are not finite.
+    Args:
+        samples: float (B, ...), resamples on the first axis.
+    Returns:
+        float64 (2, ...), low and high; NaN where more than MAX_UNDEFINED of a column is not finite.
+
+    >>> percentile_interval(np.arange(201.0)).round(6).tolist()
+    [5.0, 195.0]
     """
     known = np.isfinite(samples)
     enough = known.mean(axis=0) >= 1 - MAX_UNDEFINED
@@ -87,6 +114,9 @@ def line(y, x):
         y: float64 (..., M). x: float64 (M,), not all equal.
     Returns:
         slope, intercept, r2: float64 (...); r2 is NaN where y is flat: nothing to explain.
+
+    >>> [round(float(value), 3) for value in line([1.0, 2.1, 2.9], [0.0, 1.0, 2.0])]
+    [0.95, 1.05, 0.992]
     """
     # a column's own variance is another, its own axes too
     y = np.asarray(y)

@@ -32,7 +32,6 @@ from rbplib.families import (
 from rbplib.sheets import UNITS, is_paths, is_table
 
 KS = (1, 10, 100)  # fitted where no k is named
-RARE = 0.001  # p of the widest noise that is known, below which the line does not fit
 # of several laws, and of forecasts, what a table on a screen has room for
 LAWS = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status")
 # of a corpus, and of a rank table
@@ -505,15 +504,9 @@ def fit(n_bootstrap, form, **options):
         record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
         record |= {name: jsonable(value) for name, value in numbers.items()}
         record |= {"n_models": len(law.used), "scored_tokens": int(loss.total)}
-        # the law alone does not doubt an exponent that may be 0, or that it is a line
-        status, noises = law.status, [p for p in law.p.values() if p >= 0]  # not NaN
-        if status == "ok" and noises and max(noises) < RARE:
-            status = "lack of fit"
-        if law.status == "ok" and any(low <= 0 <= high for low, high in (text, trainings, models)):
-            status = "not told from 0"
-        elif law.status == "ok" and text[1] - text[0] < 1e-12:
-            status = "equal sources"
+        status, *_ = law.notes or law.caveats or ["ok"]
         record |= {"sources": loss.n_sources, "status": status, **counted(loss, *without)}
+        record |= {"notes": list(law.notes), "caveats": list(law.caveats)}
         records.append(record)
     alone = len(records) == 1 and not is_table(options["sources"][0])
     tell(records[0] if alone else records, form, LAWS)

@@ -93,6 +93,39 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     return Comparison(S, float(as_good), float(ratio), intervals, paired, beyond)
 
 
+def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
+    """(exponent of the second loss less that of the first by least squares, its 95% interval over
+    sources).
+
+    Both exponents come from the same resampled sources, so what they share cancels.
+
+    >>> from rbplib import fit
+    >>> S = [1e6, 1e7, 1e8]
+    >>> steep, flat = (fit(loss, S=S).loss for loss in ([9, 4, 2], [9, 6, 4]))
+    >>> round(exponent_difference(steep, flat)[0], 3)
+    -0.151
+
+    Args:
+        first, second: Loss of the same models on the same documents. seed: as of `fit`.
+        n_bootstrap: resamples of the sources; 0 for none.
+    Returns:
+        float, (low, high). NaN ends: too few sources; all NaN: fewer than three sizes, equal
+        losses, or a model without a value.
+    Cost: two matrix products, as of two fits.
+    """
+    nothing = np.nan, np.nan
+    if len(np.unique(first.S)) < 3 or first.equal or second.equal:
+        return np.nan, nothing
+    # weights whose sum with y is the exponent
+    x = np.log(first.S) - np.log(first.S).mean()
+    weights = -x / (x @ x)
+    drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
+    ends = nothing
+    if drawn[0] is not None:
+        ends = tuple(percentile_interval((drawn[1].y - drawn[0].y) @ weights).tolist())
+    return float(weights @ (second.y - first.y)), ends
+
+
 def same_sources(a, b):
     """Whether both losses are of the same sources, in one order."""
     mine, its = (

@@ -150,7 +150,15 @@ class Corpus:
 
 
 def load_family(name_or_path):
-    """A Family by its name in `families/`, or by the path of a YAML file. Raises InputError."""
+    """The family of this name in `families/`, or of this path of a YAML file.
+
+    Args:
+        name_or_path: text, a path, or a Family.
+    Returns:
+        Family: name, title, note, models, corpora, repeats and the rest of its file.
+    Raises:
+        InputError: no such name or file, or an entry that a family cannot have.
+    """
     if isinstance(name_or_path, Family):
         return name_or_path
     # what is said of all models
@@ -204,7 +212,15 @@ def places_of(name, beside):
 
 
 def load_corpus(name_or_path):
-    """A Corpus by its name in `corpora/`, or by a path: YAML, text, a folder. Raises InputError."""
+    """The text of this name in `corpora/`, or of this path: YAML, text, a folder.
+
+    Args:
+        name_or_path: text, a path, or a Corpus.
+    Returns:
+        Corpus: name, title, kind, source and the rest of its file; `load_documents` reads it.
+    Raises:
+        InputError: no such name or file, or an entry that a text cannot have.
+    """
     if isinstance(name_or_path, Corpus):
         return name_or_path
     # text as it is, which has no YAML
@@ -417,6 +433,20 @@ def known(what):
     return map(load, sorted(yaml_files(what)))
 
 
+def list_families():
+    """The families that are here by name, as `rbp families` lists them: list of Family.
+
+    Raises InputError: a file of one is none. Cost: reads each file.
+    """
+    return list(known("family"))
+
+
+def list_corpora():
+    """The texts that are here by name, as `rbp corpora` lists them: list of Corpus, see
+    `list_families`."""
+    return list(known("corpus"))
+
+
 def one_each(records, what):
     """Families or corpora without repeats, in order; two different ones of one name are refused."""
     by_name = {}
@@ -437,7 +467,8 @@ def argument(record):
 
 
 def default_corpora(family):
-    """Names of corpora when none are named: a family's own, embedded ones, or the paper's."""
+    """Names of the texts of a Family where none are named: its own, embedded ones, or the paper's;
+    list of str."""
     if family.corpora:
         return list(family.corpora)
     corpora = [corpus for corpus in known("corpus") if corpus.default]

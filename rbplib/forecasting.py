@@ -265,16 +265,21 @@ def mixture_quantiles(centre, sd, df, shares):
 # --- held against models that were left out
 
 
-def apart(loss, held_out=1):
-    """(the smaller models, the largest `held_out`) of a Loss."""
-    order = np.argsort(loss.S, kind="stable")
-    return loss.keep(order[:-held_out]), loss.keep(order[-held_out:])
-
-
 def extrapolate(loss, S, estimator="least_squares"):
-    """Forecast of one form alone at sizes S: Student's t with the residual degrees of freedom.
+    """Forecast of one form alone: Student's t with the residual degrees of freedom.
 
-    Without one to spare (three models and a law of three parameters) it has no interval.
+    Args:
+        loss: Loss. S: float (H,), sizes, non-embedding parameters. estimator: as of `fit`.
+    Returns:
+        Forecast. Without a model to spare (three, and a law of three parameters) the interval is
+        NaN.
+    Raises:
+        InputError: as of `fit`.
+
+    >>> from rbplib import fit
+    >>> loss = fit([3.0, 2.0, 1.5, 1.1], S=[1e6, 1e7, 1e8, 1e9]).loss
+    >>> extrapolate(loss, [1e10]).loss.round(3).tolist()
+    [0.778]
     """
     law = fit(loss, estimator, n_bootstrap=0)
     y, half = law.y_at(S), np.full(len(S), np.nan)
@@ -300,12 +305,17 @@ def backtest(losses):
     """Forecasts of the largest model of ladders, and of the largest two, from the rest, beside what
     was measured on the same text.
 
+    >>> from rbplib import fit
+    >>> loss = fit([3.0, 2.0, 1.5, 1.1], S=[1e6, 1e7, 1e8, 1e9]).loss
+    >>> backtest([loss])[["S", "measured", "forecast", "inside"]].round(2).to_dict("records")
+    [{'S': 1000000000.0, 'measured': 1.1, 'forecast': 1.04, 'inside': True}]
+
     Args:
-        losses: list of Loss; those that leave fewer than three sizes with a value are passed over.
+        losses: Losses; those that leave fewer than three sizes with a value are passed over.
     Returns:
-        data frame, a row per model left out: family, corpus, k, loss (its name), models (fitted),
-        model, of (how many left out), S, horizon (decades beyond the largest fitted), forecast,
-        low, high, measured (losses), error (forecast over measured, less 1), inside, and
+        pandas DataFrame, a row per model left out: family, corpus, k, loss (its name), models
+        (fitted), model, of (how many left out), S, horizon (decades beyond the largest fitted),
+        forecast, low, high, measured (losses), error (forecast over measured, less 1), inside, and
         line_error, line_inside of the line with Student's t alone.
     Cost: about 10 ms a row.
     """
@@ -313,7 +323,7 @@ def backtest(losses):
 
     rows = [pd.DataFrame()]
     for loss, count in product(losses, (1, 2)):
-        rest, new = apart(one_a_size(loss), count)
+        rest, new = one_a_size(loss).split(count)
         try:
             ahead = forecast(rest, new.S)
         except InputError:

@@ -24,14 +24,25 @@ NOISES = ("documents", "sources", "trainings")
 NONE_OF_THESE, UNKNOWN = "none of these", "not sources; trainings unknown"
 EXPLAINED = (*NOISES, NONE_OF_THESE, UNKNOWN)
 NOT_TESTED = "not tested"
+RARE = 0.001  # p of the widest noise that is known, below which the line does not fit
+BLUR = 0.5  # R^2 below which no line is seen
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
 
 
 @dataclass(frozen=True, repr=False)
 class Law:
-    """A fitted law. NaN marks what could not be computed; `notes` says why, gravest first.
+    """A fitted law, log L = log_c - alpha log S (paper Eq. 5) or one of `fit`'s other forms.
+
+    NaN marks what could not be computed; `notes` says why, gravest first.
+
+    >>> from rbplib import fit
+    >>> fit([3.0, 2.0, 2.5], S=[1e6, 1e7, 1e8])            # as Python shows it
+    alpha 0.03959 (95%: models -0.9618 to 1.041)
+    R2 0.2015, too few documents; not told from 0; no line
+    loss of a family on the table: 3 models, S 1e+06 to 1e+08
 
     Attributes:
+        loss: what it was fitted to. estimator: how, see `fit`.
         used: models of the loss that the fit used, by index. S: float64 (M,), their sizes.
         models: their names.
         parameters: {name: value}, the first two alpha and log_c.
@@ -73,14 +84,19 @@ class Law:
         of = f"{self.loss.name} of {self.loss.family} on {self.loss.corpus}"
         return (
             f"alpha {self.alpha:.4g} ({LEVEL:.0%}: {known})\n"
-            f"R2 {self.r2:.4g}, {self.status}\n"
+            f"R2 {self.r2:.4g}, {'; '.join([self.status, *self.caveats])}\n"
             f"{of}: {len(self.used)} models, S {sizes.min():.4g} to {sizes.max():.4g}"
         )
 
     def plot(self, ax=None, label=None, times=1.0, **look):
-        """Draw losses, intervals of other text and, paler, of trainings, and the line; the axis.
+        """Draw losses, intervals of other text and, paler, of trainings, and the line, on log axes.
 
-        times: of the line alone. look: colour, marker and linestyle, as matplotlib has them.
+        Args:
+            ax: matplotlib axes; the current ones where None. label: of the points, for a legend.
+            times: factor on the line alone. look: colour, marker and linestyle, as matplotlib has
+                them, of points and line.
+        Returns:
+            The axes. Without an exponent no line is drawn, without a value no point.
         """
         import matplotlib.pyplot as plt
 
@@ -117,6 +133,26 @@ class Law:
         return self.notes[0] if self.notes else "ok"
 
     @property
+    def caveats(self):
+        """What to doubt beside the notes, gravest first: tuple of words.
+
+        "not told from 0": an interval of the exponent holds 0. "equal sources": every resample
+        gives the same exponent. "lack of fit": all noise that is known rejects the law (p < 0.001).
+        "no line": the interval of other sizes holds 0, or R² is under 0.5. Verdicts of claims ask
+        for `status` alone.
+        """
+        ends = np.array([pairs["alpha"] for pairs in self.intervals.values()])
+        text, _, models = holds = (ends[:, 0] <= 0) & (0 <= ends[:, 1])
+        noises = [p for p in self.p.values() if p >= 0]  # not NaN
+        reasons = {
+            "not told from 0": holds.any(),
+            "equal sources": np.ptp(ends[0]) < 1e-12,
+            "lack of fit": noises and max(noises) < RARE,
+            "no line": models or self.r2 < BLUR,
+        }
+        return tuple(name for name, true in reasons.items() if true)
+
+    @property
     def spare(self):
         """Models more than parameters."""
         return len(self.used) - len(self.parameters)
@@ -131,22 +167,27 @@ class Law:
 
     @property
     def family(self):
+        """Name of the family, as of its Loss."""
         return self.loss.family
 
     @property
     def corpus(self):
+        """Name of the text, as of its Loss."""
         return self.loss.corpus
 
     @property
     def k(self):
+        """The rank that counted as a hit; None where nothing was counted."""
         return self.loss.k
 
     @property
     def n_sources(self):
+        """Sources with something scored: what a resample draws."""
         return self.loss.n_sources
 
     @property
     def scored_tokens(self):
+        """What the sums are out of in all: tokens, or windows."""
         return int(self.loss.total)
 
     @property
@@ -156,10 +197,12 @@ class Law:
 
     @property
     def ok(self):
+        """Whether there is no note."""
         return not self.notes
 
     @property
     def n_models(self):
+        """How many models the fit used."""
         return len(self.used)
 
     @property
@@ -169,14 +212,17 @@ class Law:
 
     @property
     def ci_tokens(self):
+        """Of the exponent over other text, (low, high), 95%."""
         return self.intervals["text"]["alpha"]
 
     @property
     def ci_trainings(self):
+        """Of the exponent over other text and trainings, (low, high), 95%."""
         return self.intervals["trainings"]["alpha"]
 
     @property
     def ci_models(self):
+        """Of the exponent over other sizes, (low, high), 95%."""
         return self.intervals["models"]["alpha"]
 
     def sides(self, parameter="alpha"):
@@ -200,11 +246,12 @@ class Law:
 
     @property
     def training_sd(self):
-        """Of y between trainings of one size, the text's part taken off."""
+        """Sd of y between trainings of one size, the text's part taken off; NaN if unknown."""
         return self.loss.training_noise()[0]
 
     @property
     def training_df(self):
+        """Degrees of freedom of `training_sd`, 0 where it is not known."""
         return self.loss.training_noise()[1]
 
     @property
@@ -400,7 +447,14 @@ def doubts(loss, estimator, params, enough):
 
 
 def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
-    """Draw a parameter of laws with its intervals, a row each; return the axis."""
+    """Draw a parameter of laws with its intervals of 95%, a row each, first law on top.
+
+    Args:
+        laws: Laws. labels: a name each; the corpus where None. parameter: of `Law.parameters`.
+        ax: matplotlib axes; the current ones where None.
+    Returns:
+        The axes. What is NaN is not drawn.
+    """
     import matplotlib.pyplot as plt
 
     ax, laws = ax or plt.gca(), list(laws)
@@ -416,7 +470,21 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
 
 
 def law_table(laws):
-    """A data frame with a row a law: exponent, intervals, fit, and what explains the rest."""
+    """A data frame with a row a law: exponent, intervals, fit, and what explains the rest.
+
+    >>> law = fit([3.0, 2.2, 1.6], S=[1e6, 1e7, 1e8])
+    >>> law_table([law])[["alpha", "R²", "models", "caveats"]].round(2).to_dict("records")
+    [{'alpha': 0.14, 'R²': 1.0, 'models': 3, 'caveats': ''}]
+
+    Args:
+        laws: Laws.
+    Returns:
+        pandas DataFrame: family, corpus, k, alpha, low and high of each interval (what trainings
+        add where that is known), R², largest residual (%), explained by (`Law.explained_by`), p
+        against sources and trainings and against sources, models, sources, misses at the largest,
+        status, caveats (joined by ", ").
+    Cost: where documents are more than sources, one bootstrap over documents a law.
+    """
     import pandas as pd
 
     rows = []
@@ -428,7 +496,8 @@ def law_table(laws):
         row |= {"explained by": law.explained_by}
         row |= {"p, sources and trainings": law.p["trainings"], "p, sources": law.p["sources"]}
         row |= {"models": law.n_models, "sources": law.n_sources}
-        rows.append(row | {"misses at the largest": law.misses, "status": law.status})
+        row |= {"misses at the largest": law.misses, "status": law.status}
+        rows.append(row | {"caveats": ", ".join(law.caveats)})
     return pd.DataFrame(rows)
 
 
@@ -437,7 +506,13 @@ def exponent_ratio(first, second):
 
     The interval holds each ratio r at which the residuals of y_2 - r y_1, whose two parts move
     together, allow a slope of 0 (Student t on M - 2); NaN ends: other models, or the first exponent
-    may be 0.
+    may be 0. Laws of the same models; cost: none.
+
+    >>> S = [1e6, 1e7, 1e8, 1e9]
+    >>> first, second = (fit(loss, S=S) for loss in ([9, 6, 4.1, 2.7], [5, 4, 3.3, 2.7]))
+    >>> ratio, (low, high) = exponent_ratio(first, second)
+    >>> round(ratio, 2), round(float(low), 2), round(float(high), 2)
+    (0.51, 0.46, 0.56)
     """
     ratio = second.alpha / first.alpha
     if first.models != second.models or first.spare < 2:

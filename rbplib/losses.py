@@ -41,7 +41,12 @@ class Values:
 
 @dataclass(frozen=True)
 class Loss:
-    """Losses of the models of one family on one corpus, smallest model first.
+    """Losses of the models of one family on one corpus, smallest model first: -log RBP_k (paper
+    Eq. 5), cross-entropy, or what else is a ratio of sums over documents.
+
+    >>> loss = Loss(sums=[[5, 6], [4, 7]], totals=[10, 10], S=[1e6, 1e7], k=1)
+    >>> loss.share.tolist(), loss.values.round(3).tolist(), loss.misses.tolist()
+    ([0.45, 0.65], [0.799, 0.431], [11, 7])
 
     Lists and frames are taken, and one number as the total of every document.
     Raises InputError: shapes that do not fit together, hits below 0 or above their total, a size
@@ -102,6 +107,7 @@ class Loss:
 
     @property
     def total(self):
+        """What the sums are out of in all: tokens, or windows."""
         return float(self.totals.sum())
 
     @cached_property
@@ -168,6 +174,11 @@ class Loss:
             if (values := getattr(self, name)) is not None:
                 parts[name] = values[models]
         return replace(self, **parts)
+
+    def split(self, largest=1):
+        """(the Loss of the smaller models, that of so many largest ones)."""
+        order = np.argsort(self.S, kind="stable")
+        return self.keep(order[:-largest]), self.keep(order[-largest:])
 
     def defined(self):
         """The same loss for the models that have one, finite and above 0: a line needs its log."""
@@ -317,12 +328,18 @@ def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
         tables: RankTables of the models of one family on one corpus, in any order.
         ks: int, each from 1 to the vocabulary size. definition: of a rank, see `RankTable.rank`.
         repeats: RankTables of models several of which have one size, from other seeds; by default
-            those of a Ladder.
+            those of a Ladder, () for none. Left out at a k that they cannot count.
     Returns:
-        Losses of whole-number sums.
+        {k: Loss} of whole-number sums, in rising k.
     Raises:
         InputError: no table, other tokens, or a k outside the vocabulary.
     Cost: one pass over each table.
+
+    >>> from rbplib import plain_table
+    >>> tables = [plain_table(([[rank, 1, 0]], [[1, 1, 1]], [[-2, -1, 0]]), S, 9)
+    ...           for rank, S in [(4, 1e6), (2, 1e7)]]
+    >>> {k: loss.share.round(2).tolist() for k, loss in rbp_losses(tables, [1, 3]).items()}
+    {1: [0.33, 0.33], 3: [0.67, 1.0]}
     """
     again = repeats_of(tables, repeats)
     tables, ks = paired(tables), np.unique(ks)
@@ -341,7 +358,14 @@ def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
 
 
 def rbp_loss(tables, k=1, definition="greater+ties", repeats=None):
-    """-log RBP_k at one k, see `rbp_losses`."""
+    """-log RBP_k at one k (paper Eqs. 4 and 5), a Loss; arguments, errors and cost as of
+    `rbp_losses`.
+
+    >>> from rbplib import plain_table
+    >>> table = plain_table(([[0, 3, 0, 1]], [[1, 1, 1, 1]], [[0, -3, 0, -1]]), 1e6, 9)
+    >>> rbp_loss(table, k=1).values.round(4).tolist()      # -log of 2 in 4
+    [0.6931]
+    """
     check_inside("k", k, vocabulary(paired(tables)), "vocabulary size")
     return rbp_losses(tables, [k], definition, repeats)[k]
 
@@ -352,7 +376,13 @@ def repeats_of(tables, repeats=None):
 
 
 def cross_entropy(tables, repeats=None):
-    """Mean -log p of the scored tokens in nats, as a Loss; arguments as of `rbp_loss`."""
+    """Mean -log p of the scored tokens in nats, a Loss; arguments, errors and cost as of
+    `rbp_losses`.
+
+    >>> from rbplib import plain_table
+    >>> cross_entropy(plain_table(([[0, 3]], [[1, 1]], [[-0.5, -2.5]]), 1e6, 9)).values.tolist()
+    [1.5]
+    """
     repeats = repeats_of(tables, repeats)
     tables = paired(tables)
     return Loss(
@@ -364,13 +394,51 @@ def cross_entropy(tables, repeats=None):
     )
 
 
+def rank_entropy(tables, repeats=None):
+    """Entropy of the ranks in nats, Miller and Madow's correction in it, a Loss.
+
+    The paper's appendix calls it cross-entropy (Eq. 17); they are different numbers,
+    CE = H(R) - I(R; X) + E KL (label eq-ce-identity, book/derivations/entropy). Of a resample it is
+    taken to first order, -sum log p(R) over the resampled tokens with p from all tokens: that
+    derivative is exact, so intervals are right to the order that a bootstrap gives. Arguments,
+    errors and cost as of `rbp_losses`.
+
+    >>> from rbplib import plain_table
+    >>> table = plain_table(([[0, 3, 0, 3]], [[1, 1, 1, 1]], [[0, -3, 0, -1]]), 1e6, 9)
+    >>> rank_entropy(table).values.round(4).tolist()       # log 2, and 1 / 8 of correction
+    [0.8181]
+    """
+    repeats, sums = repeats_of(tables, repeats), []
+    tables = paired(tables)
+    for table in tables:
+        rank = table.rank()
+        counts = np.bincount(rank)
+        correction = (np.count_nonzero(counts) - 1) / (2 * len(rank))
+        log_p = np.log(counts[rank] / len(rank))
+        sums.append(table.per_document(correction - log_p))
+    return Loss(
+        sums=np.stack(sums, axis=1),
+        hits=False,
+        name="rank entropy",
+        repeats=rank_entropy(repeats, ()) if repeats else None,
+        **measured_on(tables),
+    )
+
+
 def run_loss(tables, k, N, repeats=None):
     """-log p_N (paper Eq. 7): windows of N scored tokens in a row that are all hits, over all.
 
-    Windows never bridge a gap or a document. Arguments as of `rbp_loss`.
+    Windows never bridge a gap or a document. A Loss whose totals count windows. Arguments as of
+    `rbp_losses`; repeats are left out where they cannot count k or N.
 
     Raises:
         InputError: as there; N below 1, or longer than every run of scored tokens.
+    Cost: one pass over each table for each k, kept for the next N.
+
+    >>> from rbplib import plain_table
+    >>> loss = run_loss(plain_table(([[0, 0, 0, 3]], [[1] * 4], [[0] * 4]), 1e6, 9), k=1, N=2)
+    >>> loss.share.round(3).tolist()                       # 2 of 3 windows
+    [0.667]
     """
     repeats = repeats_of(tables, repeats)
     tables = paired(tables, k)

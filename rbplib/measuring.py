@@ -83,12 +83,32 @@ def measure(family, corpus, protocol="paper", **options):
     return tables
 
 
-def ladders(family, corpora=None, protocol="paper", **options):
-    """{corpus name: Ladder} of a family, with its repeats; arguments as of `measured`."""
-    tables = measured(family, corpora, protocol, **options)
-    family, _, corpora = asked(family, None, corpora, protocol)
-    again = measured(load_family(family.repeats), corpora, protocol) if family.repeats else {}
-    return {corpus: Ladder(of, again.get(corpus, ())) for corpus, of in tables.items()}
+def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
+    """Rank tables of a family on its texts, measured where they are missing, with those of the
+    repeats that its file names.
+
+        ladders = rbp.ladders("nano-pythia", ["docs"])
+        law = rbp.fit(rbp.rbp_loss(ladders["docs"], k=1))
+
+    Args:
+        family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's
+            default ones where none are given.
+        protocol: "paper" (the first window of each document) or "full" (every token).
+        results: folder of rank tables; options: the others of `measured`, of the family alone.
+    Returns:
+        {corpus name: Ladder}, in the order of corpora.
+    Raises:
+        InputError: as of `measured`.
+    Cost: one reading of each table; a forward pass over the text for each that is missing.
+    """
+    family, _, corpora = asked(family, None, corpora or None, protocol, results)
+    tables = measured(family, corpora, protocol, results=results, **options)
+    others, repeats = family.repeats and load_family(family.repeats), {}
+    if others:
+        # what was imported may lack a text, and cannot be measured
+        texts = [c for c in corpora if not others.imported or c.name in others.corpora]
+        repeats = measured(others, texts, protocol, results=results) if texts else {}
+    return {name: Ladder(ranks, repeats.get(name, ())) for name, ranks in tables.items()}
 
 
 def measured(

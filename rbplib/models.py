@@ -77,13 +77,16 @@ class Loaded:
 
 
 def load_model(model, device=None, dtype=None):
-    """Load one families.Model with its tokenizer.
+    """Load one model of a family with its tokenizer.
 
     Args:
+        model: of a Family: `load_family(name).model("70M")`.
         device: "cpu", "cuda", "cuda:1", "mps", "auto" (spread over all GPUs), or None: the best
             there is.
         dtype: of the weights; None takes the model's own entry, and "auto" is bfloat16 on CUDA,
             float32 elsewhere.
+    Returns:
+        Loaded: model, tokenizer, device, record.
     Raises:
         InputError: one sentence, for anything wrong with the model, the network, the files or the
             memory.

@@ -70,8 +70,15 @@ def hit_dependence(table, k):
         table: RankTable. k: int. The upper half of the lags makes the plateau, see
             `lagged`.
     Returns:
-        Dependence; NaN where every token is a hit, or none.
+        Dependence, of paper Eq. 6's two ways to fail; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
+
+    >>> from rbplib import plain_table
+    >>> greater = [[0, 0, 1, 1] * 30, [0, 0, 0, 1] * 30]
+    >>> shape = np.ones((2, 120))
+    >>> hits = hit_dependence(plain_table((greater, shape, -shape), 1e6, 9), k=1)
+    >>> round(hits.p, 3), hits.acf[:2].round(2).tolist()
+    (0.625, [-0.06, -0.6])
     """
     p = table.hits([k]).sum() / table.totals.sum()
     pairs, late, early, both = lagged(table, k)

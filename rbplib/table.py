@@ -68,7 +68,8 @@ def place(columns):
 
 def column(name):
     """A column of a RankTable as an attribute."""
-    return property(lambda table: table.columns[name])
+    about = f"{COLUMNS[name].__name__} (n,), its column."
+    return property(lambda table: table.columns[name], doc=about)
 
 
 @dataclass(frozen=True)
@@ -231,14 +232,27 @@ def plain_table(ranks, S, vocab_size, **about):
 
 
 class Ladder(list):
-    """Rank tables of one family on one corpus, smallest model first.
+    """Rank tables of one family on one corpus, a list with the smallest model first.
 
-    `repeats`: those of models trained again with other seeds, which the family's file names.
+    >>> large = plain_table(([[0, 2]], [[1, 1]], [[-1, -2]]), S=1e7, vocab_size=9)
+    >>> small = plain_table(([[4, 2]], [[1, 1]], [[-4, -2]]), S=1e6, vocab_size=9)
+    >>> ladder = Ladder([large, small])
+    >>> [table.rank().tolist() for table in ladder], ladder.repeats, ladder.vocab_size
+    ([[5, 3], [1, 3]], (), 9)
+
+    Args:
+        tables: RankTables, in any order. repeats: RankTables of models of which several have one
+            size, trained with other seeds: they tell how far trainings scatter.
     """
 
     def __init__(self, tables, repeats=()):
         super().__init__(by_size(tables))
         self.repeats = repeats
+
+    @property
+    def vocab_size(self):
+        """Smallest vocabulary of its models, the largest k that can be counted: int."""
+        return min(int(table.record["vocab_size"]) for table in self)
 
 
 def by_size(tables):

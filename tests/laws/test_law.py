@@ -90,6 +90,41 @@ def test_doubt_is_said_beside_the_fit(loss, status):
     assert status in law.notes
 
 
+@pytest.mark.parametrize(
+    ("y", "caveats"),
+    [
+        ([0.3, 0.2, 0.1, 0.0], ()),
+        ([0.3, 0.0, 0.25, 0.1], ("not told from 0", "no line")),
+        ([0.1, 0.2, 0.3, 0.4], ()),  # falls the wrong way: a note
+        ([0.2, 0.2, 0.2, 0.2], ()),  # equal losses: a note
+    ],
+)
+def test_caveats_stand_beside_the_notes_and_change_no_status(y, caveats):
+    y = np.array(y) + np.array([0, 1e-3, -1e-3, 0]) * (np.ptp(y) > 0)
+    law = rbp.fit(np.exp(y), S=[1e6, 1e7, 1e8, 1e9])
+    assert law.caveats == caveats and not {*caveats} & {*law.notes}
+    (row,) = rbp.law_table([law]).to_dict("records")
+    assert (row["status"], row["caveats"]) == (law.status, ", ".join(caveats))
+    assert all(word in repr(law) for word in (law.status, *caveats))
+
+
+def test_a_figure_of_laws_draws_what_is_there():
+    from matplotlib.figure import Figure
+
+    laws = [rbp.fit(S=[1e6, 1e7, 1e8], hits=hits, totals=99) for hits in ([9] * 3, [30, 40, 50])]
+    flat, good = (law.plot(Figure().subplots(), label="a", color="C1", marker="s") for law in laws)
+    (points,), (marks, line) = flat.lines, good.lines
+    assert points.get_marker() == marks.get_marker() == "s" and marks.get_color() == "C1"
+    # beyond the ends by a quarter, through the law
+    S, y = line.get_data()
+    assert S[[0, -1]] == pytest.approx([0.8e6, 1.25e8]) and y == pytest.approx(
+        np.exp(laws[1].y_at(S))
+    )
+    axes = rbp.plot_intervals(laws, ["one", "two"], ax=Figure().subplots())
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two"]
+    assert [hline.get_label() for hline in axes.collections] == ["other text", "other sizes"]
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("S", [[1e6], [1e6, 1e6, 1e7, 1e7]])
 def test_fewer_than_three_sizes_are_a_status_and_no_exponent(loss, S, estimator):

@@ -95,6 +95,29 @@ def test_bad_tables_are_told(count, tables, k, message):
         count(tables, k)
 
 
+def test_repeats_are_those_of_a_ladder_unless_others_are_given():
+    models = [table([rank, 2], [0, 0]) for rank in (3, 2, 1)]
+    again = [rank_table([1, 2], [0, 0], vocab_size=9, nonembedding_params=S) for S in (1.0, 1.0)]
+    ladder = rbp.Ladder(models, rbp.Ladder(again, again))
+    for count in (
+        rbp.rbp_loss,
+        rbp.cross_entropy,
+        rbp.rank_entropy,
+        lambda *a, **k: rbp.run_loss(a[0], 1, 2, **k),
+    ):
+        loss = count(ladder)
+        assert len(loss.repeats.S) == 2 and loss.repeats.repeats is None
+        assert count(ladder, repeats=[]).repeats is count(models).repeats is None
+        assert len(count(models, repeats=again[:1]).repeats.S) == 1
+    # a k above their vocabulary, an N above their runs
+    assert {k: loss.repeats is None for k, loss in rbp.rbp_losses(ladder, [9, 10]).items()} == {
+        9: False,
+        10: True,
+    }
+    short = rbp.Ladder(models, [rank_table([1], [0], vocab_size=V)])
+    assert rbp.run_loss(short, 1, 2).repeats is None
+
+
 def test_a_loss_of_two_families_has_the_names_of_both():
     pair = [rank_table([1, 2], [0, 0], family=name, model=name) for name in "ab"]
     assert rbp.rbp_loss(pair).family == "a and b"

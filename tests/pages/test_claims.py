@@ -3,21 +3,17 @@ both."""
 
 import json
 import re
-from itertools import product
 from typing import NamedTuple
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import stdtrit
 from scipy.stats import binomtest
 
-from paper import evidence, findings, probes, published
+from paper import evidence, findings
 from paper.forecasts import independent
 from paper.show import claims
 from paper.show.claims import NAME
-from rbplib.bootstrap import line
 from rbplib.families import read_yaml, root
 
 WORDS = claims.all_claims()
@@ -123,73 +119,6 @@ def test_intervals_that_hold_are_counted_as_the_independent_cases_they_are_worth
 def test_exponents_are_alike_by_the_interval_of_their_ratio():
     ends = pd.Series([(0.9, 1.1), (1.3, 1.4), (0.9, 1.3), (0.5, 0.7)])
     assert claims.inside(ends, 0.8, 1.25).tolist() == [1, -1, 0, -1]
-
-
-def verdicts_of(page, holding, **names):
-    """{claim: verdict} of the cells of a page that hold any of these words, on frames given."""
-    verdicts, names = {}, vars(claims) | names
-    names["claim"] = lambda *a, **by: verdicts.update({a[0]: claims.judge(*a, **by).verdict})
-    names["judge"] = names["claim"]
-    for cell in re.split(r"^```.*\n", PAGES[page], flags=re.M):
-        if re.search(holding, cell):
-            exec(cell, names)
-    return verdicts
-
-
-def test_no_kind_is_lent_the_cases_of_another():
-    each = {"ratio": 1.0, "given": 1.0, "off": 0.01, "nearer": -1.0}
-    rows = [each | {"of": of, "p_of_one_curve": p} for of, p in (("ladders", 0.5), ("grid", 0.01))]
-    names = ("rows", "others", "ours", "passed", "theirs")
-    frames = dict.fromkeys(names, claims.cases(rows * 4)) | {"within": lambda rows: False}
-    verdicts = verdicts_of("23_one_curve", r'part\["of"\] ==', **frames)
-    assert verdicts["beyond_entropy"] == "differs" and verdicts["beyond_entropy_grid"] == "agrees"
-
-
-def test_on_page_19_the_scatter_of_trainings_decides():
-    frames = {"np": np, "pd": pd, "probes": probes, "stdtrit": stdtrit, "line": line}
-    frames |= {"sd": 0.05, "free": 6, "names": {}, "across": False}
-    # copyable tokens gain as much where nothing is copied; a little narrower, beyond noise
-    frames |= {"nulls": [6.0, 9.0], "gains": pd.Series([7.0, 7.5, 8.0]), "around": pd.DataFrame()}
-    frames["sudden"] = pd.DataFrame({"size": 8, "seed": 1, "onset": 1, "ratio": [0.6, 0.7, 0.65]})
-    # a larger exponent, within noise; a slow power of the vocabulary, and shares somewhat nearer
-    ends = {"k": 1, "first_around": (0.1, 0.2), "last_around": (0.15, 0.3)}
-    ladders = product("abc", [0, 1], 2.0 ** np.arange(9, 15))
-    words = pd.DataFrame(ladders, columns=["corpus", "k", "vocabulary"])
-    frames |= {"words": words.assign(alpha=words["vocabulary"] ** -0.03)}
-    frames |= {"noise": [0.01, 0.01], "wider": 4.3, "aligned": claims.cases([{"lead": 0.9}] * 5)}
-    # one training of a size: of its scatter nothing is known
-    parts = product([*probes.PARTS, "whole", "apart"], range(3))
-    apart = pd.DataFrame(parts, columns=["part", "k"]).assign(left="x", error=0.1, away=np.nan)
-    cells = "copying = judge|narrower = |firsts, lasts|goes = |goes, beyond|sds = |sds, sds"
-    frames |= {"ends": claims.cases([ends] * 3), "apart": apart}
-    assert verdicts_of("19_tokens", cells, **frames) == {
-        "copying_steep": "differs",
-        "copying_sudden": "agrees",
-        "exponent_tokens": "cannot be told",
-        "parts_forecast": "cannot be told",
-        "apart_forecast": "differs",
-        "vocabulary_exponent": "differs",
-        "vocabulary_share": "agrees",
-    }
-
-
-def test_the_cuts_of_one_recipe_count_once():
-    errors = {f"open_lm, {i}": 1.0 for i in range(14)} | dict.fromkeys("abcdexy", -1.0)
-    forms = pd.DataFrame(errors.items(), columns=["family", "line, 1 out"])
-    forms["text"] = published.FIXED
-    # two recipes whose text grows are told by themselves, too few to decide
-    forms.loc[forms.family.isin([*"xy"]), ["line, 1 out", "text"]] = 1.0, published.GROWS
-    verdicts = verdicts_of("10_published", "leans", forms=forms, published=published)
-    assert verdicts == {"bends_by_text": "agrees", "bends_where_text_grows": "cannot be told"}
-
-
-def test_the_authors_ranks_are_in_no_mean_beside_others(monkeypatch):
-    every = {(name, "x"): Mock() for name in ("nano", NAME)}
-    monkeypatch.setattr("paper.tables_here.measured_families", lambda *_: every)
-    (cell,) = re.findall(r"```.*\n([^`]*= measured_families[^`]*)```", PAGES["09_families"])
-    names = {name: Mock() for name in ("families", "corpora", "protocol", "book")}
-    exec(cell, names)
-    assert [*names["every"]] == [("nano", "x")]
 
 
 def test_an_author_quotes_only_claims_whose_verdicts_are_asked_first():
