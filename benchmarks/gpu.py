@@ -1,163 +1,229 @@
-"""On a machine with CUDA: ranks against brute force, speed and memory beside others.
+"""On a machine with CUDA: the rank kernel right, then fast, beside what users write.
 
-    python -m benchmarks gpu [--minutes 10]
+    python -m benchmarks gpu [--minutes 4] [--rounds 7]
 
-The head alone and whole models, beside full logits and torch's `linear_cross_entropy`, in turn in
-one process; then whole measurings (`benchmarks.whole`). What does not fit the device's memory or
-the time is named. Without CUDA it says so.
+Right first: nothing is timed where a count is wrong. Then heads, rows at once, the kernel alone and
+whole models, each in turn in one process. A way that fails, or does not fit, is named and passed
+over, and so is what there was no time for. Without CUDA it says so.
 """
 
+import os
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
+from functools import partial
+from unittest import mock
 
 import torch
+from torch.nn import functional as F
 
-from benchmarks import common, heads, peers, whole
-from rbplib.ranks import head_ranks
+from benchmarks import common, heads, peers
+from rbplib import kernel, ranks
+from tests.ranks.sorts import planted_sorts, wrong
 
-CHECKED = [  # rows, V, d, stored
-    (1_024, 50_257, 1024, torch.float32),
-    (1_024, 50_257, 1024, torch.bfloat16),
-    (1_024, 50_257, 1024, torch.float16),
-]
-HEADS = [
+PLAIN = "rbplib, RBP_KERNEL=0"
+SORTED = [1, 2, 7, 31, 33, 1_000, 50_257, 50_304, 151_936]  # V
+HEADS = [  # rows, V, d, stored
     (16_384, 50_304, 1024, torch.bfloat16),
     (16_384, 50_304, 1024, torch.float32),
     (16_384, 50_304, 2048, torch.bfloat16),
     (16_384, 151_936, 1536, torch.bfloat16),
+    (16_384, 256_000, 2304, torch.bfloat16),
 ]
+ALONE = [(16_384, 50_304, dtype) for dtype in kernel.DTYPES]
 MODELS = [("410m", 16, 512), ("410m", 8, 2048), ("1.4b", 16, 512), ("1.4b", 8, 2048)]
-FAMILIES = ["nano-pythia", "nano-gpt2", "nano-opt", "nano-qwen2.5", "nano-mamba"]
-LARGE = ("12b", 80)  # shape, windows
-QUICK = [[(64, 3_000, 32, torch.float32)]] * 2 + [[("tiny", 2, 16)]]  # the first three, tiny
-HEAD = [
-    "rows, V, d, stored",
-    "wrong of exact products",
-    "ranks that differ from float64's",
-    "farthest, places",
-    "logprob, nats",
-]
-WAYS = (common.OURS, "full logits", "linear_cross_entropy, chunked", "compare and log-softmax")
+QUICK = [1, 33], [(64, 3_000, 32, torch.float32)], [(64, 3_000, torch.float32)], [("tiny", 2, 16)]
+PEAK = {"H200": 4.8e12, "H100 PCIe": 2.0e12, "H100": 3.35e12, "A100": 2.0e12, "B200": 8.0e12}
 
 
-def check(rows, vocab, width, dtype, device):
-    """How the library's ranks differ from those of float64 scores, as cells; the first must be 0.
+def without_kernel(way):
+    """A way with the kernel turned off."""
 
-    It is of small whole numbers, whose products are exact in any order and have many ties.
-    """
-    generator = torch.Generator().manual_seed(0)
-    targets = torch.randint(0, vocab, (rows,), generator=generator).to(device)
-    hidden = torch.randint(-2, 3, (rows, width), generator=generator).to(device, dtype)
-    weight = torch.randint(-2, 3, (vocab, width), generator=generator).to(device, dtype)
-    wrong, _, _ = compared(hidden, weight, targets)
-    moved, places, nats = compared(*heads.states(rows, vocab, width, device, dtype))
-    return [f"{wrong}", f"{moved / rows:.2%}", f"{places}", f"{nats:.1e}"]
+    def run(*inputs):
+        with mock.patch.dict(os.environ, RBP_KERNEL="0"):
+            return way(*inputs)
+
+    return run
 
 
-def compared(hidden, weight, targets):
-    """(ranks that differ from float64's, farthest in places, largest difference of logprob)."""
-    ranks = head_ranks(hidden, weight, targets)
-    scores = hidden.double() @ weight.double().t()
-    own = scores.gather(1, targets[:, None])
-    away = (ranks.greater - (scores > own).sum(1)).abs()
-    ties = ranks.ties != (scores == own).sum(1)
-    logprob = scores.log_softmax(1).gather(1, targets[:, None])[:, 0]
-    nats = (ranks.logprob.double() - logprob).abs().max().item()
-    return ((away > 0) | ties).sum().item(), away.max().item(), nats
+def by_logits(of_logits):
+    """A head's way: full logits, and what is made of them and the targets."""
+    return lambda hidden, weight, targets: of_logits(hidden @ weight.t(), targets)
 
 
-def timed(ways, inputs, tokens, count, device):
+cross_entropy = by_logits(partial(F.cross_entropy, reduction="none"))
+WAYS = {
+    common.OURS: heads.rbplib,
+    PLAIN: without_kernel(heads.rbplib),
+    "logits alone": heads.logits_alone,
+    "logits, compare, log_softmax": heads.compare,
+    "logits, cross_entropy": cross_entropy,
+    "linear_cross_entropy": heads.cross_entropy,
+    "logits, topk(10)": by_logits(lambda logits, targets: logits.topk(10)),
+}
+MODEL_WAYS = {
+    common.OURS: peers.rbplib,
+    PLAIN: without_kernel(peers.rbplib),
+    "body only": peers.body_only,
+    "full logits": peers.full_logits,
+    "full logits, compare, log_softmax": peers.by_head(heads.compare),
+    "full logits, cross_entropy": peers.by_head(cross_entropy),
+}
+
+
+def right(sizes, head, device):
+    """(table by dtype, rows that are wrong): all sorts of scores beside brute force, and a head
+    beside the same head by torch's own operations."""
+    lines, total = [], 0
+    for dtype in kernel.DTYPES:
+        rows = bad = 0
+        for size in sizes:
+            scores, targets = planted_sorts(size, dtype, device)
+            answer = kernel.counted(scores, targets, ranks._count)
+            bad += wrong(answer, scores, targets, 3e-6, 1).sum().item()
+            rows += len(targets)
+        believed = scores.is_cuda and kernel.proven(scores.device, dtype, ranks._count)
+        # products are the same on both ways
+        inputs = heads.states(*head[:3], device, dtype)
+        ours, plain = ranks.head_ranks(*inputs), without_kernel(ranks.head_ranks)(*inputs)
+        other = (ours.greater != plain.greater) | (ours.ties != plain.ties)
+        nats = (ours.logprob - plain.logprob).abs().max().item()
+        counts = f"{rows:,}", str(bad), f"{len(other):,}", str(other.sum().item()), f"{nats:.1e}"
+        lines.append([str(dtype), "yes" if believed else "no", *counts])
+        total += bad + other.sum().item()
+    columns = "scores", "kernel believed", "rows of all sorts", "wrong", "rows of a head"
+    return common.table([*columns, "unlike torch's", "logprob, nats"], lines), total
+
+
+def timed(ways, inputs, tokens, count, device, end):
     """{name: cell} of each way: nanoseconds a token, the ratio to rbplib, peak memory in MB."""
-    # Each alone: what does not fit is named, and not timed.
+    # each alone: what fails is named, and not timed
     memory, cells = {}, {}
     for name, way in ways.items():
         try:
             way(*inputs)
             memory[name] = common.peak_mb(way, *inputs, device=device)
-        except torch.OutOfMemoryError:
-            cells[name] = "out of memory"
-    # The others in turn.
-    fitting = {name: ways[name] for name in memory}
-    times = common.rounds(fitting, inputs, count, device)
+        except Exception as error:  # no memory, no such function in this torch
+            cells[name] = f"{type(error).__name__}: {str(error)[:60].splitlines()[0]}"
+    # the others in turn, at least once
+    times = {name: [] for name in memory}
+    for _ in range(count):
+        for name, taken in times.items():
+            taken.append(common.seconds(ways[name], *inputs, device=device))
+        if time.monotonic() > end:
+            break
     for name, taken in times.items():
-        nanoseconds = statistics.median(taken) / tokens * 1e9
-        parts = [f"{nanoseconds:,.0f} ns", f"{memory[name]:,.0f} MB"]
+        parts = [f"{statistics.median(taken) / tokens * 1e9:,.0f} ns", f"{memory[name]:,.0f} MB"]
         if common.OURS in times:
             parts.insert(1, common.ratio(times, name))
         cells[name] = "; ".join(parts)
     return cells
 
 
-def time_heads(size, count, device):
-    rows, vocab, width, dtype = size
-    inputs = heads.states(rows, vocab, width, device, dtype)
-    return timed(heads.CONTENDERS, inputs, rows, count, device)
+def time_heads(size, count, device, end):
+    inputs = heads.states(*size[:3], device, size[3])
+    return timed(WAYS, inputs, size[0], count, device, end)
 
 
-def time_models(size, count, device):
+def time_rows(size, count, device, end):
+    """The head by how many rows are scored at once."""
+    ways = {}
+    for rows in (ranks.DEVICE_ROWS, 128, 256, 1024, 2048, 4096):
+        name = f"{rows} rows" if ways else common.OURS
+        ways[name] = patched(ranks, "DEVICE_ROWS", rows, ranks.head_ranks)
+    return timed(ways, heads.states(*size[:3], device, size[3]), size[0], count, device, end)
+
+
+def patched(module, name, value, way):
+    """A way with another value of a module's constant."""
+
+    def run(*inputs):
+        with mock.patch.object(module, name, value):
+            return way(*inputs)
+
+    return run
+
+
+def time_alone(size, count, device, end):
+    """The kernel alone by threads of a row, beside what only reads: terabytes a second."""
+    rows, vocab, dtype = size
+    scores = torch.randn(rows, vocab, device=device).mul_(2).to(dtype)
+    targets = torch.zeros(rows, dtype=torch.int64, device=device)
+    ways = {"amax, which only reads": lambda: scores.amax(1)}
+    for threads in (256, 512, 1024):
+        counted = partial(kernel.counted, scores, targets, ranks._count)
+        ways[f"{threads} threads a row"] = patched(kernel, "THREADS", threads, counted)
+    name = torch.cuda.get_device_name() if device == "cuda" else ""
+    peak = next((rate for key, rate in PEAK.items() if key in name), None)
+    # each as fast as its median
+    cells = {}
+    for name, way in ways.items():
+        way()
+        taken = [common.seconds(way, device=device) for _ in range(count)]
+        rate = scores.nbytes / statistics.median(taken)
+        share = f", {rate / peak:.0%} of the peak" if peak else ""
+        cells[name] = f"{rate / 1e12:.2f} TB/s{share}"
+    return cells
+
+
+def time_models(size, count, device, end):
     shape, batch, length = size
     model = peers.make_model(shape, device, torch.bfloat16)
     ids = peers.make_ids(model, batch, length)
-    ways = {name: peers.CONTENDERS[name][0] for name in WAYS}
-    return timed(ways, (model, ids), ids[:, 1:].numel(), count, device)
+    return timed(MODEL_WAYS, (model, ids), ids[:, 1:].numel(), count, device, end)
 
 
-def by_size(run, sizes, end, *options):
+def by_size(run, sizes, count, device, end):
     """A table of one line a way and one column a size; what there was no time for is named."""
     columns, missed = {}, []
     for size in sizes:
         heading = ", ".join(map(str, size))
-        if time.monotonic() > end:
-            missed.append(heading)
-        else:
-            columns[heading] = run(size, *options)
-    # One line a way.
+        try:
+            if time.monotonic() > end:
+                raise TimeoutError("no time was left")
+            columns[heading] = run(size, count, device, end)
+        except Exception as error:
+            missed.append(f"Not measured: {heading}: {type(error).__name__}: {error}")
+    # one line a way
     lines = []
     for name in next(iter(columns.values()), {}):
         lines.append([name, *(cells[name] for cells in columns.values())])
-    text = common.table(["", *columns], lines)
-    if missed:
-        text += f"\n\nNot reached: {'; '.join(missed)}."
-    return text
+    return "\n\n".join([common.table(["", *columns], lines), *missed])
 
 
 def main(argv=None):
     parser = common.parser("gpu", __doc__)
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--device", default="cuda", help="cpu: a rehearsal, for --quick alone")
     options = parser.parse_args(argv)
-    device, count, sizes = options.device, options.rounds, (CHECKED, HEADS, MODELS)
+    device, count = options.device, options.rounds
     if device == "cuda" and not torch.cuda.is_available():
         print("There is no CUDA device here: nothing was measured.")
         return 0
-    # A rehearsal goes through the same lines at tiny sizes.
+    # a rehearsal goes through the same lines at tiny sizes
+    sizes = SORTED, HEADS, ALONE, MODELS
     if options.quick:
         sizes, count = QUICK, 1
     elif device != "cuda":
         parser.error("--device cpu is a rehearsal: add --quick.")
-    end = time.monotonic() + 60 * options.minutes
-    families, large = ([], ("tiny", 2)) if options.quick else (FAMILIES, LARGE)
+    end = time.monotonic() + 60 * options.minutes - 10
+    sections = {
+        "The head alone": (time_heads, sizes[1]),
+        "Rows at once": (time_rows, sizes[1][:1]),
+        "The kernel alone": (time_alone, sizes[2]),
+        "Whole models": (time_models, sizes[3]),
+    }
     with torch.inference_mode():
-        lines = []
-        for size in sizes[0]:
-            lines.append([str(size), *check(*size, device)])
-        texts = [common.table(HEAD, lines)]
-        texts.append(by_size(time_heads, sizes[1], end, count, device))
-        texts.append(by_size(time_models, sizes[2], end, count, device))
-        with tempfile.TemporaryDirectory() as place:
-            folder, measured = Path(place), []
-            for name in families:
-                measured += whole.time_family(name, device, folder)
-            texts.append(common.table(whole.FAMILIES, measured))
-            texts.append(common.table(whole.LARGE, whole.time_large(*large, device, folder)))
+        text, bad = right(sizes[0], sizes[1][0], device)
+        texts = [text]
+        for title, (run, of_it) in sections.items():
+            if not bad:
+                texts += [title, by_size(run, of_it, count, device, end)]
     text = "\n\n".join(texts)
     print(text)
     if not options.quick:
         common.record("gpu", text, device=torch.cuda.get_device_name())
-    return int(any(wrong != "0" for _, wrong, *_ in lines))
+    return int(bad > 0)
 
 
 if __name__ == "__main__":

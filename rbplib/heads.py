@@ -52,13 +52,14 @@ class Head:
     def product(self, states, columns=slice(None), out=None):
         """Scores (n, b) of states (n, d) for some candidates, multiplied in `dtype`.
 
-        A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere by
-        widening what is taken of it. out: scratch (n, b) of that dtype, on a processor.
+        A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere, and on
+        ROCm, by widening what is taken of it. out: scratch (n, b) of that dtype, on a processor.
         """
         dtype, weight = self.dtype, self.weight[columns]
         # inside the product, where the device can
         bias = None if self.bias is None else self.bias[columns].to(dtype)
-        if weight.is_cuda and states.dtype == weight.dtype != dtype == torch.float32:
+        able = weight.is_cuda and torch.version.hip is None
+        if able and states.dtype == weight.dtype != dtype == torch.float32:
             scores = torch.mm(states, weight.T, out_dtype=dtype)
             if bias is not None:
                 scores.add_(bias)

@@ -1,10 +1,11 @@
 """The rank of each observed token among all candidates, without ever holding the full logits.
 
-Torch alone, without Triton: the same code on a processor, CUDA and MPS. Scores are made, counted
-and thrown away. Three numbers per row are what stays: candidates above the target, candidates equal
-to it, and its log-probability. `_count` reads them off whole rows of the vocabulary, as a GPU likes
-it; `_by_blocks` takes 512 candidates at a time, so that a processor counts a tile while it is in
-its cache. What is found of a row does not depend on the rows beside it.
+Torch alone, without Triton, on a processor, CUDA and MPS. Scores are made, counted and thrown away.
+Three numbers per row are what stays: candidates above the target, candidates equal to it, and its
+log-probability. `_count` reads them off whole rows of the vocabulary, in about ten passes; on CUDA
+a kernel does in one, where it proves itself (`kernel.counted`). `_by_blocks` takes 512 candidates
+at a time, so that a processor counts a tile while it is in its cache. What is found of a row does
+not depend on the rows beside it.
 """
 
 import math
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rbplib.heads import Head, final_hidden, head_of
+from rbplib.kernel import counted, faults_named
 
 BLOCK = 512  # candidates per tile; fixed, so that sums are always taken in the same order
 GRAIN = 64  # rows come in multiples of this: kernels for fewer rows may add up in another order
@@ -45,6 +47,7 @@ class Ranks(NamedTuple):
         return self.greater + self.ties
 
 
+@faults_named
 def token_ranks(logits, targets):
     """Rank of each observed token among all candidates; 1 is the model's first choice.
 
@@ -75,6 +78,7 @@ def token_ranks(logits, targets):
     return _shaped(ranks, targets)
 
 
+@faults_named
 def head_ranks(hidden, head, targets, *, dtype=torch.float32):
     """`token_ranks(head(hidden), targets)`, a tile of scores at a time.
 
@@ -97,9 +101,11 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
     wanted = targets.reshape(-1)
     on_processor = states.device.type == "cpu"
 
-    # a head whose product is made here, or a function that makes its scores itself
+    # a head whose product is made here, or a function, which may overwrite its argument
     blocks, scores_of = False, head
-    if isinstance(head, Head):
+    if not isinstance(head, Head | nn.Identity):
+        scores_of = lambda rows: head(rows.clone())  # noqa: E731
+    elif isinstance(head, Head):
         head = replace(head, dtype=dtype or head.weight.dtype)
         scores_of = head.product
         # of fewer candidates a target's score ahead of its block often comes out otherwise
@@ -179,24 +185,25 @@ def _by_rows(inputs, scores_of, targets, count):
     for some, wanted in pairs:
         # the last rows are filled up: fewer might meet another kernel, in products and in sums
         missing = count - len(some)
-        filled = F.pad(some, (0, 0, 0, missing))
-        scores = scores_of(filled)
+        if missing:
+            some, wanted = F.pad(some, (0, 0, 0, missing)), F.pad(wanted, (0, missing))
+        scores = scores_of(some)
         if not parts:
             _check_ids(targets, scores.shape[1])
-        scores = scores.to(_compared(scores.dtype), copy=not scores.is_cuda)
-        ranks = _count(scores, F.pad(wanted, (0, missing)))
-        parts.append([column[: len(some)] for column in ranks])
+        columns = counted(scores, wanted, _count)
+        parts.append([column[: count - missing] for column in columns])
     return Ranks(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def _count(scores, targets):
-    """Ranks of targets (n,) among whole rows of scores (n, V), float32 or float64.
+    """Ranks of targets (n,) among whole rows of scores (n, V), which are left as they are.
 
     Comparisons are added up as floats, which is ten times as fast as integers and exact: a count is
     below 2^24. On CUDA flags in bfloat16 need no copy first, and are added up in float32; a softmax
-    is one kernel there. Elsewhere the scores are lost.
+    is one kernel there. Elsewhere the scores are overwritten, in a copy.
     """
     # one flag a candidate
+    scores = scores.to(_compared(scores.dtype), copy=not scores.is_cuda)
     own = scores.gather(1, targets[:, None])  # (n, 1)
     dtype = scores.dtype
     narrow = scores.is_cuda and dtype == torch.float32

@@ -35,6 +35,10 @@ def test_what_needs_a_gpu_or_vllm_says_so(capsys, monkeypatch):
         "There is no CUDA device here: nothing was measured.\n"
         "There is no vLLM here: nothing was compared.\n"
     )
+    # a rehearsal, in which one way fails
+    monkeypatch.setitem(gpu.WAYS, "logits alone", lambda *_: 1 / 0)
     assert gpu.main(["--quick", "--device", "cpu"]) == 0
-    checked, *_ = capsys.readouterr().out.splitlines()[2:]
-    assert checked.split(" | ")[1:3] == ["0", "0.00%"]
+    text = capsys.readouterr().out
+    assert text.splitlines()[2].split(" | ")[1:4] == ["no", "152", "0"]
+    assert "| logits alone | ZeroDivisionError: division by zero |" in text
+    assert "| 512 threads a row |" in text and "| full logits, cross_entropy |" in text

@@ -1,13 +1,15 @@
 """Ranks on a device against brute force: small on a processor, and on CUDA where it is."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 
 import rbplib as rbp
-from rbplib import head_ranks, token_ranks
+from rbplib import head_ranks, kernel, ranks, token_ranks
 from rbplib.texts import load_documents
-from tests.ranks.test_engine import assert_brute
+from tests.ranks.sorts import assert_brute, planted_sorts, wrong
 from tests.ranks.workshop import naive_ranks, write_root
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
@@ -53,10 +55,10 @@ def planted(device, dtype, whole=False):
 def test_exact_products_with_ties(device, dtype):
     """Small whole numbers are multiplied and added exactly in any order."""
     hidden, weight, targets = planted(device, dtype, whole=True)
-    ranks = head_ranks(hidden, weight, targets)
-    assert (ranks.ties > 1).float().mean() > 0.5
+    told = head_ranks(hidden, weight, targets)
+    assert (told.ties > 1).float().mean() > 0.5
     scores = (hidden.double() @ weight.double().t()).float()
-    assert_brute(ranks, scores, targets, 1e-4)
+    assert_brute(told, scores, targets, 1e-4)
     assert_brute(token_ranks(scores.to(dtype), targets), scores.to(dtype), targets, 1e-4)
 
 
@@ -69,12 +71,18 @@ def test_ranks_of_a_head_are_within_rounding(device, dtype):
 
 
 @everywhere
-def test_infinite_scores(device):
-    """The limit of finite ones, read off scores that stay as they are."""
-    scores = torch.tensor([[torch.inf, 0, torch.inf], [-torch.inf] * 3, [0, -torch.inf, 1]])
-    given, targets = scores.to(device), torch.tensor([0, 1, 1], device=device)
-    assert_brute(token_ranks(given, targets), scores, targets)
-    assert torch.equal(given.cpu(), scores)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES, torch.float64])
+def test_every_sort_of_scores(device, dtype):
+    """Ties, infinities, NaN, extremes, rows that begin anywhere; read off scores that stay."""
+    for size in (1, 2, 7, 31, 33, 1_000, VOCAB[device]):
+        scores, targets = planted_sorts(size, dtype, device)
+        before = scores.clone()
+        told = kernel.counted(scores, targets, ranks._count)
+        assert not wrong(told, scores, targets, 3e-6, 1).any(), size
+        assert torch.equal(scores.nan_to_num(7), before.nan_to_num(7))
+        defined = scores.isnan().any(1).logical_not()
+        scores, targets = scores[defined], targets[defined]
+        assert_brute(token_ranks(scores, targets), scores, targets)
 
 
 @everywhere
@@ -95,8 +103,25 @@ def test_a_whole_measure(device, tmp_path, monkeypatch):
 
 @pytest.mark.gpu
 @CUDA
+@pytest.mark.parametrize("dtype", kernel.DTYPES)
+def test_the_kernel_is_believed_and_counts_as_torch_does(dtype, monkeypatch):
+    """On another stream and in a fresh thread, too."""
+    assert kernel.proven(torch.device("cuda", 0), dtype, ranks._count)
+    inputs = planted("cuda", dtype)
+    with torch.cuda.stream(torch.cuda.Stream()), ThreadPoolExecutor(1) as pool:
+        told = [head_ranks(*inputs), pool.submit(head_ranks, *inputs).result()]
+    torch.cuda.synchronize()
+    monkeypatch.setenv("RBP_KERNEL", "0")
+    plain = head_ranks(*inputs)
+    for answer in told:
+        assert torch.equal(answer.greater, plain.greater) and torch.equal(answer.ties, plain.ties)
+        torch.testing.assert_close(answer.logprob, plain.logprob, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.gpu
+@CUDA
 def test_memory_stays_below_the_logits():
-    """Of 16,384 tokens: half of what the bfloat16 logits alone take."""
+    """Of 16,384 tokens: one tile of scores, a tenth of what the bfloat16 logits alone take."""
     rows = 16_384
     hidden, weight, _ = planted("cuda", torch.bfloat16)
     hidden = hidden.repeat(24, 1)[:rows]
@@ -105,4 +130,4 @@ def test_memory_stays_below_the_logits():
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     head_ranks(hidden, weight, targets)
-    assert torch.cuda.max_memory_allocated() - before < rows * VOCAB["cuda"]
+    assert torch.cuda.max_memory_allocated() - before < 150 * 2**20

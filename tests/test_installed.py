@@ -56,7 +56,7 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
 
     # the library, its command, and the YAML of the hub's families and corpora, nothing else
     modules = {f"rbplib/{path.name}" for path in (ROOT / "rbplib").glob("*.py")}
-    data = ("families/gpt2.yml", "families/configs/gpt2.json", "corpora/wikipedia.yml")
+    data = ("rank.cu", "families/gpt2.yml", "families/configs/gpt2.json", "corpora/wikipedia.yml")
     assert modules | {f"rbplib/{name}" for name in data} <= set(names)
     assert all(re.match(r"rbplib/(families/|corpora/|\w+\.py)", name) for name in names), names
     assert not any(re.search("nano-|docs", name) for name in names), names

@@ -5,39 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbplib import head_ranks, ranks, sequence_ranks, token_ranks
 from rbplib.heads import Head
+from tests.ranks.sorts import assert_brute
 
 INF, NAN = math.inf, math.nan
-ODD = [0.0, -0.0, 1.0, 1e30, -1e30, 3.4e38, -3.4e38, 1e-45, 88.0, -88.0, INF, -INF]
 BLOCK = ranks.BLOCK
-
-
-def brute(scores, target):
-    """Rank counts by comparing every pair, and the log-probability, in float64."""
-    own, top = scores[target], scores.max()
-    greater, ties = int((scores > own).sum()), int((scores == own).sum())
-    if math.isinf(top):
-        return greater, ties, -math.log(ties) if own == top else -INF
-    with np.errstate(over="ignore", under="ignore"):
-        return greater, ties, (own - top) - math.log(np.exp(scores - top).sum())
-
-
-def assert_brute(found, logits, targets, within=3e-6):
-    """The first twenty rows of what was found are those of brute force."""
-    found = type(found)(*(column.cpu() for column in found))
-    for row, target in enumerate(targets[:20].tolist()):
-        scores = logits[row].detach().double().cpu().numpy()
-        greater, ties, logprob = brute(scores, target)
-        assert (found.greater[row], found.ties[row]) == (greater, ties)
-        assert found.rank[row] == greater + ties
-        if abs(logprob) > 3e38:
-            assert found.logprob[row] == -INF or found.logprob[row] == pytest.approx(logprob)
-        else:
-            assert found.logprob[row] == pytest.approx(logprob, rel=within, abs=within)
 
 
 def linear(weight, *bias):
@@ -58,33 +34,6 @@ def planted(size, rows=300, width=48):
         torch.randn(size, width, generator=pick),
     )
     return hidden, weight * 0.3, torch.randint(0, size, (rows,), generator=pick)
-
-
-@st.composite
-def problems(draw):
-    """Logits of any dtype with many ties and extremes, exact in that dtype."""
-    kind = draw(st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16]))
-    size = draw(st.one_of(st.integers(1, 12), st.sampled_from([63, 64, 65, 130])))
-    rows = draw(st.integers(1, 4))
-    elements = st.one_of(
-        st.sampled_from([-2.0, 0.25, 3.0]), st.floats(-60, 60, width=16), st.sampled_from(ODD)
-    )
-    values = draw(st.lists(elements, min_size=1, max_size=24))
-    pick = np.random.default_rng(draw(st.integers(0, 2**31)))
-    logits = torch.tensor(pick.choice(values, (rows, size)), dtype=torch.float64).to(kind)
-    return logits, torch.tensor(pick.integers(0, size, rows))
-
-
-@settings(max_examples=300, deadline=None)
-@given(problems())
-@example((torch.full((2, 5), -INF), torch.tensor([0, 4])))
-@example((torch.tensor([[INF, INF, 0.0]]), torch.tensor([1])))
-@example((torch.tensor([[0.0, 100.0, 3.4e38]]), torch.tensor([0])))
-def test_foundequal_brute_force(problem):
-    logits, targets = problem
-    before = logits.clone()
-    assert_brute(token_ranks(logits, targets), logits, targets)
-    assert torch.equal(logits, before)
 
 
 @settings(max_examples=60, deadline=None)
@@ -179,6 +128,9 @@ def test_shapes_gradients_and_heads_of_any_kind():
     weight.requires_grad_()
     capped = head_ranks(hidden, lambda rows: torch.tanh(rows @ weight.T) * 30, targets)
     assert_brute(capped, torch.tanh(hidden @ weight.T) * 30, targets)
+    kept = hidden.clone()
+    head_ranks(hidden, lambda rows: rows.mul_(2) @ weight.T, targets)
+    assert torch.equal(hidden, kept), "a head that overwrites its argument overwrote the caller's"
     plain = head_ranks(hidden, weight, targets)
     assert not plain.logprob.requires_grad
     folded = head_ranks(hidden.view(10, 15, 48), linear(weight.data), targets.view(10, 15))
